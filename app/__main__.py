@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import uvicorn
 
-from app import access
-from app.data import DEFAULT_URL, URL_VARIABLE
+from app.auth import access
+from app.data.store import DEFAULT_URL, URL_VARIABLE
 from db.shared.access_rules import refusal
 from db.shared.logging import FORMAT_VARIABLE, set_up_logging
 

@@ -7,25 +7,25 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app import access, data, signin
-from app.components import guarded, live, synthetic_banner
-from app.news import show_news
-from app.scripts import keys
-from app.views import (
-    alerts,
-    compare,
-    health,
-    kernel_diff,
-    kernels,
-    models,
-    modes,
-    overview,
-    run,
-    runs,
-    series,
-    settings,
-    studies,
-)
+from app.auth import access
+from app.components import sign_in as signin
+from app.components.page_frame import guarded, live, synthetic_banner
+from app.data import store as data
+from app.ui.scripts import keys
+from app.views.alerts import _merge_views_alerts as alerts
+from app.views.alerts.new_alerts import show_news
+from app.views.compare import _merge_views_compare as compare
+from app.views.health import view as health
+from app.views.kernel_diff import _merge_views_kernel_diff as kernel_diff
+from app.views.kernels import _merge_views_kernels as kernels
+from app.views.models import view as models
+from app.views.modes import view as modes
+from app.views.overview import view as overview
+from app.views.runs import list_view as runs
+from app.views.runs import run_view as run
+from app.views.series import _merge_views_series as series
+from app.views.settings import view as settings
+from app.views.studies import view as studies
 from db.shared.access_rules import Role
 
 

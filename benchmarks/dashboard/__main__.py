@@ -25,7 +25,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from app import heap
+from app.server import gc_freeze as heap
 from benchmarks.dashboard.fill import fill
 from benchmarks.dashboard.history import FULL, MIDDLE, SMALL, History, Size
 from benchmarks.dashboard.pages import measure_pages

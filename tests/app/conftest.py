@@ -12,7 +12,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app import access, data
+from app.auth import access
+from app.data import store as data
 from db.shared.access_rules import AccessRules, Role
 from db.store import Store
 from tests.app import stores

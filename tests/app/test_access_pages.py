@@ -19,8 +19,10 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
-from app import access, decision_data, guard
-from app.decision_data import Said
+from app.auth import access
+from app.auth import middleware as guard
+from app.data import triage as decision_data
+from app.data.triage import Said
 from db.queries.results import load_alert, load_changes, load_series_settings
 from db.records.results import AlertState
 from db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Role

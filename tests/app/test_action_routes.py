@@ -14,9 +14,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app import data
-from app.action_data import MeanwhileChanged, act, load_asked
-from app.actionroutes import MAX_WHY_LENGTH, action_routes
+from app.data import store as data
+from app.data.action_links import MeanwhileChanged, act, load_asked
+from app.server.action_routes import MAX_WHY_LENGTH, action_routes
 from db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
     Action,
@@ -294,7 +294,7 @@ def test_a_locked_store_is_said(
     def locked(*_: object, **__: object) -> None:
         raise StoreLocked("held by another process")
 
-    monkeypatch.setattr("app.action_data.load_notification", locked)
+    monkeypatch.setattr("app.data.action_links.load_notification", locked)
     answer = client.get(path)
     assert (answer.status_code, "try again" in answer.text) == (503, True)
 

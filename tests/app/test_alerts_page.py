@@ -12,7 +12,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app import access, scripts
+from app.auth import access
+from app.ui import scripts
 from db.errors import StoreLocked
 from db.queries.results import load_alert, load_alerts, load_changes
 from db.records.results import AlertState
@@ -83,7 +84,7 @@ def test_what_is_selected_in_the_list_is_decided_at_once(
     store: Store, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [alert.id for alert in load_alerts(store, states=ONGOING)][:2]
-    monkeypatch.setattr("app.views.alerts.picked", lambda _known, **_: ids)
+    monkeypatch.setattr("app.views.alerts._merge_views_alerts.picked", lambda _known, **_: ids)
     page = open_page("alerts")
     assert "Decide about 2 selected" in text_of(page)
     press(page, "decide-acknowledged", why="one cause")

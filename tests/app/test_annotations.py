@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import annotation_data, data
-from app.decision_data import Said
-from app.seriesshare import series_csv
-from app.trend import mark_rows, scale_of
+from app.components.trend.rows import mark_rows, scale_of
+from app.data import annotations as annotation_data
+from app.data import store as data
+from app.data.triage import Said
+from app.views.series.markdown import series_csv
 from db.alerts.annotations import load_annotations, new_annotation, put_annotations
 from db.store import Store
 from tests.app import stores

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app import data, job_data
-from app.asking import Wanted, suites_of
-from app.decision_data import Said
+from app.components.run_request_form import Wanted, suites_of
+from app.data import run_requests as job_data
+from app.data import store as data
+from app.data.triage import Said
 from db.jobs.health import Health, load_health, save_scheduler
 from db.queries.results import load_document
 from db.store import Store

@@ -11,9 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import compare_data, comparerows
-from app.comparerows import compared_csv
-from app.state import CompareState
+from app.ui.urls import CompareState
+from app.views.compare import data as compare_data
+from app.views.compare import tables as comparerows
+from app.views.compare.tables import compared_csv
 from db.ingest.results import put_documents
 from db.queries.results import load_document
 from db.records.results import RunDocument

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app import data
-from app.components import POLL_S
-from app.seriestable import TREND_CAPTION
-from app.state import (
+from app.components.page_frame import POLL_S
+from app.data import store as data
+from app.ui.urls import (
     DEFAULT_SERIES_METRIC,
     OVERVIEW_METRICS,
     AlertsState,
@@ -20,6 +19,7 @@ from app.state import (
     RunsState,
     SeriesState,
 )
+from app.views.series.tables import TREND_CAPTION
 from runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
 from runner.analysis.stats.estimates import MAD_TO_SD, TAILS, TAILS_TO_SD
 

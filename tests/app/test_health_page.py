@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app import health_data
+from app.data import health as health_data
 from db.alerts.outbox import load_outbox
 from db.jobs.health import DeviceState, DiskState, SchedulerState, ScheduleState, save_scheduler
 from db.records.notifications import NotificationState

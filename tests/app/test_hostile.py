@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app import state
 from app.main import VIEWS
+from app.ui import urls as state
 from db.ingest.results import put_documents
 from db.records.results import RunDocument
 from db.store import Store

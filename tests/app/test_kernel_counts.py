@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from app.icicle import layout
+from app.views.kernels.icicle import layout
 from db.store import Store
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of, texts_of_rows

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import diffview, kernelcode
-from app.sharing import HERE, Share
+from app.ui import code as kernelcode
+from app.ui.share import HERE, Share
+from app.views.kernel_diff import view as diffview
 from db.ingest.results import put_documents
 from db.records.kernels import Kernel, KernelSource, Origin
 from db.records.results import CaseResult, Run, RunDocument

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.kernelrows import kernel_id
+from app.views.kernels.tables import kernel_id
 from db.ingest import _merge_ingest as ingest
 from db.records.kernels import Kernel, KernelSource, Origin
 from db.records.results import Run

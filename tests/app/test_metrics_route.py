@@ -13,12 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app import access, metrics_data
-from app.access import Handed
-from app.data import URL_VARIABLE
-from app.exposition import exposition
-from app.metrics_data import MAX_AGE_S, Answer, Desk
-from app.metricsroute import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, metrics_routes
+from app.auth import access
+from app.auth.access import Handed
+from app.data import operations as metrics_data
+from app.data.operations import MAX_AGE_S, Answer, Desk
+from app.data.store import URL_VARIABLE
+from app.server.metrics_routes import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, metrics_routes
+from app.server.prometheus import exposition
 from db.jobs.health import DiskState, SchedulerState, ScheduleState, save_scheduler
 from db.jobs.operations import load_operations
 from db.records.results import RunState

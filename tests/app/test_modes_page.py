@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app import data
+from app.data import store as data
 from db.jobs.health import SchedulerState, save_scheduler
 from db.store import Store
 from tests.app import stores

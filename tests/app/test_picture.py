@@ -17,12 +17,14 @@ from PIL import Image
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app import data, picture, pictureroutes
-from app.alertpage import alert_title
-from app.pages import AlertPage
-from app.picture import draw, picture_spec
-from app.pictureroutes import picture_routes
-from app.trend import trend_chart
+from app.components.trend.rows import trend_chart
+from app.data import store as data
+from app.data.page_records import AlertPage
+from app.server import trend_image_routes as pictureroutes
+from app.server import trend_png as picture
+from app.server.trend_image_routes import picture_routes
+from app.server.trend_png import draw, picture_spec
+from app.views.alerts.tables import alert_title
 from db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
     Action,

@@ -11,8 +11,8 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from app.main import VIEWS
-from app.shellroutes import shell_routes
-from app.theme import STYLE_SHEET
+from app.server.page_routes import shell_routes
+from app.ui.theme import STYLE_SHEET
 
 
 @pytest.mark.parametrize("path", ["", *(view.path for view in VIEWS[1:])])

@@ -8,9 +8,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from app import components, data
+from app.components import page_frame as components
+from app.data import store as data
+from app.data.page_records import Loaded
 from app.main import VIEWS
-from app.pages import Loaded
 from db.errors import StoreLocked, StoreUnavailable
 from db.store import Store
 from tests.app import stores

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.state import run_url
+from app.ui.urls import run_url
 from db.ingest.results import put_documents
 from db.records.results import Case, CaseResult, Outcome, Run, RunDocument
 from db.store import Store
@@ -182,7 +182,7 @@ def test_a_click_on_a_point_leads_to_its_case_as_a_link_does(
     run = study_run("architecture", [case], name="arch", device_name="Fake CPU")
     fill(store, run, [ok(run, case, speedup=2.0)])
     gone: list[str] = []
-    monkeypatch.setattr("app.views.studies.picked", lambda _event, _name: case.key)
-    monkeypatch.setattr("app.views.studies.go", gone.append)
+    monkeypatch.setattr("app.views.studies.view.picked", lambda _event, _name: case.key)
+    monkeypatch.setattr("app.views.studies.view.go", gone.append)
     assert not open_page("studies", study="architecture").exception
     assert gone == [run_url(run.id, case_key=case.key)]

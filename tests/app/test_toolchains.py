@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import data
+from app.data import store as data
 from db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage

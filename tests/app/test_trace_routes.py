@@ -9,7 +9,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.traceroutes import trace_routes
+from app.server.trace_routes import trace_routes
 from db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 
 TRACE = b"\x1f\x8b the trace"

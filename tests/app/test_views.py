@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import data
+from app.data import store as data
 from db.records.results import RunState
 from db.store import Store
 from tests.app import stores

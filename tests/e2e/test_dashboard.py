@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from app.theme import REGRESSION
+from app.ui.theme import REGRESSION
 from db.jobs.live_log import LiveLog, LogLine
 from db.records.results import Run
 from db.store import Store

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser
 
-from app.modes_data import modes_page
-from app.modesrows import calls_table, mode_table, model_table
-from app.theme import STYLE_SHEET
+from app.ui.theme import STYLE_SHEET
+from app.views.modes.data import modes_page
+from app.views.modes.tables import calls_table, mode_table, model_table
 from db.records.summaries import LatestCell
 from tests.builders import make_case
 from tests.e2e.dashboard import window

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from app.traceroutes import trace_routes
+from app.server.trace_routes import trace_routes
 from db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 from tests.e2e.conftest import Watched
 

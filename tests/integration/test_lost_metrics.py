@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app.alertpage import alert_title
-from app.eventtable import EventGroup
-from app.matrix import missing_cases
-from app.ranking import alert_topic, change_text, mark_text
-from app.trend import alert_label
+from app.components.alert_rows import alert_topic, change_text, mark_text
+from app.components.result_matrix import missing_cases
+from app.components.trend.rows import alert_label
+from app.views.alerts.event_table import EventGroup
+from app.views.alerts.tables import alert_title
 from db.ingest.results import put_documents
 from db.queries._merge_ok_results import load_ok_results
 from db.queries._merge_plans import load_plans

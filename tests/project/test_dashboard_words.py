@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.matrix import MODE_ORDER
+from app.components.result_matrix import MODE_ORDER
 from models_zoo.catalog.variants import MODES
 
 

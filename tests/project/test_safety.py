@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from app.metrics_data import MAX_AGE_S
+from app.data.operations import MAX_AGE_S
 from runner.notifications.http_client import MAX_ANSWER_BYTES, TOTAL_S
 from runner.persistence.json_files import MAX_JSON_BYTES
 from runner.traces.chrome_trace import MAX_UNPACKED_BYTES, MAX_VALUE_BYTES

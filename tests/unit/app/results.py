@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.pages import EnvironmentChange, RunPage, SeriesPage
+from app.data.page_records import EnvironmentChange, RunPage, SeriesPage
 from db.alerts.annotations import Annotation
 from db.records.metrics import METRICS
 from db.records.results import Alert, Case, Outcome, Run, RunState

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from app.alertpage import alert_facts
-from app.alertshare import alert_markdown
-from app.eventtable import event_facts, event_groups
-from app.pages import AlertPage
-from app.ranking import alert_row, sightings_text
+from app.components.alert_rows import alert_row, sightings_text
+from app.data.page_records import AlertPage
+from app.views.alerts.event_table import event_facts, event_groups
+from app.views.alerts.markdown import alert_markdown
+from app.views.alerts.tables import alert_facts
 from db.records.alerts import ends_of
 from db.records.results import Alert
 from tests.builders import START, make_alert, make_run, make_sighting

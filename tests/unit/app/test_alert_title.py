@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from app.alertpage import alert_title
+from app.views.alerts.tables import alert_title
 from tests.builders import make_alert, make_case
 
 

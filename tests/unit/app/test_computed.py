@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.computed import at_pace, mode_summaries, noise_bands
-from app.history import differences, segments
+from app.data.mode_summaries import at_pace, mode_summaries, noise_bands
+from app.data.series import differences, segments
 from db.records.results import AlertState, Outcome
 from db.records.summaries import TrendPoint
 from tests.builders import make_alert, make_case

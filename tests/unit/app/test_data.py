@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app import data
-from app.data import store_url
-from app.pages import Loaded
+from app.data import store as data
+from app.data.page_records import Loaded
+from app.data.store import store_url
 from db.errors import StoreLocked
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.alertpage import changes_table, decidable
-from app.eventtable import (
+from app.views.alerts.event_table import (
     EventGroup,
     cause_text,
     cause_texts,
@@ -17,6 +16,7 @@ from app.eventtable import (
     event_table,
     events_heading,
 )
+from app.views.alerts.tables import changes_table, decidable
 from db.records._merge_events import Event, EventKind
 from db.records.results import Alert, AlertState
 from db.records.triage import AlertChange, ChangedField

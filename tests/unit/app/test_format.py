@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.format import (
+from app.ui.format import (
     Scale,
     age,
     column_scale,

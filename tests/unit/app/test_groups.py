@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from app.groups import GROUPS, OTHER, grouped
+from app.views.runs._merge_groups import GROUPS, OTHER, grouped
 from db.records.metrics import METRICS
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_metric_belongs_to_a_group(metric: str) -> None:
     ((name, _),) = grouped([metric])
-    assert name != OTHER, f"say in app/groups.py what {metric} is about"
+    assert name != OTHER, f"say in app/views/runs/_merge_groups.py what {metric} is about"
 
 
 def test_no_metric_is_in_two_groups() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.healthpage import HealthPage
-from app.healthrows import (
+from app.data._merge_healthpage import HealthPage
+from app.views.health.tables import (
     device_table,
     disk_table,
     in_words,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app import heap
+from app.server import gc_freeze as heap
 
 
 class _Knot:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from app.icicle import (
+from app.views.kernels.icicle import (
     KERNEL,
     MODULE,
     NO_MODULE,
@@ -17,7 +17,7 @@ from app.icicle import (
     Rect,
     layout,
 )
-from app.kernelrows import kernel_id
+from app.views.kernels.tables import kernel_id
 from db.records._merge_kernel_modules import MODULES, ModuleTime
 from db.records.kernels import Kernel
 from tests.builders import make_kernel

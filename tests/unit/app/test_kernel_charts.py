@@ -6,14 +6,14 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from app.charts import picked
-from app.format import Scale
-from app.icicle import layout
-from app.kernelcharts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
-from app.kernelrows import kernel_id
-from app.roofline import roofs_of, spots_of
-from app.strip import lane_name, strip_rows, strip_text
-from app.theme import KIND_COLOURS
+from app.ui.charts import picked
+from app.ui.format import Scale
+from app.ui.theme import KIND_COLOURS
+from app.views.kernels.charts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
+from app.views.kernels.icicle import layout
+from app.views.kernels.roofline import roofs_of, spots_of
+from app.views.kernels.tables import kernel_id
+from app.views.kernels.timeline import lane_name, strip_rows, strip_text
 from db.queries.kernels import KernelPoint
 from db.records.kernels import KINDS, Profile, Slice
 from tests.builders import START, make_kernel

@@ -8,12 +8,19 @@ from typing import Any
 
 import pytest
 
-from app.diffchart import MAX_BARS, waterfall, waterfall_steps
-from app.diffpage import DiffPage, DiffRow, DiffSide
-from app.diffrows import SHOWN_ROWS, diff_tables, differing_facts, headline, kernel_table, markdown
-from app.format import microseconds
-from app.kernelcode import MAX_DIFF_LINES, Code, code_of, unified_diff
-from app.state import KernelDiffState, kernel_diff_url, swapped
+from app.ui.code import MAX_DIFF_LINES, Code, code_of, unified_diff
+from app.ui.format import microseconds
+from app.ui.urls import KernelDiffState, kernel_diff_url, swapped
+from app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide
+from app.views.kernel_diff.tables import (
+    SHOWN_ROWS,
+    diff_tables,
+    differing_facts,
+    headline,
+    kernel_table,
+    markdown,
+)
+from app.views.kernel_diff.waterfall import MAX_BARS, waterfall, waterfall_steps
 from db.records.kernels import KernelSource
 from db.records.results import Verdict
 from db.shared.text import signed_us

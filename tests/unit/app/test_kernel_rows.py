@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from app.alertpage import alert_facts, sighting_cell
-from app.countercolumns import MAX_COLUMNS, counter_columns, hidden_counters
-from app.kernelparts import (
+from app.data.page_records import AlertPage, KernelsPage
+from app.ui.urls import OUTCOME, KernelsState
+from app.views.alerts.tables import alert_facts, sighting_cell
+from app.views.kernels.breakdown import (
     header_facts,
     no_trace_text,
     ordered_parts,
@@ -17,7 +18,8 @@ from app.kernelparts import (
     parts_table,
     profiler_text,
 )
-from app.kernelrows import (
+from app.views.kernels.counters import MAX_COLUMNS, counter_columns, hidden_counters
+from app.views.kernels.tables import (
     counter_table,
     kernel_facts,
     kernel_id,
@@ -29,11 +31,9 @@ from app.kernelrows import (
     repro_command,
     uncounted_text,
 )
-from app.kernelview import row_id
-from app.pages import AlertPage, KernelsPage
-from app.seriestable import point_facts
-from app.state import OUTCOME, KernelsState
-from app.strip import strip_text
+from app.views.kernels.timeline import strip_text
+from app.views.kernels.view import row_id
+from app.views.series.tables import point_facts
 from db.records._merge_kernel_modules import MODULES
 from db.records.kernels import Kernel, Origin, Profile, with_told_shares
 from tests.builders import (

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.launches import compile_stack, launch_table, launches_of, steps_table, training_stack
+from app.views.runs.launches import (
+    compile_stack,
+    launch_table,
+    launches_of,
+    steps_table,
+    training_stack,
+)
 from tests.unit.app.results import result_summary
 
 COLD = {

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from app.machine import machine_notice, moved_cell, reference_table
-from app.pages import MachineMove
+from app.components.machine_status import machine_notice, moved_cell, reference_table
+from app.data.page_records import MachineMove
 from db.records.results import Outcome
 from db.records.run_warning import RunWarning
 from tests.builders import make_case

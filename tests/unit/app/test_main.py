@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 
 from app import __main__ as command
-from app.data import URL_VARIABLE
+from app.data.store import URL_VARIABLE
 
 
 @pytest.fixture

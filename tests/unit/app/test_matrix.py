@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.markup import Cell
-from app.matrix import (
+from app.components.result_matrix import (
     Matrix,
     build_matrix,
     common_dimensions,
@@ -15,6 +14,7 @@ from app.matrix import (
     num_rows_of,
     variants_in_order,
 )
+from app.ui.html import Cell
 from db.records.results import Alert, AlertState, Outcome, Verdict
 from db.records.run_warning import RunWarning
 from db.records.summaries import LatestCell

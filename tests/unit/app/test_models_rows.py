@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from app.models_data import Known, fitting, model_healths
-from app.modelspage import ModelHealth
-from app.modelsrows import models_table, models_title
-from app.state import ModelsState
+from app.ui.urls import ModelsState
+from app.views.models.data import Known, fitting, model_healths
+from app.views.models.records import ModelHealth
+from app.views.models.tables import models_table, models_title
 from db.records.results import Alert, AlertState, Outcome, Verdict
 from db.records.summaries import LatestCell
 from tests.builders import START, make_alert, make_case

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.modes_data import modes_page
-from app.modeschart import modes_spec
-from app.modespage import ModesPage
-from app.modesrows import about, answer, calls_table, chart_rows, mode_table, model_table
+from app.views.modes.chart import modes_spec
+from app.views.modes.data import modes_page
+from app.views.modes.records import ModesPage
+from app.views.modes.tables import about, answer, calls_table, chart_rows, mode_table, model_table
 from db.records.results import Alert, Outcome
 from db.records.summaries import LatestCell
 from tests.builders import make_alert, make_case

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from app.components import progress_html
-from app.progress import progress_of, running
+from app.components.page_frame import progress_html
+from app.ui.progress import progress_of, running
 from db.records.results import Outcome, RunState
 from db.records.summaries import RunSummary
 from tests.builders import START, make_case, make_run

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.ranking import (
+from app.components.alert_rows import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
     alert_row,
@@ -22,7 +22,7 @@ from app.ranking import (
     sightings_text,
     told,
 )
-from app.state import OverviewState
+from app.ui.urls import OverviewState
 from db.records.results import AlertState, Verdict
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
 

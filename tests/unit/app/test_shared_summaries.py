@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from app.alertshare import alert_markdown, event_markdown
-from app.comparepage import ComparedRow, ComparePage
-from app.compareshare import compare_markdown
-from app.computed import comparing_command, run_command
-from app.runshare import run_markdown
-from app.sharing import HERE, block
+from app.data.mode_summaries import comparing_command, run_command
+from app.ui.share import HERE, block
+from app.views.alerts.markdown import alert_markdown, event_markdown
+from app.views.compare.markdown import compare_markdown
+from app.views.compare.records import ComparedRow, ComparePage
+from app.views.runs.markdown import run_markdown
 from db.records.results import Outcome, Verdict
 from tests.builders import make_alert, make_case, make_run
 from tests.unit.app.results import result_summary, run_page

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from app.seriesshare import series_csv, series_markdown
-from app.sharing import HERE, code, file_name
+from app.ui.share import HERE, code, file_name
+from app.views.series.markdown import series_csv, series_markdown
 from db.records.run_ref import Sighting
 from tests.builders import START, make_alert
 from tests.unit.app.results import point, series_page

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.state import (
+from app.ui.urls import (
     OVERVIEW_METRICS,
     KernelDiffState,
     KernelsState,

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from app.format import Scale
-from app.studycharts import intervals_spec, scatter_spec
-from app.studyrows import (
+from app.ui.format import Scale
+from app.views.studies.charts import intervals_spec, scatter_spec
+from app.views.studies.tables import (
     interval_points,
     outcomes_text,
     published_part,

@@ -7,13 +7,21 @@ from datetime import timedelta
 
 import pytest
 
-from app.casetable import case_table, num_cases
-from app.detail import environment_table, other_details, reasons, result_facts, run_dimensions
-from app.format import Scale
-from app.markup import Cell, Column
-from app.measured import measurement_table
-from app.pages import ModeSummary, RunPage
-from app.seriestable import (
+from app.data.page_records import ModeSummary, RunPage
+from app.ui.format import Scale
+from app.ui.html import Cell, Column
+from app.ui.urls import OverviewState
+from app.views.overview.tables import alert_sections, mode_tile, silence_text, unwatched_text
+from app.views.runs._merge_casetable import case_table, num_cases
+from app.views.runs.measurements import measurement_table
+from app.views.runs.tables import (
+    environment_table,
+    other_details,
+    reasons,
+    result_facts,
+    run_dimensions,
+)
+from app.views.series.tables import (
     alert_notices,
     header_facts,
     metrics_of,
@@ -23,8 +31,6 @@ from app.seriestable import (
     sibling_table,
     trend_caption,
 )
-from app.state import OverviewState
-from app.summary import alert_sections, mode_tile, silence_text, unwatched_text
 from db.jobs.health import SchedulerState, ScheduleState
 from db.records.metrics import Direction
 from db.records.results import Outcome, Verdict

@@ -8,10 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.format import Scale
-from app.pages import EnvironmentChange
-from app.part import part_of
-from app.trend import (
+from app.components.trend.rows import (
     alerts_of,
     change_from_previous,
     change_label,
@@ -27,6 +24,9 @@ from app.trend import (
     trend_chart,
     unit_of,
 )
+from app.components.trend.window import part_of
+from app.data.page_records import EnvironmentChange
+from app.ui.format import Scale
 from db.records.results import AlertState, Outcome, RunState, Verdict
 from db.records.run_ref import Sighting
 from db.records.summaries import MeasurementSummary, Sample

@@ -1,0 +1,165 @@
+"""Who is at the page, and what they may do: asked again for every page, route and write.
+
+What `hud` hands over is taken out of the environment at once, so that no child process has it. The
+lists of people are read again whenever hud.toml changes: a role that is taken away is gone before
+the next write, in pages that are open too.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+import tomllib
+
+from app.data import store as data
+from db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Person, Role, person_of
+
+logger = logging.getLogger(__name__)
+
+# Set by the server's own start with `--without-sign-in`.
+OPEN_VARIABLE = "HUD_WITHOUT_SIGN_IN"
+
+# Sign-ins end by themselves; what is kept of those that were ended by hand need not grow for ever.
+_MAX_ENDED = 10_000
+_NEEDED = {
+    Role.VIEWER: "looking at it",
+    Role.TRIAGER: "deciding about alerts",
+    Role.ADMIN: "changing how series are judged",
+}
+
+
+class NotAllowed(Exception):
+    """Whoever asks may not do this; the text says what to do about it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handed:
+    """What this process was told: who gets in, and what the sign-in needs.
+
+    `path` is the hud.toml with the lists of people, empty where there is none; `url` is where
+    people open the dashboard. The rest is empty where there is no sign-in.
+    """
+
+    rules: AccessRules = field(default_factory=AccessRules)
+    path: str = ""
+    url: str = ""
+    scope: str = ""
+    client_secret: str = field(default="", repr=False)
+    cookie_secret: str = field(default="", repr=False)
+
+
+def is_open() -> bool:
+    """Return whether it is meant that whoever reaches this server reads everything."""
+    return bool(os.environ.get(OPEN_VARIABLE))
+
+
+@functools.cache
+def handed() -> Handed:
+    """Return what `hud` handed over, else the rules of a dashboard that only shows."""
+    text = os.environ.pop(ACCESS_VARIABLE, "")
+    if not text:
+        return Handed()
+    told = json.loads(text)
+    return Handed(**{**told, "rules": AccessRules.from_json(told["rules"])})
+
+
+def rules() -> AccessRules:
+    """Return who may do what now, by hud.toml as it is now; nobody anything where it is broken."""
+    told = handed()
+    if not told.rules.has_sign_in or not told.path:
+        return told.rules
+    try:
+        state = Path(told.path).stat()
+    except OSError as error:
+        logger.warning("nobody has a role: %s cannot be read: %s", told.path, error)
+        return told.rules.for_nobody()
+    return _rules_in(told.path, state.st_mtime_ns, state.st_size)
+
+
+@functools.lru_cache(maxsize=1)
+def _rules_in(path: str, _changed_ns: int, _num_bytes: int) -> AccessRules:
+    found = handed().rules
+    try:
+        table = tomllib.loads(Path(path).read_text(encoding="utf-8")).get("auth", {})
+        return found.with_lists(table)
+    except (OSError, ValueError, AttributeError) as error:
+        logger.warning("nobody has a role: [auth] of %s cannot be read: %s", path, error)
+        return found.for_nobody()
+
+
+def claims() -> Mapping[str, Any]:
+    """Return what the provider said of who is signed in on this page, empty for nobody."""
+    user = st.user.to_dict()
+    return user if user.get("is_logged_in") else {}
+
+
+def present() -> Person:
+    """Return who is at this page."""
+    return whose(claims())
+
+
+def whose(said: Mapping[str, Any]) -> Person:
+    """Return who it is of whom the provider said this."""
+    return person_of(said, rules=rules(), at=now(), ended=_ended())
+
+
+def now() -> datetime:
+    """Return the present time in UTC."""
+    return data.now()
+
+
+def require(person: Person, role: Role, *, doing: str = "") -> None:
+    """Raise NotAllowed unless `person` may do what `role` may; `doing` is what that is here."""
+    if text := refusal(person, role, doing=doing):
+        what = doing or _NEEDED[role]
+        logger.warning("refused: %s by %r, who is %s", what, person.name, person.role)
+        raise NotAllowed(text)
+
+
+def refusal(person: Person, role: Role, *, doing: str = "") -> str:
+    """Return why `person` may not do what `role` may and what to do about it, "" for who may."""
+    if person.may(role):
+        return ""
+    doing = doing or _NEEDED[role]
+    if person.is_signed_in:
+        return (
+            f"{person.name} is {_article(person.role)}; {doing} takes {_article(role)}."
+            " Whoever keeps [auth] in hud.toml can change that"
+        )
+    if rules().has_sign_in:
+        why = f"{person.problem}; " if person.problem else ""
+        return f"{why}{doing} takes {_article(role)}: sign in"
+    return (
+        f"nobody is signed in here, so this dashboard only shows; {doing} takes"
+        f" {_article(role)}. `hud alerts` does it on the command line, [auth] in hud.toml lets"
+        " people sign in"
+    )
+
+
+def end(person: Person) -> None:
+    """Let the sign-in of `person` end in every page and for every copy of its cookie."""
+    ended = _ended()
+    if person.is_signed_in:
+        ended[person.session] = None
+    while len(ended) > _MAX_ENDED:
+        ended.pop(next(iter(ended)))
+
+
+@functools.cache
+def _ended() -> dict[str, None]:
+    return {}
+
+
+def _article(role: Role | None) -> str:
+    if role is None:
+        return "nobody"
+    return f"an {role}" if role is Role.ADMIN else f"a {role}"

@@ -1,0 +1,291 @@
+"""What every request passes: sign-in, sign-out, the way back, and headers that keep pages safe.
+
+Streamlit's own routes do the OpenID Connect exchange (authorisation code with PKCE, state and
+nonce). Around them this does what they leave open: back to the page that one came from, a page that
+says that a sign-in was refused, sign-outs that hold for copies of the cookie, and `Secure`.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import json
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+import streamlit
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.auth_util import get_cookie_with_chunks
+from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
+
+from app.auth import access
+from app.ui.status_page import told_page
+from db.shared.access_rules import Person, Role
+from db.shared.text import shortened
+
+LOGIN, LOGOUT, CALLBACK = "/auth/login", "/auth/logout", "/oauth2callback"
+# Where one was when one went to sign in; for the time that signing in takes.
+BACK_COOKIE = "hud_back"
+_BACK_S = 600
+# Longer ones are no page of ours, and cookies have 4 kB.
+_MAX_BACK = 2000
+_HEADERS = {
+    # A page in somebody else's frame can be made to be clicked on.
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    # The way back needs it; other sites get nothing.
+    "Referrer-Policy": "same-origin",
+}
+# Of Streamlit: files that pages offer, and how its server does.
+_FOR_VIEWERS = ("/media/", "/_stcore/metrics")
+# Programs ask these under whatever name the network has for this machine.
+_FOR_MACHINES = ("/healthz", "/readyz", "/metrics")
+# Of an address that leads nowhere.
+_MAX_SAID = 100
+# Where Streamlit's own answers lie, and its files; every page has a document of ours.
+_STREAMLITS = frozenset({"_stcore", "auth", "component", "media"}).union(
+    path.name
+    for path in (Path(streamlit.__file__).parent / "static").iterdir()
+    if path.suffix != ".html"
+)
+Endpoint = Callable[[Request], Response]
+
+
+@functools.cache
+def cookie_secret() -> str:
+    """Return what cookies are signed with: without one of hud.toml's a new one for each process."""
+    return access.handed().cookie_secret or secrets.token_hex(32)
+
+
+def app_secrets() -> dict[str, Any] | None:
+    """Return what `st.App` needs for the sign-in, None without one."""
+    told = access.handed()
+    if not told.rules.has_sign_in:
+        return None
+    return {
+        "auth": {
+            "redirect_uri": f"{told.url}{CALLBACK}",
+            "cookie_secret": cookie_secret(),
+            "client_id": told.rules.client_id,
+            "client_secret": told.client_secret,
+            "server_metadata_url": f"{told.rules.issuer}/.well-known/openid-configuration",
+            "client_kwargs": {"scope": told.scope},
+        }
+    }
+
+
+def person_of_request(request: Request) -> Person:
+    """Return who sends `request`, by the cookie of the sign-in."""
+    return access.whose(_claims(request.cookies))
+
+
+def _claims(cookies: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return what a cookie of ours says, empty where there is none that we signed for this URL."""
+
+    def read(name: str) -> bytes | None:
+        value = cookies.get(name)
+        if value is None:
+            return None
+        return decode_signed_value(cookie_secret(), name, value.encode("latin-1", "replace"))
+
+    found = get_cookie_with_chunks(read, USER_COOKIE_NAME)
+    if found is None:
+        return {}
+    said: dict[str, Any] = json.loads(found)
+    is_ours = said.get("is_logged_in") is True and said.get("origin") == access.handed().url
+    return said if is_ours else {}
+
+
+def guarded(endpoint: Endpoint, *, role: Role = Role.VIEWER) -> Endpoint:
+    """Return `endpoint` for those who may do what `role` may; others get a page that says so."""
+
+    def checked(request: Request) -> Response:
+        return _refused(request, role) or endpoint(request)
+
+    return checked
+
+
+def _refused(request: Request, role: Role) -> Response | None:
+    """Return the page that says that whoever sends `request` may not, None for who may."""
+    person = person_of_request(request)
+    try:
+        access.require(person, role)
+    except access.NotAllowed as error:
+        known = person.is_signed_in
+        status = HTTPStatus.FORBIDDEN if known else HTTPStatus.UNAUTHORIZED
+        return told_page("Not for everybody", f"{error}.", status=status)
+    return None
+
+
+class Guard:
+    """Middleware around the whole application.
+
+    `paths` are those that have an answer; where there are any, other names of pages have none.
+    """
+
+    def __init__(self, app: ASGIApp, *, paths: Collection[str] = ()) -> None:
+        self._app = app
+        self._paths = frozenset(paths)
+        # Those of files that have a name each.
+        folders = (path.split("/")[1] for path in self._paths if "{" in path)
+        self._folders = _STREAMLITS.union(folders)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and its answer back with what it needs."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+        if not _is_own_name(connection.url.hostname or "", path=scope["path"]):
+            await _refuse_name(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._app(scope, receive, send)
+        else:
+            await self._pass(Request(scope, receive), send)
+
+    async def _pass(self, request: Request, send: Send) -> None:
+        scope, path = request.scope, request.scope["path"]
+        if path == LOGOUT:
+            access.end(person_of_request(request))
+        app = self._app
+        if path.startswith(_FOR_VIEWERS) and (refused := _refused(request, Role.VIEWER)):
+            app = refused
+        if self._paths and self._is_nowhere(path):
+            # Streamlit would draw the overview and say over it in words of its own what is wrong,
+            # or below a folder an empty page.
+            asked = shortened(path, limit=_MAX_SAID)
+            text = f"This dashboard has no page {asked}. The overview leads to all it has."
+            app = told_page("No such page", text, status=HTTPStatus.NOT_FOUND)
+        answer = _Answer(request, send=send)
+        await app(scope, request.receive, answer)
+        await answer.finish(scope, request.receive)
+
+    def _is_nowhere(self, path: str) -> bool:
+        first = path.strip("/").partition("/")[0]
+        return bool(first) and path.rstrip("/") not in self._paths and first not in self._folders
+
+
+def _is_own_name(host: str, *, path: str) -> bool:
+    """Return whether a browser may call this server by the name `host`.
+
+    A page of any site can give its own name the address of this machine, and is then of one origin
+    with what answers there. It can give it no number for a name, and not the one of `[server] url`.
+    """
+    told = access.handed()
+    is_named = host == "localhost" or host == urlsplit(told.url).hostname or _is_number(host)
+    return is_named or access.is_open() or path in _FOR_MACHINES
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def _refuse_name(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    text = (
+        "This dashboard does not know itself by the name in this address. Open it at 127.0.0.1, or"
+        " write the address under which people open it into [server] url of hud.toml."
+    )
+    answer = told_page("Another name", text, status=HTTPStatus.MISDIRECTED_REQUEST)
+    await answer(scope, receive, send)
+
+
+class _Answer:
+    """Sends an answer on; that of a callback is replaced by the way back, or by a refusal."""
+
+    def __init__(self, request: Request, *, send: Send) -> None:
+        self._request = request
+        self._send = send
+        self._path = request.scope["path"]
+        self._instead: Response | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            self._treat(headers)
+            _protect(headers)
+        if self._instead is None:
+            await self._send(message)
+
+    def _treat(self, headers: MutableHeaders) -> None:
+        if self._path == LOGIN and (back := _back_of(self._request)):
+            headers.append("Set-Cookie", _back_cookie(back, age_s=_BACK_S))
+        if self._path != CALLBACK:
+            return
+        cookies = headers.getlist("set-cookie")
+        # Streamlit answers everything with the way to the first page; only who got in has this.
+        if any(_is_set(cookie, USER_COOKIE_NAME) for cookie in cookies):
+            self._instead = RedirectResponse(_kept_back(self._request), status_code=302)
+        elif "state" in self._request.query_params or "error" in self._request.query_params:
+            self._instead = told_page(
+                "The sign-in did not succeed",
+                "The provider refused it, or what it answered does not hold: it may have taken too"
+                " long, or have been used before. Go to the dashboard and sign in again.",
+                status=HTTPStatus.FORBIDDEN,
+            )
+        if self._instead is not None:
+            for cookie in (*cookies, _back_cookie("", age_s=0)):
+                self._instead.headers.append("Set-Cookie", cookie)
+            _protect(self._instead.headers)
+
+    async def finish(self, scope: Scope, receive: Receive) -> None:
+        """Send what is to be sent instead."""
+        if self._instead is not None:
+            await self._instead(scope, receive, self._send)
+
+
+def _is_set(cookie: str, name: str) -> bool:
+    given, _, rest = cookie.partition("=")
+    return given == name and "max-age=0" not in rest.lower()
+
+
+def _protect(headers: MutableHeaders) -> None:
+    """Add the headers of every page; over HTTPS its cookies go nowhere else."""
+    for name, value in _HEADERS.items():
+        headers.setdefault(name, value)
+    cookies = headers.getlist("set-cookie")
+    if not cookies or not access.handed().url.startswith("https:"):
+        return
+    del headers["set-cookie"]
+    for cookie in cookies:
+        is_so = "; secure" in cookie.lower()
+        headers.append("Set-Cookie", cookie if is_so else f"{cookie}; Secure")
+
+
+def _back_of(request: Request) -> str:
+    """Return the page of ours that led to `request`, "" where none did."""
+    parts = urlsplit(request.headers.get("referer", ""))
+    if f"{parts.scheme}://{parts.netloc}" != access.handed().url:
+        return ""
+    return _own_page(f"{parts.path}?{parts.query}" if parts.query else parts.path)
+
+
+def _kept_back(request: Request) -> str:
+    return _own_page(unquote(request.cookies.get(BACK_COOKIE, ""))) or "/"
+
+
+def _own_page(page: str) -> str:
+    """Return `page` where it is a path on this server, "" for anything that could lead away."""
+    is_path = page.startswith("/") and not page.startswith("//")
+    is_plain = page.isascii() and page.isprintable() and "\\" not in page
+    is_loop = page.partition("?")[0] in (LOGIN, LOGOUT, CALLBACK)
+    return page if is_path and is_plain and not is_loop and len(page) <= _MAX_BACK else ""
+
+
+def _back_cookie(page: str, *, age_s: int) -> str:
+    value = quote(page, safe="")
+    return f"{BACK_COOKIE}={value}; Path={CALLBACK}; Max-Age={age_s}; HttpOnly; SameSite=Lax"

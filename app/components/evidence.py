@@ -1,0 +1,52 @@
+"""What measuring an alert again said, and what two ends differ in, as HTML. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.ui.format import duration, percent_interval
+from app.ui.html import Cell, Column, table
+from db.records.results import Alert
+
+_METHODS = {
+    "in_turn": "in turn with toolchain {toolchain}, {num_launches} launches a side",
+    "history": "against the history",
+    "repeat": "repeated",
+}
+
+
+def confirmation_text(alert: Alert) -> str:
+    """Return what measuring `alert` again said, "" where nobody did."""
+    found = alert.confirmation
+    if not found:
+        return ""
+    baseline = found.get("baseline_side") or {}
+    parts = [str(found.get("verdict", ""))]
+    if how := _METHODS.get(str(found.get("method"))):
+        parts.append(how.format_map({"toolchain": "", "num_launches": "", **baseline}))
+    if found.get("interval_pct"):
+        low, high = found["interval_pct"]
+        parts.append(percent_interval((low, high)))
+    if found.get("seconds") is not None:
+        parts.append(f"took {duration(float(found['seconds']))}")
+    return f"{', '.join(parts)}: {found.get('reason', '')}"
+
+
+def difference_table(
+    differences: Mapping[str, Sequence[Any]], *, ends: Sequence[str], label: str
+) -> str:
+    """Return a row for each fact that two `ends` differ in; "" for none."""
+    columns = [Column(label="differs"), *(Column(label=name) for name in ends)]
+    rows = [
+        (
+            Cell(text=name),
+            *(Cell(text=_text(value), style="prose", title=_text(value)) for value in values),
+        )
+        for name, values in differences.items()
+    ]
+    return table(columns, rows, label=label) if rows else ""
+
+
+def _text(value: Any) -> str:
+    return "-" if value is None else str(value)

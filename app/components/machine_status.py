@@ -1,0 +1,128 @@
+"""What the reference cases say about the machine, in words and cells. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.data.page_records import MachineMove, RunPage
+from app.ui._merge_cells import WARNINGS_COLUMN, interval_cell, warnings_cell
+from app.ui.format import metric_label, percent, percent_interval, scale_for
+from app.ui.html import Cell, Column, table
+from app.ui.urls import run_url, series_url
+from db.records.summaries import ResultSummary
+
+MOVED = "moved"
+_CAUTION = (
+    "Absolute times of this run are not those of the runs before; ratios hold. Where the torch is"
+    " new, its eager operators may have moved instead."
+)
+_TIME = Column(label="time", is_number=True)
+_COLUMNS = (
+    Column(label="reference case"),
+    Column(label="bound by"),
+    _TIME,
+    Column(label="95 % interval", is_number=True),
+    Column(label="change", title="against the runs before on this machine", is_number=True),
+    Column(label="interval of the change", is_number=True),
+    Column(label="machine"),
+    WARNINGS_COLUMN,
+)
+
+
+def machine_notice(moves: Sequence[MachineMove]) -> str:
+    """Return the banner of a run on which the machine moved, "" when it did not."""
+    texts = [move_text(move) for move in moves if move.verdict == MOVED]
+    return f"The machine moved: {', '.join(texts)}. {_CAUTION}" if texts else ""
+
+
+def move_text(move: MachineMove) -> str:
+    """Return a move in words: `memory +9.0 % [+6.1, +12.0] %`."""
+    if move.change_pct is None:
+        return move.kind
+    interval = f" {percent_interval(move.interval_pct)}" if move.interval_pct else ""
+    return f"{move.kind} {percent(move.change_pct)}{interval}"
+
+
+def moved_cell(moves: Sequence[MachineMove]) -> Cell:
+    """Return one cell on the machine: what moved, `steady`, or `-` where it is not known."""
+    movers = [move for move in moves if move.verdict == MOVED]
+    title = "\n".join(f"{move.model}: {move.verdict}, {move.reason}" for move in moves)
+    if movers:
+        texts = [
+            f"{move.kind} {percent(move.change_pct)}"
+            for move in movers
+            if move.change_pct is not None
+        ]
+        return Cell(text=", ".join(texts), style="strong", title=title)
+    is_steady = bool(moves) and all(move.verdict == "steady" for move in moves)
+    return Cell(text="steady" if is_steady else "-", style="quiet", title=title)
+
+
+def reference_table(page: RunPage) -> str:
+    """Return the reference cases of a run and how they stand; "" when it measured none.
+
+    The heading of their times says which clock it is, where it is one for all.
+    """
+    by_model = {move.model: move for move in page.machine}
+    found = [item for item in page.results if item.case.is_reference]
+    rows = [_row(item, by_model.get(item.case.model), page=page) for item in found]
+    clocks = {metric_label(_metric(by_model.get(item.case.model))) for item in found}
+    time = replace(_TIME, label=clocks.pop()) if len(clocks) == 1 else _TIME
+    columns = [time if column is _TIME else column for column in _COLUMNS]
+    return table(columns, rows, label="reference cases") if rows else ""
+
+
+def _metric(move: MachineMove | None) -> str:
+    return move.metric if move else "latency_s"
+
+
+def _row(result: ResultSummary, move: MachineMove | None, *, page: RunPage) -> tuple[Cell, ...]:
+    case = result.case
+    metric = _metric(move)
+    name = Cell(
+        text=case.model,
+        href=run_url(page.run.id, case_key=case.key),
+        style="strong",
+        title=case.key,
+    )
+    warnings = warnings_cell(result)
+    measured = result.measurements.get(metric)
+    if measured is None:
+        nothing = [Cell(text="-", style="quiet")] * (len(_COLUMNS) - 3)
+        return (name, *nothing, Cell(text=str(result.outcome), title=result.reason), warnings)
+    scale = scale_for(measured.unit, [measured.median])
+    time = Cell(
+        text=scale.text(measured.median),
+        href=series_url(
+            case.key,
+            metric=metric,
+            machine=page.run.machine,
+            toolchain=page.run.toolchain,
+            result=result.id,
+        ),
+        title=f"{metric_label(metric)}: {measured.method}",
+    )
+    interval = interval_cell(
+        measured.low, measured.high, scale=scale, num_samples=measured.num_samples
+    )
+    if move is None:
+        nothing = [Cell(text="-", style="quiet")] * 3
+        return (name, nothing[0], time, interval, *nothing, warnings)
+    change = "-" if move.change_pct is None else percent(move.change_pct)
+    limits = percent_interval(move.interval_pct) if move.interval_pct else ""
+    verdict = Cell(
+        text=move.verdict,
+        style="strong" if move.verdict == MOVED else "quiet",
+        title=move.reason,
+    )
+    return (
+        name,
+        Cell(text=move.kind),
+        time,
+        interval,
+        Cell(text=change),
+        Cell(text=limits, style="quiet"),
+        verdict,
+        warnings,
+    )

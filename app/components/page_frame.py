@@ -1,0 +1,237 @@
+"""What several views draw: notices, states, filters, the live part of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import streamlit as st
+
+from app.auth import access
+from app.data import store as data
+from app.data.page_records import Loaded
+from app.ui.code import Code
+from app.ui.format import duration, moment
+from app.ui.html import command_line, escaped, link, notice, with_code
+from app.ui.progress import Progress, progress_of, running
+from app.ui.urls import RunsState, run_url, runs_url
+from db.errors import NotFoundError, StoreError, StoreLocked, StoreTooNew, StoreTooOld
+from db.records.summaries import RunSummary
+from db.shared.access_rules import Person
+
+# Live enough for people, and nothing for the store: the poll reads a stamp file.
+POLL_S = 2.0
+# Trying again costs a wait of data.LOCK_TIMEOUT_S each time.
+RETRY_S = 5.0
+# What is the matter with a store may take some lines.
+_LONG_TEXT = 2000
+# In pixels.
+_CODE_HEIGHT = 560
+
+
+def guarded(draw: Callable[[], None]) -> None:
+    """Draw, and in place of a store error the page that says what to do about it."""
+    try:
+        draw()
+    except StoreError as error:
+        title, advice = _advice(error)
+        state_page(title, text=[str(error), *advice])
+        if not isinstance(error, StoreTooNew):
+            _retrying([])
+
+
+def _advice(error: StoreError) -> tuple[str, list[str]]:
+    if isinstance(error, StoreLocked):
+        return "The store is locked", [
+            "This page loads by itself as soon as the other process lets go.",
+        ]
+    if isinstance(error, StoreTooNew):
+        return "The store is newer than this dashboard", []
+    if isinstance(error, StoreTooOld):
+        return "The store is older than this dashboard", [
+            "Keep a copy of it before if you may want to go back. This page loads by itself once it"
+            " is upgraded.",
+        ]
+    return "The store cannot be read", [
+        "`hud doctor` checks the store and says what is wrong with it.",
+    ]
+
+
+def state_page(
+    title: str,
+    *,
+    text: Sequence[str],
+    commands: Sequence[str] = (),
+    links: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Draw a page that has nothing to show: what is the matter, what to type, and where to go.
+
+    `links` are texts and addresses.
+    """
+    content = "".join(f"<p>{with_code(_sentence(item), limit=_LONG_TEXT)}</p>" for item in text)
+    content += "".join(map(command_line, commands))
+    content += "".join(f"<p>{link(words, href)}</p>" for words, href in links)
+    st.html(f'<div class="hud-empty"><h2>{escaped(title)}</h2>{content}</div>')
+
+
+def not_found_page(title: str, error: NotFoundError) -> None:
+    """Draw a page of a run, or of a result of one, that is not there, with a link to all runs."""
+    state_page(title, text=[str(error)], links=[("To all runs", runs_url(RunsState()))])
+
+
+def _sentence(text: str) -> str:
+    """Return `text`, which may be that of an error, as it stands in a paragraph of its own."""
+    end = "" if text.endswith((".", ":", "?")) else "."
+    return f"{text[:1].upper()}{text[1:]}{end}"
+
+
+def empty_store(name: str) -> None:
+    """Draw what to type when the store has no run."""
+    text = (
+        f"The store {name} is empty. Type one of these in the project's folder; this page fills by"
+        " itself while the run is going."
+    )
+    commands = [
+        "make run    # the quick suite, then this page",
+        "hud run     # one run now",
+        "hud demo    # a separate store with a synthetic history",
+    ]
+    state_page("Nothing has been measured yet", text=[text], commands=commands)
+
+
+def no_result(summaries: Sequence[RunSummary]) -> None:
+    """Draw what to expect when there are runs and no result."""
+    going = running(tuple(summaries))
+    if any(not progress_of(summary, now=data.now()).is_silent for summary in going):
+        text = "Results appear here as they come in, case by case; the page updates by itself."
+        state_page("The first run is going", text=[text])
+        return
+    if going:
+        text = "It has no result yet. Another run begins afresh and marks this one interrupted."
+        state_page("The first run has stopped", text=[text], commands=["hud run"])
+        return
+    text = "There was a run, but it ended before its first result."
+    state_page("No result yet", text=[text], commands=["hud run"])
+
+
+def notices(texts: Sequence[str]) -> None:
+    """Draw each text as a notice."""
+    for text in texts:
+        st.html(notice(text))
+
+
+def stale_note(loaded: Loaded[Any]) -> None:
+    """Say that what is shown may be out of date, and try again; nothing when it is not."""
+    if loaded.stale_reason:
+        st.html(notice(f"Shown as it was last read: {loaded.stale_reason}"))
+        _retrying([])
+
+
+def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
+    """Say that the numbers are made up, when they are."""
+    if any(summary.run.is_synthetic for summary in summaries):
+        st.html(
+            notice(
+                "SYNTHETIC DATA: this store was filled by hud demo. No number on any page was"
+                " measured.",
+                style="synthetic",
+            )
+        )
+
+
+@st.fragment(run_every=POLL_S)
+def live(summaries: Sequence[RunSummary], *, known_generation: int, known_person: Person) -> None:
+    """Draw the progress of running runs, and draw the whole page again when the store changed.
+
+    The same when who is at the page may do something else than before.
+    """
+    try:
+        has_changed = data.generation() != known_generation or access.present() != known_person
+    except StoreError:
+        has_changed = True
+    if has_changed:
+        st.rerun(scope="app")
+    now = data.now()
+    for summary in running(tuple(summaries)):
+        st.html(progress_html(summary, progress_of(summary, now=now)))
+
+
+def progress_html(summary: RunSummary, progress: Progress) -> str:
+    """Return the progress of a run as a line of words over a bar."""
+    share = progress.num_done / progress.num_planned if progress.num_planned else 0.0
+    words = [f"{progress.num_done} of {progress.num_planned} cases"]
+    if progress.is_silent:
+        words.append(
+            f"no sign of life for {duration(progress.silent_s)}: the runner has probably"
+            " died; the next hud run on that machine marks it interrupted"
+        )
+    else:
+        if progress.current is not None:
+            words.append(f"now {progress.current.model} {progress.current.variant}")
+        words.append(f"started {duration(progress.since_start_s)} ago")
+        if progress.left_s is not None:
+            words.append(f"about {duration(progress.left_s)} left")
+    run = summary.run
+    heading = link(f"Run {run.id}", run_url(run.id))
+    title = escaped(f"suite {run.suite} on {run.machine}, started {moment(run.started_at)}")
+    return (
+        f'<div class="hud-notice" role="status" title="{title}">{heading}'
+        f" ({escaped(run.suite)}, {escaped(run.toolchain)}): {escaped(', '.join(words), limit=400)}"
+        f'<div class="hud-bar"><div style="width:{share:.1%}"></div></div></div>'
+    )
+
+
+def choose(
+    label: str, *, name: str, options: Sequence[str], value: str, default: str = "", **shown: Any
+) -> None:
+    """Draw a choice whose state is the URL parameter `name`.
+
+    `value` is what the URL says now; it is offered even when no data have it, so that one sees
+    what filters everything away. `shown` goes to st.selectbox.
+    """
+    key = f"choice-{name}"
+    st.session_state[key] = value
+    offered = list(options) if value in options else [*options, value]
+    st.selectbox(label, offered, key=key, on_change=_chosen, args=(name, default), **shown)
+
+
+def draw_chart(spec: Mapping[str, Any], *, key: str, **shown: Any) -> Any:
+    """Draw a chart as wide as the page, and return what is selected in it.
+
+    Its room is there before it is: what is below it does not move. `shown` goes to
+    st.vega_lite_chart.
+    """
+    chart = dict(spec)
+    return st.vega_lite_chart(chart, key=key, width="stretch", height=chart["height"], **shown)
+
+
+def draw_code(code: Code) -> None:
+    """Draw generated code, in a box that scrolls where it is long."""
+    st.code(code.text, language=code.language, height=_CODE_HEIGHT if code.is_long else "content")
+
+
+def type_in(label: str, *, name: str, value: str, **shown: Any) -> None:
+    """Draw a field for a text whose state is the URL parameter `name`.
+
+    `value` is what the URL says now; `shown` goes to st.text_input.
+    """
+    key = f"choice-{name}"
+    st.session_state[key] = value
+    st.text_input(label, key=key, on_change=_chosen, args=(name, ""), **shown)
+
+
+def _chosen(name: str, default: str) -> None:
+    value = st.session_state[f"choice-{name}"]
+    if value == default:
+        st.query_params.pop(name, None)
+    else:
+        st.query_params[name] = value
+
+
+@st.fragment(run_every=RETRY_S)
+def _retrying(drawn: list[datetime]) -> None:
+    # The first call is part of drawing the page, the following ones are the clock's.
+    if drawn:
+        st.rerun(scope="app")
+    drawn.append(data.now())

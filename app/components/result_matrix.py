@@ -1,0 +1,284 @@
+"""The model x variant matrix of the overview. Pure: latest cells and alerts in, cells out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from app.components.alert_rows import alert_url, is_by_machine, mark_text
+from app.ui.format import Scale, age, estimate, metric_label, moment, outcome_label, scale_for
+from app.ui.html import Cell, Column, Note
+from app.ui.urls import OUTCOME, run_url, series_url
+from db.records._merge_ranking import worsening, worst_first
+from db.records.metrics import METRICS
+from db.records.results import Alert, AlertState, Case, Outcome, Verdict
+from db.records.summaries import LatestCell, MeasurementSummary
+from db.records.triage import ONGOING
+from db.shared.text import counted
+
+MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+# Kinds of alerts that say that a case has no new results.
+MISSING_KINDS = ("vanished", "late")
+DIMENSIONS = ("phase", "shape", "dtype", "device")
+# Nightly runs start within minutes of each other; what is older than this missed a night.
+_STALE_AFTER = timedelta(hours=36)
+# Some screens, the worst first: the trends of thousands of cells are most of a page's bytes.
+_ROWS_WITH_TREND = 60
+_NO_TRENDS: Mapping[tuple[str, str], tuple[float, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """The table, and the dimensions in which all its cases agree (they need no column)."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    common: Mapping[str, str]
+
+
+def variants_in_order(cases: Iterable[Case]) -> list[str]:
+    """Return the variants of `cases`: eager, the modes as PyTorch lists them, then the others."""
+    names = {case.variant for case in cases}
+    known = [name for name in MODE_ORDER if name in names]
+    return known + sorted(names - set(known))
+
+
+def common_dimensions(cases: Iterable[Case]) -> dict[str, str]:
+    """Return what all `cases` agree in, of phase, shape, dtype and device."""
+    values = [tuple(str(getattr(case, name)) for name in DIMENSIONS) for case in cases]
+    columns = zip(DIMENSIONS, zip(*values, strict=True), strict=False)
+    return {name: column[0] for name, column in columns if len(set(column)) == 1}
+
+
+def missing_cases(alerts: Iterable[Alert]) -> dict[str, Alert]:
+    """Return the ongoing alert of each case that vanished or is late: its results are old.
+
+    A case that is both has vanished; one without a metric has new results.
+    """
+    live = [alert for alert in _live(alerts) if alert.metric == OUTCOME]
+    return {
+        alert.case.key: alert
+        for kind in reversed(MISSING_KINDS)
+        for alert in live
+        if alert.kind == kind
+    }
+
+
+def effective_note(case: Case, effective_mode: str) -> str:
+    """Return `ran as default` when another mode ran than was asked for; else nothing."""
+    return f"ran as {effective_mode}" if effective_mode not in ("", case.mode) else ""
+
+
+def build_matrix(
+    cells: Sequence[LatestCell],
+    *,
+    alerts: Sequence[Alert],
+    metric: str,
+    now: datetime,
+    trends: Mapping[tuple[str, str], tuple[float, ...]] = _NO_TRENDS,
+    num_shown: int | None = None,
+) -> Matrix:
+    """Return the latest results as a table, worst first; the first `num_shown` rows, or all.
+
+    `cells` and `alerts` are of one machine and one toolchain, and so are `trends`, the last medians
+    by case key and metric.
+    """
+    variants = variants_in_order(cell.summary.case for cell in cells)
+    common = common_dimensions([cell.summary.case for cell in cells])
+    shown = [name for name in DIMENSIONS if name not in common]
+    marks, missing = _marks(alerts), missing_cases(alerts)
+    scales = {name: _scale(cells, variant=name, metric=metric) for name in variants}
+    newest = max((cell.run_started_at for cell in cells), default=now)
+    rows = []
+    for number, subject in enumerate(_subjects(cells, marks=marks)[:num_shown]):
+        case = next(iter(subject.values())).summary.case
+        heading = [Cell(text=case.model, style="strong", title=f"{case.model}, {case.family}")]
+        heading += [Cell(text=str(getattr(case, name))) for name in shown]
+        body = [
+            _cell(
+                subject.get(name),
+                marks=_marks_of(subject.get(name), marks, missing),
+                metric=metric,
+                scale=scales[name],
+                newest=newest,
+                trends=trends if number < _ROWS_WITH_TREND else _NO_TRENDS,
+            )
+            for name in variants
+        ]
+        rows.append((*heading, *body))
+    columns = [Column(label="model"), *(Column(label=name) for name in shown)]
+    columns += [_column(name, metric=metric, scale=scales[name]) for name in variants]
+    return Matrix(
+        columns=tuple(columns),
+        rows=tuple(rows),
+        common=common,
+    )
+
+
+def _marks(alerts: Sequence[Alert]) -> dict[str, Alert]:
+    """Return the worst live alert of each case; what the machine did marks none."""
+    live = [alert for alert in _live(alerts) if not is_by_machine(alert)]
+    regressions = [alert for alert in live if alert.verdict is Verdict.REGRESSION]
+    improvements = [alert for alert in live if alert.verdict is Verdict.IMPROVEMENT]
+    ordered = [*worst_first(regressions), *worst_first(improvements)[::-1]]
+    return {alert.case.key: alert for alert in reversed(ordered)}
+
+
+def _marks_of(
+    cell: LatestCell | None, marks: Mapping[str, Alert], missing: Mapping[str, Alert]
+) -> list[Alert]:
+    """Return the worst alert of a cell, and the one that it has no new results."""
+    key = "" if cell is None else cell.summary.case.key
+    found = {alert.id: alert for alert in (marks.get(key), missing.get(key)) if alert}
+    return list(found.values())
+
+
+def _live(alerts: Iterable[Alert]) -> list[Alert]:
+    return [alert for alert in alerts if alert.state in ONGOING]
+
+
+def num_rows_of(cells: Iterable[LatestCell]) -> int:
+    """Return how many rows a matrix of `cells` has."""
+    return len({_subject(cell.summary.case) for cell in cells})
+
+
+def _subject(case: Case) -> tuple[str, ...]:
+    return (case.model, *(str(getattr(case, name)) for name in DIMENSIONS))
+
+
+def _subjects(
+    cells: Sequence[LatestCell], *, marks: Mapping[str, Alert]
+) -> list[dict[str, LatestCell]]:
+    """Return the rows, each a result by variant: regressed first, then failing, then by name."""
+    subjects: dict[tuple[str, ...], dict[str, LatestCell]] = defaultdict(dict)
+    for cell in cells:
+        case = cell.summary.case
+        subjects[_subject(case)][case.variant] = cell
+
+    def badness(key: tuple[str, ...]) -> float:
+        found = [marks.get(cell.summary.case.key) for cell in subjects[key].values()]
+        return max(
+            (worsening(alert) for alert in found if alert and _is_regression(alert)), default=0.0
+        )
+
+    def num_not_ok(key: tuple[str, ...]) -> int:
+        return sum(cell.summary.outcome is not Outcome.OK for cell in subjects[key].values())
+
+    ordered = sorted(subjects, key=lambda key: (-badness(key), -num_not_ok(key), key))
+    return [subjects[key] for key in ordered]
+
+
+def _is_regression(alert: Alert) -> bool:
+    return alert.verdict is Verdict.REGRESSION
+
+
+def first_metric(cells: Sequence[LatestCell]) -> str:
+    """Return what a matrix of `cells` shows unless somebody asks: the speedup, where there is one.
+
+    Of what was imported often nobody knows more than latencies.
+    """
+    measured = {metric for cell in cells for metric in cell.summary.measurements}
+    return "latency_s" if "latency_s" in measured and "speedup" not in measured else "speedup"
+
+
+def shown_metrics(metric: str) -> list[str]:
+    """Return the metrics that a matrix of `metric` shows of any variant."""
+    return list(dict.fromkeys(_shown_metric(variant, metric) for variant in MODE_ORDER))
+
+
+def _shown_metric(variant: str, metric: str) -> str:
+    # Eager is 1.00x by definition; its latency is what the speedups stand on.
+    return "latency_s" if variant == "eager" and metric == "speedup" else metric
+
+
+def _scale(cells: Sequence[LatestCell], *, variant: str, metric: str) -> Scale:
+    name = _shown_metric(variant, metric)
+    found = [
+        cell.summary.measurements[name].median
+        for cell in cells
+        if cell.summary.case.variant == variant and name in cell.summary.measurements
+    ]
+    return scale_for(METRICS[name].unit, found)
+
+
+def _column(variant: str, *, metric: str, scale: Scale) -> Column:
+    name = _shown_metric(variant, metric)
+    unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
+    prefix = f"eager {metric_label(name)}" if name != metric else variant
+    title = f"{metric_label(name)}: {METRICS[name].description}"
+    return Column(label=f"{prefix}{unit}", title=title, is_number=True)
+
+
+def _cell(
+    cell: LatestCell | None,
+    *,
+    marks: Sequence[Alert],
+    metric: str,
+    scale: Scale,
+    newest: datetime,
+    trends: Mapping[tuple[str, str], tuple[float, ...]],
+) -> Cell:
+    if cell is None:
+        return Cell(text="-", style="quiet", title="not measured on this machine in this toolchain")
+    summary = cell.summary
+    name = _shown_metric(summary.case.variant, metric)
+    mark = marks[0] if marks else None
+    notes = [_mark_note(alert) for alert in marks]
+    if note := effective_note(summary.case, summary.effective_mode):
+        notes.append(Note(text=note))
+    if newest - cell.run_started_at > _STALE_AFTER:
+        notes.append(Note(text=age(cell.run_started_at, now=newest).replace("ago", "older")))
+    if summary.outcome is not Outcome.OK:
+        notes.append(Note(text="log", href=run_url(cell.run_id, case_key=summary.case.key)))
+    measured = summary.measurements.get(name)
+    return Cell(
+        text=_text(cell, measured=measured, scale=scale),
+        href=series_url(
+            summary.case.key, metric=name, machine=cell.machine, toolchain=cell.toolchain
+        ),
+        style=_style(mark, summary.outcome, has_value=measured is not None),
+        title=_title(cell, measured=measured),
+        notes=tuple(notes),
+        trend=trends.get((summary.case.key, name), ()),
+    )
+
+
+def _mark_note(alert: Alert) -> Note:
+    state = "" if alert.state is AlertState.OPEN else f" ({alert.state})"
+    return Note(
+        text=mark_text(alert) + state,
+        href=alert_url(alert),
+        style="note bad" if _is_regression(alert) else "note good",
+    )
+
+
+def _style(mark: Alert | None, outcome: Outcome, *, has_value: bool) -> str:
+    style = "strong" if outcome is not Outcome.OK else "" if has_value else "quiet"
+    if mark is not None:
+        style += " cell-bad" if _is_regression(mark) else " cell-good"
+    return style.strip()
+
+
+def _text(cell: LatestCell, *, measured: MeasurementSummary | None, scale: Scale) -> str:
+    if cell.summary.outcome is not Outcome.OK:
+        return outcome_label(cell.summary.outcome)
+    if measured is None:
+        return "-"
+    return scale.text(measured.median) if scale.unit == "x" else scale.number(measured.median)
+
+
+def _title(cell: LatestCell, *, measured: MeasurementSummary | None) -> str:
+    summary = cell.summary
+    lines = [f"{summary.case.key}"]
+    if measured is not None:
+        shown = estimate(measured.median, low=measured.low, high=measured.high, unit=measured.unit)
+        lines.append(f"{shown}, {counted(measured.num_samples, 'sample')}")
+    elif summary.outcome is Outcome.OK:
+        lines.append("ok, but without this metric")
+    if summary.reason:
+        lines.append(summary.reason)
+    lines += [warning.text for warning in summary.warnings]
+    lines.append(f"{cell.revision}, {moment(cell.run_started_at)}")
+    return "\n".join(lines)

@@ -1,0 +1,101 @@
+"""The small form in which people ask for a run, or for one case again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from app.auth import access
+from app.data import health as health_data
+from app.data import run_requests as job_data
+from app.data import store as data
+from app.data.triage import Said
+from app.ui.flash import keep_said, show_said
+from app.ui.html import caption
+from db.errors import StoreError
+from db.records.imported import is_imported
+from db.records.results import Run
+from db.shared.access_rules import Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a run is to be of, and on which machine; None for any."""
+
+    suite: str
+    toolchain: str
+    machine: str | None
+
+    @property
+    def label(self) -> str:
+        """Return it in words."""
+        text = f"{self.suite} in {self.toolchain}"
+        return text if self.machine is None else f"{text} on {self.machine}"
+
+
+def suites_of(runs: Iterable[Run]) -> list[Wanted]:
+    """Return what may be wanted of the suites of `runs`, each once.
+
+    A machine that has no scheduler, as a node of a cluster, is asked through any that there is.
+    """
+    heard_of = job_data.scheduled_machines()
+    wanted = (
+        Wanted(
+            suite=run.suite,
+            toolchain=run.toolchain,
+            machine=run.machine if run.machine in heard_of else None,
+        )
+        for run in runs
+    )
+    return list(dict.fromkeys(wanted))
+
+
+def ask_form(title: str, choices: Sequence[Wanted], *, key: str) -> None:
+    """Draw a button that opens a form to ask for one of `choices`; nothing for who may not.
+
+    What was measured elsewhere cannot be asked for.
+    """
+    person = access.present()
+    offered = [item for item in choices if not is_imported(item.toolchain)]
+    if not offered or not person.may(Role.TRIAGER):
+        return
+    with st.popover(title, key=f"ask-{key}"):
+        if len(offered) > 1:
+            labels = [item.label for item in offered]
+            st.selectbox("Run", labels, key=f"ask-what-{key}", width=320)
+        if not person.is_signed_in:
+            st.text_input("Your name", key=f"ask-name-{key}", width=320)
+        st.text_input("Reason", key=f"ask-why-{key}", width=320)
+        st.button("Ask for it", key=f"ask-go-{key}", on_click=_ask, args=(offered, key))
+        st.html(caption(_what_happens()))
+    show_said(f"ask-{key}")
+
+
+def _ask(offered: Sequence[Wanted], key: str) -> None:
+    state = st.session_state
+    label = state.get(f"ask-what-{key}", offered[0].label)
+    wanted = next(item for item in offered if item.label == label)
+    said = Said(name=str(state.get(f"ask-name-{key}", "")), why=str(state[f"ask-why-{key}"]))
+    problem = job_data.ask_for(
+        wanted.suite, toolchain=wanted.toolchain, machine=wanted.machine, said=said
+    )
+    told = problem or f"Asked for: {wanted.label}. The page Health shows the queue."
+    keep_said(told, key=f"ask-{key}")
+
+
+def _what_happens() -> str:
+    """Return who will measure it, and what to do where nobody would."""
+    try:
+        health = health_data.load_health_page().value.health
+    except StoreError:
+        return ""
+    now = data.now()
+    alive = [item.machine for item in health.schedulers if not item.is_late(now=now)]
+    if not alive:
+        return "No scheduler is at work: the run waits until `hud up` or `hud schedule` runs."
+    return (
+        "A scheduler takes it when it has nothing else to do; its progress is at the top of every"
+        " page then."
+    )

@@ -1,0 +1,45 @@
+"""What a page says about who is at it: the way in, the way out, and why it shows nothing."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.auth import access
+from app.components.page_frame import state_page
+from app.ui.html import escaped
+from db.shared.access_rules import Person
+
+
+def wall(person: Person) -> None:
+    """Draw what somebody sees who may not look: how to sign in, or that it is not for them."""
+    if person.is_signed_in:
+        text = [
+            f"You are signed in as {person.name}, who may not look at this dashboard.",
+            "Whoever keeps [auth] in hud.toml can change that.",
+        ]
+        state_page("Not for everybody", text=text)
+        st.button("Sign out", key="sign-out", on_click=st.logout)
+        return
+    why = [f"{person.problem}."] if person.problem else []
+    text = [*why, "This dashboard is for people who sign in. You come back to this page."]
+    state_page("Sign in", text=text)
+    sign_in_button()
+
+
+def sign_in_button(key: str = "sign-in") -> None:
+    """Draw the button that leads to the provider."""
+    st.button("Sign in", key=key, on_click=st.login, type="primary")
+
+
+def foot(person: Person, *, store: str) -> None:
+    """Draw the line below each page: the store, and who looks at it."""
+    if not access.rules().has_sign_in:
+        st.html(f'<div class="note">store {escaped(store)}</div>')
+        return
+    who = f"signed in as {person.name} ({person.role})" if person.is_signed_in else "not signed in"
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.html(f'<div class="note">store {escaped(store)}, {escaped(who)}</div>', width="content")
+        if person.is_signed_in:
+            st.button("Sign out", key="sign-out", on_click=st.logout, type="tertiary")
+        else:
+            st.button("Sign in", key="sign-in-foot", on_click=st.login, type="tertiary")

@@ -1,0 +1,298 @@
+"""The chart of a series over time, as a Vega-Lite specification. Pure.
+
+A click on a point picks its run, clicks with shift pick a pair, and a brush along the time picks a
+part of it; `picked`, `pair_of` and `brushed` read what was picked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import altair as alt
+
+from app.ui.charts import PICK, Row, chart_of, finished, time_axis, verdict_colour
+from app.ui.format import is_interval
+from app.ui.theme import NEUTRAL, VERDICT_COLOURS
+from db.records.results import Verdict
+
+# The selections that clicks with shift and a brush along the time make.
+PAIR = "pair"
+PART = "part"
+TREND_SELECTIONS = (PICK, PAIR, PART)
+TREND_HEIGHT = 340
+_LABEL_ROW_HEIGHT = 14
+_TOOLTIP = [
+    alt.Tooltip("shown:N", title="value"),
+    alt.Tooltip("num_samples:Q", title="samples"),
+    alt.Tooltip("revision:N", title="revision"),
+    alt.Tooltip("when:N", title="run started"),
+    alt.Tooltip("text:N", title="what changed"),
+]
+_LEVEL_TOOLTIP = alt.Tooltip("level_shown:N", title="at one pace")
+_MARK_TOOLTIP = [
+    alt.Tooltip("text:N", title="what changed"),
+    alt.Tooltip("between:N", title="between"),
+    alt.Tooltip("cause:N", title="cause"),
+    alt.Tooltip("said:N", title="said last"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """What the chart of a series shows; the rows are those of `app.components.trend.rows`.
+
+    Points, noise bands, marks of what changed, runs that gave no number, and single samples. `note`
+    stands below the axis.
+    """
+
+    title: str
+    points: Sequence[Row]
+    bands: Sequence[Row] = ()
+    marks: Sequence[Row] = ()
+    failures: Sequence[Row] = ()
+    samples: Sequence[Row] = ()
+    note: str = ""
+
+    @property
+    def is_paced(self) -> bool:
+        """Return whether any point has its level at one pace."""
+        return any("level" in point for point in self.points)
+
+
+def trend_spec(trend: Trend) -> dict[str, Any]:
+    """Return the trend of a series."""
+    scale = alt.Scale(type="utc", padding=12)
+    x = alt.X("at:T", scale=scale, axis=time_axis())
+    y_scale = _y_scale(trend)
+    layers: list[alt.Chart] = []
+    if trend.bands:
+        layers += _band_layers(trend.bands, y_scale, trend.title)
+    layers += _mark_layers(trend.marks, y_scale, trend.title)
+    if trend.samples:
+        layers.append(_sample_layer(trend.samples, x, y_scale, trend.title))
+    layers += _point_layers(trend, x, y_scale)
+    layers.append(_revision_layer(trend.points, x))
+    if trend.failures:
+        layers.append(_failure_layer(trend.failures, x))
+    chart = alt.layer(*layers).properties(
+        height=TREND_HEIGHT,
+        width="container",
+        description=f"{trend.title} over time, {len(trend.points)} runs",
+    )
+    spec = finished(chart)
+    # A title that is missing in one layer would take it from all.
+    for layer in spec["layer"]:
+        layer["encoding"]["x"]["title"] = trend.note or None
+    return spec
+
+
+def pair_of(event: Mapping[str, Any]) -> list[str]:
+    """Return the runs of the two points that were picked with shift, empty without two."""
+    chosen = event.get("selection", {}).get(PAIR) or []
+    found = [str(item.get("run_id") or "") for item in chosen]
+    return found[:2] if len(found) > 1 and all(found[:2]) else []
+
+
+def brushed(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
+    """Return the part of the time that was brushed, None without one."""
+    chosen = event.get("selection", {}).get(PART) or {}
+    ends = chosen.get("at") if isinstance(chosen, Mapping) else None
+    if not isinstance(ends, Sequence) or len(ends) != 2:
+        return None
+    try:
+        first, last = sorted(datetime.fromtimestamp(end / 1000, timezone.utc) for end in ends)
+    except (TypeError, ValueError, OverflowError, OSError):
+        # A browser may say anything.
+        return None
+    return (first, last) if first < last else None
+
+
+def _y_scale(trend: Trend) -> alt.Scale:
+    """Return a scale with room for what is drawn.
+
+    Of a single value Vega makes the only tick, with all its digits: a count may have that.
+    """
+    names = ("low", "high", "level") if trend.is_paced else ("low", "high")
+    ends = [point[name] for point in trend.points for name in names]
+    ends += [sample["value"] for sample in trend.samples]
+    if not ends or is_interval(min(ends), max(ends)) or float(ends[0]).is_integer():
+        return alt.Scale(zero=False, padding=14)
+    around = sorted((0.95 * ends[0], 1.05 * ends[0]))
+    return alt.Scale(domain=around, zero=False, nice=False)
+
+
+def _point_layers(trend: Trend, x: alt.X, y_scale: alt.Scale) -> list[alt.Chart]:
+    base = chart_of(trend.points)
+    value = alt.Y("value:Q", title=trend.title, scale=y_scale)
+    layers: list[alt.Chart] = []
+    if trend.is_paced:
+        layers += _level_layers(base, x, alt.Y("level:Q", title=trend.title, scale=y_scale))
+    layers.append(
+        base.mark_line(color=NEUTRAL, strokeWidth=1).encode(x=x, y=value, detail="segment:N")
+    )
+    # Points of one sample each have no interval.
+    if any(is_interval(point["low"], point["high"]) for point in trend.points):
+        low = alt.Y("low:Q", title=trend.title, scale=y_scale)
+        rule = base.mark_rule(color=NEUTRAL, opacity=0.7)
+        layers.append(rule.encode(x=x, y=low, y2="high:Q"))
+    pick, pair, part = _selections()
+    layers.append(
+        base.mark_point(filled=True, opacity=1, cursor="pointer", stroke=NEUTRAL)
+        .encode(
+            x=x,
+            y=value,
+            color=verdict_colour(),
+            shape=_verdict_shape(),
+            size=alt.condition("datum.verdict === 'unchanged'", alt.value(46), alt.value(120)),
+            strokeWidth=alt.condition(pair, alt.value(8), alt.value(0)),
+            tooltip=[_TOOLTIP[0], _LEVEL_TOOLTIP, *_TOOLTIP[1:]] if trend.is_paced else _TOOLTIP,
+        )
+        .add_params(pick, pair, part)
+    )
+    return layers
+
+
+def _selections() -> tuple[alt.Parameter, alt.Parameter, alt.Parameter]:
+    pick = alt.selection_point(
+        name=PICK, fields=["run_id"], on="click[!event.shiftKey]", empty=False, toggle=False
+    )
+    pair = alt.selection_point(
+        name=PAIR, fields=["run_id"], on="click[event.shiftKey]", empty=False, toggle="true"
+    )
+    return pick, pair, alt.selection_interval(name=PART, encodings=["x"], zoom=False)
+
+
+def _sample_layer(samples: Sequence[Row], x: alt.X, y_scale: alt.Scale, title: str) -> alt.Chart:
+    layer: alt.Chart = (
+        chart_of(samples)
+        .mark_point(filled=True, size=9, color=NEUTRAL, opacity=0.35)
+        .encode(x=x, y=alt.Y("value:Q", title=title, scale=y_scale))
+    )
+    return layer
+
+
+def _band_layers(bands: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
+    base = chart_of(bands)
+    x, x2 = alt.X("start:T", scale=alt.Scale(type="utc")), alt.X2("end:T")
+    rect = base.mark_rect(color=NEUTRAL, opacity=0.16).encode(
+        x=x, x2=x2, y=alt.Y("low:Q", scale=y_scale, title=title), y2="high:Q"
+    )
+    level = base.mark_rule(color=NEUTRAL, strokeDash=[4, 3]).encode(
+        x=x, x2=x2, y=alt.Y("level:Q", scale=y_scale, title=title)
+    )
+    return [rect, level]
+
+
+def _level_layers(base: alt.Chart, x: alt.X, level: alt.Y) -> list[alt.Chart]:
+    """Return the levels at one pace: hollow, so that they differ from medians without a colour."""
+    line = base.mark_line(color=NEUTRAL, strokeWidth=1, strokeDash=[2, 2]).encode(
+        x=x, y=level, detail="segment:N"
+    )
+    dots = base.mark_point(filled=False, size=70, color=NEUTRAL, strokeWidth=1.5).encode(
+        x=x, y=level
+    )
+    return [line, dots]
+
+
+def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
+    """Return a vertical line with words at the top for each mark, on the side with more room.
+
+    Where it is known only that the change lies between two runs, the time between them is shaded. A
+    drift has a slope beside its line, from its first level to its last, and no line where the run
+    that it would stand for is not shown. All marks share their layers, of which each costs time in
+    the browser, and their rows say how each looks.
+    """
+    rows = [{**mark, **_mark_style(mark)} for mark in marks]
+    base, x = chart_of(rows), alt.X("at:T", scale=alt.Scale(type="utc"))
+    colour, dash = _of_row("colour"), _of_row("dash")
+    layers: list[alt.Chart] = []
+    if between := [row for row in rows if "after" in row]:
+        shade = chart_of(between).mark_rect(color=colour, opacity=0.12)
+        layers.append(shade.encode(x=x, x2="after:T"))
+    if lines := [row for row in rows if "is_elsewhere" not in row]:
+        rule = chart_of(lines).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5)
+        layers.append(rule.encode(x=x, tooltip=_MARK_TOOLTIP))
+    if slopes := [row for row in rows if "until" in row]:
+        slope = chart_of(slopes).mark_rule(color=colour, strokeWidth=2.5)
+        y = alt.Y("from:Q", scale=y_scale, title=title)
+        since = alt.X("since:T", scale=alt.Scale(type="utc"))
+        layers.append(slope.encode(x=since, x2="until:T", y=y, y2="to:Q"))
+    if rows:
+        layers.append(_mark_words(base, x))
+    return layers
+
+
+def _mark_style(mark: Row) -> dict[str, Any]:
+    is_left = mark["side"] == "left"
+    is_verdict = mark["verdict"] in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    return {
+        "colour": VERDICT_COLOURS.get(mark["verdict"], NEUTRAL),
+        "dash": [] if is_verdict else [6, 3],
+        "align": "right" if is_left else "left",
+        "dx": -5 if is_left else 5,
+        "weight": 600 if is_verdict else 400,
+    }
+
+
+def _mark_words(base: alt.Chart, x: alt.X) -> alt.Chart:
+    words: alt.Chart = base.mark_text(
+        align=_of_row("align"),
+        dx=_of_row("dx"),
+        baseline="top",
+        fontSize=12,
+        fontWeight=_of_row("weight"),
+        color=_of_row("colour"),
+    ).encode(
+        x=x,
+        y=alt.value(alt.expr(f"datum.row * {_LABEL_ROW_HEIGHT}")),
+        text="text:N",
+        tooltip=_MARK_TOOLTIP,
+    )
+    return words
+
+
+def _of_row(name: str) -> alt.ExprRef:
+    """Return the property of a mark that each row says for itself."""
+    return alt.ExprRef(f"datum.{name}")
+
+
+def _revision_layer(points: Sequence[Row], x: alt.X) -> alt.Chart:
+    # Of every row with all it says the browser would have twice as much to read.
+    ticks = chart_of([{"at": row["at"]} for row in points if row["is_new_revision"]])
+    layer: alt.Chart = ticks.mark_tick(
+        orient="vertical", size=6, thickness=1, color=NEUTRAL, opacity=1
+    ).encode(x=x, y=alt.value(alt.expr("height - 3")))
+    return layer
+
+
+def _failure_layer(failures: Sequence[Row], x: alt.X) -> alt.Chart:
+    layer: alt.Chart = (
+        chart_of(failures)
+        .mark_point(shape="cross", angle=45, size=70, filled=True, color=NEUTRAL, opacity=1)
+        .encode(
+            x=x,
+            y=alt.value(alt.expr("height - 14")),
+            tooltip=[
+                alt.Tooltip("text:N", title="outcome"),
+                alt.Tooltip("revision:N", title="revision"),
+                alt.Tooltip("when:N", title="run started"),
+            ],
+        )
+    )
+    return layer
+
+
+def _verdict_shape() -> alt.Shape:
+    shapes = {
+        Verdict.REGRESSION: "triangle-up",
+        Verdict.IMPROVEMENT: "triangle-down",
+        Verdict.UNCHANGED: "circle",
+        Verdict.INCONCLUSIVE: "diamond",
+    }
+    return alt.Shape(
+        "verdict:N",
+        scale=alt.Scale(domain=[str(verdict) for verdict in shapes], range=list(shapes.values())),
+    )

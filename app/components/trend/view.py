@@ -1,0 +1,105 @@
+"""The trend of a series, drawn on its own page and on that of an alert."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from app.components.page_frame import draw_chart
+from app.components.trend.chart import TREND_SELECTIONS, brushed, pair_of
+from app.components.trend.rows import trend_chart
+from app.components.trend.window import part_of
+from app.data import store as data
+from app.data._merge_series_data import load_raw
+from app.data.page_records import SeriesPage
+from app.ui.charts import PICK, picked
+from app.ui.html import caption, command_line
+from app.ui.share import go
+from app.ui.urls import (
+    CompareState,
+    SeriesState,
+    compare_url,
+    moment_in,
+    moment_out,
+    run_url,
+    series_url,
+)
+from app.views.series.tables import trend_caption
+from db.records.results import Case
+
+# The key of the chart begins with it.
+TREND_KEY = "trend"
+
+
+def show_trend(
+    page: SeriesPage, *, metric: str, generation: int, state: SeriesState | None = None
+) -> None:
+    """Draw the trend of `page`, what its signs mean, and the command that measures it again.
+
+    `generation` is that of the store at which the page was read. A click on a point opens its run,
+    clicks with shift on two compare them, and a brush leads to that part of the series. `state` is
+    that of the page of the series, where this is one.
+    """
+    shown = state or SeriesState(case=page.case.key, metric=metric)
+    part = part_of(page, since=moment_in(shown.since), until=moment_in(shown.until))
+    samples = load_raw(part, metric=metric) if shown.raw else {}
+    # Building a layered chart takes longer than everything else on a page.
+    spec = data.cached(trend_chart)(
+        data.store_url(),
+        generation,
+        page.case.key,
+        page.machine,
+        page.toolchain,
+        [alert.id for alert in page.alerts],
+        (shown.since, shown.until, shown.raw),
+        metric=metric,
+        _page=part,
+        _samples=samples,
+    )
+    # A part has its own key: what was brushed in the whole is not brushed in it.
+    event = draw_chart(
+        spec,
+        key=f"{TREND_KEY} {shown.since} {shown.until}".strip(),
+        on_select="rerun",
+        selection_mode=list(TREND_SELECTIONS),
+    )
+    _follow(event, page=page, metric=metric, is_series=state is not None)
+    st.html(caption(trend_caption(page)))
+    show_repro(page.case, toolchain=page.toolchain)
+
+
+def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_series: bool) -> None:
+    """Go where a click or a brush in the trend leads."""
+    if pair := pair_of(event):
+        in_order = {point.run_id: place for place, point in enumerate(page.points)}
+        first, last = sorted(pair, key=lambda run_id: in_order.get(run_id, -1))
+        go(compare_url(CompareState(baseline=first, candidate=last, model=page.case.model)))
+    if run_id := picked(event, "run_id"):
+        go(run_url(run_id, case_key=page.case.key))
+    if part := brushed(event):
+        since, until = map(moment_out, part)
+        if is_series:
+            st.query_params.update({"since": since, "until": until})
+            st.rerun()
+        url = series_url(
+            page.case.key,
+            metric=metric,
+            machine=page.machine,
+            toolchain=page.toolchain,
+            part=(since, until),
+        )
+        st.link_button(f"Series from {since} to {until} UTC", url)
+
+
+def show_repro(case: Case, *, toolchain: str) -> None:
+    """Draw the command that measures `case` again; a button of the page copies it."""
+    st.html(command_line(data.repro(case, toolchain=toolchain)))
+
+
+def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:
+    """Draw a chart of runs; a click on one opens it with the case."""
+    event = draw_chart(spec, key=key, on_select="rerun", selection_mode=PICK)
+    if run_id := picked(event, "run_id"):
+        go(run_url(run_id, case_key=case_key))

@@ -1,0 +1,87 @@
+"""What the links of messages read and decide: a part of `app.data.store`, without its cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.data import store as data
+from db.alerts.action_links import ACTION_STATES, LINK_SECRET_VARIABLE, ActionLink
+from db.alerts.outbox import load_notification
+from db.errors import NotFoundError
+from db.queries.alerts import load_alerts_with_ids, load_ids_changed_after
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING
+from runner.analysis.alerts.triage import AlertStateError, Decision, set_state
+
+
+class MeanwhileChanged(Exception):
+    """An alert is not as it was a moment ago; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a link asks for: `alerts` are those it would change, `settled` those as it wants them.
+
+    `changed` are others whose states were changed after the message was sent.
+    """
+
+    title: str
+    receiver: str
+    state: AlertState
+    alerts: tuple[Alert, ...]
+    settled: tuple[Alert, ...]
+    changed: tuple[Alert, ...]
+
+
+def link_key() -> bytes | None:
+    """Return what signs links, None where the dashboard was given nothing."""
+    return os.environ.get(LINK_SECRET_VARIABLE, "").encode("utf-8", "surrogateescape") or None
+
+
+def load_asked(link: ActionLink) -> Asked:
+    """Return what `link` asks for, as things are; raise NotFoundError and what the store raises.
+
+    Raises NotFoundError when the store no longer has what the message was about.
+    """
+    store = data.open_store(data.store_url())
+    notification = load_notification(store, link.notification_id)
+    alerts = load_alerts_with_ids(store, notification.alert_ids)
+    if not alerts:
+        raise NotFoundError("the alerts of this message are not in the store any more")
+    state = ACTION_STATES[link.action]
+    others = [alert for alert in alerts if alert.state is not state]
+    ids = [alert.id for alert in others]
+    changed = load_ids_changed_after(store, link.number, alert_ids=ids)
+    # As on the page of an event, even for one alert: what is fixed stays fixed.
+    wanted = [item for item in others if item.id not in changed and item.state in ONGOING]
+    return Asked(
+        title=notification.title,
+        receiver=notification.receiver,
+        state=state,
+        alerts=tuple(wanted),
+        settled=tuple(alert for alert in alerts if alert.state is state),
+        changed=tuple(alert for alert in others if alert not in wanted),
+    )
+
+
+def act(asked: Asked, *, why: str) -> None:
+    """Move the alerts of `asked` to its state, on record.
+
+    Raises MeanwhileChanged when one is not as it was asked about, and what the store raises.
+    """
+    states = {alert.id: alert.state for alert in asked.alerts}
+    decision = set_state(states, asked.state, why=why)
+
+    def decide(stored: Sequence[Alert]) -> Decision:
+        now_there = {alert.id: alert.state for alert in stored if alert.id in states}
+        if now_there != states:
+            raise MeanwhileChanged
+        return decision(stored)
+
+    try:
+        store = data.open_store(data.store_url())
+        store.revise_alerts(decide, by=f"{asked.receiver} link")
+    except AlertStateError as error:
+        raise MeanwhileChanged from error

@@ -1,0 +1,94 @@
+"""What people say of dates, read and written; a part of `app.data.store`.
+
+Who writes is asked for again here, whatever the page has shown.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import datetime
+
+from app.auth import access
+from app.data import store as data
+from app.data.page_records import SeriesPage
+from app.data.triage import Said
+from db.alerts.annotations import (
+    EVERYTHING,
+    Annotation,
+    concerning,
+    load_annotations,
+    new_annotation,
+    problem_of,
+    put_annotations,
+    remove_annotation,
+)
+from db.errors import StoreError
+from db.records.results import Case
+from db.records.triage import JUDGE
+from db.shared.access_rules import Role
+from runner.analysis.repro import glob_escape
+
+DOING = "annotating"
+_REMOVED = "the same was said and removed; say it in other words"
+
+
+def annotated(page: SeriesPage, *, metric: str) -> SeriesPage:
+    """Return `page` with the annotations that concern it, by their date."""
+    every = data.loaded(_read_annotations).value
+    found = concerning(every, case_key=page.case.key, metric=metric)
+    return dataclasses.replace(page, annotations=found)
+
+
+def patterns_of(case: Case, *, metric: str) -> dict[str, str]:
+    """Return what an annotation can concern, in words, with the pattern of each."""
+    return {
+        "this series": f"{glob_escape(case.key)}#{glob_escape(metric)}",
+        f"model {case.model}": f"{glob_escape(case.model)}/*",
+        "everything": EVERYTHING,
+    }
+
+
+def write(text: str, *, at: datetime, pattern: str, said: Said) -> str:
+    """Keep an annotation; return why it is not kept, "" when it is."""
+
+    def save(by: str) -> str:
+        made = new_annotation(text, at=at, pattern=pattern, by=by, made_at=data.now())
+        if problem := problem_of(made):
+            return problem
+        store = data.open_store(data.store_url())
+        put_annotations(store, [made])
+        # Who clicks twice has said it once.
+        is_there = any(item.id == made.id for item in load_annotations(store))
+        return "" if is_there else _REMOVED
+
+    return _authorised(save, said=said)
+
+
+def remove(annotation: Annotation, *, said: Said) -> str:
+    """Take an annotation away, on record; return why it is not done, "" when it is."""
+
+    def save(by: str) -> str:
+        store = data.open_store(data.store_url())
+        remove_annotation(store, annotation.id, by=by, at=data.now())
+        return ""
+
+    return _authorised(save, said=said)
+
+
+def _authorised(save: Callable[[str], str], *, said: Said) -> str:
+    """Call `save` with the name for the record when who is at the page may; return the problem."""
+    person = access.present()
+    try:
+        access.require(person, Role.TRIAGER, doing=DOING)
+        if not person.is_signed_in and said.name.strip() in ("", JUDGE):
+            problem = f"who says so? Give your name, which is not {JUDGE}"
+        else:
+            problem = save(person.signed_as(said.name))
+    except (access.NotAllowed, StoreError) as error:
+        problem = str(error)
+    return f"Not saved: {problem}." if problem else ""
+
+
+def _read_annotations(url: str, generation: int) -> tuple[Annotation, ...]:  # noqa: ARG001
+    return load_annotations(data.open_store(url))

@@ -1,0 +1,59 @@
+"""What the page of health reads, and how it sends again what was given up; part of `app.data.store`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection
+
+from app.auth import access
+from app.data import store as data
+from app.data._merge_healthpage import HealthPage
+from app.data.page_records import Loaded
+from db.alerts.outbox import count_outbox, count_unclaimed, load_outbox, resend
+from db.errors import StoreError
+from db.jobs.health import load_health
+from db.records.notifications import NotificationState
+from db.shared.access_rules import Role
+from db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json
+
+logger = logging.getLogger(__name__)
+
+# As often as the page asks by itself: a heartbeat is no news, and raises no generation.
+FRESH_S = 15.0
+_RECEIVERS = "receivers."
+
+
+def load_health_page() -> Loaded[HealthPage]:
+    """Return how everything does, at most FRESH_S old."""
+    return data.loaded(_read_health, str(int(data.now().timestamp() // FRESH_S)))
+
+
+def send_again(ids: Collection[str]) -> str:
+    """Let what was given up be sent again; return why that is not done, "" when it is.
+
+    Who did it is in the log.
+    """
+    person = access.present()
+    try:
+        access.require(person, Role.ADMIN, doing="sending messages again")
+        num_sent = resend(data.open_store(data.store_url()), ids, at=data.now())
+    except (access.NotAllowed, StoreError) as error:
+        return f"Not sent again: {error}."
+    by = person.signed_as("somebody")
+    logger.info("%d dead letters are sent again, as %r asked: %s", num_sent, by, " ".join(ids))
+    return "" if num_sent else "Not sent again: somebody else has done it already."
+
+
+def _read_health(url: str, generation: int, _beat: str) -> HealthPage:  # noqa: ARG001
+    store = data.open_store(url)
+    counts = count_outbox(store)
+    settings = settings_from_json(os.environ.get(SETTINGS_VARIABLE, ""))
+    names = {item.section.removeprefix(_RECEIVERS) for item in settings}
+    return HealthPage(
+        health=load_health(store),
+        dead=load_outbox(store, states=[NotificationState.DEAD]),
+        num_notifications=counts,
+        # Started alone, the dashboard knows of no hud.toml.
+        unclaimed=count_unclaimed(counts, known=names) if settings else {},
+    )

@@ -1,0 +1,61 @@
+"""What `/metrics` and `/readyz` tell, read from the store once in a few seconds at most."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from app.data.store import open_store, store_url
+from db.errors import StoreError
+from db.jobs.operations import Operations, load_operations
+
+# However often somebody asks, the store is opened no more often than this.
+MAX_AGE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the store said, or why it said nothing."""
+
+    operations: Operations | None
+    trouble: str = ""
+
+
+class Desk:
+    """Keeps the last answer for a while; one caller asks, and the others wait for its answer."""
+
+    def __init__(
+        self, ask: Callable[[], Answer], *, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ask = ask
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._asked_s: float | None = None
+        self._answer = Answer(operations=None)
+
+    def answer(self) -> Answer:
+        """Return an answer that is at most MAX_AGE_S old."""
+        with self._lock:
+            if self._asked_s is None or self._clock_s() - self._asked_s > MAX_AGE_S:
+                self._answer = self._ask()
+                # Counted from its end: a store that is locked takes seconds to say so.
+                self._asked_s = self._clock_s()
+            return self._answer
+
+
+def ask_store() -> Answer:
+    """Return what the store of this dashboard says now."""
+    try:
+        return Answer(operations=load_operations(open_store(store_url())))
+    except StoreError as error:
+        return Answer(operations=None, trouble=str(error))
+
+
+@functools.cache
+def desk() -> Desk:
+    """Return the desk of this process."""
+    return Desk(ask_store)

@@ -1,0 +1,67 @@
+"""Where pages ask for runs: a part of `app.data.store`.
+
+It asks itself who is at the page and whether they may, whatever the page has shown.
+"""
+
+from __future__ import annotations
+
+from app.auth import access
+from app.data import health as health_data
+from app.data import store as data
+from app.data.triage import Said
+from db.errors import StoreError
+from db.jobs.health import load_health
+from db.records.triage import JUDGE
+from db.shared.access_rules import Person, Role
+from db.shared.text import one_line, shortened
+
+DOING = "asking for runs"
+_MAX_WHY = 200
+
+
+def scheduled_machines() -> frozenset[str]:
+    """Return the machines on which a scheduler was ever heard of; none where the store is held."""
+    try:
+        health = health_data.load_health_page().value.health
+    except StoreError:
+        return frozenset()
+    return frozenset(item.machine for item in health.schedulers)
+
+
+def ask_for(suite: str, *, toolchain: str, machine: str | None, said: Said) -> str:
+    """Queue a run of `suite` on `machine`, or any; return why that is not done, "" when it is.
+
+    One who clicks twice asks once: what is queued or at work is not queued again, and two asked for
+    in one minute have one key. The queue keeps who asked, when and why.
+    """
+    person = access.present()
+    try:
+        access.require(person, Role.TRIAGER, doing=DOING)
+        problem = _enqueue(suite, toolchain=toolchain, machine=machine, person=person, said=said)
+    except (access.NotAllowed, StoreError) as error:
+        problem = str(error)
+    return f"Not asked for: {problem}." if problem else ""
+
+
+def _enqueue(suite: str, *, toolchain: str, machine: str | None, person: Person, said: Said) -> str:
+    """Queue the run; return why it is not queued, "" when it is."""
+    if not person.is_signed_in and said.name.strip() in ("", JUDGE):
+        return f"who asks? Give your name, which is not {JUDGE}"
+    store = data.open_store(data.store_url())
+    for job in load_health(store, num_ended=0).open_jobs:
+        is_there = machine is None or job.machine in (None, machine)
+        if is_there and (job.suite, job.toolchain) == (suite, toolchain):
+            return f"it is in the queue since {job.enqueued_at:%Y-%m-%d %H:%M} UTC ({job.trigger})"
+    is_new = store.enqueue_job(
+        dedupe_key=f"asked {suite} {toolchain} {data.now():%Y-%m-%dT%H:%M}",
+        suite=suite,
+        toolchain=toolchain,
+        trigger=_trigger(person.signed_as(said.name), why=said.why),
+        machine=machine,
+    )
+    return "" if is_new else "it was asked for in this very minute"
+
+
+def _trigger(by: str, *, why: str) -> str:
+    reason = shortened(one_line(why), limit=_MAX_WHY)
+    return f"{one_line(by)}: {reason}" if reason else one_line(by)

@@ -1,0 +1,126 @@
+"""Where pages write what people decide: a part of `app.data.store`.
+
+Each function asks itself who is at the page and whether they may, whatever the page has shown, and
+compares what they have seen with what is stored, in the transaction that saves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from app.auth import access
+from app.data import store as data
+from db.errors import StoreError
+from db.queries.results import load_series_settings
+from db.records.results import Alert, AlertState
+from db.records.triage import JUDGE, SeriesSettings
+from db.shared.access_rules import Role
+from runner.analysis.alerts.triage import (
+    AlertStateError,
+    Decide,
+    Decision,
+    add_comment,
+    changed_text,
+    if_as_seen,
+    set_care,
+    set_state,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What somebody gives with a decision: a reason, and a name where nobody is signed in."""
+
+    name: str = ""
+    why: str = ""
+
+
+def decide_state(seen: Sequence[Alert], state: AlertState, *, said: Said) -> str:
+    """Move alerts to `state` on record; return why it is not saved, "" when it is."""
+    return _saved(seen, set_state([alert.id for alert in seen], state, why=said.why), said=said)
+
+
+def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, said: Said) -> str:
+    """Give alerts owner and mute of `cared`; return why it is not saved, "" when it is."""
+    decisions = [
+        set_care(before, owner=after.owner, until=after.muted_until, why=said.why)
+        for before, after in zip(seen, cared, strict=True)
+    ]
+    return _saved(seen, _together(decisions), said=said)
+
+
+def comment(seen: Sequence[Alert], *, said: Said) -> str:
+    """Keep what is said of alerts; return why it is not saved, "" when it is."""
+    if not said.why:
+        return "Not saved: there is no comment to keep; write it as the reason."
+    return _saved(seen, add_comment([alert.id for alert in seen], said.why), said=said)
+
+
+def decide_floor(seen: SeriesSettings, floor: float | None, *, said: Said) -> str:
+    """Set the least change that matters in a series; return why it is not saved, "" when it is.
+
+    `floor` is a fraction, None the metric's own.
+    """
+
+    def revise(stored: SeriesSettings) -> SeriesSettings:
+        if stored.floor not in (seen.floor, floor):
+            raise AlertStateError("somebody else has changed it since it was read")
+        return dataclasses.replace(stored, floor=floor)
+
+    def save(by: str) -> None:
+        store = data.open_store(data.store_url())
+        store.revise_settings(seen.pattern, revise, by=by, why=said.why)
+
+    return _authorised(Role.ADMIN, save, said=said)
+
+
+def load_settings(alert: Alert) -> SeriesSettings:
+    """Return what is set for the series of `alert` itself, not for a pattern that fits it."""
+    return data.loaded(_read_settings, alert.series_key).value
+
+
+def changed_since(seen: Sequence[Alert], alerts: Sequence[Alert]) -> list[str]:
+    """Return what differs between alerts as they were `seen` and as they are, by alert."""
+    there = {alert.id: alert for alert in alerts}
+    texts = [changed_text(alert, there.get(alert.id, alert)) for alert in seen]
+    return [text for text in texts if text]
+
+
+def _saved(seen: Sequence[Alert], decision: Decide, *, said: Said) -> str:
+    def save(by: str) -> None:
+        store = data.open_store(data.store_url())
+        store.revise_alerts(if_as_seen(seen, decision), by=by)
+
+    return _authorised(Role.TRIAGER, save, said=said)
+
+
+def _authorised(role: Role, save: Callable[[str], None], *, said: Said) -> str:
+    """Call `save` with the name for the record when who is at the page may; return the problem."""
+    person = access.present()
+    try:
+        access.require(person, role)
+        if not person.is_signed_in and said.name.strip() in ("", JUDGE):
+            raise AlertStateError(f"who decides? Give your name, which is not {JUDGE}")
+        save(person.signed_as(said.name))
+    except (access.NotAllowed, AlertStateError, StoreError) as error:
+        return f"Not saved: {error}."
+    return ""
+
+
+def _together(decisions: Sequence[Decide]) -> Decide:
+    def decide(stored: Sequence[Alert]) -> Decision:
+        made = [decision(stored) for decision in decisions]
+        return Decision(
+            alerts=tuple(alert for item in made for alert in item.alerts),
+            revisions=tuple(revision for item in made for revision in item.revisions),
+        )
+
+    return decide
+
+
+def _read_settings(url: str, generation: int, series_key: str) -> SeriesSettings:  # noqa: ARG001
+    found = load_series_settings(data.open_store(url))
+    empty = SeriesSettings(pattern=series_key)
+    return next((item for item in found if item.pattern == series_key), empty)

@@ -1,0 +1,218 @@
+"""The routes of the links in messages: a page that asks, and only its button changes anything.
+
+Programs open the links of messages before people do (mail scanners, previews of chats), so a GET
+changes nothing. A token says who may do what; nothing else of a request is believed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from string import Template
+from urllib.parse import parse_qs
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from app.components.alert_rows import alert_topic, change_text
+from app.data import action_links as action_data
+from app.data import store as data
+from app.data.action_links import Asked, MeanwhileChanged
+from app.ui.html import escaped
+from app.ui.urls import decide_url
+from db.alerts.action_links import (
+    ACTIONS_PATH,
+    LinkExpired,
+    LinkRefused,
+    is_page_proof,
+    page_proof,
+    read_action,
+)
+from db.errors import NotFoundError, StoreError
+from db.records.results import Alert, AlertState
+
+PROOF, WHY = "page", "why"
+MAX_WHY_LENGTH = 500
+# A reason whose every sign is four bytes, each of them three characters in a form, and the proof.
+_MAX_BODY_BYTES = 12 * MAX_WHY_LENGTH + 1000
+_MAX_ALERTS_SHOWN = 10
+_TITLE_LENGTH = 600
+_PAGE = Path(__file__).with_name("action.html")
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Robots-Tag": "noindex",
+}
+# What each decision is called by a button, and what it means.
+_WORDS = {
+    AlertState.ACKNOWLEDGED: (
+        "Acknowledge",
+        "Somebody looks after it until the level is back.",
+    ),
+    AlertState.EXPECTED: (
+        "Mark as expected",
+        "The new level is right, and the baseline from the first bad run on.",
+    ),
+    AlertState.NOISE: ("Mark as noise", "It means nothing and stays silent."),
+}
+
+
+def action_routes() -> list[Route]:
+    """Return the route `/act/TOKEN` of a link in a message."""
+    path = f"/{ACTIONS_PATH}/{{token:path}}"
+    return [
+        Route(path, ask, methods=["GET", "HEAD"]),
+        Route(path, act, methods=["POST"], name="act"),
+    ]
+
+
+def ask(request: Request) -> Response:
+    """Return the page that says what would be done and has the button that does it."""
+    return _answer(request, _asking)
+
+
+async def act(request: Request) -> Response:
+    """Do what the link is for when its own page asks for it, and say what came of it."""
+    form = await _form(request)
+
+    def doing(token: str, key: bytes) -> Response:
+        return _doing(token, key, form=form)
+
+    return await run_in_threadpool(_answer, request, doing)
+
+
+def _answer(request: Request, reply: Callable[[str, bytes], Response]) -> Response:
+    """Return what `reply` makes of a token and the key, or a page that says what is wrong."""
+    key = action_data.link_key()
+    token = request.path_params["token"]
+    try:
+        if key is None:
+            raise LinkRefused("no links here")
+        return reply(token, key)
+    except LinkExpired:
+        return _refusal(HTTPStatus.GONE, "This link has expired.")
+    except LinkRefused:
+        text = "This link does not hold: it is cut short, changed, or of another dashboard."
+        return _refusal(HTTPStatus.FORBIDDEN, text)
+    except NotFoundError:
+        text = "What the message was about is not in the store any more."
+        return _refusal(HTTPStatus.NOT_FOUND, text)
+    except MeanwhileChanged:
+        text = "What the message was about was changed meanwhile. Nothing was done."
+        return _refusal(HTTPStatus.CONFLICT, text)
+    except StoreError:
+        text = "The store cannot be reached now. Nothing was done; try again in a minute."
+        return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, text)
+
+
+def _asking(token: str, key: bytes) -> Response:
+    asked = _load(token, key)
+    if not asked.alerts:
+        return _nothing_left(asked)
+    button, meaning = _WORDS[asked.state]
+    content = (
+        f"<p>{escaped(asked.title, limit=_TITLE_LENGTH)}</p>{_list(asked.alerts)}"
+        f"{_changed_text(asked)}<p>{meaning}</p>"
+        '<form method="post" autocomplete="off">'
+        f'<input type="hidden" name="{PROOF}" value="{page_proof(token, key=key)}">'
+        f'<label for="{WHY}">Reason (kept with the decision)</label>'
+        f'<input id="{WHY}" name="{WHY}" maxlength="{MAX_WHY_LENGTH}">'
+        f'<p><button type="submit">{button}</button></p></form>'
+        f'<p class="dim">It is kept as decided by "{escaped(asked.receiver)} link".</p>'
+    )
+    return _page(f"{button}?", content)
+
+
+def _doing(token: str, key: bytes, *, form: dict[str, str]) -> Response:
+    asked = _load(token, key)
+    if not is_page_proof(form.get(PROOF, ""), token, key=key):
+        text = "Only the button of this link's own page decides. Open the link again."
+        return _refusal(HTTPStatus.FORBIDDEN, text)
+    if not asked.alerts:
+        return _nothing_left(asked)
+    try:
+        action_data.act(asked, why=form.get(WHY, "").strip()[:MAX_WHY_LENGTH])
+    except MeanwhileChanged:
+        # Of a double click the second half finds done what it asks for.
+        asked = _load(token, key)
+        if asked.alerts:
+            raise
+        return _nothing_left(asked)
+    title = f"Done: {len(asked.alerts)} now {asked.state}"
+    decided = [dataclasses.replace(alert, state=asked.state) for alert in asked.alerts]
+    return _page(title, f"{_list(decided)}{_changed_text(asked)}{_TO_ALERTS}")
+
+
+def _load(token: str, key: bytes) -> Asked:
+    return action_data.load_asked(read_action(token, key=key, now=data.now()))
+
+
+def _nothing_left(asked: Asked) -> Response:
+    """Return a page for a link that has nothing to do: it was done, or somebody was faster."""
+    if not asked.settled:
+        text = "What the message was about was changed after it was sent. It is now:"
+        return _refusal(HTTPStatus.CONFLICT, text, now=asked.changed)
+    content = f"{_list(asked.settled)}{_changed_text(asked)}{_TO_ALERTS}"
+    return _page(f"Already {asked.state}", content)
+
+
+_TO_ALERTS = '<p><a href="../alerts">All alerts</a></p>'
+
+
+def _list(alerts: Sequence[Alert]) -> str:
+    items = [
+        f'<li><a href="../{escaped(decide_url(alert.id))}">{escaped(alert.case.key)}</a>:'
+        f" {escaped(alert_topic(alert))} {escaped(change_text(alert))}, {alert.state}</li>"
+        for alert in alerts[:_MAX_ALERTS_SHOWN]
+    ]
+    num_left = len(alerts) - len(items)
+    more = f"<li>and {num_left} more</li>" if num_left else ""
+    return f"<ul>{''.join(items)}{more}</ul>" if items else ""
+
+
+def _changed_text(asked: Asked) -> str:
+    if not asked.changed:
+        return ""
+    text = "more of this message changed after it was sent and stay as they are."
+    return f'<p class="dim">{len(asked.changed)} {text}</p>'
+
+
+def _refusal(status: HTTPStatus, text: str, *, now: Sequence[Alert] = ()) -> Response:
+    """Return a page that says why nothing was done, and how alerts are `now`."""
+    # Of what was not signed here even the depth of its path is a stranger's choice.
+    way = "" if status is HTTPStatus.FORBIDDEN else _TO_ALERTS
+    content = f"<p>{text}</p>{_list(now)}<p>The dashboard's page of alerts decides too.</p>{way}"
+    return _page("Nothing was changed", content, status=status)
+
+
+def _page(title: str, content: str, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    nonce = secrets.token_urlsafe(16)
+    page = Template(_PAGE.read_text(encoding="utf-8")).substitute(
+        title=title, content=content, nonce=nonce
+    )
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none';"
+        f" style-src 'nonce-{nonce}'"
+    )
+    headers = {**_HEADERS, "Content-Security-Policy": policy}
+    return HTMLResponse(page, status_code=status, headers=headers)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form, none of one that is longer or has more than ours can have."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_BODY_BYTES:
+            return {}
+    try:
+        fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=10)
+    except ValueError:
+        return {}
+    return {name: values[0] for name, values in fields.items()}

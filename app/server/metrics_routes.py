@@ -1,0 +1,85 @@
+"""Routes for programs that watch: `/metrics` for Prometheus, `/readyz` for orchestrators.
+
+Programs cannot sign in: both need the token of HUD_METRICS_TOKEN, or of the file that
+HUD_METRICS_TOKEN_FILE names, where one is set or people can sign in.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from app.auth import access
+from app.data.operations import Answer, desk
+from app.server.prometheus import MEDIA_TYPE, exposition
+
+TOKEN_VARIABLE: Final = "HUD_METRICS_TOKEN"
+TOKEN_FILE_VARIABLE: Final = "HUD_METRICS_TOKEN_FILE"
+_METHODS: Final = ["GET", "HEAD"]
+_HEADERS: Final = {"Cache-Control": "no-store"}
+
+
+def metrics_routes() -> list[Route]:
+    """Return the routes `/metrics` and `/readyz`."""
+    return [
+        Route("/metrics", send_metrics, methods=_METHODS),
+        Route("/readyz", send_readiness, methods=_METHODS),
+    ]
+
+
+def send_metrics(request: Request) -> Response:
+    """Return how everything does as Prometheus text; a store that is down is told as such."""
+    return _for_token_bearers(request, _metrics)
+
+
+def send_readiness(request: Request) -> Response:
+    """Return 200 while the store can be read, 503 otherwise, and how each scheduler does."""
+    return _for_token_bearers(request, _readiness)
+
+
+def metrics_token(env: Mapping[str, str]) -> str:
+    """Return the token that is asked for, empty for none; raise OSError where a file is missing."""
+    named = env.get(TOKEN_FILE_VARIABLE)
+    if named:
+        return Path(named).read_text(encoding="utf-8").strip()
+    return env.get(TOKEN_VARIABLE, "")
+
+
+def _for_token_bearers(request: Request, make: Callable[[Answer], Response]) -> Response:
+    try:
+        token = metrics_token(os.environ)
+    except (OSError, UnicodeDecodeError):
+        text = f"the file of {TOKEN_FILE_VARIABLE} cannot be read\n"
+        return PlainTextResponse(text, status_code=503)
+    given = request.headers.get("authorization", "")
+    is_closed = bool(token) or access.handed().rules.has_sign_in
+    is_known = bool(token) and hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
+    if is_closed and not is_known:
+        text = f"this needs the header `Authorization: Bearer` with the token of {TOKEN_VARIABLE}\n"
+        return PlainTextResponse(text, status_code=401, headers={"WWW-Authenticate": "Bearer"})
+    return make(desk().answer())
+
+
+def _metrics(answer: Answer) -> Response:
+    text = exposition(answer.operations, now=datetime.now(timezone.utc))
+    return PlainTextResponse(text, media_type=MEDIA_TYPE, headers=_HEADERS)
+
+
+def _readiness(answer: Answer) -> Response:
+    now = datetime.now(timezone.utc)
+    schedulers = answer.operations.health.schedulers if answer.operations else ()
+    document = {
+        "store": "ok" if answer.operations else answer.trouble,
+        "schedulers": {
+            item.machine: "late" if item.is_late(now=now) else "ok" for item in schedulers
+        },
+    }
+    return JSONResponse(document, status_code=200 if answer.operations else 503, headers=_HEADERS)

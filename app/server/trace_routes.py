@@ -1,0 +1,75 @@
+"""Routes for kept traces: the file itself, and a page that hands it to the Perfetto UI.
+
+The hand-over is what https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui documents:
+open the UI in a window of its own, send `PING` until it answers `PONG`, then send the bytes. They
+go from one window of the browser to another; no other server gets them.
+"""
+
+from __future__ import annotations
+
+import html
+import secrets
+from http import HTTPStatus
+from pathlib import Path
+from string import Template
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import Route
+
+from app.auth.middleware import guarded
+from app.ui.status_page import told_page
+from app.views.kernels import data as kernel_data
+from app.views.kernels.breakdown import KEPT_TEXT
+
+_MEDIA_TYPE = "application/gzip"
+_METHODS = ["GET", "HEAD"]
+_PAGE = Path(__file__).with_name("perfetto.html")
+_SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+
+
+def trace_routes() -> list[Route]:
+    """Return the routes `/traces/ID` and `/perfetto/ID` of a result's id, for who may look."""
+    return [
+        Route("/traces/{result_id}", guarded(send_trace), methods=_METHODS),
+        Route("/perfetto/{result_id}", guarded(hand_over), methods=_METHODS),
+    ]
+
+
+def send_trace(request: Request) -> Response:
+    """Return the trace of a result as a file to download, or a page that says why there is none."""
+    result_id = request.path_params["result_id"]
+    path = kernel_data.trace_path(result_id)
+    if path is None:
+        return _no_trace(result_id)
+    return FileResponse(path, media_type=_MEDIA_TYPE, filename=path.name, headers=_SAFETY)
+
+
+def hand_over(request: Request) -> Response:
+    """Return the page that opens the Perfetto UI and gives it the trace of a result."""
+    result_id = request.path_params["result_id"]
+    path = kernel_data.trace_path(result_id)
+    if path is None:
+        return _no_trace(result_id)
+    nonce = secrets.token_urlsafe(16)
+    page = Template(_PAGE.read_text(encoding="utf-8")).substitute(
+        nonce=nonce,
+        trace=html.escape(f"../traces/{result_id}"),
+        name=html.escape(path.name),
+        perfetto=html.escape(kernel_data.perfetto_address()),
+    )
+    policy = (
+        "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none';"
+        f" frame-ancestors 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'"
+    )
+    return HTMLResponse(page, headers={**_SAFETY, "Content-Security-Policy": policy})
+
+
+def _no_trace(result_id: str) -> Response:
+    return told_page(
+        f"No trace of result {result_id}",
+        f"None was kept, or a rule removed it. {KEPT_TEXT}",
+        status=HTTPStatus.NOT_FOUND,
+        link=("../runs", "All runs"),
+        headers=_SAFETY,
+    )

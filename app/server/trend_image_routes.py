@@ -1,0 +1,60 @@
+"""The route of a trend as a picture, for receivers that fetch what they show.
+
+A signed token says whose trend may be seen, since chats sign in nowhere. Drawing takes seconds of a
+core: one picture is drawn at a time, and again only when the store has changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from app.data import action_links as action_data
+from app.data import store as data
+from db.alerts.action_links import PICTURES_PATH, LinkRefused, read_picture
+from db.shared.trend_images import draw_trends
+
+_SAFETY = {
+    "Cache-Control": "no-store",
+    # Nothing narrower: a browser that shows a picture alone makes a page with styles around it.
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Robots-Tag": "noindex",
+}
+_MAX_KEPT = 64
+_one_at_a_time = threading.Lock()
+
+
+def picture_routes() -> list[Route]:
+    """Return the route `/pictures/TOKEN.png`."""
+    path = f"/{PICTURES_PATH}/{{token:path}}.png"
+    return [Route(path, send_picture, methods=["GET", "HEAD"])]
+
+
+def send_picture(request: Request) -> Response:
+    """Return the trend that a token is for as a PNG, or why there is none."""
+    key = action_data.link_key()
+    try:
+        if key is None:
+            raise LinkRefused("no links here")
+        alert_id = read_picture(request.path_params["token"], key=key, now=data.now())
+    except LinkRefused:
+        text = "this address does not hold, or not any more\n"
+        return PlainTextResponse(text, status_code=403, headers=_SAFETY)
+    try:
+        with _one_at_a_time:
+            picture = _drawn(alert_id, data.store_url(), data.generation())
+    except LookupError:
+        return PlainTextResponse("there is no picture\n", status_code=404, headers=_SAFETY)
+    return Response(picture, media_type="image/png", headers=_SAFETY)
+
+
+@functools.lru_cache(maxsize=_MAX_KEPT)
+def _drawn(alert_id: str, store_url: str, _generation: int) -> bytes:
+    """Return a picture; raise LookupError, which is not kept, where it was not drawn this time."""
+    return draw_trends([alert_id], store_url=store_url)[alert_id]

@@ -1,0 +1,28 @@
+"""What a page answers to a click, shown for a while.
+
+A click that writes to the store makes the page draw itself again at once; what it answered would be
+gone before anybody has read it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import streamlit as st
+
+from app.data import store as data
+from app.ui.html import notice
+
+_SHOWN_FOR = timedelta(minutes=1)
+
+
+def keep_said(text: str, *, key: str) -> None:
+    """Keep an answer for `show_said` with the same key."""
+    st.session_state[f"said {key}"] = (data.now(), text)
+
+
+def show_said(key: str) -> None:
+    """Draw the last answer, where it is new."""
+    at, text = st.session_state.get(f"said {key}", (None, ""))
+    if at is not None and data.now() - at < _SHOWN_FOR:
+        st.html(notice(text))

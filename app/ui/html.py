@@ -1,0 +1,368 @@
+"""HTML of tables and facts. Everything that comes from the store is escaped here, and only here."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.ui.format import Scale, scale_for
+from db.shared.text import printable, shortened
+
+# A name of 10 kB is cut on the page and in its tooltip; whole texts are on the page of their case.
+# The title of an event, with a case, a commit and where it was measured, is in one piece.
+_TEXT_LIMIT = 240
+_TITLE_LIMIT = 600
+# Of our own texts and of commands.
+_LONG_TEXT = 2000
+# Shades of a bar's parts in theme.py; a further part begins with the first again.
+_NUM_SHADES = 6
+# On either side of the median a small trend line has room for this share of it at least.
+_TREND_MARGIN = 0.1
+# Percent of its height that its lowest number has, so that it is seen and no gap.
+_TREND_BASE = 8
+# Behind which signs a text of one piece may be broken, by the style of its cell.
+_BREAKS = {"revision": "+@", "symbol": "_:/"}
+# A narrower part has no room for its number; its tooltip has it.
+_LABELLED_SHARE = 0.06
+_PERCENT = re.compile(r"(?<=\d) %")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A small second text in a cell."""
+
+    text: str
+    href: str = ""
+    style: str = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell: a text, perhaps a link, perhaps notes under it; `style` is a class of theme.py.
+
+    `picks` are ids that a box in it selects (app/picks.js), which `title` is the name of.
+    `trend` is a small line of numbers beside the text, oldest first; one number alone draws none.
+    With the style `coded`, what is between backticks is code.
+    """
+
+    text: str
+    href: str = ""
+    title: str = ""
+    style: str = ""
+    notes: tuple[Note, ...] = ()
+    picks: tuple[str, ...] = ()
+    trend: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column: its heading, what the heading means, and whether it holds numbers.
+
+    Where the window is narrow one that `is_spare` is left out, and one that `is_brief` has no notes
+    and a few lines of its text. `picks` are as those of a cell.
+    """
+
+    label: str
+    title: str = ""
+    is_number: bool = False
+    is_spare: bool = False
+    is_brief: bool = False
+    picks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A row, and under it a line that opens `content` (HTML)."""
+
+    row: Sequence[Cell]
+    summary: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a bar; `size` is in the unit of the whole chart.
+
+    `style` is a class of theme.py; without one the parts take turns in shades of grey.
+    """
+
+    name: str
+    size: float
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A bar whose parts follow one another; `whole` is its number where that is not their sum."""
+
+    name: str
+    parts: tuple[Part, ...]
+    whole: float | None = None
+
+
+def escaped(text: str, *, limit: int = _TEXT_LIMIT) -> str:
+    """Return `text` cut to `limit` characters and escaped for HTML, `?` for what has no picture."""
+    # A sign that turns the direction of writing would turn everything after it too.
+    return html.escape(printable(shortened(text, limit=limit)), quote=True)
+
+
+def with_code(text: str, *, limit: int = _TEXT_LIMIT) -> str:
+    """Return `text` escaped, what is between backticks in it as code."""
+    parts = escaped(text, limit=limit).split("`")
+    if len(parts) % 2 == 0:
+        # The last one opens nothing.
+        parts[-2:] = ["`".join(parts[-2:])]
+    return "".join(
+        f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
+    )
+
+
+def heading(text: str, *, level: int = 1) -> str:
+    """Return a heading; Streamlit's own would read Markdown in a model's name."""
+    # The sign of a percentage does not go to the next line alone.
+    shown = _PERCENT.sub("&nbsp;%", escaped(text))
+    return f'<div class="hud-h{level}" role="heading" aria-level="{level}">{shown}</div>'
+
+
+def caption(text: str) -> str:
+    """Return what explains a chart or a table; what is between backticks is code.
+
+    Streamlit's own has a reader of Markdown first, which takes its time and may misread a name.
+    """
+    return f'<div class="hud-caption">{with_code(text, limit=_LONG_TEXT)}</div>'
+
+
+def command_line(text: str) -> str:
+    """Return a command as it is typed; a click selects all of it.
+
+    Streamlit's own box loads a highlighter first, for one line.
+    """
+    words = " ".join(f"<span>{escaped(word, limit=_LONG_TEXT)}</span>" for word in text.split(" "))
+    return f'<pre class="hud-command">{words}</pre>'
+
+
+def link(text: str, href: str) -> str:
+    """Return an escaped link."""
+    return _anchor(escaped(text), href)
+
+
+def table(
+    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, label: str, style: str = ""
+) -> str:
+    """Return a table that scrolls sideways when it is too wide; `label` is for screen readers.
+
+    `style` is a class of theme.py: in `lines` the notes are beside their text.
+    """
+    body = "".join(_row(row, columns) for row in rows)
+    return _table(columns, f"<tbody>{body}</tbody>", label=label, style=style)
+
+
+def grouped_table(columns: Sequence[Column], groups: Iterable[Group], *, label: str) -> str:
+    """Return a table in which each row opens to more."""
+    bodies = "".join(
+        f'<tbody class="group">{_row(group.row, columns)}<tr><td colspan="{len(columns)}">'
+        f"{folded(group.summary, group.content)}</td></tr></tbody>"
+        for group in groups
+    )
+    return _table(columns, bodies, label=label)
+
+
+def long_table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    label: str,
+    num_shown: int,
+    rest: str,
+) -> str:
+    """Return a table of the first rows; the others are behind a line, `12 further kernels`.
+
+    `rest` is what the line says behind their number.
+    """
+    first, others = rows[:num_shown], rows[num_shown:]
+    shown = table(columns, first, label=label)
+    if not others:
+        return shown
+    return shown + folded(f"{len(others)} {rest}", table(columns, others, label=f"further {label}"))
+
+
+def _table(columns: Sequence[Column], bodies: str, *, label: str, style: str = "") -> str:
+    head = "".join(_heading(column) for column in columns)
+    names = f"hud {style}".strip()
+    # What scrolls must have the focus for the arrow keys to move it; a link in it is enough.
+    focus = "" if "<a " in bodies else f' tabindex="0" role="group" aria-label="{escaped(label)}"'
+    return (
+        f'<div class="hud-scroll"{focus}><table class="{names}" aria-label="{escaped(label)}">'
+        f"<thead><tr>{head}</tr></thead>{bodies}</table></div>"
+    )
+
+
+def facts(pairs: Iterable[tuple[str, Cell]]) -> str:
+    """Return names with their values, as many beside each other as fit."""
+    items = "".join(
+        f"<div><dt>{escaped(name)}</dt><dd>{_content(value)}</dd></div>" for name, value in pairs
+    )
+    return f'<dl class="hud-facts">{items}</dl>'
+
+
+def tiles(cards: Iterable[tuple[str, Cell]]) -> str:
+    """Return headline numbers, each with its name above and its notes below."""
+    items = "".join(
+        f'<div class="hud-tile"><div class="name">{escaped(name)}</div>'
+        f'<div class="value {value.style}"{_title(value.title)}>{escaped(value.text)}</div>'
+        f"{_notes(value.notes)}</div>"
+        for name, value in cards
+    )
+    return f'<div class="hud-tiles">{items}</div>'
+
+
+def stack(bars: Sequence[Bar], *, unit: str, label: str) -> str:
+    """Return bars of one scale, each divided into its parts; every part has its number in words."""
+    longest = max((sum(part.size for part in bar.parts) for bar in bars), default=0.0) or 1.0
+    scale = scale_for(unit, [longest])
+    order = {part.name: part.style for bar in bars for part in bar.parts}
+    shades = {
+        name: style or f"p{place % _NUM_SHADES}"
+        for place, (name, style) in enumerate(order.items())
+    }
+    items = "".join(
+        f'<div class="name">{escaped(bar.name)}</div>'
+        f'<div class="bar">{_parts(bar, shades, longest=longest, scale=scale)}</div>'
+        f'<div class="whole">{escaped(scale.text(_whole(bar)))}</div>'
+        for bar in bars
+    )
+    legend = "".join(
+        f'<span><i class="{shades[name]}"></i>{escaped(name)}</span>' for name in order
+    )
+    return (
+        f'<div class="hud-stack" role="img" aria-label="{escaped(label)}">{items}</div>'
+        f'<div class="hud-legend">{escaped(label)}: {legend}</div>'
+    )
+
+
+def _whole(bar: Bar) -> float:
+    return sum(part.size for part in bar.parts) if bar.whole is None else bar.whole
+
+
+def _parts(bar: Bar, shades: Mapping[str, str], *, longest: float, scale: Scale) -> str:
+    return "".join(
+        f'<div class="{shades[part.name]}" style="width:{part.size / longest:.2%}"'
+        f"{_title(f'{part.name}: {scale.text(part.size)}')}>"
+        f"{escaped(scale.number(part.size)) if part.size > _LABELLED_SHARE * longest else ''}</div>"
+        for part in bar.parts
+    )
+
+
+def beside(wide: str, narrow: str) -> str:
+    """Return two pieces of HTML beside each other, or one below the other where it is narrow."""
+    return f'<div class="hud-beside"><div>{wide}</div><div>{narrow}</div></div>'
+
+
+def abreast(pieces: Iterable[tuple[str, str]]) -> str:
+    """Return pieces of HTML, each under its name, as many beside each other as fit."""
+    items = "".join(
+        f'<div><div class="name">{escaped(name)}</div>{content}</div>' for name, content in pieces
+    )
+    return f'<div class="hud-abreast">{items}</div>'
+
+
+def folded(summary: str, content: str) -> str:
+    """Return `content` (HTML) behind a line that opens it."""
+    return f'<details class="hud"><summary>{escaped(summary)}</summary>{content}</details>'
+
+
+def notice(text: str, *, style: str = "") -> str:
+    """Return a quiet framed line; what is between backticks is code."""
+    content = with_code(text, limit=_TITLE_LIMIT)
+    return f'<div class="hud-notice {style}" role="status">{content}</div>'
+
+
+def _heading(column: Column) -> str:
+    named = _class(_column_style(column))
+    content = _box(column.picks, column.title) or escaped(column.label)
+    return f'<th scope="col"{named}{_title(column.title)}>{content}</th>'
+
+
+def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
+    cells = "".join(_cell(cell, column) for cell, column in zip(row, columns, strict=True))
+    return f"<tr>{cells}</tr>"
+
+
+def _cell(cell: Cell, column: Column) -> str:
+    content = _box(cell.picks, cell.title) or _content(cell)
+    # A browser finds a named cell sooner than one that holds a line.
+    line = "trend" if cell.trend else ""
+    named = _class(" ".join(filter(None, (_column_style(column), cell.style, line))))
+    return f"<td{named}{_title(cell.title)}>{content}</td>"
+
+
+def _box(ids: Sequence[str], name: str) -> str:
+    if not ids:
+        return ""
+    named = f'aria-label="{escaped(name)}"'
+    listed = html.escape(" ".join(ids), quote=True)
+    return f'<input type="checkbox" class="hud-pick" data-pick="{listed}" {named}>'
+
+
+def _column_style(column: Column) -> str:
+    names = (
+        ("number", column.is_number),
+        ("spare", column.is_spare),
+        ("brief", column.is_brief),
+    )
+    return " ".join(name for name, is_so in names if is_so)
+
+
+def _content(cell: Cell) -> str:
+    styles = cell.style.split()
+    # A text that is there to be read whole has no link.
+    is_whole = "whole" in styles
+    shown = with_code if "coded" in styles else escaped
+    text = shown(cell.text, limit=_TITLE_LIMIT if is_whole else _TEXT_LIMIT)
+    for sign in "".join(_BREAKS.get(style, "") for style in styles):
+        text = text.replace(sign, f"{sign}<wbr>")
+    if cell.href and not is_whole:
+        text = _anchor(text, cell.href)
+    return f'{_trend(cell.trend)}<div class="text">{text}</div>{_notes(cell.notes)}'
+
+
+def _trend(values: Sequence[float]) -> str:
+    """Return a line of `values` as the outline of a box; "" where there is nothing to see."""
+    numbers = [value for value in values if math.isfinite(value)]
+    if len(numbers) < 2:
+        return ""
+    middle = statistics.median(numbers)
+    # What moves less than the floor of an alert must not look like much.
+    margin = _TREND_MARGIN * abs(middle)
+    low, high = min(middle - margin, *numbers), max(middle + margin, *numbers)
+    share = [(high - value) / ((high - low) or 1.0) for value in numbers]
+    step, room = 100 / (len(numbers) - 1), 100 - _TREND_BASE
+    line = ", ".join(f"{place * step:.1f}% {room * part:.0f}%" for place, part in enumerate(share))
+    return f'<div class="hud-trend" style="clip-path:polygon({line}, 100% 100%, 0% 100%)"></div>'
+
+
+def _notes(notes: Iterable[Note]) -> str:
+    return "".join(
+        f'<div class="{note.style}">{_linked(note.text, note.href)}</div>' for note in notes
+    )
+
+
+def _anchor(content: str, href: str) -> str:
+    return f'<a href="{html.escape(href, quote=True)}">{content}</a>'
+
+
+def _linked(text: str, href: str) -> str:
+    return link(text, href) if href else escaped(text)
+
+
+def _class(style: str) -> str:
+    # The browser checks every attribute of every cell, an empty one too.
+    return f' class="{style}"' if style else ""
+
+
+def _title(text: str) -> str:
+    return f' title="{escaped(text, limit=_TITLE_LIMIT)}"' if text else ""

@@ -1,0 +1,113 @@
+"""What leads others to a view, or takes it along: links, Markdown, commands, pictures, tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from app.ui.scripts import script
+from db.shared.text import one_line
+
+# In Markdown of ours, for the address at which the browser shows the page.
+HERE = "HUD-THIS-PAGE"
+_ACTS = {
+    "link": ("Copy link", "The link is copied."),
+    "markdown": ("Copy as Markdown", "The Markdown is copied."),
+    "command": ("Copy command", "The command is copied."),
+    "png": ("PNG", "The picture is saved."),
+    "svg": ("SVG", "The drawing is saved."),
+}
+_STYLES = """
+div.row { display: flex; flex-wrap: wrap; gap: 6px; align-items: center; font-size: 13px; }
+button { font: inherit; color: inherit; background: none; border-radius: 4px; cursor: pointer;
+  padding: 3px 9px; border: 1px solid color-mix(in srgb, currentColor 30%, transparent); }
+button:hover { background: color-mix(in srgb, currentColor 7%, transparent); }
+button:focus-visible { outline: 2px solid currentColor; outline-offset: 1px; }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What of a view can be taken along, besides its link; what is empty is not offered.
+
+    `name` is that of files. `markdown` says what is on the page, with HERE for its address;
+    `command` measures it again. `chart` is the key of a chart, `csv` makes a table when asked.
+    `url` is the address that stays where that of the page stands for what is newest.
+    """
+
+    name: str
+    url: str = ""
+    markdown: str = ""
+    command: str = ""
+    chart: str = ""
+    csv: Callable[[], str] | None = None
+
+
+def show_share(share: Share) -> None:
+    """Draw a row of small buttons for what can be taken along."""
+    acts = ["link"]
+    acts += ["markdown"] if share.markdown else []
+    acts += ["command"] if share.command else []
+    acts += ["png", "svg"] if share.chart else []
+    buttons = "".join(
+        f'<button type="button" data-act="{act}" data-done="{done}">{label}</button>'
+        for act in acts
+        for label, done in (_ACTS[act],)
+    )
+    mount = st.components.v2.component(
+        f"hud_share_{'_'.join(acts)}",
+        html=f'<div class="row">{buttons}<span role="status"></span></div>',
+        css=_STYLES,
+        js=script("share"),
+    )
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        mount(
+            key=f"share {share.name}",
+            data={
+                "markdown": share.markdown,
+                "command": share.command,
+                "chart": share.chart,
+                "here": HERE,
+                "url": share.url,
+                "name": share.name,
+            },
+            width="content",
+        )
+        if share.csv is not None:
+            st.download_button(
+                "CSV", share.csv, file_name=f"{share.name}.csv", mime="text/csv", type="tertiary"
+            )
+
+
+def go(url: str) -> None:
+    """Let the browser go to a page of the dashboard, as a link does.
+
+    After `st.switch_page` with parameters the way back leads to this page with those parameters.
+    """
+    st.components.v2.component("hud_go", js=script("go"))(key="go", data={"url": url})
+
+
+def file_name(*parts: str) -> str:
+    """Return a name for a file from names of the store, of signs that every system takes."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", " ".join(parts)).strip("-.")[:80] or "hud"
+
+
+def code(text: str) -> str:
+    """Return `text` as code in Markdown, which nothing in it ends."""
+    return f"`{one_line(text.replace('`', chr(39)))}`"
+
+
+def block(text: str) -> str:
+    """Return `text` as lines of code in Markdown, which nothing in it ends."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def summary_text(title: str, *, lines: Iterable[str], command: str) -> str:
+    """Return a summary in Markdown: a title, a list, the address of the page, and a command."""
+    listed = [f"- {line}" for line in (*lines, HERE)]
+    return "\n".join([title, "", *listed, *(["", block(command)] if command else []), ""])

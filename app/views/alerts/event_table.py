@@ -1,0 +1,221 @@
+"""The events of the alerts page: a change that shows in many series is one row. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.components.alert_rows import (
+    alert_topic,
+    change_text,
+    event_words,
+    named_change,
+    revision_cell,
+    verdict_style,
+)
+from app.ui.format import percent_interval
+from app.ui.html import Cell, Column, Group, Note, facts, grouped_table
+from app.ui.urls import decide_url, event_url
+from app.views.alerts.tables import alerts_table, pick_cell, pick_column, sighting_cell
+from db.records._merge_events import Event
+from db.records._merge_ranking import is_higher_better, worsening, worst_first
+from db.records.alerts import began, ends_of, leading
+from db.records.metrics import METRICS
+from db.records.results import Alert, AlertState
+from db.records.triage import ONGOING
+from db.shared.text import counted
+
+_COLUMNS = (
+    Column(label="event", title="one change, however many series show it"),
+    Column(label="worst change", is_number=True),
+    Column(label="series", is_number=True),
+    Column(
+        label="first bad revision",
+        title="that of most of its alerts; that a drift was first seen with; opens the run",
+    ),
+    Column(label="cause", title="as far as the measurements tell"),
+)
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventGroup:
+    """The alerts of one event, the worst first; `event` is None where one stands alone."""
+
+    event: Event | None
+    alerts: tuple[Alert, ...]
+
+    @property
+    def worst(self) -> Alert:
+        """Return the worst of the ongoing alerts, else of those that are settled."""
+        ongoing = (alert for alert in self.alerts if alert.state in ONGOING)
+        return next(ongoing, self.alerts[0])
+
+    @property
+    def title(self) -> str:
+        """Return the title of the event, else what its worst alert says."""
+        if self.event is not None:
+            return self.event.title
+        return f"{self.worst.case.key}: {named_change(self.worst)}"
+
+    @property
+    def words(self) -> str:
+        """Return the title without what the columns and facts beside it say."""
+        return event_words(self.title, self.onset)
+
+    @property
+    def url(self) -> str:
+        """Return where people decide about the event; about one alert that is its own page."""
+        if len(self.alerts) == 1:
+            return decide_url(self.worst.id)
+        return event_url(self.worst.event_id)
+
+    @property
+    def onset(self) -> Alert:
+        """Return the first alert of the run with which most of them begin, or the earlier one.
+
+        Of those that the event is told by.
+        """
+        alerts = leading(self.alerts)
+        counts = Counter(began(alert).run_id for alert in alerts)
+        return min(alerts, key=lambda alert: (-counts[began(alert).run_id], alert.first_bad.at))
+
+
+def event_groups(alerts: Iterable[Alert], *, events: Mapping[str, Event]) -> list[EventGroup]:
+    """Return the events of `alerts`, the one with the worst ongoing alert first."""
+    found: dict[str, list[Alert]] = defaultdict(list)
+    for alert in worst_first(alerts):
+        found[alert.event_id or f"alert {alert.id}"].append(alert)
+    groups = [
+        EventGroup(event=events.get(together[0].event_id), alerts=tuple(together))
+        for together in found.values()
+    ]
+    by_worst = {group.worst.id: group for group in groups}
+    return [by_worst[alert.id] for alert in worst_first(group.worst for group in groups)]
+
+
+def event_table(groups: Sequence[EventGroup], *, now: datetime, can_pick: bool = False) -> str:
+    """Return a row for each event; it opens to its alerts, and boxes can select them."""
+    every = [alert for group in groups for alert in group.alerts]
+    num_places = len({(alert.machine, alert.toolchain) for alert in every})
+    rows = [
+        Group(
+            row=(
+                *([pick_cell(group.alerts, group.title)] if can_pick else []),
+                *_row(group, now=now, names_place=num_places > 1),
+            ),
+            summary=counted(len(group.alerts), "alert"),
+            content=alerts_table(group.alerts, now=now, can_pick=can_pick),
+        )
+        for group in groups
+    ]
+    return grouped_table((*pick_column(every, can_pick=can_pick), *_COLUMNS), rows, label="events")
+
+
+def events_heading(groups: Sequence[EventGroup]) -> str:
+    """Return how many alerts the list has, in how many events."""
+    num_alerts = sum(len(group.alerts) for group in groups)
+    return f"{counted(num_alerts, 'alert')} in {counted(len(groups), 'event')}".capitalize()
+
+
+def event_facts(group: EventGroup) -> str:
+    """Return what is known of one event."""
+    worst, onset = group.worst, group.onset
+    interval = f" {percent_interval(worst.interval_pct)}" if worst.interval_pct else ""
+    change = f"{alert_topic(worst)} {change_text(worst)}{interval}"
+    cases = {alert.case.key for alert in group.alerts}
+    pairs = [
+        ("alerts", Cell(text=states_text(group.alerts))),
+        ("series", Cell(text=str(_num_series(group)))),
+        ("cases", Cell(text=str(len(cases)))),
+        ("models", Cell(text=", ".join(sorted({alert.case.model for alert in group.alerts})))),
+        (
+            "worst change",
+            Cell(text=", ".join(filter(None, (change, _in_title(worst))))),
+        ),
+        *((name, sighting_cell(seen)) for name, seen in ends_of(onset)),
+        ("where", Cell(text=f"{worst.machine}, toolchain {worst.toolchain}")),
+        ("cause", Cell(text=cause_text(group), style="whole")),
+    ]
+    return facts(pairs)
+
+
+def cause_texts(group: EventGroup) -> tuple[str, str]:
+    """Return the kinds of the causes, the most frequent first, and the words of the worst one.
+
+    Alerts of which nothing is known do not count; where that is all of them there is no kind.
+    """
+    kinds = Counter(item.cause_kind for item in group.alerts if item.cause_kind != _UNKNOWN)
+    if not kinds:
+        return "", group.worst.cause_text or _UNKNOWN
+    told = next(item for item in group.alerts if item.cause_kind != _UNKNOWN)
+    named = ", ".join(kind for kind, _ in kinds.most_common())
+    return named.replace("_", " "), told.cause_text
+
+
+def cause_text(group: EventGroup) -> str:
+    """Return the causes in one line; a side that the words name themselves is not put before."""
+    kinds, told = cause_texts(group)
+    return told if not kinds or f"{kinds} side" in told else f"{kinds}: {told}"
+
+
+def states_text(alerts: Sequence[Alert]) -> str:
+    """Return how many alerts are in which state, `19 open, 2 noise`."""
+    counts = Counter(alert.state for alert in alerts)
+    return ", ".join(f"{counts[state]} {state}" for state in AlertState if counts[state])
+
+
+def _row(group: EventGroup, *, now: datetime, names_place: bool) -> Sequence[Cell]:
+    worst = group.worst
+    topic = alert_topic(worst)
+    kinds, told = cause_texts(group)
+    owners = sorted({alert.owner for alert in group.alerts if alert.owner})
+    notes = [states_text(group.alerts), *(f"owner {owner}" for owner in owners)]
+    if names_place:
+        notes.append(f"{worst.toolchain} on {worst.machine}")
+    num_cases = len({alert.case.key for alert in group.alerts})
+    return (
+        Cell(
+            text=group.words,
+            href=group.url,
+            style="strong symbol jump",
+            title="opens the page on which people decide about it",
+            notes=(Note(text=", ".join(notes)),),
+        ),
+        Cell(
+            text=change_text(worst),
+            style=verdict_style(worst),
+            title=worst.case.key,
+            notes=tuple(Note(text=text) for text in (topic, _in_title(worst)) if text)
+            if topic != worst.kind
+            else (),
+        ),
+        Cell(text=str(_num_series(group)), notes=(Note(text=counted(num_cases, "case")),)),
+        revision_cell(group.onset, now=now),
+        Cell(
+            text=kinds or told,
+            style="prose clip",
+            title=told,
+            notes=(Note(text=told),) if kinds else (),
+        ),
+    )
+
+
+def _in_title(alert: Alert) -> str:
+    """Return the change as titles of events tell it, in time, where the metric tells another.
+
+    Of what is the better the more there is of it: 13.5 % more speedup is 11.9 % less time.
+    """
+    metric = METRICS.get(alert.metric)
+    has_ideal = metric is not None and metric.ideal is not None
+    if alert.change_pct is None or has_ideal or not is_higher_better(alert):
+        return ""
+    factor = worsening(alert)
+    word = "slower" if factor > 1 else "faster"
+    return f"{word} by {abs(100 * factor - 100):.1f} %"
+
+
+def _num_series(group: EventGroup) -> int:
+    return len({alert.series_key for alert in group.alerts})

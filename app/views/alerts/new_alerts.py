@@ -1,0 +1,60 @@
+"""Alerts that come while a dashboard is open: said once, and shown until somebody looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app.data import store as data
+from app.ui.html import link
+from app.ui.urls import AlertsState, alerts_url, decide_url
+from app.views.alerts.tables import alert_title
+from db.errors import StoreError
+from db.queries.results import load_alerts
+from db.records.results import Alert, AlertState, Verdict
+from db.shared.text import counted
+
+# Ids of the alerts that a browser window has seen, and of those that it was told of.
+_SEEN = "alerts-seen"
+_TOLD = "alerts-told"
+# The others are behind one link.
+_NUM_NAMED = 3
+
+
+def show_news() -> None:
+    """Draw a line about the open regressions that are new since this window was opened."""
+    try:
+        alerts = data.loaded(_read_open).value
+    except StoreError:
+        # The page itself says what is the matter.
+        return
+    seen: set[str] = st.session_state.setdefault(_SEEN, {alert.id for alert in alerts})
+    told: set[str] = st.session_state.setdefault(_TOLD, set())
+    new = [alert for alert in alerts if alert.id not in seen]
+    if not new:
+        return
+    if {alert.id for alert in new} - told:
+        told.update(alert.id for alert in new)
+        st.toast(f"{counted(len(new), 'new alert')} since you opened this page.", duration="long")
+    st.html(news_html(new))
+
+
+def see_all() -> None:
+    """Take all alerts for seen: this is the page that lists them."""
+    st.session_state.pop(_SEEN, None)
+
+
+def news_html(new: Sequence[Alert]) -> str:
+    """Return a line that names the first new alerts, each a link to it."""
+    named = [link(alert_title(alert), decide_url(alert.id)) for alert in new[:_NUM_NAMED]]
+    if len(new) > _NUM_NAMED:
+        others = f"{len(new) - _NUM_NAMED} more"
+        named.append(link(others, alerts_url(AlertsState())))
+    title = counted(len(new), "new alert")
+    return f'<div class="hud-notice" role="status">{title}: {", ".join(named)}</div>'
+
+
+def _read_open(url: str, generation: int) -> tuple[Alert, ...]:  # noqa: ARG001
+    found = load_alerts(data.open_store(url), states=[AlertState.OPEN])
+    return tuple(alert for alert in found if alert.verdict is Verdict.REGRESSION)

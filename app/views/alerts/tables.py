@@ -1,0 +1,230 @@
+"""How alerts and their changes read on the alerts page. Pure: records in, HTML out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime
+
+from app.components.alert_rows import (
+    ALERT_COLUMNS,
+    alert_metric,
+    alert_row,
+    alert_topic,
+    alert_url,
+    change_text,
+    event_words,
+    levels_text,
+    named_change,
+)
+from app.components.evidence import confirmation_text
+from app.data.page_records import AlertPage
+from app.ui.format import moment, percent_interval
+from app.ui.html import Cell, Column, Note, facts, table
+from app.ui.urls import decide_url, event_url, kernels_url, run_url
+from db.records.alerts import ends_of
+from db.records.metrics import METRICS
+from db.records.results import Alert, AlertState
+from db.records.run_ref import Sighting
+from db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
+from db.shared.text import KIND_WORDS, counted
+
+# What a button says, and the state it leads to.
+DECISIONS = {
+    "Acknowledge": AlertState.ACKNOWLEDGED,
+    "Expected": AlertState.EXPECTED,
+    "Noise": AlertState.NOISE,
+    "Reopen": AlertState.OPEN,
+}
+EVENT_TEXT = (
+    "A decision holds for the open and acknowledged alerts of the event, Reopen for those that"
+    " were decided; what is fixed stays."
+)
+DECISIONS_TEXT = (
+    "Acknowledge: somebody looks after it until the level is back. Expected: the new level is"
+    " right, and the baseline from the first bad run on, or that with which a drift was first"
+    " seen. Noise: it means nothing and stays silent."
+    " Reopen takes any of these back."
+)
+# What the evidence is stands on the page of each alert; its cause is that of the event.
+_COLUMNS = (
+    Column(label="state", title="opens the alert, to decide about it"),
+    *ALERT_COLUMNS[:-1],
+    dataclasses.replace(ALERT_COLUMNS[-1], is_brief=True),
+)
+_CHANGE_COLUMNS = (
+    Column(label="when"),
+    Column(label="who"),
+    Column(label="what"),
+    Column(label="was"),
+    Column(label="is"),
+    Column(label="why"),
+)
+
+
+def alerts_table(alerts: Sequence[Alert], *, now: datetime, can_pick: bool = False) -> str:
+    """Return a row for each alert; its state leads to its own page, a box can select it."""
+    has_several = len({alert.toolchain for alert in alerts}) > 1
+    rows = [
+        (
+            *([pick_cell([alert], alert.case.key)] if can_pick else []),
+            dataclasses.replace(_state_cell(alert, now=now), style="jump"),
+            *alert_row(alert, now=now, names_toolchain=has_several, has_link=False),
+        )
+        for alert in alerts
+    ]
+    return table((*pick_column(alerts, can_pick=can_pick), *_COLUMNS), rows, label="alerts")
+
+
+def pick_column(alerts: Sequence[Alert], *, can_pick: bool) -> tuple[Column, ...]:
+    """Return the column of boxes, whose heading selects all; none where nothing is selected."""
+    picks = tuple(alert.id for alert in alerts)
+    title = f"select all {len(alerts)} alerts of this table"
+    return (Column(label="", title=title, picks=picks),) if can_pick else ()
+
+
+def pick_cell(alerts: Sequence[Alert], name: str) -> Cell:
+    """Return the box that selects `alerts`, which are called `name`."""
+    return Cell(text="", title=f"select {name}", picks=tuple(alert.id for alert in alerts))
+
+
+def alert_title(alert: Alert) -> str:
+    """Return the case with what changed; noise or a drift is no change of level, and says so."""
+    words = (alert.case.model, alert.case.variant, KIND_WORDS.get(alert.kind), named_change(alert))
+    return " ".join(filter(None, words))
+
+
+def alert_facts(page: AlertPage, *, now: datetime) -> str:
+    """Return what is known of one alert."""
+    alert = page.alert
+    is_paced = page.series is not None and bool(page.series.paced)
+    level_name, levels = "level at one pace" if is_paced else "level", levels_text(alert)
+    interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
+    metric = METRICS.get(alert.metric)
+    state = dataclasses.replace(_state_cell(alert, now=now), href="")
+    pairs = [
+        *_event_fact(page),
+        ("alert", Cell(text=alert.id)),
+        ("state", state),
+        ("change", Cell(text=f"{change_text(alert)} {interval}".strip(), href=alert_url(alert))),
+        *([(level_name, Cell(text=levels))] if levels else []),
+        (
+            "metric" if alert_metric(alert) else "kind",
+            Cell(text=alert_topic(alert), title=metric.description if metric else ""),
+        ),
+        *((name, _end_cell(seen, page)) for name, seen in ends_of(alert)),
+        ("last seen", Cell(text=moment(alert.last_seen))),
+        ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
+        ("case", Cell(text=alert.case.key, href=alert_url(alert))),
+        ("cause", Cell(text=alert.cause_text or alert.cause_kind, style="whole")),
+    ]
+    if page.fails_now:
+        pairs.append(("fails now", Cell(text=page.fails_now, style="whole")))
+    if told := confirmation_text(alert):
+        pairs.append(("measured again", Cell(text=told, style="whole")))
+    if alert.note:
+        pairs.append(("note", Cell(text=alert.note, style="whole")))
+    return facts(pairs)
+
+
+def _end_cell(seen: Sighting | None, page: AlertPage) -> Cell:
+    has_kernels = seen is not None and seen.run_id in page.profiled
+    return sighting_cell(seen, case_key=page.alert.case.key, has_kernels=has_kernels)
+
+
+def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:
+    if page.event is None:
+        return []
+    words = event_words(page.event.title, page.alert)
+    if not page.num_beside:
+        return [("event", Cell(text=words))]
+    others = counted(page.num_beside, "other alert")
+    href = event_url(page.event.id)
+    return [("event", Cell(text=words, href=href, notes=(Note(text=others),)))]
+
+
+def decidable(alerts: Sequence[Alert], state: AlertState) -> list[Alert]:
+    """Return those of `alerts` that a decision for `state` is about.
+
+    One alert is always; of several it is those that are ongoing, or to reopen those people decided.
+    """
+    if len(alerts) == 1:
+        return [alert for alert in alerts if alert.state is not state]
+    decided = (AlertState.ACKNOWLEDGED, AlertState.EXPECTED, AlertState.NOISE)
+    wanted = decided if state is AlertState.OPEN else ONGOING
+    return [alert for alert in alerts if alert.state in wanted and alert.state is not state]
+
+
+def changes_table(changes: Sequence[AlertChange], *, alerts: Sequence[Alert]) -> str:
+    """Return a row for each change of `alerts`, the newest first; of several each says of which.
+
+    One decision about several alerts is one row.
+    """
+    names = {alert.id: f"{alert.case.key} {alert_topic(alert)}" for alert in alerts}
+    has_several = len(alerts) > 1
+    rows = [
+        (
+            Cell(text=moment(change.at)),
+            Cell(text=change.by),
+            *([_subject_cell([names[id] for id in ids])] if has_several else []),
+            Cell(text=str(change.field).replace("_", " ")),
+            Cell(text=_value(change.field, change.old)),
+            Cell(text=_value(change.field, change.new)),
+            Cell(text=change.why, style="prose"),
+        )
+        for change, ids in _alike(changes)
+    ]
+    when, who, *rest = _CHANGE_COLUMNS
+    columns = (when, who, *([Column(label="of")] if has_several else []), *rest)
+    return table(columns, rows, label="changes")
+
+
+def _alike(changes: Sequence[AlertChange]) -> list[tuple[AlertChange, list[str]]]:
+    """Return changes, the newest first, each with the ids of the alerts that had the same."""
+    found: dict[AlertChange, list[str]] = {}
+    for change in reversed(changes):
+        same = dataclasses.replace(change, id="", alert_id="")
+        found.setdefault(same, []).append(change.alert_id)
+    return list(found.items())
+
+
+def _subject_cell(names: Sequence[str]) -> Cell:
+    if len(names) == 1:
+        return Cell(text=names[0])
+    return Cell(text=f"{len(names)} alerts", title="\n".join(names))
+
+
+def _state_cell(alert: Alert, *, now: datetime) -> Cell:
+    notes = [f"owner {alert.owner}"] if alert.owner else []
+    if alert.muted_until is not None and is_muted(alert, at=now):
+        notes.append(f"muted until {moment(alert.muted_until)}")
+    return Cell(
+        text=str(alert.state),
+        href=decide_url(alert.id),
+        title=alert.note,
+        notes=tuple(Note(text=text) for text in notes),
+    )
+
+
+def sighting_cell(seen: Sighting | None, *, case_key: str = "", has_kernels: bool = False) -> Cell:
+    """Return a revision with its run, which opens with the case that is named.
+
+    A link to the kernels of that case follows where it `has_kernels`.
+    """
+    if seen is None:
+        return Cell(text="-")
+    kernels = kernels_url(seen.run_id, case_key=case_key)
+    return Cell(
+        text=seen.revision,
+        href=run_url(seen.run_id, case_key=case_key),
+        notes=(
+            Note(text=f"run {seen.run_id}, {moment(seen.at)}"),
+            *([Note(text="its kernels", href=kernels)] if has_kernels else []),
+        ),
+    )
+
+
+def _value(field: ChangedField, text: str) -> str:
+    if field is ChangedField.MUTED_UNTIL and text:
+        return moment(datetime.fromisoformat(text))
+    return text or "-"

@@ -1,0 +1,233 @@
+"""The form in which people decide about an alert, or about several at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timezone
+from typing import TypeVar
+
+import streamlit as st
+
+from app.auth import access
+from app.components.page_frame import notices
+from app.components.sign_in import sign_in_button
+from app.data import store as data
+from app.data import triage as decision_data
+from app.data.triage import Said
+from app.ui.html import caption, notice
+from app.views.alerts.tables import DECISIONS, DECISIONS_TEXT, EVENT_TEXT, decidable
+from db.records.results import Alert, AlertState
+from db.shared.access_rules import Person, Role
+
+# Kept by the browser's session, so that one gives it once.
+_NAME = "decided-by"
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Care:
+    """The owner and the last day of a mute that several alerts share, or that were typed."""
+
+    owner: str
+    until: date | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """What was typed and pressed: at most one of the last three."""
+
+    said: Said
+    care: _Care
+    state: AlertState | None
+    is_care: bool
+    is_comment: bool
+
+
+class _Memory:
+    """What has been seen, in this browser window, of the alerts of one form.
+
+    `round` counts what was saved: what was typed for one decision is not the next one's.
+    """
+
+    def __init__(self, alerts: Sequence[Alert]) -> None:
+        key = " ".join(sorted(alert.id for alert in alerts))
+        self._seen, self._note, self._round = (
+            f"{name} {key}" for name in ("seen", "note", "round")
+        )
+
+    @property
+    def round(self) -> int:
+        return int(st.session_state.get(self._round, 0))
+
+    def seen(self, alerts: Sequence[Alert]) -> tuple[Alert, ...]:
+        """Return the alerts as the page showed them last, and remember them as they are."""
+        before: tuple[Alert, ...] = st.session_state.get(self._seen, tuple(alerts))
+        if changed := decision_data.changed_since(before, alerts):
+            st.session_state[self._note] = changed
+        st.session_state[self._seen] = tuple(alerts)
+        return before
+
+    def meanwhile(self) -> list[str]:
+        """Return what changed while the page was open, until somebody here decides."""
+        changed: list[str] = st.session_state.get(self._note, [])
+        return changed
+
+    def forget(self) -> None:
+        """Begin anew after something was saved."""
+        st.session_state[self._round] = self.round + 1
+        st.session_state.pop(self._seen, None)
+        st.session_state.pop(self._note, None)
+
+
+def decision_form(alerts: Sequence[Alert], *, is_brief: bool = False) -> None:
+    """Draw what one may decide about `alerts` at once, and save what is chosen.
+
+    What is brief does not say what each decision means, and sets no floor.
+    """
+    person = access.present()
+    if not person.may(Role.TRIAGER):
+        _only_looking(person)
+        return
+    memory = _Memory(alerts)
+    seen = memory.seen(alerts)
+    shown = _Care(
+        owner=_shared([alert.owner for alert in alerts], ""),
+        until=_shared([_day(alert.muted_until) for alert in alerts], None),
+    )
+    problems = st.container()
+    with st.form("decide", border=False):
+        given = _ask(alerts, shown=shown, person=person, number=memory.round)
+    if not is_brief:
+        st.html(caption(DECISIONS_TEXT if len(alerts) == 1 else f"{DECISIONS_TEXT} {EVENT_TEXT}"))
+    problem = _save(seen, given, shown=shown)
+    if problem == "":
+        memory.forget()
+        st.rerun()
+    with problems:
+        notices([problem] if problem else _told(memory.meanwhile()))
+    if not is_brief and len(alerts) == 1 and alerts[0].kind in ("step", "drift"):
+        _floor_form(alerts[0], person=person, memory=memory)
+
+
+def _only_looking(person: Person) -> None:
+    why = access.refusal(person, Role.TRIAGER)
+    st.html(notice(f"You can look at this and not decide about it: {why}."))
+    if access.rules().has_sign_in and not person.is_signed_in:
+        sign_in_button("sign-in-to-decide")
+
+
+def _told(changed: Sequence[str]) -> list[str]:
+    num_more = len(changed) - 1
+    more = f"; {num_more} more alerts changed" if num_more > 0 else ""
+    return [f"Changed while this page was open: {changed[0]}{more}."] if changed else []
+
+
+def _ask(alerts: Sequence[Alert], *, shown: _Care, person: Person, number: int) -> _Given:
+    key = f"{alerts[0].id}-{len(alerts)}-{number}"
+    with st.container(horizontal=True, gap="small"):
+        name = _name_field(person)
+        why = st.text_input("Reason or comment", key=f"why-{key}", width=420)
+    with st.container(horizontal=True, gap="small"):
+        chosen = [
+            state
+            for label, state in DECISIONS.items()
+            if st.form_submit_button(
+                label, key=f"decide-{state}", disabled=not decidable(alerts, state)
+            )
+        ]
+        is_comment = st.form_submit_button("Comment only", key="decide-comment")
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        owner = st.text_input("Owner", value=shown.owner, key=f"owner-{key}", width=200)
+        until = st.date_input("Muted until (UTC)", value=shown.until, key=f"until-{key}", width=200)
+        is_care = st.form_submit_button("Save owner and mute", key="decide-save")
+    return _Given(
+        said=Said(name=name, why=why.strip()),
+        care=_Care(owner=owner.strip(), until=until),
+        state=chosen[0] if chosen else None,
+        is_care=is_care,
+        is_comment=is_comment,
+    )
+
+
+def _name_field(person: Person) -> str:
+    if person.is_signed_in:
+        st.text_input("Your name", value=person.name, key="signed-in-as", disabled=True, width=200)
+        return ""
+    return st.text_input("Your name", key=_NAME, width=200)
+
+
+def _save(seen: Sequence[Alert], given: _Given, *, shown: _Care) -> str | None:
+    """Save what was pressed; return why it is not saved, "" when it is, None for nothing."""
+    if given.state is not None:
+        asked = decidable(seen, given.state)
+        return decision_data.decide_state(asked, given.state, said=given.said)
+    if given.is_comment:
+        return decision_data.comment(seen, said=given.said)
+    return _save_care(seen, given, shown=shown) if given.is_care else None
+
+
+def _save_care(seen: Sequence[Alert], given: _Given, *, shown: _Care) -> str:
+    """Save the owner and the mute that are `given`, what is as it was before left to each alert."""
+    until = given.care.until
+    end = _midnight(until)
+    if until != shown.until and end is not None and end <= data.now():
+        return f"{until} is over; choose a later day, or none."
+    cared = [
+        dataclasses.replace(
+            alert,
+            owner=alert.owner if given.care.owner == shown.owner else given.care.owner,
+            muted_until=alert.muted_until if until == shown.until else end,
+        )
+        for alert in seen
+    ]
+    return decision_data.decide_care(seen, cared, said=given.said)
+
+
+def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
+    """Draw what sets the least change that matters in the series of `alert`, and save it."""
+    if not person.may(Role.ADMIN):
+        return
+    settings = decision_data.load_settings(alert)
+    key = f"floor-{alert.id}-{memory.round}"
+    if settings.floor is not None:
+        # Not as its `value`: with a number there a field cannot be emptied.
+        st.session_state.setdefault(key, 100 * settings.floor)
+    with st.form("floor", border=False):
+        with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+            least_pct = st.number_input(
+                "Least change that matters in this series (%)",
+                value=None,
+                min_value=0.1,
+                max_value=1000.0,
+                step=0.5,
+                format="%.1f",
+                placeholder="that of the metric",
+                key=key,
+                width=320,
+            )
+            why = st.text_input("Reason", key=f"why-{key}", width=300)
+            is_saving = st.form_submit_button("Save the floor", key="decide-floor")
+        st.html(caption("Every later change of this series that is smaller stays silent."))
+    if is_saving:
+        floor = None if least_pct is None else round(least_pct / 100, 6)
+        said = Said(name=str(st.session_state.get(_NAME, "")), why=why.strip())
+        if problem := decision_data.decide_floor(settings, floor, said=said):
+            st.html(notice(problem))
+        else:
+            memory.forget()
+            st.rerun()
+
+
+def _shared(values: Sequence[_Value], none: _Value) -> _Value:
+    """Return the value that all have, `none` where they differ."""
+    return values[0] if all(value == values[0] for value in values) else none
+
+
+def _day(until: datetime | None) -> date | None:
+    return None if until is None else until.date()
+
+
+def _midnight(day: date | None) -> datetime | None:
+    return None if day is None else datetime.combine(day, time(), timezone.utc)

@@ -1,0 +1,235 @@
+"""What the page that compares two runs reads, cached as in `app.data.store`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from app.components.result_matrix import variants_in_order
+from app.data import store as data
+from app.data.page_records import Loaded
+from app.ui.urls import OVERVIEW_METRICS, CompareState
+from app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair, Mean
+from app.views.compare.tables import worst_first
+from db.errors import NotFoundError
+from db.queries.results import load_document, load_run
+from db.records.results import Case, CaseResult, Outcome, Run, RunDocument, RunState
+from db.records.summaries import RunSummary
+from db.store import Store
+from runner.analysis.comparison.environment_diff import environment_diff
+from runner.analysis.comparison.run_selection import (
+    mean_ratios,
+    of_variant,
+    run_at_revision,
+    run_before,
+)
+from runner.analysis.comparison.runs import (
+    CaseComparison,
+    NotComparableError,
+    check_comparable,
+    compare_results,
+)
+from runner.analysis.judging.machine_state import compare_machine
+
+# What cases are alike in, whatever device measures them.
+_LIKE = ("model", "phase", "shape", "dtype", "variant")
+
+
+class _Sides(NamedTuple):
+    """The results of both runs that are compared, under the keys of their cases."""
+
+    baseline: Mapping[str, CaseResult]
+    candidate: Mapping[str, CaseResult]
+
+
+def load_compare(state: CompareState) -> Loaded[ComparePage]:
+    """Return the comparison of the two runs that `state` names, all rows of it.
+
+    Raises NotFoundError when there is no such run, or none before the candidate.
+    """
+    return data.loaded(
+        _read_page,
+        state.baseline,
+        state.candidate,
+        state.baseline_variant or state.candidate_variant,
+        state.candidate_variant or state.baseline_variant,
+    )
+
+
+def _read_page(
+    url: str,
+    generation: int,
+    baseline: str,
+    candidate: str,
+    baseline_variant: str,
+    candidate_variant: str,
+) -> ComparePage:
+    store = data.open_store(url)
+    summaries = {item.run.id: item for item in data.answers().ask(data.read_runs, url, generation)}
+    runs = [item.run for item in summaries.values()]
+    after = _find(store, candidate, runs) if candidate else _newest_ended(summaries.values())
+    before = _find(store, baseline, runs) if baseline else _before(after, runs)
+    # What is stored of a run is what it was while no result of it was added.
+    stamps = tuple(_stamp(summaries.get(run.id)) for run in (before, after))
+    wanted = (baseline_variant, candidate_variant)
+    page: ComparePage = data.cached(_compared)(url, (before.id, after.id), stamps, wanted)
+    return page
+
+
+def _find(store: Store, name: str, runs: Sequence[Run]) -> Run:
+    try:
+        return load_run(store, name)
+    except NotFoundError as error:
+        found = run_at_revision(name, runs)
+        if found is None:
+            raise NotFoundError(f"{error}. No run has a revision of that name either") from error
+        return found
+
+
+def _newest_ended(summaries: Iterable[RunSummary]) -> Run:
+    runs = [item.run for item in summaries if item.num_by_outcome]
+    ended = [run for run in runs if run.state is not RunState.RUNNING]
+    if not runs:
+        raise NotFoundError("no run in this store has a result")
+    return (ended or runs)[0]
+
+
+def _before(run: Run, runs: Sequence[Run]) -> Run:
+    found = run_before(run, runs)
+    if found is None:
+        raise NotFoundError(
+            f"run {run.id} is the first of suite {run.suite} on {run.machine}: there is none"
+            " before it"
+        )
+    return found
+
+
+def _stamp(summary: RunSummary | None) -> str:
+    if summary is None:
+        return ""
+    return f"{summary.run.state} {sum(summary.num_by_outcome.values())} {summary.worked_s}"
+
+
+def _compared(
+    url: str,
+    run_ids: tuple[str, str],
+    stamps: tuple[str, str],  # noqa: ARG001
+    variants: tuple[str, str],
+) -> ComparePage:
+    store = data.open_store(url)
+    before, after = (load_document(store, run_id) for run_id in run_ids)
+    results = (*before.results, *after.results)
+    page = ComparePage(
+        baseline=before.run,
+        candidate=after.run,
+        environment=environment_diff(before.run, after=after.run),
+        variants=tuple(
+            variants_in_order(item.case for item in results if not item.case.is_reference)
+        ),
+    )
+    try:
+        check_comparable(before.run, candidate=after.run)
+    except NotComparableError as error:
+        levels = _level_pairs(before, after, variants=variants)
+        return dataclasses.replace(page, refusal=str(error), levels=levels)
+    left, right = _chosen(before, variants[0]), _chosen(after, variants[1])
+    if variants[0] != variants[1]:
+        left = of_variant(left, variants[0], case_of=variants[1])
+    rows = compare_results(left, right)
+    moves = () if before.run.id == after.run.id else compare_machine(left, candidate=right)
+    sides = _Sides(*({item.case.key: item for item in side} for side in (left, right)))
+    return dataclasses.replace(
+        page,
+        rows=tuple(
+            worst_first(_row(row, sides, baseline_variant=variants[0]) for row in rows),
+        ),
+        means=tuple(
+            Mean(**{item.name: getattr(mean, item.name) for item in dataclasses.fields(Mean)})
+            for mean in mean_ratios(rows, metrics=OVERVIEW_METRICS)
+        ),
+        machine=tuple(map(data.machine_move, moves)),
+    )
+
+
+def _chosen(document: RunDocument, variant: str) -> list[CaseResult]:
+    """Return the results of `variant`, of all where it is empty, and of the reference cases."""
+    return [
+        item
+        for item in document.results
+        if item.case.is_reference or variant in ("", item.case.variant)
+    ]
+
+
+def _row(row: CaseComparison, sides: _Sides, *, baseline_variant: str) -> ComparedRow:
+    before, after = sides.baseline.get(row.case.key), sides.candidate.get(row.case.key)
+    variant = baseline_variant or row.case.variant
+    found = row.comparison
+    return ComparedRow(
+        baseline_case=dataclasses.replace(row.case, variant=variant),
+        candidate_case=row.case,
+        metric=row.metric,
+        unit=row.unit,
+        baseline=row.baseline,
+        candidate=row.candidate,
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
+        verdict=found.verdict,
+        is_significant=found.is_significant,
+        is_relevant=found.is_relevant,
+        reason=found.reason,
+        result_id="" if after is None else after.id,
+        has_kernels=all(item is not None and "profile" in item.details for item in (before, after)),
+        is_one_sided=before is None or after is None,
+    )
+
+
+def _level_pairs(
+    before: RunDocument, after: RunDocument, *, variants: tuple[str, str]
+) -> tuple[LevelPair, ...]:
+    """Return the levels of like cases of both runs, which may be of two devices."""
+    sides = [
+        {_like(item.case, chosen=variants[1]): item for item in _chosen(document, variant)}
+        for document, variant in zip((before, after), variants, strict=True)
+    ]
+    pairs = [
+        _level_pair(sides[0][key], sides[1][key], metric=metric)
+        for key in sides[0]
+        if key in sides[1] and not sides[0][key].case.is_reference
+        for metric in OVERVIEW_METRICS
+    ]
+    # Eager has no speedup on either side, and nothing failed.
+    return tuple(
+        pair
+        for pair in pairs
+        if pair.unit
+        or pair.baseline.outcome is not Outcome.OK
+        or pair.candidate.outcome is not Outcome.OK
+    )
+
+
+def _like(case: Case, *, chosen: str) -> tuple[str, ...]:
+    shared = dataclasses.replace(case, variant=chosen or case.variant)
+    return tuple(str(getattr(shared, name)) for name in _LIKE)
+
+
+def _level_pair(before: CaseResult, after: CaseResult, *, metric: str) -> LevelPair:
+    measured = [item.measurement(metric) for item in (before, after)]
+    return LevelPair(
+        baseline_case=before.case,
+        candidate_case=after.case,
+        metric=metric,
+        unit=next((item.unit for item in measured if item is not None), ""),
+        baseline=_level(before, metric),
+        candidate=_level(after, metric),
+    )
+
+
+def _level(result: CaseResult, metric: str) -> Level:
+    found = result.measurement(metric)
+    if found is None:
+        return Level(outcome=result.outcome)
+    return Level(
+        outcome=result.outcome, median=found.median, low=found.interval[0], high=found.interval[1]
+    )

@@ -1,0 +1,48 @@
+"""The comparison of two runs as Markdown for an issue or a message. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from app.ui.format import metric_label, percent_interval
+from app.ui.share import code, summary_text
+from app.ui.theme import VERDICT_STYLES
+from app.views.compare.records import ComparedRow, ComparePage
+from app.views.compare.tables import change_of, name_of
+from db.records.results import Run, Verdict
+
+_MAX_ROWS = 10
+
+
+def compare_markdown(page: ComparePage, *, rows: Sequence[ComparedRow], command: str) -> str:
+    """Return what is compared, how many of `rows` have which verdict, and the worst that changed.
+
+    HERE stands for the address.
+    """
+    title = f"Comparison of {_side(page.baseline)} with {_side(page.candidate)}"
+    return summary_text(title, lines=_lines(page, rows), command=command)
+
+
+def _side(run: Run) -> str:
+    return f"run {code(run.id)} ({code(run.revision)}, {code(run.toolchain)})"
+
+
+def _lines(page: ComparePage, rows: Sequence[ComparedRow]) -> Iterator[str]:
+    if page.refusal:
+        yield f"no verdict: {code(page.refusal)}"
+        return
+    counts = Counter(row.verdict for row in rows)
+    yield ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
+    changed = [row for row in rows if row.verdict in VERDICT_STYLES]
+    for row in changed[:_MAX_ROWS]:
+        what = code(f"{name_of(row.baseline_case, row.candidate_case)} {metric_label(row.metric)}")
+        yield f"{what}: {change_of(row)}{_interval(row)} ({row.verdict})"
+    if len(changed) > _MAX_ROWS:
+        yield f"{len(changed) - _MAX_ROWS} more changed"
+
+
+def _interval(row: ComparedRow) -> str:
+    if row.low is None or row.high is None or row.low == row.high:
+        return ""
+    return f" {percent_interval((100 * (row.low - 1), 100 * (row.high - 1)))}"

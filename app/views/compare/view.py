@@ -1,0 +1,179 @@
+"""The parts of the page that compares two runs: what is compared, what differs, the filters."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import streamlit as st
+
+from app.components.evidence import difference_table
+from app.components.page_frame import choose, state_page
+from app.data.mode_summaries import run_command
+from app.ui.format import metric_label
+from app.ui.html import caption, folded, heading, notice
+from app.ui.urls import OVERVIEW_METRICS, CompareState, compare_url
+from app.views.compare.records import ComparePage
+from app.views.compare.tables import level_table, metrics_of, models_of, run_label, shown_rows
+from db.errors import NotFoundError
+from db.records.imported import is_imported
+from db.records.results import Verdict
+from db.records.summaries import RunSummary
+
+LEVELS_CAPTION = (
+    "The levels of both runs beside each other. What the environment does and what the code does"
+    " cannot be told apart here, so nothing is judged: a new baseline starts with the candidate."
+)
+# A longer list of differences pushes the table off the screen.
+_SHOWN_DIFFERENCES = 5
+
+
+def show_choices(
+    state: CompareState, summaries: tuple[RunSummary, ...], *, variants: tuple[str, ...]
+) -> None:
+    """Draw what can be compared: a run and a variant on each side."""
+    labels = {summary.run.id: run_label(summary) for summary in summaries}
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        for label, side in (("Baseline", "baseline"), ("Candidate", "candidate")):
+            choose(
+                label,
+                name=side,
+                options=list(labels),
+                value=getattr(state, side),
+                format_func=lambda run_id: labels.get(run_id, run_id),
+                width=400,
+            )
+            choose(
+                f"{label} variant",
+                name=f"{side}_variant",
+                options=["", *variants],
+                value=getattr(state, f"{side}_variant"),
+                format_func=lambda name: name or "each its own",
+                width=200,
+            )
+        swapped = dataclasses.replace(
+            state,
+            baseline=state.candidate,
+            candidate=state.baseline,
+            baseline_variant=state.candidate_variant,
+            candidate_variant=state.baseline_variant,
+        )
+        st.link_button("Swap sides", compare_url(swapped))
+
+
+def show_environment(page: ComparePage) -> None:
+    """Draw what the environments of the two runs differ in."""
+    names = list(page.environment)
+    content = difference_table(
+        page.environment, ends=("baseline", "candidate"), label="what the runs differ in"
+    )
+    if not names:
+        st.html(notice("Nothing that was recorded of the two environments differs."))
+    elif len(names) <= _SHOWN_DIFFERENCES:
+        st.html(content)
+    else:
+        st.html(folded(f"The environments differ in {len(names)}: {', '.join(names)}", content))
+
+
+def show_refusal(page: ComparePage, state: CompareState) -> None:
+    """Say why the two runs do not compare, and draw their levels beside each other."""
+    st.html(notice(f"No verdict: {page.refusal}."))
+    st.html(heading("Levels of both", level=2))
+    choose(
+        "Table shows",
+        name="metric",
+        options=OVERVIEW_METRICS,
+        value=state.metric or OVERVIEW_METRICS[0],
+        default=OVERVIEW_METRICS[0],
+        format_func=metric_label,
+        width=200,
+    )
+    shown = state.metric or OVERVIEW_METRICS[0]
+    pairs = [pair for pair in page.levels if pair.metric == shown]
+    if not page.levels:
+        text = ["The two runs have no model in common in the same phase, shape, dtype and variant."]
+        state_page("Nothing in common", text=text)
+        return
+    st.html(level_table(pairs, page=page))
+    st.html(caption(LEVELS_CAPTION))
+
+
+def show_filters(page: ComparePage, state: CompareState) -> None:
+    """Draw the filters of the rows."""
+    with st.container(horizontal=True, gap="small"):
+        choose(
+            "Verdict",
+            name="verdict",
+            options=["", *map(str, Verdict)],
+            value=state.verdict,
+            width=160,
+            format_func=_or_all,
+        )
+        choose(
+            "Metric",
+            name="metric",
+            options=["", *metrics_of(page)],
+            value=state.metric,
+            format_func=lambda name: metric_label(name) if name else "all",
+            width=200,
+        )
+        choose(
+            "Model",
+            name="model",
+            options=["", *models_of(page)],
+            value=state.model,
+            width=200,
+            format_func=_or_all,
+        )
+
+
+def _or_all(value: str) -> str:
+    return value or "all"
+
+
+def show_no_other(error: NotFoundError, summaries: tuple[RunSummary, ...]) -> None:
+    """Say that a run is missing that one could compare with, and how one gets there."""
+    title = "Nothing to compare with"
+    if len(summaries) > 1:
+        text = [f"{error}.", "Choose another run above; the page Runs lists all there are."]
+        state_page(title, text=text)
+        return
+    run = summaries[0].run
+    variants = list(dict.fromkeys(case.variant for case in run.plan if not case.is_reference))
+    links = []
+    if len(variants) > 1:
+        both = CompareState(
+            baseline=run.id,
+            baseline_variant=variants[0],
+            candidate=run.id,
+            candidate_variant=variants[1],
+        )
+        links = [(f"Compare {variants[1]} with {variants[0]} of this run", compare_url(both))]
+    text = [
+        f"{error}.",
+        f"Run {run.id} is the only run in this store, and comparing takes a second one:"
+        f" `hud run` on {run.machine} measures it, `hud ingest` and `hud import` store what was"
+        " measured elsewhere.",
+    ]
+    command = "" if is_imported(run.toolchain) else run_command(run)
+    state_page(
+        title,
+        text=text,
+        commands=[command] if command else [],
+        links=links,
+    )
+
+
+def show_no_match(page: ComparePage, state: CompareState) -> None:
+    """Say which filter leaves nothing."""
+    one_less = [
+        f"{name} ({num})"
+        for name in ("verdict", "metric", "model")
+        if getattr(state, name)
+        and (num := len(shown_rows(page, dataclasses.replace(state, **{name: ""}))))
+    ]
+    text = [f"None of the {len(page.rows)} comparisons fits."]
+    if one_less:
+        text.append(f"Setting one of these back to all shows rows: {', '.join(one_less)}.")
+    state_page("Nothing matches the filters", text=text)
+    everything = dataclasses.replace(state, verdict="", metric="", model="")
+    st.link_button("Show everything", compare_url(everything))

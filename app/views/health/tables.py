@@ -1,0 +1,305 @@
+"""What the page of health says: what is wrong, and tables of everything that runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from app.data._merge_healthpage import HealthPage
+from app.ui.format import age, duration, moment, quantity
+from app.ui.html import Cell, Column, table
+from app.ui.urls import run_url
+from db.jobs.health import DiskState, SchedulerState
+from db.jobs.queue import JobState, QueuedJob
+from db.records.notifications import WAITING, Notification
+from db.shared.text import counted
+
+# A night of a large zoo with traces writes a few gigabytes.
+LEAST_FREE_BYTES = 5 * 2**30
+_LEAST_FREE_SHARE = 0.05
+_SCHEDULER_COLUMNS = (
+    Column(label="machine"),
+    Column(label="state"),
+    Column(label="does"),
+    Column(label="last heard of"),
+    Column(label="since"),
+    Column(label="results that wait", title="in its spool, for the store", is_number=True),
+    Column(label="version", is_spare=True),
+    Column(label="process", is_spare=True),
+)
+_NEXT_COLUMNS = (
+    Column(label="schedule"),
+    Column(label="next"),
+    Column(label="rule"),
+    Column(label="suite"),
+    Column(label="toolchain"),
+    Column(label="machine", is_spare=True),
+    Column(label="note"),
+)
+_JOB_COLUMNS = (
+    Column(label="asked for"),
+    Column(label="state"),
+    Column(label="suite"),
+    Column(label="toolchain", is_spare=True),
+    Column(label="by"),
+    Column(label="attempts", is_number=True),
+    Column(label="run"),
+    Column(label="why"),
+)
+_DEVICE_COLUMNS = (
+    Column(label="machine"),
+    Column(label="device"),
+    Column(label="name"),
+    Column(label="others on it"),
+)
+_DISK_COLUMNS = (
+    Column(label="machine"),
+    Column(label="for"),
+    Column(label="free", is_number=True),
+    Column(label="of", is_number=True),
+    Column(label="free share", is_number=True),
+    Column(label="folder", is_spare=True),
+)
+_DEAD_COLUMNS = (
+    Column(label="receiver"),
+    Column(label="message"),
+    Column(label="from"),
+    Column(label="attempts", is_number=True),
+    Column(label="last error"),
+)
+
+
+def troubles(page: HealthPage, *, now: datetime) -> list[str]:
+    """Return a sentence on each thing that needs somebody, with what to do; the worst first."""
+    found: list[str] = []
+    for scheduler in sorted(page.health.schedulers, key=lambda item: not item.is_late(now=now)):
+        found += _of_scheduler(scheduler, now=now)
+    if page.health.open_jobs and not _alive(page, now=now):
+        num = len(page.health.open_jobs)
+        found.append(
+            f"{counted(num, 'job')} waits and no scheduler takes it: hud up or hud schedule."
+            if num == 1
+            else f"{num} jobs wait and no scheduler takes them: hud up or hud schedule."
+        )
+    failed = [job for job in page.health.ended_jobs if job.state is JobState.FAILED]
+    if failed:
+        newest = failed[0]
+        num_ended = counted(len(page.health.ended_jobs), "job")
+        found.append(
+            f"{len(failed)} of the newest {num_ended} failed, the last one"
+            f" {age(newest.enqueued_at, now=now)}: {newest.reason or 'no reason is known'}."
+        )
+    if page.dead:
+        found.append(
+            f"{counted(len(page.dead), 'message')} could not be sent and"
+            f" {'was' if len(page.dead) == 1 else 'were'} given up; see below."
+        )
+    for name, num in sorted(page.unclaimed.items()):
+        waits = "message waits" if num == 1 else "messages wait"
+        found.append(
+            f"{num} {waits} for the receiver {name}, which hud.toml does not name: a"
+            " [receivers.NAME] of that name lets them go."
+        )
+    return found
+
+
+def _of_scheduler(scheduler: SchedulerState, *, now: datetime) -> list[str]:
+    machine = scheduler.machine
+    if scheduler.is_late(now=now):
+        silent = duration((now - scheduler.heartbeat_at).total_seconds())
+        return [
+            f"The scheduler of {machine} has been silent for {silent}, so nothing is measured there"
+            " by itself: hud up or hud schedule there; hud doctor says what is wrong."
+        ]
+    found = [
+        f"The disk for {disk.name} of {machine} has {quantity(disk.free_bytes, 'B')} left: make"
+        " room, or keep less with [traces] and [samples] in hud.toml."
+        for disk in scheduler.disks
+        if is_full(disk)
+    ]
+    if scheduler.num_broken:
+        found.append(
+            f"The spool of {machine} has {counted(scheduler.num_broken, 'result')} that cannot be"
+            " read: hud doctor there names them."
+        )
+    return found
+
+
+def is_full(disk: DiskState) -> bool:
+    """Return whether so little is left that a night may not fit."""
+    least = min(LEAST_FREE_BYTES, _LEAST_FREE_SHARE * disk.total_bytes)
+    return disk.free_bytes < least
+
+
+def wellness(page: HealthPage, *, now: datetime) -> str:
+    """Return what is going on where there is a scheduler and nothing needs anybody."""
+    health = page.health
+    alive = _alive(page, now=now)
+    coming = [item.next_at for one in alive for item in one.schedules if item.next_at is not None]
+    when = f", the next run {in_words(min(coming), now=now)}" if coming else ""
+    runs = counted(health.num_running, "run")
+    return (
+        f"All is well: {counted(len(alive), 'scheduler')} at work, {runs} going,"
+        f" {counted(len(health.open_jobs), 'job')} in the queue{when}."
+    )
+
+
+def in_words(at: datetime, *, now: datetime) -> str:
+    """Return how far a time is: `in 3 h 05 min`, or since when it is due."""
+    left_s = (at - now).total_seconds()
+    return f"in {duration(left_s)}" if left_s > 0 else f"due for {duration(-left_s)}"
+
+
+def scheduler_table(page: HealthPage, *, now: datetime) -> str:
+    """Return a row for each machine that has a scheduler, "" without any."""
+    rows = [
+        (
+            Cell(text=item.machine, style="strong"),
+            Cell(
+                text="silent" if item.is_late(now=now) else "alive",
+                style="strong" if item.is_late(now=now) else "",
+            ),
+            Cell(text=item.doing or "waits", style="prose"),
+            Cell(text=age(item.heartbeat_at, now=now), title=moment(item.heartbeat_at)),
+            Cell(text=moment(item.started_at)),
+            Cell(text=str(item.num_waiting)),
+            Cell(text=item.version),
+            Cell(text=item.process, style="quiet"),
+        )
+        for item in page.health.schedulers
+    ]
+    return _table(_SCHEDULER_COLUMNS, rows, label="schedulers")
+
+
+def next_table(page: HealthPage, *, now: datetime) -> str:
+    """Return a row for each schedule of those that are alive, the soonest first, "" for none."""
+    found = [(one, item) for one in _alive(page, now=now) for item in one.schedules]
+    found.sort(key=lambda pair: (pair[1].next_at is None, pair[1].next_at or now, pair[1].name))
+    rows = [
+        (
+            Cell(text=item.name, style="strong"),
+            Cell(
+                text=in_words(item.next_at, now=now) if item.next_at else "-",
+                title=moment(item.next_at) if item.next_at else "",
+            ),
+            Cell(text=item.rule),
+            Cell(text=item.suite),
+            Cell(text=item.toolchain),
+            Cell(text=one.machine),
+            Cell(text=item.note, style="prose quiet"),
+        )
+        for one, item in found
+    ]
+    return _table(_NEXT_COLUMNS, rows, label="next runs")
+
+
+def job_table(jobs: Iterable[QueuedJob], *, label: str, now: datetime) -> str:
+    """Return a row for each job, "" without any."""
+    rows = [
+        (
+            Cell(text=age(job.enqueued_at, now=now), title=moment(job.enqueued_at)),
+            Cell(
+                text="at work" if job.state is JobState.LEASED else str(job.state),
+                style="strong" if job.state is JobState.FAILED else "",
+                title=job.holder or "",
+            ),
+            Cell(text=job.suite),
+            Cell(text=job.toolchain),
+            Cell(text=job.trigger, style="prose"),
+            Cell(text=str(job.num_attempts)),
+            Cell(text=job.run_id or "-", href=run_url(job.run_id) if job.run_id else ""),
+            Cell(text=_job_note(job), style="prose"),
+        )
+        for job in jobs
+    ]
+    return _table(_JOB_COLUMNS, rows, label=label)
+
+
+def _job_note(job: QueuedJob) -> str:
+    place = f"on {job.machine}" if job.machine else ""
+    is_waiting = job.state is JobState.QUEUED and job.due_at is not None
+    until = f"not before {moment(job.due_at)}" if is_waiting and job.due_at else ""
+    when = ", ".join(part for part in (place, until) if part)
+    return ": ".join(part for part in (when, job.reason) if part)
+
+
+def device_table(page: HealthPage) -> str:
+    """Return a row for each device, with whose processes are on it; "" without any."""
+    rows = [
+        (
+            Cell(text=item.machine),
+            Cell(text=device.device),
+            Cell(text=device.name),
+            Cell(
+                text=", ".join(device.users) or "nobody that is seen",
+                style="prose strong" if device.users else "quiet",
+            ),
+        )
+        for item in page.health.schedulers
+        for device in item.devices
+    ]
+    return _table(_DEVICE_COLUMNS, rows, label="devices")
+
+
+def disk_table(page: HealthPage) -> str:
+    """Return a row for each disk, "" without any."""
+    rows = [
+        (
+            Cell(text=item.machine),
+            Cell(text=disk.name),
+            Cell(text=quantity(disk.free_bytes, "B"), style="strong" if is_full(disk) else ""),
+            Cell(text=quantity(disk.total_bytes, "B")),
+            Cell(text=f"{100 * disk.free_bytes / (disk.total_bytes or 1):.1f} %"),
+            Cell(text=disk.path, style="quiet"),
+        )
+        for item in page.health.schedulers
+        for disk in item.disks
+    ]
+    return _table(_DISK_COLUMNS, rows, label="disks")
+
+
+def receiver_table(page: HealthPage) -> str:
+    """Return how many messages of each receiver stand where, "" where there is no receiver."""
+    names = sorted({receiver for receiver, _ in page.num_notifications})
+    columns = (
+        Column(label="receiver"),
+        *(
+            Column(label=label, is_number=True)
+            for label in ("sent", "waiting", "given up", "dropped")
+        ),
+    )
+    waiting = {str(state) for state in WAITING}
+    rows = []
+    for name in names:
+        counts = {str(s): n for (who, s), n in page.num_notifications.items() if who == name}
+        numbers = (
+            counts.get("sent", 0),
+            sum(number for state, number in counts.items() if state in waiting),
+            counts.get("dead", 0),
+            counts.get("dropped", 0),
+        )
+        rows.append((Cell(text=name), *(Cell(text=str(number)) for number in numbers)))
+    return _table(columns, rows, label="messages by receiver")
+
+
+def dead_table(dead: Iterable[Notification], *, now: datetime) -> str:
+    """Return a row for each message that was given up, "" without any."""
+    rows = [
+        (
+            Cell(text=item.receiver),
+            Cell(text=item.title, style="prose", title=item.id),
+            Cell(text=age(item.created_at, now=now), title=moment(item.created_at)),
+            Cell(text=str(item.num_attempts)),
+            Cell(text=item.last_error, style="prose"),
+        )
+        for item in dead
+    ]
+    return _table(_DEAD_COLUMNS, rows, label="messages that were given up")
+
+
+def _alive(page: HealthPage, *, now: datetime) -> list[SchedulerState]:
+    return [item for item in page.health.schedulers if not item.is_late(now=now)]
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, label: str) -> str:
+    return table(columns, rows, label=label) if rows else ""

@@ -1,0 +1,100 @@
+"""How all that runs by itself does: schedulers, next runs, queue, devices, disks, messages."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.auth import access
+from app.components.page_frame import guarded, notices, state_page
+from app.data import health as health_data
+from app.data import store as data
+from app.data._merge_healthpage import HealthPage
+from app.data.health import FRESH_S, load_health_page
+from app.ui.flash import keep_said, show_said
+from app.ui.html import caption, heading, notice
+from app.ui.urls import parse_health
+from app.views.health.tables import (
+    dead_table,
+    device_table,
+    disk_table,
+    job_table,
+    next_table,
+    receiver_table,
+    scheduler_table,
+    troubles,
+    wellness,
+)
+from db.shared.access_rules import Role
+
+_SEND = "send-again"
+
+
+def show() -> None:
+    """Draw the page of health."""
+    _, problems = parse_health(st.query_params.to_dict())
+    notices(problems)
+    st.html(heading("Health"))
+    # Read once here: what the store has to say about itself is said by the whole page.
+    load_health_page()
+    _draw()
+
+
+@st.fragment(run_every=FRESH_S)
+def _draw() -> None:
+    guarded(_draw_now)
+
+
+def _draw_now() -> None:
+    loaded = load_health_page()
+    page, now = loaded.value, data.now()
+    if loaded.stale_reason:
+        st.html(notice(f"Shown as it was last read: {loaded.stale_reason}"))
+    found = troubles(page, now=now)
+    has_scheduler = bool(page.health.schedulers)
+    notices(found or ([wellness(page, now=now)] if has_scheduler else []))
+    if not has_scheduler:
+        text = [
+            "Runs start by hand alone. A scheduler runs the schedules of hud.toml and the jobs that"
+            " people ask for, and says here every minute that it is alive."
+        ]
+        state_page(
+            "No scheduler has worked on this store", text=text, commands=["hud up", "hud schedule"]
+        )
+    for title, content in _sections(page):
+        if content:
+            st.html(heading(title, level=2))
+            st.html(content)
+    _show_dead(page)
+
+
+def _sections(page: HealthPage) -> list[tuple[str, str]]:
+    now = data.now()
+    health = page.health
+    return [
+        ("Schedulers", scheduler_table(page, now=now)),
+        ("Next runs", next_table(page, now=now)),
+        ("Queue", job_table(health.open_jobs, label="jobs in the queue", now=now)),
+        ("Jobs that ended", job_table(health.ended_jobs, label="jobs that ended", now=now)),
+        ("Devices", device_table(page)),
+        ("Disks", disk_table(page)),
+        ("Messages", receiver_table(page)),
+    ]
+
+
+def _show_dead(page: HealthPage) -> None:
+    """Draw what could not be sent, and let admins send it again."""
+    show_said(_SEND)
+    if not page.dead:
+        return
+    st.html(heading("Messages that were given up", level=2))
+    st.html(dead_table(page.dead, now=data.now()))
+    if not access.present().may(Role.ADMIN):
+        st.html(caption("Admins send them again here, `hud alerts resend` on the command line."))
+        return
+    ids = [item.id for item in page.dead]
+    st.button(f"Send {len(ids)} again", key=_SEND, on_click=_send_again, args=(ids,))
+
+
+def _send_again(ids: list[str]) -> None:
+    problem = health_data.send_again(ids)
+    keep_said(problem or f"To be sent again within a minute: {len(ids)}.", key=_SEND)

@@ -1,0 +1,220 @@
+"""What pages read of two results whose kernels they compare, cached as in `app.data.store`."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from typing import NamedTuple
+
+from app.data import store as data
+from app.data.page_records import Loaded
+from app.ui.urls import KernelDiffState
+from app.views.kernel_diff.records import AlertKernels, DiffPage, DiffRow, DiffSide
+from db.errors import RecordError
+from db.queries._merge_kernel_profiles import load_profiled
+from db.queries.kernels import KernelRun, load_kernel_runs
+from db.queries.results import load_result_summaries, load_run
+from db.records.imported import is_imported
+from db.records.kernels import KernelSource
+from db.records.results import Alert, Case, Outcome, Run, Verdict
+from db.store import Store
+from runner.analysis.comparison.environment_diff import environment_diff
+from runner.analysis.kernels._merge_analysis_alert_kernels import is_about_slower, kernel_ends
+from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
+from runner.analysis.kernels.diff import (
+    TOLD_DIGITS,
+    KernelDiff,
+    diff_kernels,
+    kernel_side,
+    top_rows,
+)
+from runner.analysis.kernels.grouping import KernelSide
+
+logger = logging.getLogger(__name__)
+
+CLASSES = tuple(map(str, ChangeKind))
+
+
+class _Read(NamedTuple):
+    side: DiffSide
+    kernels: KernelSide | None
+    sources: tuple[KernelSource, ...]
+    problem: str
+
+
+def load_kernel_diff(state: KernelDiffState) -> Loaded[DiffPage]:
+    """Return what changed between the kernels of the two results that `state` names.
+
+    An empty run is the latest one, an empty case that of the other side. Raises NotFoundError when
+    there is no such run.
+    """
+    case = state.baseline_case or state.candidate_case
+    return data.loaded(
+        _read_page,
+        state.baseline_run or "latest",
+        case,
+        state.candidate_run or "latest",
+        state.candidate_case or case,
+    )
+
+
+def load_alert_kernels(alert: Alert) -> Loaded[AlertKernels | None]:
+    """Return the kernels behind `alert`, None where one of its ends has none."""
+    return data.loaded(_read_alert_kernels, alert.id, _alert=alert)
+
+
+def load_runs_of_kernels(case_key: str) -> tuple[KernelRun, ...]:
+    """Return the runs that have kernels of a case, the oldest first."""
+    return data.loaded(_read_runs, case_key).value
+
+
+def _read_runs(url: str, generation: int, case_key: str) -> tuple[KernelRun, ...]:  # noqa: ARG001
+    return load_kernel_runs(data.open_store(url), case_key)
+
+
+def _read_alert_kernels(
+    url: str,
+    generation: int,  # noqa: ARG001
+    alert_id: str,
+    _alert: Alert,
+) -> AlertKernels | None:
+    names = kernel_ends(_alert)
+    try:
+        found = load_profiled(data.open_store(url), names)
+        if len(found) < 2:
+            return None
+        diff = diff_kernels(*(kernel_side(found[name]) for name in names))
+    except RecordError as error:
+        logger.warning("no kernels for alert %s: %s", alert_id, error)
+        return None
+    wanted = top_rows(diff, is_slower=is_about_slower(_alert))
+    rows = [
+        row
+        for row, change in zip(_rows(diff), diff.rows, strict=True)
+        if any(change is item for item in wanted)
+    ]
+    (good_run, case_key), (bad_run, _) = names
+    state = KernelDiffState(baseline_run=good_run, baseline_case=case_key, candidate_run=bad_run)
+    return AlertKernels(
+        state=state,
+        rows=tuple(rows),
+        basis=diff.basis,
+        change_s=diff.change_s,
+        noise=diff.noise_text,
+    )
+
+
+def _read_page(
+    url: str,
+    generation: int,  # noqa: ARG001
+    baseline_run: str,
+    baseline_case: str,
+    candidate_run: str,
+    candidate_case: str,
+) -> DiffPage:
+    store = data.open_store(url)
+    before = _read_side(store, load_run(store, baseline_run), baseline_case)
+    after = _read_side(store, load_run(store, candidate_run), candidate_case)
+    page = DiffPage(
+        baseline=before.side,
+        candidate=after.side,
+        environment=environment_diff(before.side.run, after=after.side.run),
+        is_comparable=before.side.run.fingerprint == after.side.run.fingerprint,
+        problem=" ".join(filter(None, (before.problem, after.problem))),
+    )
+    if before.kernels is None or after.kernels is None:
+        return page
+    diff = diff_kernels(before.kernels, after.kernels)
+    return dataclasses.replace(
+        page,
+        basis=diff.basis,
+        baseline_s=diff.baseline_s,
+        candidate_s=diff.candidate_s,
+        change_s=round(diff.change_s, TOLD_DIGITS),
+        unexplained_s=round(diff.unexplained_s, TOLD_DIGITS),
+        rows=_rows(diff),
+        sources={source.hash: source for source in (*before.sources, *after.sources)},
+        noise=diff.noise_text,
+        unexplained_text=diff.unexplained_text,
+    )
+
+
+def _read_side(store: Store, run: Run, case_key: str) -> _Read:
+    case = next((case for case in run.plan if case.key == case_key), None)
+    wanted = [] if case is None else [(run.id, case_key)]
+    result = load_profiled(store, wanted).get((run.id, case_key))
+    kernels, problem, missing, hint = None, "", "", ""
+    if result is not None:
+        try:
+            kernels = kernel_side(result)
+        except RecordError as error:
+            problem = f"The kernels of {case_key} in run {run.id} cannot be compared: {error}."
+    elif case_key:
+        missing, hint = _without_kernels(store, run, case_key, case)
+    side = DiffSide(
+        run=run,
+        case_key=case_key,
+        case=case,
+        num_kernels=None if result is None else sum(not it.is_dispatch for it in result.kernels),
+        missing=missing,
+        hint=hint,
+    )
+    return _Read(side, kernels, () if result is None else result.sources, problem)
+
+
+def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -> tuple[str, str]:
+    """Return why a result has no kernels, and the command that records them, "" where none can."""
+    missing = f"Run {run.id} has no kernels of {case_key}"
+    if case is None:
+        return f"{missing}: it is not in its plan.", ""
+    if is_imported(run.toolchain):
+        return f"{missing}: it was imported, and numbers alone come with a history.", ""
+    if case.is_reference:
+        return f"{missing}: it is a reference case, of which none are recorded.", ""
+    results = load_result_summaries(store, run.id)
+    outcome = next((item.outcome for item in results if item.case.key == case_key), None)
+    why = "it was measured without recording them" if outcome is Outcome.OK else ""
+    if not why:
+        why = "it has no result yet" if outcome is None else f"it ended {outcome}"
+    return f"{missing}: {why}.", data.repro(case, toolchain=run.toolchain)
+
+
+def _rows(diff: KernelDiff) -> tuple[DiffRow, ...]:
+    parts = {part.name: (part.baseline_s, part.candidate_s) for part in diff.parts}
+    times = [parts.get(row.part) or _times(row) for row in diff.rows]
+    return tuple(
+        DiffRow(
+            number=number,
+            label=row.label,
+            kind=str(row.kind),
+            verdict=_verdict(row),
+            contribution_s=row.contribution_s,
+            text=row.text,
+            matched_by=str(row.matched_by),
+            baseline=row.baseline,
+            candidate=row.candidate,
+            before_s=before_s,
+            after_s=after_s,
+            count_s=row.count_s,
+            time_s=row.time_s,
+            is_part=bool(row.part),
+        )
+        for number, (row, (before_s, after_s)) in enumerate(
+            zip(diff.rows, times, strict=True), start=1
+        )
+    )
+
+
+def _times(row: KernelChange) -> tuple[float | None, float | None]:
+    before, after = (
+        math.fsum(kernel.total_s for kernel in side) if side else None
+        for side in (row.baseline, row.candidate)
+    )
+    return before, after
+
+
+def _verdict(row: KernelChange) -> Verdict:
+    if row.part or not row.is_beyond_noise or not row.contribution_s:
+        return Verdict.UNCHANGED
+    return Verdict.REGRESSION if row.contribution_s > 0 else Verdict.IMPROVEMENT

@@ -1,0 +1,114 @@
+"""Where a kernel diff is one click away: on the pages of a case, a series and an alert. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+
+from app.components.result_matrix import DIMENSIONS
+from app.data.page_records import RunPage
+from app.ui.html import Cell, Column, table
+from app.ui.theme import VERDICT_STYLES
+from app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url
+from app.views.kernel_diff.records import AlertKernels, class_words
+from db.queries.kernels import KernelRun
+from db.records.results import Case
+from db.records.summaries import ResultSummary, TrendPoint
+from db.shared.text import signed_us
+from runner.analysis.kernels.diff import share_text
+
+_EAGER = "eager"
+_COLUMNS = (
+    Column(
+        label="contributes (us)", title="an iteration, first bad less last good", is_number=True
+    ),
+    Column(label="class"),
+    Column(label="kernel", title="opens it in the diff"),
+    Column(label="why"),
+)
+
+
+def kernel_links(
+    page: RunPage, result: ResultSummary, *, runs: Sequence[KernelRun]
+) -> list[tuple[str, str]]:
+    """Return label and URL of the kernels of a result, and of their diffs with eager and before.
+
+    `runs` are those that have kernels of its case, the oldest first.
+    """
+    case, run = result.case, page.run
+    found = [("Kernels", kernels_url(run.id, case_key=case.key))]
+    if eager := next((item for item in page.results if _is_eager_of(item, case)), None):
+        against = KernelDiffState(
+            baseline_run=run.id,
+            baseline_case=eager.case.key,
+            candidate_run=run.id,
+            candidate_case=case.key,
+        )
+        found.append(("Kernels against eager", kernel_diff_url(against)))
+    here = (run.machine, run.toolchain)
+    before = [
+        item for item in runs if (item.machine, item.toolchain) == here and item.at < run.started_at
+    ]
+    if before:
+        since = KernelDiffState(
+            baseline_run=before[-1].run_id, baseline_case=case.key, candidate_run=run.id
+        )
+        found.append(("Kernels since the run before", kernel_diff_url(since)))
+    return found
+
+
+def point_cell(
+    points: Sequence[TrendPoint], number: int, *, case_key: str, profiled: Collection[str]
+) -> Cell:
+    """Return the link from a point of a series to its diff with the point before it.
+
+    `profiled` are the ids of the runs that have kernels of the case.
+    """
+    if number == 0 or not all(points[place].run_id in profiled for place in (number - 1, number)):
+        return Cell(text="")
+    state = KernelDiffState(
+        baseline_run=points[number - 1].run_id,
+        baseline_case=case_key,
+        candidate_run=points[number].run_id,
+    )
+    return Cell(text="diff", href=kernel_diff_url(state))
+
+
+def alert_kernel_table(kernels: AlertKernels) -> str:
+    """Return the kernels behind an alert, each a link to its row of the diff; "" for none."""
+    rows = [
+        (
+            Cell(text=signed_us(row.contribution_s), style=VERDICT_STYLES.get(row.verdict, "")),
+            Cell(text=class_words(row.kind)),
+            Cell(
+                text=row.label,
+                href=kernel_diff_url(dataclasses.replace(kernels.state, row=str(row.number))),
+                title=row.label,
+                style="symbol",
+            ),
+            Cell(text=row.text, title=row.text, style="prose whole"),
+        )
+        for row in kernels.rows
+    ]
+    return table(_COLUMNS, rows, label="kernels behind the alert") if rows else ""
+
+
+def alert_kernel_text(kernels: AlertKernels) -> str:
+    """Return how much the kernels behind an alert explain."""
+    return share_text(kernels.explained_s, change_s=kernels.change_s, basis=kernels.basis)
+
+
+def _is_eager_of(result: ResultSummary, case: Case) -> bool:
+    other = result.case
+    same = ("model", *DIMENSIONS)
+    return (
+        other.variant == _EAGER != case.variant
+        and all(getattr(other, name) == getattr(case, name) for name in same)
+        and has_kernels(result)
+    )
+
+
+def has_kernels(result: ResultSummary) -> bool:
+    """Return whether kernels of a case result were recorded."""
+    # The worker writes where the time goes beside the kernels, or neither.
+    return "profile" in result.details

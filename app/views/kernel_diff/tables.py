@@ -1,0 +1,347 @@
+"""The headline, the table and one row of a kernel diff, as HTML and Markdown. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from app.components.evidence import difference_table
+from app.ui.format import exact_times, microseconds, moment, percent
+from app.ui.html import Cell, Column, Note, facts, long_table, table, tiles
+from app.ui.theme import VERDICT_STYLES
+from app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url, run_url
+from app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, class_words
+from app.views.kernels.counters import counter_columns
+from app.views.kernels.tables import (
+    NUM_ORIGINS,
+    ORIGIN_COLUMNS,
+    launch_facts,
+    module_text,
+    origin_cells,
+    value_text,
+)
+from db.records.kernels import Kernel, Origin
+from db.records.results import Verdict
+from db.shared.text import counted, one_line, shortened, signed_us, significant
+
+SIDES = ("baseline", "candidate")
+# One screen and a half; the rest is behind a fold.
+SHOWN_ROWS = 30
+_MARKDOWN_ROWS = 10
+_NUM_KERNELS = 12
+_NAME_LENGTH, _TEXT_LENGTH = 120, 300
+_MARKDOWN = re.compile(r"([\\`*_\[\]<|~])")
+_COLUMNS = (
+    Column(label="", title="opens the row: facts, origins, code of both sides", is_number=True),
+    Column(label="contributes (us)", title="candidate less baseline", is_number=True),
+    Column(label="class"),
+    Column(label="kernel"),
+    Column(label="calls before", title="an iteration, baseline", is_number=True, is_spare=True),
+    Column(label="calls now", title="an iteration, candidate", is_number=True, is_spare=True),
+    Column(label="time before (us)", title="an iteration, baseline", is_number=True),
+    Column(label="time now (us)", title="an iteration, candidate", is_number=True),
+    Column(label="why"),
+    Column(label="matched by", title="what both sides have in common", is_spare=True),
+)
+_SIDE_COLUMNS = (
+    Column(label=""),
+    Column(label="run"),
+    Column(label="case"),
+    Column(label="revision"),
+    Column(label="toolchain", is_spare=True),
+    Column(label="machine", is_spare=True),
+    Column(label="kernels", is_number=True),
+)
+_KERNEL_COLUMNS = (
+    Column(label="side"),
+    Column(label="name in the trace"),
+    Column(label="library"),
+    Column(label="calls", is_number=True),
+    Column(label="time (us)", title="an iteration", is_number=True),
+    Column(label="a call (us)", title="mean", is_number=True),
+    Column(label="fastest (us)", title="the fastest call", is_number=True),
+    Column(label="shapes", is_spare=True),
+    Column(label="module", is_spare=True),
+)
+_ORIGIN_COLUMNS = (Column(label="in"), *ORIGIN_COLUMNS)
+
+
+def side_table(page: DiffPage) -> str:
+    """Return which two results are compared."""
+    rows = [
+        (Cell(text=name, style="quiet"), *_side_cells(side))
+        for name, side in zip(SIDES, (page.baseline, page.candidate), strict=True)
+    ]
+    return table(_SIDE_COLUMNS, rows, label="sides")
+
+
+def headline(page: DiffPage) -> str:
+    """Return both times, and their difference and its two parts in microseconds that add up."""
+    change = percent(100 * page.change_s / page.baseline_s) if page.baseline_s else ""
+    before, after = exact_times(page.baseline_s, page.candidate_s)
+    num_changed = sum(row.verdict is not Verdict.UNCHANGED for row in page.rows)
+    cards = (
+        (f"baseline, {page.basis}", Cell(text=before)),
+        (f"candidate, {page.basis}", Cell(text=after)),
+        ("difference", _tile(signed_us(page.change_s), note=change)),
+        (
+            "explained",
+            _tile(
+                signed_us(page.explained_s),
+                note=f"{num_changed} of {counted(len(page.rows), 'row')} changed beyond noise",
+            ),
+        ),
+        ("unexplained", _tile(signed_us(page.unexplained_s), note=page.unexplained_text)),
+    )
+    return tiles(cards)
+
+
+def environment_table(page: DiffPage) -> str:
+    """Return what the environments of both runs differ in, "" for nothing."""
+    return difference_table(page.environment, ends=SIDES, label="environment")
+
+
+def classes_of(page: DiffPage) -> dict[str, int]:
+    """Return how many rows each class has, the class with the largest contribution first."""
+    counts: dict[str, int] = {}
+    for row in page.rows:
+        counts[row.kind] = counts.get(row.kind, 0) + 1
+    return counts
+
+
+def diff_tables(page: DiffPage, state: KernelDiffState) -> str:
+    """Return the rows that the filter of `state` lets through, the largest first; "" for none.
+
+    The row that is open is never behind the fold.
+    """
+    rows = [row for row in page.rows if state.change in ("", row.kind)]
+    if not rows:
+        return ""
+    place = next((place for place, row in enumerate(rows) if str(row.number) == state.row), 0)
+    num_shown = max(SHOWN_ROWS, place + 1)
+    rest_s = math.fsum(row.contribution_s for row in rows[num_shown:])
+    return long_table(
+        _COLUMNS,
+        [_cells(row, state) for row in rows],
+        label="changes of kernels",
+        num_shown=num_shown,
+        rest=f"further rows, {signed_us(rest_s)} us together",
+    )
+
+
+def row_facts(row: DiffRow) -> str:
+    """Return what is known of one change."""
+    pairs = [
+        ("contributes", Cell(text=f"{signed_us(row.contribution_s)} us an iteration")),
+        ("class", Cell(text=class_words(row.kind))),
+        ("matched by", Cell(text=_matched(row))),
+    ]
+    if row.count_s is not None and row.time_s is not None:
+        pairs.append(("by calls", Cell(text=f"{signed_us(row.count_s)} us")))
+        pairs.append(("by the time of a call", Cell(text=f"{signed_us(row.time_s)} us")))
+    return facts(pairs)
+
+
+def kernel_table(row: DiffRow) -> str:
+    """Return the kernels of both sides of a row, "" where it is about none."""
+    kernels = [
+        (name, kernel)
+        for name, side in zip(SIDES, (row.baseline, row.candidate), strict=True)
+        for kernel in side
+    ]
+    if not kernels:
+        return ""
+    counters = counter_columns([kernel for _, kernel in kernels])
+    rows = [
+        (*_kernel_cells(*item), *(Cell(text=_counter(column.values[place])) for column in counters))
+        for place, item in enumerate(kernels)
+    ]
+    named = (Column(label=item.label, title=item.help, is_number=True) for item in counters)
+    return long_table(
+        (*_KERNEL_COLUMNS, *named),
+        rows,
+        label="kernels of the row",
+        num_shown=_NUM_KERNELS,
+        rest="further kernels",
+    )
+
+
+def fact_table(row: DiffRow) -> str:
+    """Return configuration and launch that differ, "" for none."""
+    return difference_table(differing_facts(row), ends=SIDES, label="configuration and launch")
+
+
+def differing_facts(row: DiffRow) -> dict[str, tuple[str, str]]:
+    """Return configuration and launch that differ, by name as (baseline, candidate)."""
+    before, after = _facts_of(row.baseline), _facts_of(row.candidate)
+    names = dict.fromkeys((*before, *after))
+    sides = {name: (before.get(name, "-"), after.get(name, "-")) for name in names}
+    return {name: values for name, values in sides.items() if values[0] != values[1]}
+
+
+def origin_table(row: DiffRow) -> str:
+    """Return the nodes of the graph that either side computes, "" where nobody knows."""
+    sides = [
+        dict.fromkeys(origin for kernel in kernels for origin in kernel.origins)
+        for kernels in (row.baseline, row.candidate)
+    ]
+    found = list(dict.fromkeys((*sides[0], *sides[1])))
+    if not found:
+        return ""
+    rows = [
+        (Cell(text=_side_of(origin, sides), style="quiet"), *origin_cells(origin))
+        for origin in found
+    ]
+    return long_table(
+        _ORIGIN_COLUMNS, rows, label="origins", num_shown=NUM_ORIGINS, rest="further origins"
+    )
+
+
+def markdown(page: DiffPage) -> str:
+    """Return the headline and the largest rows for an issue or a message."""
+    lines = [
+        f"{name}: run `{_code(side.run.id)}` ({_escaped(side.run.revision)}), `"
+        f"{_code(side.case_key)}`"
+        for name, side in zip(SIDES, (page.baseline, page.candidate), strict=True)
+    ]
+    lines[0] += "  "
+    times = f"{microseconds(page.baseline_s)} -> {microseconds(page.candidate_s)}"
+    change = f"{signed_us(page.change_s)} us an iteration"
+    lines += [
+        "",
+        f"Of the {page.basis} ({times} us, {change}) the kernels explain"
+        f" {signed_us(page.explained_s)} us.",
+        *(["", _escaped(page.noise)] if page.noise else []),
+        "",
+        "| us | class | kernel | why |",
+        "| ---: | --- | --- | --- |",
+    ]
+    changed = [row for row in page.rows if row.kind != "unchanged"]
+    lines += [
+        f"| {signed_us(row.contribution_s)} | {class_words(row.kind)} | `{_code(row.label)}`"
+        f" | {_escaped(row.text)} |"
+        for row in changed[:_MARKDOWN_ROWS]
+    ]
+    rest_s = page.change_s - math.fsum(row.contribution_s for row in changed[:_MARKDOWN_ROWS])
+    if rest := _rest_words(page, has_rows=len(page.rows) > len(changed[:_MARKDOWN_ROWS])):
+        lines.append(f"| {signed_us(rest_s)} | | {rest} | |")
+    return "\n".join(lines) + "\n"
+
+
+def _rest_words(page: DiffPage, *, has_rows: bool) -> str:
+    words = ("the rest" if has_rows else "", "what is unexplained" if page.unexplained_s else "")
+    return ", and ".join(filter(None, words))
+
+
+def _tile(text: str, *, note: str = "") -> Cell:
+    return Cell(text=f"{text} us", notes=(Note(text=note),) if note else ())
+
+
+def _side_cells(side: DiffSide) -> tuple[Cell, ...]:
+    run = side.run
+    return (
+        Cell(text=run.id, href=run_url(run.id), notes=(Note(text=moment(run.started_at)),)),
+        Cell(
+            text=side.case_key or "none yet",
+            href=run_url(run.id, case_key=side.case_key) if side.case else "",
+            style="wraps",
+        ),
+        Cell(text=run.revision, style="revision"),
+        Cell(text=run.toolchain),
+        Cell(text=run.machine),
+        Cell(
+            text="-" if side.num_kernels is None else str(side.num_kernels),
+            href="" if side.num_kernels is None else kernels_url(run.id, case_key=side.case_key),
+        ),
+    )
+
+
+def _cells(row: DiffRow, state: KernelDiffState) -> tuple[Cell, ...]:
+    is_open = state.row == str(row.number)
+    row_number = "" if is_open else str(row.number)
+    href = kernel_diff_url(dataclasses.replace(state, row=row_number))
+    return (
+        Cell(text=str(row.number), href=href, title="closes it" if is_open else "opens it"),
+        Cell(text=signed_us(row.contribution_s), style=VERDICT_STYLES.get(row.verdict, "")),
+        Cell(text=class_words(row.kind)),
+        Cell(
+            text=shortened(row.label, limit=_NAME_LENGTH),
+            href=href,
+            title=row.label,
+            style="symbol strong" if is_open else "symbol",
+        ),
+        *(Cell(text=_calls(side)) for side in (row.baseline, row.candidate)),
+        *(Cell(text=_time(time_s)) for time_s in (row.before_s, row.after_s)),
+        Cell(text=row.text, style="prose whole", title=row.text),
+        Cell(text=_matched(row), style="quiet wraps"),
+    )
+
+
+def _kernel_cells(side: str, kernel: Kernel) -> tuple[Cell, ...]:
+    return (
+        Cell(text=side, style="quiet"),
+        Cell(text=kernel.name, title=kernel.name, style="symbol"),
+        Cell(text=kernel.library),
+        Cell(text=significant(kernel.count)),
+        Cell(text=microseconds(kernel.total_s)),
+        Cell(text=microseconds(kernel.mean_s)),
+        Cell(text=microseconds(kernel.min_s)),
+        Cell(text=kernel.shapes, title=kernel.shapes, style="prose"),
+        Cell(text=module_text(kernel) or "-", style="prose"),
+    )
+
+
+def _side_of(origin: Origin, sides: Sequence[Mapping[Origin, None]]) -> str:
+    found = [name for name, side in zip(SIDES, sides, strict=True) if origin in side]
+    return found[0] if len(found) == 1 else "both"
+
+
+def _facts_of(kernels: Sequence[Kernel]) -> dict[str, str]:
+    """Return what the kernels of a side are, each different value once."""
+    found: dict[str, dict[str, None]] = {}
+    for kernel in kernels:
+        values = {
+            "library": kernel.library,
+            "device": kernel.device,
+            "shapes": kernel.shapes,
+            **kernel.config,
+            **launch_facts(kernel),
+        }
+        for name, value in values.items():
+            found.setdefault(name, {})[value_text(value)] = None
+    return {name: _joined(values) for name, values in found.items()}
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return shortened(", ".join(sorted(texts)), limit=_TEXT_LENGTH)
+
+
+def _calls(kernels: Sequence[Kernel]) -> str:
+    if not kernels:
+        return "-"
+    number = math.fsum(kernel.count for kernel in kernels)
+    # Of a mean over iterations; mostly each has the same calls.
+    return f"{number:,.0f}" if number.is_integer() else significant(number)
+
+
+def _time(time_s: float | None) -> str:
+    return "-" if time_s is None else microseconds(time_s)
+
+
+def _counter(value: float | None) -> str:
+    return "-" if value is None else significant(value)
+
+
+def _matched(row: DiffRow) -> str:
+    return row.matched_by if row.baseline and row.candidate else "-"
+
+
+def _code(text: str) -> str:
+    """Return `text` as it may stand between backticks in a cell of a table."""
+    return one_line(shortened(text, limit=_NAME_LENGTH)).replace("`", "'").replace("|", "\\|")
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", one_line(shortened(text, limit=_TEXT_LENGTH)))

@@ -1,0 +1,217 @@
+"""The parts of the page of the kernel diff: which results, the waterfall, one row in full."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+import streamlit as st
+
+from app.components.page_frame import choose, draw_code
+from app.ui.code import Code, code_of, unified_diff
+from app.ui.format import moment
+from app.ui.html import caption, escaped, heading, notice
+from app.ui.share import HERE, Share, file_name, show_share
+from app.ui.urls import KernelDiffState, kernel_diff_url, swapped
+from app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, class_words
+from app.views.kernel_diff.tables import (
+    SIDES,
+    classes_of,
+    diff_tables,
+    fact_table,
+    kernel_table,
+    markdown,
+    origin_table,
+    row_facts,
+)
+from app.views.kernel_diff.waterfall import waterfall, waterfall_steps
+from db.records.kernels import KernelSource
+from db.records.results import Case
+from db.records.summaries import RunSummary
+from db.shared.text import short_revision
+
+WATERFALL_CAPTION = (
+    "Each bar begins where the one above ends; the last is the whole difference. The numbers are"
+    " those of the table. Vermilion makes the candidate slower, blue faster; grey is within noise,"
+    " or what nobody judges."
+)
+UNEXPLAINED_CAPTION = (
+    " Kernels are timed under the profiler and the latencies without it: what profiling costs on"
+    " one side more than on the other is unexplained, and so is what disturbed either."
+)
+# Of more cases one chooses the model first: the browser takes long for a list of thousands.
+_MAX_CASES = 60
+
+
+def show_choices(
+    page: DiffPage, state: KernelDiffState, *, summaries: tuple[RunSummary, ...]
+) -> None:
+    """Draw what can be compared: a run and a case on each side, of one model where many are."""
+    labels = {
+        item.run.id: "  ".join(
+            (moment(item.run.started_at), item.run.id, short_revision(item.run.revision))
+        )
+        for item in summaries
+    }
+    sides = (page.baseline, page.candidate)
+    models = {side.case.model for side in sides if side.case}
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        if any(len(_measured(side)) > _MAX_CASES for side in sides):
+            _choose_model(page, models)
+        for name, side in zip(SIDES, sides, strict=True):
+            _choose_side(name, side, labels=labels, cases=_cases_of(side, models))
+        st.link_button("Swap sides", kernel_diff_url(swapped(state)))
+
+
+def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
+    """Draw what copies the address, and the headline with the largest rows as Markdown."""
+    share = Share(
+        name=file_name("kernel diff", page.baseline.run.id, page.candidate.run.id),
+        url=kernel_diff_url(state),
+        markdown=f"{markdown(page)}\n{HERE}\n",
+    )
+    show_share(share)
+
+
+def show_waterfall(page: DiffPage, state: KernelDiffState) -> None:
+    """Draw what each change contributes to the difference."""
+    st.html(heading("What contributes", level=2))
+    told = WATERFALL_CAPTION + (UNEXPLAINED_CAPTION if page.unexplained_s else "")
+    words = escaped(told, limit=len(told))
+    bars = waterfall(waterfall_steps(page), state)
+    st.html(f'{bars}<div class="hud-legend">{words}</div>')
+
+
+def show_table(page: DiffPage, state: KernelDiffState) -> None:
+    """Draw the rows and the filter above them."""
+    counts = classes_of(page)
+    st.html(heading("Before and after", level=2))
+    choose(
+        "Class",
+        name="change",
+        options=["", *counts],
+        value=state.change,
+        format_func=lambda kind: _class_label(kind, counts),
+        width=260,
+    )
+    shown = diff_tables(page, state)
+    st.html(shown or notice(f"No row has the class {state.change}."))
+
+
+def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
+    """Draw one change in full: both sides, what differs, where it comes from, the code."""
+    st.html(heading(f"{row.number}. {row.label}", level=2))
+    st.html(notice(row.text))
+    st.html(row_facts(row))
+    for title, content in (
+        ("Both sides", kernel_table(row)),
+        ("Configuration and launch", fact_table(row)),
+    ):
+        if content:
+            st.html(heading(title, level=3))
+            st.html(content)
+    if not row.is_part:
+        _show_code(row, page.sources)
+    if origins := origin_table(row):
+        st.html(heading("Where it comes from", level=3))
+        st.html(origins)
+    closed = dataclasses.replace(state, row="")
+    st.link_button("Close the row", kernel_diff_url(closed))
+
+
+def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
+    before, after = (code_of(side, sources) for side in (row.baseline, row.candidate))
+    if not (before.text or after.text):
+        st.html(notice("No code of either side: only what torch.compile generated has one here."))
+        return
+    st.html(heading("Generated code", level=3))
+    if before.text == after.text:
+        st.html(caption("The same on both sides."))
+        draw_code(before)
+        return
+    if not (before.text and after.text):
+        side = "baseline" if before.text else "candidate"
+        st.html(caption(f"The {side} alone has generated code."))
+        draw_code(before if before.text else after)
+        return
+    try:
+        draw_code(Code(text=unified_diff(before, after), language="diff"))
+    except ValueError as error:
+        st.html(notice(f"No diff: {error}."))
+    is_long = any(code.is_long for code in (before, after))
+    with st.expander("Side by side", expanded=not is_long):
+        for column, name, code in zip(
+            st.columns(2), ("baseline", "candidate"), (before, after), strict=True
+        ):
+            with column:
+                st.html(caption(name))
+                draw_code(code)
+
+
+def _choose_model(page: DiffPage, models: Collection[str]) -> None:
+    """Draw the choice of the model whose cases can be chosen.
+
+    Both sides then have its case that is like the one before, or else its first.
+    """
+    now = page.baseline.case
+    cases = [*_measured(page.baseline), *_measured(page.candidate)]
+    keys = [(case.model, case.key) for case in cases]
+    found = dict(reversed(keys))
+    if now is not None:
+        like = now.key.removeprefix(now.model)
+        found |= {model: case_key for model, case_key in keys if case_key == f"{model}{like}"}
+    key = "diff-model"
+    st.session_state[key] = now.model if now else ""
+    st.selectbox(
+        "Model",
+        ["", *sorted({*found, *models})],
+        key=key,
+        format_func=lambda model: model or "choose one",
+        on_change=_choose_case,
+        args=(key, found),
+        width=220,
+    )
+
+
+def _choose_case(key: str, cases: Mapping[str, str]) -> None:
+    for name in ("baseline_case", "candidate_case", "change", "row"):
+        st.query_params.pop(name, None)
+    if case_key := cases.get(st.session_state[key]):
+        st.query_params["baseline_case"] = case_key
+
+
+def _cases_of(side: DiffSide, models: Collection[str]) -> list[str]:
+    """Return the cases to choose from: those of `models` where the run has many."""
+    cases = _measured(side)
+    is_short = len(cases) <= _MAX_CASES
+    return [case.key for case in cases if is_short or case.model in models]
+
+
+def _measured(side: DiffSide) -> list[Case]:
+    return [case for case in side.run.plan if not case.is_reference]
+
+
+def _choose_side(
+    name: str, side: DiffSide, *, labels: Mapping[str, str], cases: Sequence[str]
+) -> None:
+    title = name.capitalize()
+    choose(
+        f"{title}: run",
+        name=f"{name}_run",
+        options=list(labels),
+        value=side.run.id,
+        format_func=lambda run_id: labels.get(run_id, run_id),
+        width=300,
+    )
+    choose(
+        f"{title}: case",
+        name=f"{name}_case",
+        options=["", *cases],
+        value=side.case_key,
+        format_func=lambda key: key or "choose one",
+        width=300,
+    )
+
+
+def _class_label(kind: str, counts: Mapping[str, int]) -> str:
+    return f"{class_words(kind)} ({counts.get(kind, 0)})" if kind else "all"

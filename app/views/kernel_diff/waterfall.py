@@ -1,0 +1,133 @@
+"""The waterfall of a kernel diff: what each change contributes, from the largest on. Pure.
+
+It begins at no difference and ends at the difference of the two latencies. Colour says the verdict,
+the sign stands beside each bar. It is HTML, since the browser takes half as long as for an empty
+page to load and draw a chart of twenty bars, and each bar is a link.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.ui.html import escaped, link
+from app.ui.theme import VERDICT_STYLES
+from app.ui.urls import KernelDiffState, kernel_diff_url
+from app.views.kernel_diff.records import DiffPage, DiffRow, class_words
+from db.records.results import Verdict
+from db.shared.text import counted, one_line, shortened, signed_us
+
+# More bars than fit on a screen say no more than their sum.
+MAX_BARS = 14
+UNEXPLAINED, DIFFERENCE = "unexplained", "difference"
+LABEL = "us an iteration, candidate less baseline"
+_NAME_LENGTH, _TITLE_LENGTH = 44, 600
+# Of the width of the bars, for the number to the right of the last.
+_MARGIN = 0.14
+_WORDS = {
+    Verdict.REGRESSION: "slower",
+    Verdict.IMPROVEMENT: "faster",
+    Verdict.UNCHANGED: "within noise",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A bar from `start_s` on, in seconds an iteration; `number` is that of the row it stands for.
+
+    `words` say the verdict, `text` why.
+    """
+
+    name: str
+    size_s: float
+    text: str
+    number: int | None = None
+    label: str = ""
+    kind: str = ""
+    verdict: Verdict = Verdict.UNCHANGED
+    words: str = "not judged"
+    start_s: float = 0.0
+
+    @property
+    def end_s(self) -> float:
+        """Return where the bar ends."""
+        return self.start_s + self.size_s
+
+
+def waterfall_steps(page: DiffPage) -> list[Step]:
+    """Return the bars from top to bottom.
+
+    The parts of the profile have bars of their own; of the kernels the largest have, the rest is
+    one bar. Then comes what is unexplained, if anything is, and last the whole difference, which
+    begins at 0.
+    """
+    kernels = [row for row in page.rows if not row.is_part]
+    shown, rest = kernels[:MAX_BARS], kernels[MAX_BARS:]
+    steps = [_step(row) for row in shown]
+    if rest:
+        rest_s = math.fsum(row.contribution_s for row in rest)
+        name = counted(len(rest), "other row")
+        steps.append(Step(name=name, size_s=rest_s, text="each contributes less"))
+    steps += [_step(row) for row in page.rows if row.is_part]
+    if page.unexplained_s:
+        steps.append(Step(name=UNEXPLAINED, size_s=page.unexplained_s, text=page.unexplained_text))
+    placed: list[Step] = []
+    for step in steps:
+        start_s = placed[-1].end_s if placed else 0.0
+        placed.append(dataclasses.replace(step, start_s=start_s))
+    return [*placed, Step(name=DIFFERENCE, size_s=page.change_s, text=f"of the {page.basis}")]
+
+
+def waterfall(steps: Sequence[Step], state: KernelDiffState) -> str:
+    """Return the bars as HTML; the name of a row leads to the page with that row opened."""
+    ends_s = [0.0, *(step.end_s for step in steps)]
+    low_s = min(ends_s)
+    whole_s = (max(ends_s) - low_s) / (1.0 - _MARGIN) or 1.0
+
+    def place(time_s: float) -> str:
+        return f"{100 * (time_s - low_s) / whole_s:.2f}%"
+
+    items = []
+    for step in steps:
+        left_s, right_s = sorted((step.start_s, step.end_s))
+        width = f"{100 * (right_s - left_s) / whole_s:.2f}%"
+        style = VERDICT_STYLES.get(step.verdict, "")
+        items.append(
+            f'<div class="name">{_name(step, state)}</div>'
+            f'<div class="bar" title="{escaped(_title(step), limit=_TITLE_LENGTH)}">'
+            f'<div class="{style}" style="left:{place(left_s)};width:{width}"></div>'
+            f'<span style="left:{place(right_s)}">{signed_us(step.size_s)}</span></div>'
+        )
+    return (
+        f'<div class="hud-legend">{LABEL}</div><div class="hud-waterfall" role="group"'
+        f' aria-label="{LABEL}" style="--zero:{place(0.0)}">{"".join(items)}</div>'
+    )
+
+
+def _step(row: DiffRow) -> Step:
+    # Numbers keep two kernels of one label apart, and are those of the table.
+    return Step(
+        name=f"{one_line(shortened(row.label, limit=_NAME_LENGTH))}  #{row.number}",
+        size_s=row.contribution_s,
+        text=row.text,
+        number=row.number,
+        label=row.label,
+        kind=row.kind,
+        verdict=row.verdict,
+        words="not judged" if row.is_part else _WORDS[row.verdict],
+    )
+
+
+def _name(step: Step, state: KernelDiffState) -> str:
+    if step.number is None:
+        return escaped(step.name)
+    return link(step.name, kernel_diff_url(dataclasses.replace(state, row=str(step.number))))
+
+
+def _title(step: Step) -> str:
+    label = shortened(step.label or step.name, limit=4 * _NAME_LENGTH)
+    words = [class_words(step.kind), step.words, step.text]
+    told = ", ".join(word for word in words if word)
+    return one_line(f"{label}: {signed_us(step.size_s)} us an iteration; {told}")

@@ -1,0 +1,190 @@
+"""Where the time of an iteration goes, as bars, numbers and sentences. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from app.data.page_records import KernelsPage
+from app.ui.format import quantity, scale_for
+from app.ui.html import Bar, Cell, Column, Note, Part, escaped, stack, table
+from app.ui.theme import known_kind
+from app.ui.urls import perfetto_url, run_url, trace_url
+from db.records.kernels import IDLE, Kernel, Profile
+from db.shared.text import significant
+
+PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
+ADDED = "idle that recording adds"
+# What no kernel accounts for stands at the end of the bar.
+_RESTS = ("dispatch", "python", IDLE)
+_HATCHED = "p3"
+_PARTS_TEXT = "The parts say where the time goes, not how long it is."
+KEPT_TEXT = (
+    "Kept are the traces of the last [traces] nights, those that open alerts point at, and no more"
+    " in all than [traces] max_size: larger numbers in hud.toml keep more of those to come."
+    " Measuring the case again makes a new one; the page of its run has the command."
+)
+
+
+def kind_style(kind: str) -> str:
+    """Return the class of theme.py for a kind; that of `other` for one that it does not know."""
+    return f"k-{known_kind(kind)}"
+
+
+def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
+    """Return the parts, the longest first, and at the end what no kernel accounts for."""
+    return sorted(
+        profile.parts_without_profiler.items(),
+        key=lambda part: (
+            _RESTS.index(part[0]) + 1 if part[0] in _RESTS else 0,
+            -part[1],
+        ),
+    )
+
+
+def parts_bars(profile: Profile, *, is_noisy: bool = False) -> str:
+    """Return the profiled iteration above the sampled latency, and what profiling costs.
+
+    Where recording slowed the host, the latency is above, divided into the parts.
+    """
+    bars_html = stack(_bars(profile), unit="s", label="where the time of an iteration goes")
+    text = profiler_text(profile, is_noisy=is_noisy)
+    return f'{bars_html}<p class="note">{escaped(text, limit=len(text))}</p>'
+
+
+def _bars(profile: Profile) -> list[Bar]:
+    profiled = [
+        Part(name=name, size=size_s, style=kind_style(name))
+        for name, size_s in ordered_parts(profile)
+    ]
+    if profile.is_slowed:
+        added_s = profile.parts[IDLE] - profile.parts_without_profiler[IDLE]
+        added = Part(name=ADDED, size=added_s, style=_HATCHED)
+        return [
+            Bar(name=LATENCY, parts=tuple(profiled), whole=profile.latency_s),
+            Bar(name=PROFILED, parts=(*profiled, added), whole=profile.iteration_s),
+        ]
+    bars = [Bar(name=PROFILED, parts=tuple(profiled))]
+    latency_s, remainder_s = profile.latency_s, profile.remainder_s
+    if latency_s is not None and remainder_s is not None:
+        rest = Part(name=REMAINDER, size=abs(remainder_s), style=_HATCHED)
+        sampled = [Part(name=LATENCY, size=latency_s, style="p1")]
+        if remainder_s > 0:
+            bars = [Bar(name=PROFILED, parts=(*profiled, rest), whole=profile.iteration_s)]
+        else:
+            sampled.append(rest)
+        bars.append(Bar(name=LATENCY, parts=tuple(sampled), whole=latency_s))
+    return bars
+
+
+def parts_table(profile: Profile) -> str:
+    """Return the numbers of the bars; the shares are of all parts together."""
+    scale = scale_for("s", [profile.iteration_s])
+    whole_s = math.fsum(profile.parts_without_profiler.values())
+    rows = [
+        _part_row(name, scale.number(part_s), part_s / whole_s if whole_s else None)
+        for name, part_s in ordered_parts(profile)
+    ]
+    rows += [_part_row(name, scale.number(time_s), None) for name, time_s in profile.whole_times()]
+    columns = (
+        Column(label="part"),
+        Column(label=f"time ({scale.unit})", is_number=True),
+        Column(label="share", title="of all parts together", is_number=True),
+    )
+    return table(columns, rows, label="parts of an iteration")
+
+
+def profiler_text(profile: Profile, *, is_noisy: bool = False) -> str:
+    """Return a sentence on what the profiler costs, as far as it is known and not disturbed."""
+    whole = quantity(profile.iteration_s, "s")
+    if profile.latency_s is None or profile.remainder_s is None:
+        return f"An iteration took {whole} under the profiler; no latency was sampled without it."
+    latency = quantity(profile.latency_s, "s")
+    began = f"An iteration took {whole} under the profiler and {latency} (median) without it"
+    if profile.remainder_s < 0:
+        share = -100 * profile.remainder_s / profile.latency_s if profile.latency_s else 0.0
+        cost = quantity(-profile.remainder_s, "s")
+        return (
+            f"{began}: the remainder, {cost} ({significant(share, digits=2)} % of the latency), is"
+            f" what profiling costs{' and what disturbed either' if is_noisy else ''}."
+            f" {_idle_text(profile) if profile.is_slowed else _PARTS_TEXT}"
+        )
+    return (
+        f"{began}: what profiling costs is lost in how much iterations differ, and no part explains"
+        f" the remainder of {quantity(profile.remainder_s, 's')}."
+    )
+
+
+def _idle_text(profile: Profile) -> str:
+    recorded, left = (
+        quantity(parts[IDLE], "s") for parts in (profile.parts, profile.parts_without_profiler)
+    )
+    return (
+        "Recording slows the host and no kernel, so what it costs are gaps: of the"
+        f" {recorded} in which the GPU was idle under the profiler the latency has room for {left}."
+    )
+
+
+def header_facts(page: KernelsPage) -> list[tuple[str, Cell]]:
+    """Return which result it is, how much was profiled and where its trace is."""
+    result, run = page.result, page.run
+    assert result is not None
+    case = Cell(text=result.case.key, href=run_url(run.id, case_key=result.case.key))
+    pairs = [
+        ("case", case),
+        ("run", Cell(text=run.id, href=run_url(run.id))),
+        ("revision", Cell(text=run.revision)),
+        ("kernels", Cell(text=_count_text(page.kernels))),
+    ]
+    profile = page.profile
+    if profile is not None:
+        pairs.append(("profiled", Cell(text=f"{profile.num_iterations} iterations")))
+        if profile.busy is not None:
+            pairs.append(("device", _device_cell(profile)))
+        if profile.overlap_s:
+            overlap = quantity(profile.overlap_s, "s")
+            pairs.append(("overlap", Cell(text=f"{overlap} beside other kernels")))
+    if page.has_trace:
+        pairs.append(("trace", Cell(text="Open in Perfetto", href=perfetto_url(result.id))))
+        pairs.append(("file", Cell(text="Download the trace", href=trace_url(result.id))))
+    return pairs
+
+
+def _device_cell(profile: Profile) -> Cell:
+    replay = "replayed as a CUDA graph" if profile.is_graph_replay else "launched one by one"
+    told, recorded = profile.busy_without_profiler, profile.busy
+    assert told is not None
+    assert recorded is not None
+    note = Note(text=f"{quantity(recorded, 'share')} under the profiler")
+    return Cell(
+        text=f"busy {quantity(told, 'share')}, {replay}",
+        notes=(note,) if profile.is_slowed else (),
+    )
+
+
+def no_trace_text(page: KernelsPage) -> str:
+    """Return why there is no trace and what to do, "" where there is one or nothing was traced."""
+    if page.has_trace or page.profile is None:
+        return ""
+    if not page.has_traces:
+        return (
+            "No trace is kept: the store is no file that traces could lie beside. Name a folder"
+            " that runners and dashboard share with [traces] folder."
+        )
+    if not page.profile.trace:
+        return "No trace was kept of this result: it was stored without one, or the disk was full."
+    return f"The trace of this result is gone. {KEPT_TEXT}"
+
+
+def _count_text(kernels: Sequence[Kernel]) -> str:
+    # What is left of operators beside their kernels has rows, but is none.
+    counts = [kernel.count for kernel in kernels if not kernel.is_dispatch]
+    return f"{len(counts)}, {sum(counts):g} calls an iteration"
+
+
+def _part_row(name: str, number: str, share: float | None) -> tuple[Cell, Cell, Cell]:
+    return (
+        Cell(text=name),
+        Cell(text=number),
+        Cell(text="" if share is None else quantity(share, "share")),
+    )

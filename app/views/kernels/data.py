@@ -1,0 +1,130 @@
+"""What pages read of kernels, one read a page, cached by the generation as in `app.data.store`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+from app.data import store as data
+from app.data.page_records import KernelsPage, Loaded
+from app.ui.code import Script
+from db.errors import NotFoundError, RecordError
+from db.queries.kernels import (
+    KernelPoint,
+    load_kernel_points,
+    load_kernels,
+    load_results_with_kernels,
+    load_sources,
+)
+from db.queries.results import load_result_summaries, load_run
+from db.records.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
+from db.records.summaries import ResultSummary
+from db.shared.text import printable
+from db.shared.trace_paths import (
+    PERFETTO_URL,
+    PERFETTO_VARIABLE,
+    TRACES_VARIABLE,
+    find_trace,
+    is_web_address,
+    traces_folder,
+)
+from runner.analysis.kernels.noise import result_noise
+from runner.analysis.kernels.standalone_script import NoKernelScript, script_of, title_of
+
+
+def trace_path(result_id: str) -> Path | None:
+    """Return the kept trace of a result, None without one; never a file outside the folder."""
+    return find_trace(_traces_folder(), result_id)
+
+
+def perfetto_address() -> str:
+    """Return the address of the Perfetto UI that traces are handed to."""
+    address = os.environ.get(PERFETTO_VARIABLE, "")
+    return address if is_web_address(address) else PERFETTO_URL
+
+
+def load_kernels_page(run_id: str, *, case_key: str) -> Loaded[KernelsPage]:
+    """Return the kernels of a case in a run; an empty id means the latest run.
+
+    An empty case means none. Raises NotFoundError when there is no such run, or no such case in it.
+    """
+    found = data.loaded(_read_page, run_id or "latest", case_key)
+    page = found.value
+    # Not from the cache: a trace can be removed while nothing is written to the store.
+    has_trace = page.result is not None and trace_path(page.result.id) is not None
+    return dataclasses.replace(found, value=dataclasses.replace(page, has_trace=has_trace))
+
+
+def load_kernel_trend(case_key: str, kernel: Kernel) -> Loaded[tuple[KernelPoint, ...]]:
+    """Return `kernel` in each run of a case that has one of its label, library and shapes."""
+    return data.loaded(_read_trend, case_key, kernel.label, kernel.library, kernel.shapes)
+
+
+def load_source(source_hash: str) -> Loaded[KernelSource | None]:
+    """Return the generated code with this hash, None where the store has none."""
+    return data.loaded(_read_source, source_hash)
+
+
+def kernel_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Script:
+    """Return the script that runs `kernel` of `page` alone, or why there is none."""
+    assert page.result is not None
+    title = title_of(kernel, run=page.run, case=page.result.case)
+    try:
+        text = script_of(kernel, source, title=title)
+    except NoKernelScript as error:
+        return Script(reason=str(error))
+    return Script(text=printable(text, kept="\n\t"))
+
+
+def _traces_folder() -> Path | None:
+    named = os.environ.get(TRACES_VARIABLE)
+    return traces_folder(data.store_url(), named=Path(named) if named else None)
+
+
+def _read_page(url: str, generation: int, run_id: str, case_key: str) -> KernelsPage:  # noqa: ARG001
+    store = data.open_store(url)
+    run = load_run(store, run_id)
+    results = load_result_summaries(store, run.id)
+    having = load_results_with_kernels(store, run.id)
+    cases = tuple(item.case for item in results if item.id in having)
+    if not case_key:
+        return KernelsPage(run=run, result=None, cases=cases)
+    result = next((item for item in results if item.case.key == case_key), None)
+    if result is None:
+        raise NotFoundError(f"run {run.id} has no result of case {case_key!r}")
+    profile, problem = _profile(result)
+    kernels = with_told_shares(load_kernels(store, result.id), profile)
+    return KernelsPage(
+        run=run,
+        result=result,
+        cases=cases,
+        kernels=kernels,
+        profile=profile,
+        profile_problem=problem,
+        noise=result_noise(result.warnings, profile=profile, kernels=kernels),
+        has_traces=_traces_folder() is not None,
+    )
+
+
+def _profile(result: ResultSummary) -> tuple[Profile | None, str]:
+    try:
+        return profile_of(result.details), ""
+    except RecordError as error:
+        return None, f"The profile of this result cannot be read: {error}."
+
+
+def _read_trend(
+    url: str,
+    generation: int,  # noqa: ARG001
+    case_key: str,
+    label: str,
+    library: str,
+    shapes: str,
+) -> tuple[KernelPoint, ...]:
+    store = data.open_store(url)
+    return load_kernel_points(store, case_key, label=label, library=library, shapes=shapes)
+
+
+def _read_source(url: str, generation: int, source_hash: str) -> KernelSource | None:  # noqa: ARG001
+    return load_sources(data.open_store(url), [source_hash]).get(source_hash)

@@ -1,0 +1,152 @@
+"""The figures of the kernels page: icicle, timeline, roofline and the trend of one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from app.components.page_frame import draw_chart
+from app.components.trend.view import draw_runs
+from app.data import store as data
+from app.data.page_records import KernelsPage
+from app.ui.charts import PICK, picked
+from app.ui.format import scale_for
+from app.ui.html import caption, escaped, heading, notice
+from app.views.kernels import data as kernel_data
+from app.views.kernels.breakdown import kind_style
+from app.views.kernels.charts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
+from app.views.kernels.icicle import layout
+from app.views.kernels.roofline import roofs_of, spots_of, uncounted
+from app.views.kernels.tables import kernel_id, uncounted_text
+from app.views.kernels.timeline import strip_rows, strip_text
+from db.queries.kernels import KernelPoint
+from db.records.kernels import Kernel
+
+_ICICLE_TEXT = (
+    "Modules above the operators in them above their kernels, each as wide as its time. A click on"
+    " a kernel opens it. Where kernels run at once their times add up to more than an iteration."
+)
+_ROOFLINE_TEXT = (
+    "The larger a point, the more of an iteration it takes. The roofs are what this run measured:"
+    " copies between buffers past the caches, and matrix products. A point above the roof is no"
+    " mistake: what it works on fits into a cache, which is faster than what was measured."
+)
+_TREND_TEXT = (
+    "The same label, library and shapes in every run of this case on this machine in this"
+    " toolchain, under the profiler. A click on a point opens its run."
+)
+
+
+def show_icicle(page: KernelsPage, *, generation: int) -> None:
+    """Draw where the time is in the model; a click opens a kernel."""
+    spec = _cached(_icicle, page, generation)
+    if spec is None:
+        return
+    st.html(heading("By module, operator and kernel", level=2))
+    _draw_kernels(spec, key="icicle")
+    st.html(_legend(page))
+    st.html(caption(_ICICLE_TEXT))
+
+
+def show_strip(page: KernelsPage, *, generation: int) -> None:
+    """Draw one iteration on a line of time."""
+    if page.profile is None:
+        return
+    st.html(heading("One iteration", level=2))
+    spec = _cached(_strip, page, generation)
+    if spec is None:
+        where = " Its trace has it." if page.has_trace else ""
+        st.html(notice(f"No timeline: this result was recorded without one.{where}"))
+        return
+    _draw_kernels(spec, key="strip")
+    st.html(caption(strip_text(page.profile)))
+
+
+def show_roofline(page: KernelsPage, *, generation: int) -> None:
+    """Draw what limits the kernels, and name those of which nobody knows."""
+    st.html(heading("Roofline", level=2))
+    if not roofs_of(page.run.environment):
+        st.html(notice("No roofline: this run did not measure what the device is able to."))
+        return
+    spec = _cached(_roofline, page, generation)
+    if spec is not None:
+        _draw_kernels(spec, key="roofline")
+        st.html(caption(_ROOFLINE_TEXT))
+    if without := uncounted(page.kernels):
+        st.html(notice(uncounted_text(without)))
+
+
+def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
+    """Draw one kernel over the runs of its case."""
+    assert page.result is not None
+    loaded = kernel_data.load_kernel_trend(page.result.case.key, kernel)
+    points = [
+        point
+        for point in loaded.value
+        if (point.machine, point.toolchain) == (page.run.machine, page.run.toolchain)
+    ]
+    if len(points) < 2:
+        return
+    st.html(heading("Over the runs", level=3))
+    spec = data.cached(_trend)(
+        data.store_url(),
+        loaded.generation,
+        page.run.id,
+        page.result.case.key,
+        kernel_id(kernel),
+        _points=points,
+    )
+    draw_runs(spec, case_key=page.result.case.key, key="kernel-trend")
+    st.html(caption(_TREND_TEXT))
+
+
+def _cached(
+    make: Callable[..., dict[str, Any] | None], page: KernelsPage, generation: int
+) -> dict[str, Any] | None:
+    # Building a chart takes longer than everything else on a page.
+    assert page.result is not None
+    key = (data.store_url(), generation, page.result.id)
+    found: dict[str, Any] | None = data.cached(make)(*key, _page=page)
+    return found
+
+
+def _icicle(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
+    rects = layout(_page.kernels)
+    return icicle_spec(rects) if rects else None
+
+
+def _strip(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
+    assert _page.profile is not None
+    scale = scale_for("s", [_page.profile.iteration_s])
+    rows = strip_rows(_page.profile, _page.kernels, scale=scale)
+    return strip_spec(rows, unit=scale.unit) if rows else None
+
+
+def _roofline(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
+    spots = spots_of(_page.kernels)
+    return roofline_spec(spots, roofs=roofs_of(_page.run.environment)) if spots else None
+
+
+def _trend(*_key: str | int, _points: Sequence[KernelPoint]) -> dict[str, Any]:
+    return kernel_trend_spec(_points)
+
+
+def _draw_kernels(spec: Mapping[str, Any], *, key: str) -> None:
+    """Draw a chart in which a click on a kernel opens it."""
+    # By a callback: a selection stays, and would undo what was chosen elsewhere since.
+    draw_chart(spec, key=key, on_select=lambda: _open_picked(key), selection_mode=PICK)
+
+
+def _open_picked(key: str) -> None:
+    if kernel := picked(st.session_state[key], "kernel"):
+        st.query_params["kernel"] = kernel
+
+
+def _legend(page: KernelsPage) -> str:
+    kinds = dict.fromkeys(kernel.kind for kernel in page.kernels)
+    items = "".join(
+        f'<span><i class="{kind_style(kind)}"></i>{escaped(kind)}</span>' for kind in kinds
+    )
+    return f'<div class="hud-legend">kinds: {items}</div>'

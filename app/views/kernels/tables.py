@@ -1,0 +1,308 @@
+"""The table of kernels and one kernel in full, as rows, facts and words. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from app.ui.format import column_scale, quantity
+from app.ui.html import Cell, Column, long_table, table
+from app.ui.urls import KernelsState
+from app.views.kernels.counters import counter_columns
+from db.queries.kernel_counters import COUNTERS
+from db.records._merge_kernel_modules import MODULES, modules_of
+from db.records.kernels import Kernel, Origin
+from db.records.results import Case, Run
+from db.shared.text import printable, shortened, significant
+
+# Names and shapes of a hostile trace are 10 kB long; whole ones are in `hud kernels --json`.
+_TEXT_LIMIT = 300
+_ID_LENGTH = 12
+_NAME_LIMIT = 60
+_MAX_NAMES = 6
+# The rest is behind a fold.
+NUM_ORIGINS = 8
+# Of the launch: what only one call had, and what has a place of its own.
+_NOT_LAUNCH = ("arguments", COUNTERS, MODULES)
+# The zoo's models of a library hold it under this name, which says nothing of where one is in it.
+_WRAPPER = "inner"
+ORIGIN_COLUMNS = (
+    Column(label="node"),
+    Column(label="operator"),
+    Column(label="module"),
+    Column(label="where"),
+    Column(label="code"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn:
+    """A column of the table of kernels that has numbers: its key, and its heading with unit."""
+
+    key: str
+    label: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTable:
+    """The table of kernels, what its number columns mean, and the id of each row."""
+
+    frame: pd.DataFrame
+    numbers: tuple[NumberColumn, ...]
+    ids: tuple[str, ...]
+
+
+def kernel_id(kernel: Kernel) -> str:
+    """Return what names a kernel in a URL, the same for the same kernel of another result."""
+    named = (kernel.name, kernel.library, kernel.shapes, kernel.source_hash)
+    return hashlib.sha256("\0".join(named).encode(errors="replace")).hexdigest()[:_ID_LENGTH]
+
+
+def matching(kernels: Sequence[Kernel], state: KernelsState) -> list[Kernel]:
+    """Return the kernels that the filters let through; the text is in label, operators, module."""
+    wanted = state.text.casefold().strip()
+    return [
+        kernel
+        for kernel in kernels
+        if state.kind in ("", kernel.kind)
+        and state.library in ("", kernel.library)
+        and (not wanted or wanted in _searched(kernel))
+    ]
+
+
+def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
+    """Return a row for each kernel, each number in one unit a column; None is not known."""
+    columns: dict[str, list[Any]] = {
+        "label": [shown(kernel.label) for kernel in kernels],
+        "kind": [shown(kernel.kind) for kernel in kernels],
+        "library": [shown(kernel.library) for kernel in kernels],
+        "calls": [kernel.count for kernel in kernels],
+        "share": [100 * kernel.share for kernel in kernels],
+    }
+    numbers = [
+        NumberColumn("calls", "calls", "calls an iteration"),
+        NumberColumn("share", "share (%)", "part of the profiled iteration"),
+    ]
+    for key, words, unit, read in _SCALED:
+        values = [read(kernel) for kernel in kernels]
+        scale = column_scale(unit, [value for value in values if value is not None])
+        columns[key] = [None if value is None else value / scale.factor for value in values]
+        numbers.append(NumberColumn(key, f"{_HEADINGS[key]} ({scale.unit or unit})", words))
+    columns |= {
+        "operators": [shown(", ".join(kernel.operators)) for kernel in kernels],
+        "module": [shown(module_text(kernel)) for kernel in kernels],
+        "shapes": [shown(kernel.shapes) for kernel in kernels],
+        "config": [shown(mapping_text(kernel.config)) for kernel in kernels],
+        "launch": [shown(launch_text(kernel)) for kernel in kernels],
+    }
+    order = list(_ORDER)
+    for place, counter in enumerate(counter_columns(kernels)):
+        key = f"counter_{place}"
+        columns[key] = list(counter.values)
+        numbers.append(NumberColumn(key, counter.label, counter.help))
+        order.insert(order.index(_BEFORE_TEXTS), key)
+    frame = pd.DataFrame({name: columns[name] for name in order})
+    ids = tuple(kernel_id(kernel) for kernel in kernels)
+    return KernelTable(frame=frame, numbers=tuple(numbers), ids=ids)
+
+
+def kernel_facts(kernel: Kernel) -> list[tuple[str, Cell]]:
+    """Return what is known of one kernel; what nobody knows is left out."""
+    pairs: list[tuple[str, str]] = [
+        ("name in the trace", kernel.name),
+        ("kind", kernel.kind),
+        ("library", kernel.library),
+        ("calls an iteration", significant(kernel.count)),
+        ("time an iteration", quantity(kernel.total_s, "s")),
+        ("share", quantity(kernel.share, "share")),
+        ("mean a call", quantity(kernel.mean_s, "s")),
+        ("fastest call", quantity(kernel.min_s, "s")),
+        ("moves", _quantity(kernel.num_bytes, "B")),
+        ("achieves", _quantity(kernel.bytes_per_s, "B/s")),
+        ("operations", _quantity(kernel.flops, "FLOP")),
+        ("computes", _quantity(kernel.flops_per_s, "FLOP/s")),
+        ("of the measured roofline", _quantity(kernel.roofline, "share")),
+        ("operators", ", ".join(kernel.operators)),
+        ("module", module_text(kernel)),
+        ("in each module", _modules_text(kernel)),
+        ("shapes", kernel.shapes),
+        ("autotune configuration", mapping_text(kernel.config)),
+        ("launch", launch_text(kernel)),
+        ("code", kernel.source_hash[:_ID_LENGTH]),
+    ]
+    return [(name, Cell(text=text, title=text)) for name, text in pairs if text]
+
+
+def origin_table(kernel: Kernel) -> str:
+    """Return the nodes of the graph that a kernel computes, "" where nobody said."""
+    if not kernel.origins:
+        return ""
+    rows = [origin_cells(origin) for origin in kernel.origins]
+    return long_table(
+        ORIGIN_COLUMNS, rows, label="origins", num_shown=NUM_ORIGINS, rest="further origins"
+    )
+
+
+def origin_cells(origin: Origin) -> tuple[Cell, ...]:
+    """Return the cells of a node of the graph for ORIGIN_COLUMNS."""
+    line = f":{origin.line}" if origin.line else ""
+    return (
+        Cell(text=origin.node),
+        Cell(text=origin.target or "-"),
+        Cell(text=without_wrapper(origin.module) or "-", style="prose"),
+        Cell(text=f"{origin.file}{line}" if origin.file else "-", style="prose"),
+        Cell(text=origin.code or "-", style="prose whole"),
+    )
+
+
+def counter_table(kernel: Kernel) -> str:
+    """Return what other profilers counted of a kernel, "" where nothing was."""
+    counters = kernel.launch.get(COUNTERS)
+    if not isinstance(counters, Mapping) or not counters:
+        return ""
+    columns = (Column(label="counter"), Column(label="value", is_number=True), Column(label="unit"))
+    rows = []
+    for name, reading in counters.items():
+        found = reading if isinstance(reading, Mapping) else {"value": reading}
+        value = found.get("value", "")
+        rows.append(
+            (Cell(text=str(name)), Cell(text=str(value)), Cell(text=str(found.get("unit", ""))))
+        )
+    return table(columns, rows, label="counters of the kernel")
+
+
+def repro_command(run: Run, case: Case, kernel: Kernel) -> str:
+    """Return the command that prints the script which runs `kernel` alone."""
+    words = ["hud", "kernels", run.id, case.key, "--repro", kernel.name]
+    return printable(shlex.join(words))
+
+
+def mapping_text(values: Mapping[str, Any]) -> str:
+    """Return a mapping as `name value, name value`."""
+    return ", ".join(f"{name} {value_text(value)}" for name, value in values.items())
+
+
+def value_text(value: Any) -> str:
+    """Return a value of a configuration or a launch; a few numbers are `8x1x1`."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and len(value) < 5 and all(isinstance(item, int) for item in value):
+        return "x".join(map(str, value))
+    return json.dumps(value, sort_keys=True)
+
+
+def launch_text(kernel: Kernel) -> str:
+    """Return what the device was asked for: grid, block, registers and the like."""
+    return mapping_text(launch_facts(kernel))
+
+
+def launch_facts(kernel: Kernel) -> dict[str, Any]:
+    """Return what every launch of a kernel has in common, by name."""
+    return {name: value for name, value in kernel.launch.items() if name not in _NOT_LAUNCH}
+
+
+def uncounted_text(kernels: Sequence[Kernel]) -> str:
+    """Return a sentence that names the kernels which have no place under the roofline."""
+    names = list(dict.fromkeys(kernel.label for kernel in kernels))
+    told = ", ".join(shortened(name, limit=_NAME_LIMIT) for name in names[:_MAX_NAMES])
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    share = quantity(sum(kernel.share for kernel in kernels), "share")
+    return (
+        "Not drawn, since a call computes nothing, or nobody knows its bytes or operations:"
+        f" {told}{more}; together {share} of an iteration."
+    )
+
+
+def shown(text: str) -> str:
+    """Return `text` cut to what a cell, a label or a tooltip has room for, without odd signs."""
+    return printable(shortened(text, limit=_TEXT_LIMIT))
+
+
+def _searched(kernel: Kernel) -> str:
+    modules = [module.path for module in modules_of(kernel)]
+    return "\n".join((kernel.label, *kernel.operators, kernel.module, *modules)).casefold()
+
+
+def without_wrapper(path: str) -> str:
+    """Return the path of a module in the model of a library, where the zoo wraps one."""
+    return "" if path == _WRAPPER else path.removeprefix(f"{_WRAPPER}.")
+
+
+def module_text(kernel: Kernel) -> str:
+    """Return the module of a kernel; of several how many there are, and where."""
+    modules = modules_of(kernel)
+    path = without_wrapper(kernel.module)
+    return f"{len(modules)} in {path or 'the model'}" if modules else path
+
+
+def _modules_text(kernel: Kernel) -> str:
+    """Return the modules that a kernel is in with calls and time, the longest first."""
+    modules = modules_of(kernel)
+    told = [
+        f"{without_wrapper(module.path) or 'none'} ({significant(module.count)} calls,"
+        f" {quantity(module.total_s, 's')})"
+        for module in modules[:_MAX_NAMES]
+    ]
+    more = [f"{len(modules) - _MAX_NAMES} more"] if len(modules) > _MAX_NAMES else []
+    return ", ".join(told + more)
+
+
+def _quantity(value: float | None, unit: str) -> str:
+    return "" if value is None else quantity(value, unit)
+
+
+_Read = Callable[[Kernel], float | None]
+_HEADINGS = {
+    "time": "time",
+    "mean": "mean",
+    "min": "min",
+    "bandwidth": "moves",
+    "rate": "computes",
+    "roofline": "roofline",
+}
+# Key, meaning, unit, and where the number is.
+_SCALED: tuple[tuple[str, str, str, _Read], ...] = (
+    ("time", "time an iteration", "s", lambda kernel: kernel.total_s),
+    ("mean", "mean time of a call", "s", lambda kernel: kernel.mean_s),
+    ("min", "time of the fastest call", "s", lambda kernel: kernel.min_s),
+    ("bandwidth", "bytes of a call over its mean time", "B/s", lambda kernel: kernel.bytes_per_s),
+    (
+        "rate",
+        "operations of a call over its mean time; of generated kernels an estimate",
+        "FLOP/s",
+        lambda kernel: kernel.flops_per_s,
+    ),
+    (
+        "roofline",
+        "part of the measured peak; above 100 % the data were in a cache",
+        "share",
+        lambda kernel: kernel.roofline,
+    ),
+)
+# Counters stand before what is no number.
+_BEFORE_TEXTS = "operators"
+_ORDER = (
+    "label",
+    "kind",
+    "library",
+    "calls",
+    "time",
+    "share",
+    "mean",
+    "min",
+    "bandwidth",
+    "rate",
+    "roofline",
+    "operators",
+    "module",
+    "shapes",
+    "config",
+    "launch",
+)

@@ -1,0 +1,52 @@
+"""The timeline of one iteration, as rows of a chart. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.ui.format import Scale, quantity
+from app.views.kernels.tables import kernel_id, shown
+from db.records.kernels import Kernel, Profile
+
+_ON_CPU = "cpu"
+_GAPS_TEXT = " The gaps are those under the profiler, longer than without it."
+
+
+def strip_rows(
+    profile: Profile, kernels: Sequence[Kernel], *, scale: Scale
+) -> list[dict[str, Any]]:
+    """Return a row for each slice of a kernel that is known, its times in `scale`."""
+    return [
+        {
+            "start": item.start_s / scale.factor,
+            "end": (item.start_s + item.duration_s) / scale.factor,
+            "lane": lane_name(item.lane, device=kernel.device),
+            "name": shown(kernel.label),
+            "kind": kernel.kind,
+            "kind_shown": shown(kernel.kind),
+            "began": quantity(item.start_s, "s"),
+            "took": quantity(item.duration_s, "s"),
+            "shapes": shown(kernel.shapes),
+            "kernel": kernel_id(kernel),
+        }
+        for item in profile.strip
+        if item.kernel < len(kernels)
+        for kernel in (kernels[item.kernel],)
+    ]
+
+
+def lane_name(lane: int, *, device: str) -> str:
+    """Return a lane for people: threads of a CPU are counted, streams of a GPU have numbers."""
+    return f"thread {lane + 1}" if device == _ON_CPU else f"stream {lane}"
+
+
+def strip_text(profile: Profile) -> str:
+    """Return a sentence on which iteration it is and how much of it is drawn."""
+    drawn_s = sum(item.duration_s for item in profile.strip)
+    return (
+        f"The median of {profile.num_iterations} iterations, under the profiler: its"
+        f" {len(profile.strip)} longest stretches, {quantity(drawn_s, 's')} together. On a CPU a"
+        " stretch is an operator's own time, without that of the operators it calls. Scrolling"
+        f" zooms, a click opens the kernel.{_GAPS_TEXT if profile.is_slowed else ''}"
+    )

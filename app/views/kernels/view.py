@@ -1,0 +1,165 @@
+"""The table of kernels and one kernel in full, drawn on the kernels page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from app.components.page_frame import choose, draw_code, type_in
+from app.data import store as data
+from app.data.page_records import KernelsPage
+from app.ui.code import Code, code_of
+from app.ui.html import caption, command_line, facts, folded, heading, notice
+from app.ui.urls import KernelsState
+from app.views.kernels import data as kernel_data
+from app.views.kernels.counters import hidden_counters
+from app.views.kernels.figures import show_kernel_trend
+from app.views.kernels.tables import (
+    KernelTable,
+    counter_table,
+    kernel_facts,
+    kernel_table,
+    matching,
+    origin_table,
+    repro_command,
+)
+from db.records.kernels import Kernel, KernelSource
+
+_READY_MADE = (
+    "Ready-made code ({library}): only what is generated has a source, and a script that runs it"
+    " alone."
+)
+_WITHOUT_CODE = "The code of this kernel did not come with the result, so nothing can run it alone."
+_ROW_HEIGHT = 35
+_MAX_ROWS = 12
+_TEXTS = {
+    "label": ("kernel", "the name without numbers that the compiler gives by order"),
+    "kind": ("kind", "what it does"),
+    "library": ("library", "whose code it is"),
+    "operators": ("operators", "the ATen operators it computes"),
+    "module": ("module", "the path of the module they are in"),
+    "shapes": ("shapes", "the inputs of the call"),
+    "config": ("autotune configuration", "what the autotuner chose"),
+    "launch": ("launch", "what the device was asked for"),
+}
+# In pixels; what is longer opens on a click, and below the table.
+_WIDTHS: dict[str, int] = {"label": 300, "operators": 190, "module": 190}
+
+
+def show_table(page: KernelsPage, state: KernelsState) -> None:
+    """Draw the table with its filters; a row that is selected in it is opened."""
+    st.html(heading("Kernels", level=2))
+    with st.container(horizontal=True, gap="small"):
+        type_in("Text in label, operators or module", name="text", value=state.text, width=320)
+        _choose("Kind", "kind", [item.kind for item in page.kernels], state.kind)
+        _choose("Library", "library", [item.library for item in page.kernels], state.library)
+    kernels = matching(page.kernels, state)
+    if not kernels:
+        st.html(notice("No kernel fits these filters; take one of them back."))
+        return
+    # Rows are chosen by number: with other filters the number is another kernel's.
+    key = f"kernels-{state.text}-{state.kind}-{state.library}"
+    found = kernel_table(kernels)
+    _mark(state.kernel, key=key, ids=found.ids)
+    _draw(found, key=key)
+    if more := hidden_counters(kernels):
+        st.html(caption(more))
+    if len(kernels) < len(page.kernels):
+        st.html(f'<div class="note">{len(kernels)} of {len(page.kernels)} rows</div>')
+
+
+def show_kernel(page: KernelsPage, kernel: Kernel) -> None:
+    """Draw one kernel: its facts, where it comes from, its code and how to run it alone."""
+    assert page.result is not None
+    st.html(heading(kernel.label, level=2))
+    st.html(facts(kernel_facts(kernel)))
+    show_kernel_trend(page, kernel)
+    if origins := origin_table(kernel):
+        st.html(heading("Where it comes from", level=3))
+        st.html(origins)
+    if counters := counter_table(kernel):
+        st.html(folded("Counters", counters))
+    if not kernel.source_hash:
+        st.html(notice(_READY_MADE.format(library=kernel.library)))
+        return
+    source = kernel_data.load_source(kernel.source_hash).value
+    if source is None:
+        st.html(notice(_WITHOUT_CODE))
+        return
+    _show_script(page, kernel, source)
+    st.html(heading("Generated code", level=3))
+    draw_code(code_of([kernel], {source.hash: source}))
+
+
+def _show_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> None:
+    """Draw the script that runs a kernel alone, or why there is none and what measures it again."""
+    assert page.result is not None
+    case = page.result.case
+    st.html(heading("A script that runs it alone", level=3))
+    script = kernel_data.kernel_script(page, kernel, source)
+    if not script.text:
+        st.html(notice(f"No script: {script.reason}."))
+        st.html(command_line(data.repro(case, toolchain=page.run.toolchain)))
+        return
+    with st.expander("Copy the script"):
+        draw_code(Code(text=script.text, language="python"))
+    st.html(caption("It needs torch and nothing of Compile HUD. This prints it as well:"))
+    st.html(command_line(repro_command(page.run, case, kernel)))
+
+
+def _choose(label: str, name: str, found: list[str], value: str) -> None:
+    options = ["", *sorted(set(found))]
+    choose(label, name=name, options=options, value=value, format_func=_or_all, width=180)
+
+
+def _or_all(value: str) -> str:
+    return value or "all"
+
+
+def row_id(event: Mapping[str, Any], ids: Sequence[str]) -> str:
+    """Return the id of the row that was selected, empty where none is."""
+    rows = event.get("selection", {}).get("rows") or []
+    return ids[rows[0]] if rows and rows[0] < len(ids) else ""
+
+
+def _mark(kernel: str, *, key: str, ids: Sequence[str]) -> None:
+    """Select the row of the kernel that is open, whether the table, a chart or a link opened it."""
+    rows = [ids.index(kernel)] if kernel in ids else []
+    if row_id(st.session_state.get(key, {}), ids) != (kernel if rows else ""):
+        st.session_state[key] = {"selection": {"rows": rows}}
+
+
+def _open_row(key: str, ids: Sequence[str]) -> None:
+    if kernel := row_id(st.session_state[key], ids):
+        st.query_params["kernel"] = kernel
+    else:
+        st.query_params.pop("kernel", None)
+
+
+def _draw(found: KernelTable, *, key: str) -> None:
+    columns: dict[str, Any] = {
+        name: st.column_config.TextColumn(label, help=meaning, width=_WIDTHS.get(name))
+        for name, (label, meaning) in _TEXTS.items()
+    }
+    for number in found.numbers:
+        columns[number.key] = st.column_config.NumberColumn(
+            number.label, help=number.help, format="%.3g"
+        )
+    columns["share"] = st.column_config.ProgressColumn(
+        "share", help="part of an iteration", format="%.1f %%", min_value=0, max_value=100
+    )
+    # By a callback: a selection stays, and would undo what was chosen elsewhere since.
+    st.dataframe(
+        found.frame,
+        key=key,
+        hide_index=True,
+        column_config=columns,
+        on_select=lambda: _open_row(key, found.ids),
+        selection_mode="single-row",
+        width="stretch",
+        placeholder="-",
+        alt="the kernels of an iteration, the longest first",
+        height=_ROW_HEIGHT * (min(len(found.ids), _MAX_ROWS) + 1) + 3,
+    )

@@ -1,0 +1,173 @@
+"""What the page of models reads beside the latest results, and what it computes of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from app.components.alert_rows import is_by_machine, open_alerts
+from app.components.result_matrix import MODE_ORDER, missing_cases
+from app.data import store as data
+from app.data.page_records import Loaded
+from app.ui.urls import ModelsState
+from app.views.models.records import ModeHealth, ModelHealth
+from db.queries.latest import Recent, load_last_ok, load_model_summaries
+from db.records.results import Alert, Outcome, Verdict
+from db.records.summaries import LatestCell
+from runner.analysis.detection.constants import MIN_BASELINE_POINTS
+from runner.analysis.stats.estimates import robust_sd
+
+# The metric whose medians tell how noisy a model is.
+NOISE_METRIC = "latency_s"
+_COMPILE_METRIC = "compile_cold_s"
+# Of the latest results.
+MODELS_METRICS = (_COMPILE_METRIC,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known beside the latest results.
+
+    `trends` are the last medians by case key and metric, `last_ok` when each case was last ok, and
+    `summaries` what the catalog says of each model.
+    """
+
+    trends: Recent
+    last_ok: Mapping[str, datetime]
+    summaries: Mapping[str, str]
+
+
+def load_last_oks(*, machine: str, toolchain: str) -> Loaded[Mapping[str, datetime]]:
+    """Return when each case was last ok, by its key."""
+    return data.loaded(_read_last_ok, machine, toolchain)
+
+
+def _read_last_ok(
+    url: str,
+    generation: int,  # noqa: ARG001
+    machine: str,
+    toolchain: str,
+) -> dict[str, datetime]:
+    return load_last_ok(data.open_store(url), machine=machine, toolchain=toolchain)
+
+
+def load_summaries(cells: Iterable[LatestCell]) -> Mapping[str, str]:
+    """Return what the catalog said of each model when it was measured last, by its name."""
+    newest = {
+        cell.summary.case.model: cell
+        for cell in sorted(cells, key=lambda cell: cell.run_started_at)
+    }
+    # By their names, so that filters of what is shown read nothing again.
+    by_id = {cell.summary.id: model for model, cell in sorted(newest.items())}
+    found = data.loaded(_read_summaries, *by_id).value
+    return {by_id[result_id]: text for result_id, text in found.items()}
+
+
+def _read_summaries(url: str, generation: int, *result_ids: str) -> dict[str, str]:  # noqa: ARG001
+    return load_model_summaries(data.open_store(url), result_ids)
+
+
+def model_healths(
+    cells: Sequence[LatestCell],
+    *,
+    alerts: Sequence[Alert],
+    known: Known,
+) -> tuple[ModelHealth, ...]:
+    """Return how each model does, by name; all is of one machine and one toolchain.
+
+    A case that vanished or is late is not ok, whatever its newest result was. The noise is the
+    median over the cases of what two nights in a row differ by, as a share.
+    """
+    by_model: dict[str, list[LatestCell]] = {}
+    for cell in cells:
+        by_model.setdefault(cell.summary.case.model, []).append(cell)
+    missing = {key: alert.kind for key, alert in missing_cases(alerts).items()}
+    return tuple(
+        _health(
+            found,
+            missing=missing,
+            alerts=[alert for alert in alerts if alert.case.model == model],
+            known=known,
+        )
+        for model, found in sorted(by_model.items())
+    )
+
+
+def _health(
+    cells: Sequence[LatestCell],
+    *,
+    missing: Mapping[str, str],
+    alerts: Sequence[Alert],
+    known: Known,
+) -> ModelHealth:
+    case = cells[0].summary.case
+    keys = [cell.summary.case.key for cell in cells]
+    noises = [noise for key in keys if (noise := _noise(known.trends.get((key, NOISE_METRIC), ())))]
+    compiled = [
+        measured.median
+        for cell in cells
+        if cell.summary.case.variant == MODE_ORDER[1]
+        and (measured := cell.summary.measurements.get(_COMPILE_METRIC))
+    ]
+    regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
+    num_by_machine = sum(map(is_by_machine, regressions))
+    return ModelHealth(
+        model=case.model,
+        family=case.family,
+        summary=known.summaries.get(case.model, ""),
+        modes=tuple(
+            _mode(variant, cells, missing=missing)
+            for variant in dict.fromkeys(cell.summary.case.variant for cell in cells)
+        ),
+        coverage={
+            name: tuple(dict.fromkeys(str(getattr(cell.summary.case, name)) for cell in cells))
+            for name in ("phase", "shape", "dtype", "device")
+        },
+        last_ok=max((known.last_ok[key] for key in keys if key in known.last_ok), default=None),
+        noise=statistics.median(noises) if noises else None,
+        compile_s=statistics.median(compiled) if compiled else None,
+        num_open=len(regressions) - num_by_machine,
+        num_by_machine=num_by_machine,
+    )
+
+
+def _mode(variant: str, cells: Sequence[LatestCell], *, missing: Mapping[str, str]) -> ModeHealth:
+    own = [cell for cell in cells if cell.summary.case.variant == variant]
+    bad = [
+        (cell, missing.get(cell.summary.case.key) or str(cell.summary.outcome))
+        for cell in own
+        if cell.summary.case.key in missing or cell.summary.outcome is not Outcome.OK
+    ]
+    worst, why = bad[0] if bad else (own[0], "")
+    return ModeHealth(
+        variant=variant,
+        num_ok=len(own) - len(bad),
+        num_cases=len(own),
+        why=why,
+        case=worst.summary.case,
+        run_id=worst.run_id,
+    )
+
+
+def _noise(medians: Sequence[float]) -> float | None:
+    """Return what two nights in a row differ by, None for too few of them.
+
+    By differences, so that a step or a drift of the level is no noise.
+    """
+    if len(medians) <= MIN_BASELINE_POINTS or min(medians) <= 0:
+        return None
+    # A difference of two nights has twice the variance of one.
+    return robust_sd(np.diff(np.log(medians)).tolist()) / math.sqrt(2)
+
+
+def fitting(healths: Sequence[ModelHealth], state: ModelsState) -> list[ModelHealth]:
+    """Return the models in whose name, family or summary the text of `state` is."""
+    wanted = state.text.lower().strip()
+    return [
+        item for item in healths if wanted in f"{item.model} {item.family} {item.summary}".lower()
+    ]

@@ -1,0 +1,126 @@
+"""The tables of the page of models. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from app.components.result_matrix import DIMENSIONS, variants_in_order
+from app.ui.format import Scale, age, moment, outcome_label, scale_for
+from app.ui.html import Cell, Column, Note, table
+from app.ui.urls import OverviewState, overview_url, run_url, series_url
+from app.views.models.records import ModeHealth, ModelHealth
+from db.shared.text import significant
+
+_NO_SUMMARY = "no description was stored with its results"
+_ALERTS_TITLE = "open regressions; what the machine did, and not the code, is counted apart"
+_MODEL_COLUMNS = (
+    Column(label="model", title="opens its results in the overview"),
+    Column(label="why it is here", title="what the catalog says that it stresses", is_brief=True),
+)
+
+
+def models_title(healths: Sequence[ModelHealth]) -> str:
+    """Return how many models there are, and how many of them are all ok."""
+    num_well = sum(not item.num_bad for item in healths)
+    noun = "model" if len(healths) == 1 else "models"
+    if num_well == len(healths):
+        return f"{len(healths)} {noun}, every case ok"
+    return f"{len(healths)} {noun}, {num_well} of them with every case ok"
+
+
+def models_table(
+    healths: Sequence[ModelHealth], *, now: datetime, machine: str, toolchain: str, num_shown: int
+) -> str:
+    """Return a line for each of the first models.
+
+    Those with open alerts and with cases that are not ok come first.
+    """
+    variants = variants_in_order(mode.case for item in healths for mode in item.modes)
+    varied = [
+        name
+        for name in DIMENSIONS
+        if len({item.coverage[name] for item in healths}) > 1
+        or any(len(item.coverage[name]) > 1 for item in healths)
+    ]
+    scale = scale_for("s", [item.compile_s for item in healths if item.compile_s is not None])
+    columns = [
+        *_MODEL_COLUMNS,
+        Column(label="open alerts", title=_ALERTS_TITLE, is_number=True),
+        *(Column(label=name, title="cases that are ok", is_number=True) for name in variants),
+        Column(label="last ok", is_number=True),
+        Column(label="noise", title="what two nights in a row differ by", is_number=True),
+        Column(label="cold compile", title="of mode default; median", is_number=True),
+        *([Column(label="coverage", is_spare=True)] if varied else []),
+    ]
+    ordered = sorted(healths, key=lambda item: (-item.num_open, -item.num_bad, item.model))
+    rows = []
+    for item in ordered[:num_shown]:
+        modes = {mode.variant: mode for mode in item.modes}
+        state = OverviewState(machine=machine, toolchain=toolchain, model=item.model)
+        rows.append(
+            (
+                Cell(
+                    text=item.model,
+                    href=overview_url(state),
+                    style="strong",
+                    title=item.model,
+                    notes=(Note(text=item.family),),
+                ),
+                Cell(
+                    text=item.summary or _NO_SUMMARY,
+                    style="prose" if item.summary else "prose quiet",
+                    title=item.summary,
+                ),
+                _alerts_cell(item, href=overview_url(state)),
+                *(
+                    _mode_cell(modes.get(name), machine=machine, toolchain=toolchain)
+                    for name in variants
+                ),
+                _last_ok_cell(item, now=now),
+                Cell(
+                    text="-"
+                    if item.noise is None
+                    else f"{significant(100 * item.noise, digits=2)} %"
+                ),
+                _compile_cell(item, scale),
+                *([Cell(text=_coverage_text(item, varied), style="prose quiet")] if varied else []),
+            )
+        )
+    return table(columns, rows, label="models")
+
+
+def _alerts_cell(item: ModelHealth, *, href: str) -> Cell:
+    by_machine = f"{item.num_by_machine} by the machine"
+    notes = (Note(text=by_machine),) if item.num_by_machine else ()
+    if not item.num_open:
+        return Cell(text="0", style="quiet", notes=notes)
+    return Cell(text=str(item.num_open), href=href, style="bad", notes=notes)
+
+
+def _mode_cell(mode: ModeHealth | None, *, machine: str, toolchain: str) -> Cell:
+    if mode is None:
+        return Cell(text="-", style="quiet", title="not measured")
+    text = f"{mode.num_ok} of {mode.num_cases}" if mode.num_cases > 1 else "ok"
+    if not mode.why:
+        href = series_url(mode.case.key, machine=machine, toolchain=toolchain)
+        return Cell(text=text, href=href, style="quiet", title="all ok")
+    why = outcome_label(mode.why)
+    notes = (Note(text=why),) if mode.num_cases > 1 else ()
+    href = run_url(mode.run_id, case_key=mode.case.key)
+    shown = text if mode.num_cases > 1 else why
+    return Cell(text=shown, href=href, style="strong", title=mode.case.key, notes=notes)
+
+
+def _last_ok_cell(item: ModelHealth, *, now: datetime) -> Cell:
+    if item.last_ok is None:
+        return Cell(text="never", style="strong")
+    return Cell(text=age(item.last_ok, now=now), title=moment(item.last_ok))
+
+
+def _compile_cell(item: ModelHealth, scale: Scale) -> Cell:
+    return Cell(text="-" if item.compile_s is None else scale.text(item.compile_s))
+
+
+def _coverage_text(item: ModelHealth, varied: Sequence[str]) -> str:
+    return "; ".join(", ".join(item.coverage[name]) for name in varied)

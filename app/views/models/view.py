@@ -1,0 +1,76 @@
+"""What is in the zoo and why, and how each model does."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.components._merge_casefilters import (
+    draw_filters,
+    draw_silence,
+    load_filled,
+    load_placed,
+    show_nothing_fits,
+)
+from app.components.page_frame import state_page, type_in
+from app.data import store as data
+from app.data.latest_results import load_trends
+from app.ui.html import caption, heading
+from app.ui.pagination import FirstRows, first_note, show_rest
+from app.ui.urls import ModelsState, cases_url, parse_models, without
+from app.views.models.data import (
+    MODELS_METRICS,
+    NOISE_METRIC,
+    Known,
+    fitting,
+    load_last_oks,
+    load_summaries,
+    model_healths,
+)
+from app.views.models.tables import models_table, models_title
+from app.views.overview.tables import latest_facts
+
+CAPTION = (
+    "Each mode says how many cases of the model are ok, and leads to what is not. The noise is what"
+    " the medians of two nights in a row differ by, over the last 30; steps of the level are no"
+    " part of it."
+)
+
+
+def show() -> None:
+    """Draw the page of models."""
+    state, problems = parse_models(st.query_params.to_dict())
+    overview = load_filled(problems)
+    if overview is None:
+        return
+    place = load_placed(overview, state, metrics=MODELS_METRICS)
+    with st.container(horizontal=True, gap="small"):
+        draw_filters(state, overview, place=place)
+        type_in("Search", name="text", value=state.text, width=200)
+    draw_silence(place)
+    if not place.cells:
+        show_nothing_fits(state, overview, place=place, everything=ModelsState())
+        return
+    where = {"machine": place.machine, "toolchain": place.toolchain}
+    known = Known(
+        trends=load_trends(**where, metric=NOISE_METRIC).value,
+        last_ok=load_last_oks(**where).value,
+        summaries=load_summaries(place.candidates),
+    )
+    healths = model_healths(place.cells, alerts=place.alerts_in_toolchain, known=known)
+    shown = fitting(healths, state)
+    if not shown:
+        text = [
+            f"None of the {len(healths)} models has this text in its name, its family or in why it"
+            " is here.",
+            f"Leaving the search empty shows {len(healths)}.",
+        ]
+        state_page("Nothing matches the filters", text=text)
+        st.link_button("Show everything", cases_url(without(state, "text")))
+        return
+    st.html(heading(models_title(shown)))
+    st.html(latest_facts(place.cells, now=data.now(), runs=overview.runs))
+    first = FirstRows(num_rows=len(shown), asked=state.rows)
+    note = first_note(first, order="the worst come first")
+    st.html(note + models_table(shown, now=data.now(), num_shown=first.num_shown, **where))
+    show_rest(first)
+    st.html(caption(CAPTION))

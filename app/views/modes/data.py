@@ -1,0 +1,177 @@
+"""How the compile modes compare over the latest results: calls the analysis. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from app.components.result_matrix import MODE_ORDER, missing_cases
+from app.data.mode_summaries import subject_of
+from app.ui.format import speedup_label
+from app.ui.urls import COLD
+from app.views.modes.records import CallsRow, ModelCell, ModelRow, ModeRow, ModesPage, Spread
+from db.records.results import Alert, Outcome
+from db.records.summaries import LatestCell, MeasurementSummary
+from runner.analysis.stats.break_even import calls_to_pay_back
+from runner.analysis.stats.estimates import Estimate
+from runner.analysis.studies.mode_choice import Choice, Cost, choose_mode
+
+MODES = MODE_ORDER[1:]
+_EAGER = MODE_ORDER[0]
+# What the page computes with.
+MODES_METRICS = (
+    "speedup",
+    "latency_s",
+    "latency_cpu_s",
+    "compile_cold_s",
+    "compile_warm_s",
+    "peak_bytes",
+    "eager_peak_bytes",
+)
+
+
+def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: str) -> ModesPage:
+    """Return how the modes compare; `cells` and `alerts` are of one machine and one toolchain.
+
+    `cache` says whether a process compiles cold or warm. A case that vanished or is late counts as
+    not ok, whatever its newest result was.
+    """
+    missing = {key: alert.kind for key, alert in missing_cases(alerts).items()}
+    by_subject: dict[str, dict[str, LatestCell]] = {}
+    for cell in cells:
+        if cell.summary.case.variant in MODE_ORDER:
+            found = by_subject.setdefault(subject_of(cell.summary.case), {})
+            found[cell.summary.case.variant] = cell
+    costs: dict[str, dict[str, Cost]] = {mode: {} for mode in MODES}
+    rows = []
+    for subject, variants in sorted(by_subject.items()):
+        eager = variants.get(_EAGER)
+        found_cells = {}
+        for mode in MODES:
+            if mode not in variants:
+                continue
+            kind = missing.get(variants[mode].summary.case.key, "")
+            cost = None if kind else _cost(variants[mode], eager=eager, cache=cache)
+            if cost is not None:
+                costs[mode][subject] = cost
+            found_cells[mode] = _model_cell(variants[mode], cost=cost, missing=kind)
+        if found_cells:
+            case = next(iter(variants.values())).summary.case
+            rows.append(ModelRow(case=case, cells=found_cells))
+    ran_as = _ran_as(rows)
+    choice = choose_mode({mode: costs[mode] for mode in MODES if mode not in ran_as})
+    speedup = speedup_label(cell.summary.measurements for cell in cells)
+    return _page(choice, rows, speedup=speedup, ran_as=ran_as)
+
+
+def _ran_as(rows: Sequence[ModelRow]) -> dict[str, str]:
+    """Return the modes that are another one under their name, with that one.
+
+    Where that one was not measured itself, the first mode that ran as it stands in for it.
+    """
+    ran: dict[str, set[str]] = {mode: set() for mode in MODES}
+    for row in rows:
+        for mode, cell in row.cells.items():
+            if cell.speedup is not None:
+                ran[mode].add(cell.ran_as or mode)
+    measured = {mode for mode in MODES if mode in ran[mode]}
+    found = {}
+    for mode in MODES:
+        instead = next(iter(ran[mode])) if len(ran[mode]) == 1 else mode
+        if instead == mode:
+            continue
+        if instead in measured:
+            found[mode] = instead
+        measured.add(instead)
+    return found
+
+
+def _page(
+    choice: Choice, rows: Sequence[ModelRow], *, speedup: str, ran_as: Mapping[str, str]
+) -> ModesPage:
+    num_ok = {
+        mode: sum(mode in row.cells and row.cells[mode].speedup is not None for row in rows)
+        for mode in MODES
+    }
+    return ModesPage(
+        modes=tuple(
+            ModeRow(
+                variant=mode.variant,
+                speedup=_spread(mode.speedup),
+                compile_s=_spread(mode.compile_s),
+                memory=None if mode.memory is None else _spread(mode.memory),
+                beaten_by=mode.beaten_by,
+                num_common=len(choice.cohort),
+                num_subjects=len(rows),
+                num_ok=num_ok[mode.variant],
+            )
+            for mode in choice.modes
+        ),
+        spans=tuple(
+            CallsRow(
+                variant=span.variant,
+                from_calls=span.from_calls,
+                relative_time=span.relative_time,
+            )
+            for span in choice.spans
+        ),
+        best="" if choice.best is None else choice.best.variant,
+        rows=tuple(rows),
+        speedup=speedup,
+        ran_as=ran_as,
+    )
+
+
+def _cost(cell: LatestCell, *, eager: LatestCell | None, cache: str) -> Cost | None:
+    """Return what a mode does for a model, None where a number of it is missing."""
+    measured = cell.summary.measurements
+    # The clock of the speedup: wall time grows with whatever else the machine does.
+    latency = measured.get("latency_cpu_s") or measured.get("latency_s")
+    speedup = measured.get("speedup")
+    compiled = measured.get("compile_cold_s" if cache == COLD else "compile_warm_s")
+    if latency is None or speedup is None or compiled is None:
+        return None
+    if min(latency.low, speedup.low, compiled.low) <= 0:
+        return None
+    return Cost(
+        speedup=_estimate(speedup),
+        latency=_estimate(latency),
+        compile_s=_estimate(compiled),
+        memory=_memory(measured, eager=eager),
+    )
+
+
+def _memory(
+    measured: Mapping[str, MeasurementSummary], *, eager: LatestCell | None
+) -> Estimate | None:
+    """Return the peak of a mode over that of eager, in the same process where it is known."""
+    beside = measured.get("eager_peak_bytes")
+    if beside is None and eager is not None:
+        beside = eager.summary.measurements.get("peak_bytes")
+    peak = measured.get("peak_bytes")
+    if peak is None or beside is None or min(peak.low, beside.low) <= 0:
+        return None
+    return Estimate(peak.median / beside.median, peak.low / beside.high, peak.high / beside.low)
+
+
+def _model_cell(cell: LatestCell, *, cost: Cost | None, missing: str) -> ModelCell:
+    summary = cell.summary
+    ran_as = "" if summary.effective_mode in ("", summary.case.mode) else summary.effective_mode
+    if cost is None:
+        why = missing or ("no compile time" if summary.outcome is Outcome.OK else "")
+        return ModelCell(case=summary.case, outcome=summary.outcome, missing=why, ran_as=ran_as)
+    calls = calls_to_pay_back(cost.compile_s, latency=cost.latency, speedup=cost.speedup)
+    return ModelCell(
+        case=summary.case,
+        outcome=summary.outcome,
+        speedup=_spread(cost.speedup),
+        break_even=None if calls is None else _spread(calls),
+        ran_as=ran_as,
+    )
+
+
+def _estimate(measured: MeasurementSummary) -> Estimate:
+    return Estimate(measured.median, measured.low, measured.high)
+
+
+def _spread(estimate: Estimate) -> Spread:
+    return Spread(value=estimate.value, low=estimate.low, high=estimate.high)

@@ -1,0 +1,93 @@
+"""Which mode to ship: speedup against compile time and memory, and how many calls decide."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.components._merge_casefilters import (
+    draw_filters,
+    draw_silence,
+    load_filled,
+    load_placed,
+    show_nothing_fits,
+)
+from app.components.case_filters import Placed
+from app.components.page_frame import choose, draw_chart
+from app.data import store as data
+from app.data.page_records import Overview
+from app.ui.html import beside, caption, heading, notice
+from app.ui.pagination import FirstRows, first_note, show_rest
+from app.ui.urls import CACHES, COLD, ModesState, parse_modes
+from app.views.modes.chart import modes_spec
+from app.views.modes.data import MODES_METRICS, modes_page
+from app.views.modes.records import ModesPage
+from app.views.modes.tables import answer, calls_table, chart_rows, mode_table, model_table
+from app.views.overview.tables import latest_facts
+
+CHART_CAPTION = (
+    "Geometric means over the models that are ok in every mode, with the 95 % interval of the"
+    " speedup. Filled: on the Pareto front; hollow: another mode is better in one of speedup,"
+    " compile time and memory, and worse in none. The line joins the front of speedup and compile"
+    " time; what is filled below it needs less memory. The dashed line is eager."
+)
+MODEL_CAPTION = (
+    "Speedup over eager in the same process, and after how many calls it has paid for the compile"
+    " time; of each model the fastest mode that ran as itself is bold, where it beats eager. It"
+    " never pays for certain where the interval of the speedup reaches down to 1."
+)
+
+
+def show() -> None:
+    """Draw the page of modes."""
+    state, problems = parse_modes(st.query_params.to_dict())
+    overview = load_filled(problems)
+    if overview is None:
+        return
+    place = load_placed(overview, state, metrics=MODES_METRICS)
+    _show_filters(state, overview, place=place)
+    draw_silence(place)
+    if not place.cells:
+        everything = ModesState(cache=state.cache)
+        show_nothing_fits(state, overview, place=place, everything=everything)
+        return
+    page = modes_page(place.cells, alerts=place.alerts_in_toolchain, cache=state.cache)
+    _show_answer(page, state)
+    st.html(latest_facts(place.cells, now=data.now(), runs=overview.runs))
+    if page.rows:
+        _show_models(page, place, asked=state.rows)
+
+
+def _show_models(page: ModesPage, place: Placed, *, asked: str) -> None:
+    st.html(heading("Model by model", level=2))
+    first = FirstRows(num_rows=len(page.rows), asked=asked)
+    cells = {cell.summary.case.key: cell for cell in place.cells}
+    note = first_note(first, order="by name")
+    st.html(note + model_table(page, cells, num_shown=first.num_shown))
+    show_rest(first)
+    st.html(caption(MODEL_CAPTION))
+
+
+def _show_filters(state: ModesState, overview: Overview, *, place: Placed) -> None:
+    with st.container(horizontal=True, gap="small"):
+        draw_filters(state, overview, place=place)
+        choose(
+            "Compile cache",
+            name="cache",
+            options=CACHES,
+            value=state.cache,
+            default=COLD,
+            format_func={"cold": "empty (cold)", "warm": "filled (warm)"}.__getitem__,
+            width=160,
+        )
+
+
+def _show_answer(page: ModesPage, state: ModesState) -> None:
+    title, sentences = answer(page, cache=state.cache)
+    st.html(heading(title))
+    st.html(notice(" ".join(sentences)))
+    if not page.modes:
+        return
+    st.html(beside(mode_table(page), calls_table(page)))
+    spec = data.cached(modes_spec)(chart_rows(page), cache=state.cache)
+    draw_chart(spec, key="modes")
+    st.html(caption(CHART_CAPTION))

@@ -1,0 +1,150 @@
+"""One case result in full, drawn on the page of its run."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.components.page_frame import draw_chart
+from app.components.run_request_form import Wanted, ask_form
+from app.components.trend.rows import result_samples_chart
+from app.data import store as data
+from app.data.mode_summaries import sweep_of
+from app.data.page_records import RunPage
+from app.ui.charts import sweep_spec
+from app.ui.format import metric_label, outcome_label
+from app.ui.html import caption, command_line, folded, heading, notice
+from app.ui.urls import RunPageState, run_url, series_url
+from app.views.kernel_diff import data as diff_data
+from app.views.kernel_diff.links import has_kernels, kernel_links
+from app.views.runs.launches import compile_stack, launch_table, steps_table, training_stack
+from app.views.runs.measurements import measurement_table, missing_table
+from app.views.runs.shape_sweep import SWEEP_CAPTION, sweep_rows, sweep_table
+from app.views.runs.tables import (
+    accuracy_table,
+    other_details,
+    place_tables,
+    reasons,
+    result_facts,
+    tolerance_facts,
+    warning_table,
+)
+from app.views.series.tables import samples_caption
+from db.jobs.queue import suite_of_case
+from db.records.results import Outcome
+from db.records.summaries import ResultSummary
+
+_LOG_HEIGHT = 320
+_SHORT_LOG_LINES = 14
+# What each launch reports, by its name in the details of a result.
+_LAUNCH_TABLES = ("conditions", "telemetry", "compile", "sampling")
+
+
+def show_case(page: RunPage, state: RunPageState) -> None:
+    """Draw the case that the URL names, or say why there is nothing to draw."""
+    result = next((item for item in page.results if item.case.key == state.case), None)
+    if result is None:
+        planned = any(case.key == state.case for case in page.run.plan)
+        why = "has no result yet" if planned else "is not in the plan of this run"
+        st.html(notice(f"Case {state.case} {why}."))
+        return
+    st.html(heading(f"{result.case.model} {result.case.variant}", level=2))
+    st.html(result_facts(result))
+    if result.reason:
+        st.html(notice(f"{outcome_label(result.outcome)}: {result.reason}"))
+    if result.warnings:
+        st.html(warning_table(result))
+    if result.measurements:
+        st.html(measurement_table(result, run=page.run))
+    if missing := missing_table(result.details):
+        st.html(missing)
+    if state.samples:
+        _show_samples(result, metric=state.samples)
+    _show_parts(result)
+    _show_sweep(result)
+    _show_explanations(result)
+    _show_next(page, result)
+
+
+def _show_samples(result: ResultSummary, *, metric: str) -> None:
+    measured = result.measurements.get(metric)
+    if measured is None:
+        st.html(notice(f"This result has no {metric_label(metric)}."))
+        return
+    st.html(heading(f"Samples: {metric_label(metric)}", level=3))
+    samples = data.load_result_samples(result.id, metric=metric).value
+    if not samples:
+        st.html(notice("These samples were removed by [samples] nights; the median is kept."))
+        return
+    spec = result_samples_chart(measured, samples=samples)
+    draw_chart(spec, key="case-samples")
+    st.html(caption(samples_caption(measured.num_samples)))
+
+
+def _show_parts(result: ResultSummary) -> None:
+    """Draw what a number is made of: compile phases, parts of a step, distances from the oracle."""
+    stacks = (compile_stack(result), training_stack(result))
+    for content in (*stacks, accuracy_table(result), tolerance_facts(result)):
+        if content:
+            st.html(content)
+
+
+def _show_sweep(result: ResultSummary) -> None:
+    """Draw what other shapes did in the compiled model, where any went through it."""
+    sweep = sweep_of(result.details)
+    if sweep is None:
+        return
+    variant = result.case.variant
+    st.html(heading("Other shapes", level=3))
+    st.html(sweep_table(sweep, variant=variant))
+    spec = sweep_spec(
+        sweep_rows(sweep, variant=variant),
+        axis=sweep.axis.replace("_", " "),
+        title=f"latency ({sweep.scale.unit})",
+    )
+    draw_chart(spec, key="case-shapes")
+    st.html(caption(SWEEP_CAPTION))
+
+
+def _show_explanations(result: ResultSummary) -> None:
+    for title, content in place_tables(result):
+        st.html(heading(title, level=3))
+        st.html(content)
+    for title, found in reasons(result):
+        st.html(heading(f"{title}: {len(found)}", level=3))
+        for reason in found:
+            st.code(reason, language=None, wrap_lines=True)
+    tables = [launch_table(result.details, name) for name in _LAUNCH_TABLES]
+    tables.append(steps_table(result.details))
+    titles = [*_LAUNCH_TABLES, "steps"]
+    for title, content in zip(titles, tables, strict=True):
+        if content:
+            st.html(folded(f"Launches: {title}", content))
+    if result.log_tail:
+        with st.expander("End of the worker's log", expanded=result.outcome is not Outcome.OK):
+            is_long = result.log_tail.count("\n") > _SHORT_LOG_LINES
+            st.code(result.log_tail, language=None, height=_LOG_HEIGHT if is_long else "content")
+    if details := other_details(result):
+        with st.expander("Details"):
+            st.json(details, expanded=1)
+
+
+def _show_next(page: RunPage, result: ResultSummary) -> None:
+    command = data.repro(result.case, toolchain=page.run.toolchain)
+    st.html(command_line(command))
+    links = []
+    if has_kernels(result):
+        runs = diff_data.load_runs_of_kernels(result.case.key)
+        links = kernel_links(page, result, runs=runs)
+    with st.container(horizontal=True):
+        for label, url in links:
+            st.link_button(label, url)
+        st.link_button(
+            "History of this case",
+            series_url(result.case.key, machine=page.run.machine, toolchain=page.run.toolchain),
+        )
+        st.link_button("Close the case", run_url(page.run.id))
+    run = page.run
+    wanted = Wanted(
+        suite=suite_of_case(result.case.key), toolchain=run.toolchain, machine=run.machine
+    )
+    ask_form("Measure it again", [wanted], key="case")

@@ -1,0 +1,168 @@
+"""What each launch of a case result reported, side by side. Pure.
+
+The launches' details are JSON values that the worker decides; a new key becomes a new row, its unit
+read from the end of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.ui.format import Scale, scale_for
+from app.ui.html import Bar, Cell, Column, Part, stack, table
+from db.records.summaries import ResultSummary
+
+# Ends of names and the stored units they stand for.
+_UNITS = (
+    ("_bytes_per_s", "B/s"),
+    ("_hz", "Hz"),
+    ("_bytes", "B"),
+    ("_share", "share"),
+    ("_s", "s"),
+    ("_w", "W"),
+    ("_j", "J"),
+    ("_c", "deg C"),
+    ("_pct", "%"),
+)
+# What is asked for most, before what else there is.
+_PHASES = ("dynamo", "aot", "inductor", "backend")
+# Before and after; of more readings the smallest and the largest.
+_NUM_SHOWN_READINGS = 2
+# Below this share of the whole, what no phase claims is rounding.
+_VISIBLE_SHARE = 0.005
+
+
+def launches_of(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """Return what each launch said under `name`; an empty mapping where one said nothing."""
+    found = details.get(name)
+    if isinstance(found, Mapping):
+        found = [found]
+    if not isinstance(found, list):
+        return []
+    return [item if isinstance(item, Mapping) else {} for item in found]
+
+
+def launch_table(details: Mapping[str, Any], name: str) -> str:
+    """Return a row for each thing the launches reported, a column for each; "" when none did."""
+    launches = [_flat(item) for item in launches_of(details, name)]
+    keys = list(dict.fromkeys(key for item in launches for key in item))
+    keys = [key for key in keys if any(_has_value(item.get(key)) for item in launches)]
+    if not keys:
+        return ""
+    columns = [Column(label="")]
+    columns += [
+        Column(label=f"launch {number}", is_number=True) for number in range(1, len(launches) + 1)
+    ]
+    rows = [_row(key, [item.get(key) for item in launches]) for key in keys]
+    return table(columns, rows, label=name)
+
+
+def steps_table(details: Mapping[str, Any]) -> str:
+    """Return how long each step of each launch took; "" for results that do not say."""
+    launches = details.get("steps")
+    if not isinstance(launches, list) or not all(isinstance(item, list) for item in launches):
+        return ""
+    taken = [
+        {f"{step['name']}_s": step["end_s"] - step["start_s"] for step in steps}
+        for steps in launches
+    ]
+    return launch_table({"steps of a launch": taken}, "steps of a launch")
+
+
+def compile_stack(result: ResultSummary) -> str:
+    """Return where the compile time of each launch went, as bars of one scale; "" without any."""
+    bars = []
+    # Another runtime has no cache: every launch exports and loads anew.
+    is_exported = bool(result.details.get("runtime"))
+    for number, item in enumerate(launches_of(result.details, "compile"), start=1):
+        phases = item.get("phases_s")
+        whole_s = item.get("compile_s")
+        if not isinstance(phases, Mapping) or not isinstance(whole_s, int | float):
+            continue
+        names = [name for name in _PHASES if name in phases]
+        names += [name for name in phases if name not in names]
+        parts = [Part(name=name, size=max(0.0, float(phases[name]))) for name in names]
+        state = "export" if is_exported else item.get("state", "compile")
+        bars.append(
+            Bar(
+                name=f"{state} (launch {number})",
+                parts=_with_rest(parts, whole=float(whole_s)),
+            )
+        )
+    return stack(bars, unit="s", label="compile time by phase") if bars else ""
+
+
+def training_stack(result: ResultSummary) -> str:
+    """Return how one training step divides into its parts; "" where that was not measured."""
+    names = ("data", "forward", "backward", "optimizer")
+    found = {name: result.measurements.get(f"{name}_s") for name in names}
+    parts = [Part(name=name, size=item.median) for name, item in found.items() if item]
+    if not parts:
+        return ""
+    breakdown = result.details.get("breakdown")
+    whole = breakdown.get("step_s") if isinstance(breakdown, Mapping) else None
+    size = float(whole) if isinstance(whole, int | float) else 0.0
+    bar = Bar(name="training step", parts=_with_rest(parts, whole=size))
+    return stack([bar], unit="s", label="parts of a training step")
+
+
+def _with_rest(parts: Sequence[Part], *, whole: float) -> tuple[Part, ...]:
+    rest = whole - sum(part.size for part in parts)
+    if rest <= _VISIBLE_SHARE * whole:
+        return tuple(parts)
+    return (*parts, Part(name="rest", size=rest))
+
+
+def _flat(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `item` with the entries of nested mappings beside its own."""
+    flat: dict[str, Any] = {}
+    for key, value in item.items():
+        if isinstance(value, Mapping):
+            suffix = next((end for end, _ in _UNITS if key.endswith(end)), "")
+            flat |= {f"{name}{suffix}": inner for name, inner in value.items()}
+        else:
+            flat[str(key)] = value
+    return flat
+
+
+def _has_value(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(_has_value(item) for item in value)
+    return value is not None and value != ""
+
+
+def _unit(key: str) -> tuple[str, str]:
+    """Return the words of `key` without its unit, and the unit."""
+    end, unit = next(((end, unit) for end, unit in _UNITS if key.endswith(end)), ("", "1"))
+    return key.removesuffix(end).replace("_", " "), unit
+
+
+def _numbers(values: Sequence[Any]) -> list[float]:
+    flat = [item for value in values for item in (value if isinstance(value, list) else [value])]
+    return [
+        float(item) for item in flat if isinstance(item, int | float) and not isinstance(item, bool)
+    ]
+
+
+def _row(key: str, values: Sequence[Any]) -> tuple[Cell, ...]:
+    """Return what all launches said of `key`, in one unit."""
+    name, unit = _unit(key)
+    numbers = _numbers(values)
+    scale = scale_for(unit, numbers)
+    label = f"{name} ({scale.unit})" if numbers and scale.unit else name
+    return (Cell(text=label, title=key), *(_cell(value, scale=scale) for value in values))
+
+
+def _cell(value: Any, *, scale: Scale) -> Cell:
+    if not _has_value(value):
+        return Cell(text="-", style="quiet")
+    numbers = _numbers([value])
+    if not numbers:
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return Cell(text=text, style="prose")
+    shown = " .. ".join(scale.number(number) for number in numbers)
+    if len(numbers) > _NUM_SHOWN_READINGS:
+        limits = f"{scale.number(min(numbers))} to {scale.number(max(numbers))}"
+        return Cell(text=limits, title=f"{len(numbers)} readings: {shown}")
+    return Cell(text=shown)

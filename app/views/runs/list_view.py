@@ -1,0 +1,114 @@
+"""All runs, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import streamlit as st
+
+from app.components.machine_status import moved_cell
+from app.components.page_frame import choose, notices, stale_note, state_page
+from app.components.run_request_form import ask_form, suites_of
+from app.data import store as data
+from app.data.page_records import MachineMove
+from app.ui.format import age, duration, moment, outcome_label
+from app.ui.html import Cell, Column, heading, table
+from app.ui.pagination import FirstRows, first_note, show_rest
+from app.ui.progress import progress_of
+from app.ui.urls import parse_runs, run_url
+from app.views.runs.tables import CASES_TOOK
+from db.records.imported import is_imported
+from db.records.results import Outcome, RunState
+from db.records.summaries import RunSummary
+from db.shared.text import short_revision
+from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+
+_COLUMNS = (
+    Column(label="started"),
+    Column(label="run"),
+    Column(label="state"),
+    Column(label="ok", is_number=True),
+    Column(label="not ok", is_number=True),
+    Column(label="planned", is_number=True, is_spare=True),
+    Column(label="cases took", title=CASES_TOOK, is_number=True),
+    Column(label="suite", is_spare=True),
+    Column(label="trigger", is_spare=True),
+    Column(label="machine", is_spare=True),
+    Column(label="machine moved", title="by the reference cases, against the runs before"),
+    Column(label="toolchain", is_spare=True),
+    Column(label="revision"),
+)
+
+
+def show() -> None:
+    """Draw the list of runs."""
+    state, problems = parse_runs(st.query_params.to_dict())
+    loaded = data.load_runs_page()
+    notices(problems)
+    stale_note(loaded)
+    st.html(heading("Runs"))
+    if not loaded.value:
+        state_page("No runs yet", text=["A run makes the first line here."], commands=["hud run"])
+        return
+    machines = list(dict.fromkeys(summary.run.machine for summary in loaded.value))
+    choose(
+        "Machine",
+        name="machine",
+        options=["", *machines],
+        value=state.machine,
+        format_func=lambda value: value or "all",
+        width=260,
+    )
+    named = [item.run for item in loaded.value if item.run.suite != CUSTOM_SUITE]
+    ask_form("Run now", suites_of(named), key="now")
+    shown = [item for item in loaded.value if state.machine in ("", item.run.machine)]
+    if not shown:
+        text = f"No run was on machine {state.machine}. Machines: {', '.join(machines)}."
+        state_page("Nothing matches the filter", text=[text])
+        return
+    moves = data.load_machine_moves().value
+    first = FirstRows(num_rows=len(shown), asked=state.rows)
+    rows = [
+        _row(summary, moves.get(summary.run.id, ()), now=data.now())
+        for summary in shown[: first.num_shown]
+    ]
+    note = first_note(first, order="the newest come first")
+    st.html(note + table(_COLUMNS, rows, label="runs"))
+    show_rest(first)
+
+
+def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) -> tuple[Cell, ...]:
+    run = summary.run
+    progress = progress_of(summary, now=now)
+    num_ok = summary.num_by_outcome.get(Outcome.OK, 0)
+    not_ok = {
+        outcome: number
+        for outcome, number in summary.num_by_outcome.items()
+        if outcome is not Outcome.OK
+    }
+    is_over = run.state is not RunState.RUNNING
+    is_timed = progress.num_done and not is_imported(run.toolchain)
+    return (
+        Cell(text=age(run.started_at, now=now), title=moment(run.started_at)),
+        Cell(
+            text=run.id,
+            href=run_url(run.id),
+            title=f"suite {run.suite}, {run.trigger}, {run.machine}, toolchain {run.toolchain}",
+        ),
+        Cell(text="silent" if progress.is_silent and not is_over else str(run.state)),
+        Cell(text=str(num_ok)),
+        Cell(
+            text=str(sum(not_ok.values())) if not_ok else "-",
+            style="strong" if not_ok else "quiet",
+            title=", ".join(f"{number} {outcome_label(name)}" for name, number in not_ok.items()),
+        ),
+        Cell(text=str(len(run.plan))),
+        Cell(text=duration(progress.elapsed_s) if is_timed else "-"),
+        Cell(text=run.suite),
+        Cell(text=run.trigger),
+        Cell(text=run.machine),
+        moved_cell(moves),
+        Cell(text=run.toolchain),
+        Cell(text=short_revision(run.revision)),
+    )

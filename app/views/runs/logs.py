@@ -1,0 +1,84 @@
+"""Logs on the page of a run: that of the case which runs now, those of cases that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from app.components.page_frame import POLL_S
+from app.ui.format import outcome_label
+from app.ui.html import caption, escaped, folded, heading
+from app.ui.scripts import script
+from app.views.runs import data as live_data
+from db.errors import RecordError, StoreError
+from db.jobs.live_log import LIMIT_BYTES, LiveLog
+from db.records.results import Outcome
+from db.records.summaries import ResultSummary
+
+# More at a time nobody reads; each is on the page of its case, too.
+_MAX_LOGS = 20
+_HERE = f"As the worker writes it, on this machine, every {POLL_S:g} s."
+_TOLD = "As the runner told the store with its last sign of life, every 15 s."
+_STYLES = """
+pre { font-size: 12px; line-height: 1.4; margin: 0; padding: 8px 10px; max-height: 320px;
+  overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; border-radius: 4px;
+  border: 1px solid color-mix(in srgb, currentColor 14%, transparent); }
+pre:focus-visible { outline: 2px solid currentColor; }
+div { min-height: 1.4em; }
+"""
+
+
+@st.fragment(run_every=POLL_S)
+def show_live_log(run_id: str) -> None:
+    """Draw what the running case of a run has printed last, and add what is new.
+
+    What one has scrolled to or selected stays as it is; at its end the log follows.
+    """
+    log, where = _live_log(run_id)
+    if log is None:
+        return
+    st.html(heading(f"Log of {log.case_key}", level=2))
+    mount = st.components.v2.component(
+        "hud_live_log",
+        html='<pre tabindex="0" role="log" aria-live="off" aria-label="log of the running case">'
+        "</pre>",
+        css=_STYLES,
+        js=script("live_log"),
+    )
+    mount(
+        key="live-log",
+        data={"log": log.case_key, "lines": [[line.offset, line.text] for line in log.lines]},
+    )
+    st.html(caption(where))
+
+
+def _live_log(run_id: str) -> tuple[LiveLog | None, str]:
+    if here := live_data.load_local_log(run_id):
+        return here, _HERE
+    try:
+        return live_data.load_told_log(run_id), _TOLD
+    except (StoreError, RecordError):
+        # The page itself says what is the matter with the store.
+        return None, ""
+
+
+def failed_logs(results: Sequence[ResultSummary]) -> str:
+    """Return the end of the log of each case that did not end ok, behind a line each."""
+    failed = [item for item in results if item.outcome is not Outcome.OK and item.log_tail.strip()]
+    shown = "".join(
+        folded(
+            f"{item.case.model} {item.case.variant}: {outcome_label(item.outcome)}",
+            # What scrolls must have the focus for the arrow keys to move it.
+            f'<pre class="hud-log" tabindex="0" role="group" aria-label="end of the log">'
+            f"{_end(item.log_tail)}</pre>",
+        )
+        for item in failed[:_MAX_LOGS]
+    )
+    num_more = len(failed) - _MAX_LOGS
+    return shown + (f"<p>{num_more} more: open the case.</p>" if num_more > 0 else "")
+
+
+def _end(log: str) -> str:
+    text = log.rstrip()[-LIMIT_BYTES:]
+    return escaped(text, limit=LIMIT_BYTES)

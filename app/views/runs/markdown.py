@@ -1,0 +1,65 @@
+"""A run, and a case of it, as Markdown for an issue or a message. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.data.page_records import RunPage
+from app.ui.format import estimate, metric_label, moment, outcome_label
+from app.ui.share import code, summary_text
+from app.ui.urls import OVERVIEW_METRICS
+from db.records.results import Outcome
+from db.records.summaries import ResultSummary
+from db.shared.text import first_line, shortened
+
+# A message is no list of everything; its link leads to one.
+_MAX_FAILED = 10
+_REASON_LENGTH = 160
+
+
+def run_markdown(page: RunPage, *, case: str, command: str) -> str:
+    """Return how the run went and what did not end ok, with the case whose key is `case` first.
+
+    HERE stands for the address.
+    """
+    run = page.run
+    title = (
+        f"Run {code(run.id)} of suite {code(run.suite)} on {code(run.machine)}, toolchain"
+        f" {code(run.toolchain)}, {code(run.revision)}"
+    )
+    return summary_text(title, lines=_lines(page, case=case), command=command)
+
+
+def _lines(page: RunPage, *, case: str) -> Iterator[str]:
+    run = page.run
+    for result in page.results:
+        if result.case.key == case:
+            yield from _case_lines(result)
+    num_done, num_planned = len(page.results), len(run.plan)
+    num_ok = sum(result.outcome is Outcome.OK for result in page.results)
+    yield (
+        f"{run.state}, started {moment(run.started_at)}: {num_done} of {num_planned} cases,"
+        f" {num_ok} ok"
+    )
+    failed = [
+        item for item in page.results if item.outcome is not Outcome.OK and item.case.key != case
+    ]
+    for result in failed[:_MAX_FAILED]:
+        yield _outcome_line(result)
+    if len(failed) > _MAX_FAILED:
+        yield f"{len(failed) - _MAX_FAILED} more did not end ok"
+
+
+def _case_lines(result: ResultSummary) -> Iterator[str]:
+    yield _outcome_line(result)
+    for name in OVERVIEW_METRICS:
+        if found := result.measurements.get(name):
+            value = estimate(found.median, low=found.low, high=found.high, unit=found.unit)
+            yield f"{metric_label(name)}: {value}"
+
+
+def _outcome_line(result: ResultSummary) -> str:
+    line = f"{code(result.case.key)}: {outcome_label(result.outcome)}"
+    if not result.reason:
+        return line
+    return f"{line}, {code(shortened(first_line(result.reason), limit=_REASON_LENGTH))}"

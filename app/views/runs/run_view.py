@@ -1,0 +1,109 @@
+"""One run: what it was, how its cases ended (worst first), and one case in full."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.components.machine_status import machine_notice, moved_cell, reference_table
+from app.components.page_frame import not_found_page, notices, stale_note
+from app.components.run_request_form import ask_form, suites_of
+from app.data import store as data
+from app.data.mode_summaries import run_command
+from app.data.page_records import RunPage
+from app.ui.format import outcome_label
+from app.ui.html import Cell, facts, folded, heading, notice, table
+from app.ui.pagination import FirstRows, first_note, show_rest
+from app.ui.share import Share, file_name, show_share
+from app.ui.urls import RunPageState, parse_run, run_url
+from app.views.runs._merge_casetable import case_table, num_cases
+from app.views.runs.case_view import show_case
+from app.views.runs.logs import failed_logs, show_live_log
+from app.views.runs.markdown import run_markdown
+from app.views.runs.tables import environment_table, run_dimensions, run_times
+from db.errors import NotFoundError
+from db.records.results import Outcome, RunState
+from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+
+
+def show() -> None:
+    """Draw the run page."""
+    state, problems = parse_run(st.query_params.to_dict())
+    notices(problems)
+    try:
+        loaded = data.load_run_page(state.run)
+    except NotFoundError as error:
+        not_found_page("No such run", error)
+        return
+    stale_note(loaded)
+    page = loaded.value
+    _show_header(page)
+    _show_share(page, state)
+    if state.case:
+        show_case(page, state)
+    if page.run.state is RunState.RUNNING:
+        show_live_log(page.run.id)
+    _show_cases(page, state)
+    if logs := failed_logs(page.results):
+        st.html(heading("Logs of cases that failed", level=2))
+        st.html(logs)
+    if references := reference_table(page):
+        st.html(heading("Reference cases", level=2))
+        st.html(references)
+    st.html(
+        folded(
+            f"Environment: {len(page.run.environment)} facts",
+            environment_table(page.run.environment),
+        )
+    )
+
+
+def _show_header(page: RunPage) -> None:
+    run = page.run
+    st.html(heading(f"Run {run.id}"))
+    counts = {
+        outcome: sum(result.outcome is outcome for result in page.results) for outcome in Outcome
+    }
+    outcomes = ", ".join(
+        f"{number} {outcome_label(outcome)}" for outcome, number in counts.items() if number
+    )
+    pairs = [
+        ("state", Cell(text=str(run.state))),
+        ("cases", Cell(text=f"{len(page.results)} of {len(run.plan)}: {outcomes or 'none yet'}")),
+        ("revision", Cell(text=run.revision)),
+        *run_dimensions(run),
+        ("machine", Cell(text=run.machine)),
+        ("suite", Cell(text=run.suite)),
+        ("toolchain", Cell(text=run.toolchain)),
+        ("trigger", Cell(text=run.trigger)),
+        *run_times(page),
+        *([("machine moved", moved_cell(page.machine))] if page.machine else []),
+        ("environment", Cell(text=run.fingerprint[:12], title=f"fingerprint {run.fingerprint}")),
+    ]
+    st.html(facts(pairs))
+    if moved := machine_notice(page.machine):
+        st.html(notice(moved))
+    # A selection by hand has no name that a job could have.
+    if run.suite != CUSTOM_SUITE and run.state is not RunState.RUNNING:
+        ask_form("Run it again", suites_of([run]), key="run")
+
+
+def _show_cases(page: RunPage, state: RunPageState) -> None:
+    first = FirstRows(num_rows=num_cases(page), asked=state.rows)
+    columns, rows = case_table(page, num_shown=first.num_shown)
+    note = first_note(first, order="what needs attention comes first")
+    st.html(heading("Cases", level=2))
+    st.html(note + table(columns, rows, label="cases of the run"))
+    show_rest(first)
+
+
+def _show_share(page: RunPage, state: RunPageState) -> None:
+    case = next((item.case for item in page.results if item.case.key == state.case), None)
+    command = data.repro(case, toolchain=page.run.toolchain) if case else run_command(page.run)
+    key = case.key if case else ""
+    share = Share(
+        name=file_name("run", page.run.id),
+        url=run_url(page.run.id, case_key=key, samples=state.samples),
+        markdown=run_markdown(page, case=key, command=command),
+        command=command,
+    )
+    show_share(share)

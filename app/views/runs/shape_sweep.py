@@ -1,0 +1,141 @@
+"""The sweep of a case result: other shapes through its compiled model, as a table and as rows of a
+chart. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.ui._merge_cells import interval_notes
+from app.ui.format import Scale, quantity, scale_for
+from app.ui.html import Cell, Column, Note, table
+
+SWEEP_CAPTION = (
+    "One compiled model, called with one shape after the other: the variant solid, eager dashed."
+    " A diamond is a shape that was compiled again, with the time that this took."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """A median with its 95 % interval, in the stored unit."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptShape:
+    """One value of the axis: times in seconds, and what the compiler did when it first came.
+
+    `guards` are those that failed, `compile_s` what compiling again took, None where nothing was;
+    `reason` says why the result is inaccurate, empty when it is not.
+    """
+
+    value: int
+    eager: Swept
+    variant: Swept
+    speedup: Swept
+    num_rounds: int
+    num_recompiles: int
+    compile_s: float | None
+    guards: tuple[str, ...]
+    has_given_up: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """The values of one axis that went through one compiled model; `own` is the case's shape."""
+
+    axis: str
+    own: int
+    clock: str
+    shapes: tuple[SweptShape, ...]
+
+    @property
+    def scale(self) -> Scale:
+        """Return the one scale of all its times."""
+        return scale_for("s", [shape.variant.median for shape in self.shapes])
+
+
+def sweep_table(sweep: Sweep, *, variant: str) -> str:
+    """Return a row for each shape: latency of eager and variant, recompiles, accuracy."""
+    clock = f"median of the {sweep.clock} of an iteration, with its 95 % interval"
+    unit = sweep.scale.unit
+    columns = (
+        Column(label=sweep.axis.replace("_", " "), is_number=True),
+        Column(label=f"eager ({unit})", title=clock, is_number=True),
+        Column(label=f"{variant} ({unit})", title=clock, is_number=True),
+        Column(label="speedup", title="eager over variant, round by round", is_number=True),
+        Column(label="rounds", is_number=True, is_spare=True),
+        Column(
+            label="compiled again", title="graphs, and what the first call took beyond the next"
+        ),
+        Column(label="guard that failed"),
+        Column(label="result", title="against the fp64 oracle of this shape"),
+    )
+    rows = [_cells(shape, sweep=sweep) for shape in sweep.shapes]
+    return table(columns, rows, label="other shapes")
+
+
+def sweep_rows(sweep: Sweep, *, variant: str) -> list[dict[str, Any]]:
+    """Return a row for each side of each shape, times in the sweep's scale."""
+    scale = sweep.scale
+    return [
+        {
+            "value": shape.value,
+            "side": name,
+            "is_variant": name == variant,
+            "median": side.median / scale.factor,
+            "low": side.low / scale.factor,
+            "high": side.high / scale.factor,
+            "shown": scale.text(side.median),
+            "num_samples": shape.num_rounds,
+            "text": _compiled_again(shape) if name == variant else "",
+            "label": _label(shape) if name == variant else "",
+        }
+        for shape in sweep.shapes
+        for name, side in (("eager", shape.eager), (variant, shape.variant))
+    ]
+
+
+def _label(shape: SweptShape) -> str:
+    found = [] if shape.compile_s is None else [f"+{quantity(shape.compile_s, 's')}"]
+    return ", ".join([*found, "inaccurate"] if shape.reason else found)
+
+
+def _compiled_again(shape: SweptShape) -> str:
+    """Return how many graphs were compiled again and what that took, `1: 14.8 s`."""
+    if shape.compile_s is None:
+        return "-"
+    return f"{shape.num_recompiles}: {quantity(shape.compile_s, 's')}"
+
+
+def _cells(shape: SweptShape, *, sweep: Sweep) -> Sequence[Cell]:
+    is_own = shape.value == sweep.own
+    gave_up = (Note(text="Dynamo gave up: it runs eagerly"),) if shape.has_given_up else ()
+    return (
+        Cell(text=str(shape.value), notes=(Note(text="own shape"),) if is_own else ()),
+        _time(shape.eager, scale=sweep.scale),
+        _time(shape.variant, scale=sweep.scale),
+        Cell(
+            text=f"{shape.speedup.median:.2f}x",
+            notes=interval_notes(shape.speedup.low, shape.speedup.high, scale=scale_for("x", [])),
+        ),
+        Cell(text=str(shape.num_rounds)),
+        Cell(text=_compiled_again(shape), notes=gave_up),
+        Cell(text="; ".join(shape.guards) or "-", style="prose", title="; ".join(shape.guards)),
+        Cell(
+            text=f"inaccurate: {shape.reason}" if shape.reason else "right",
+            style="prose whole" if shape.reason else "",
+        ),
+    )
+
+
+def _time(side: Swept, *, scale: Scale) -> Cell:
+    notes = interval_notes(side.low, side.high, scale=scale)
+    return Cell(text=scale.number(side.median), notes=notes)

@@ -1,0 +1,193 @@
+"""One case result in full, as HTML. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from app.components.result_matrix import common_dimensions, effective_note
+from app.data.page_records import RunPage
+from app.ui.format import duration, moment, outcome_label
+from app.ui.html import Cell, Column, Note, facts, table
+from db.records.imported import is_imported, was_timed
+from db.records.results import Run, RunState
+from db.records.summaries import ResultSummary
+from db.shared.text import runtime_text, significant
+
+CASES_TOOK = "without what lies between them, as the start of the toolchain, and pauses of the run"
+# Lists of sentences in a result's details, by what they explain.
+REASON_LISTS = (("cudagraph_skip_reasons", "CUDA graphs skipped"),)
+# Lists of places: a reason with its file, line and function.
+PLACE_LISTS = (("graph_breaks", "Graph breaks"), ("recompiles", "Recompiles"))
+
+
+def result_facts(result: ResultSummary) -> str:
+    """Return what was asked for and how it ended."""
+    case = result.case
+    took_s = (result.finished_at - result.started_at).total_seconds()
+    ran = effective_note(case, result.effective_mode)
+    pairs = [
+        ("outcome", Cell(text=outcome_label(result.outcome))),
+        ("phase", Cell(text=str(case.phase))),
+        ("shape", Cell(text=case.shape)),
+        ("dtype", Cell(text=str(case.dtype))),
+        ("device", Cell(text=case.device)),
+        ("backend", Cell(text=case.backend or "none")),
+        ("mode", Cell(text=f"{case.mode} ({ran})" if ran else case.mode)),
+        ("took", Cell(text=duration(took_s) if was_timed(result.details) else "not known")),
+    ]
+    if runtime := runtime_text(result.details):
+        pairs.insert(-1, ("runtime", Cell(text=runtime)))
+    return facts(pairs)
+
+
+def run_times(page: RunPage) -> list[tuple[str, Cell]]:
+    """Return when a run began, after how long it was over, and how long its cases took."""
+    run = page.run
+    is_timed = bool(page.results) and not is_imported(run.toolchain)
+    took_s = sum((item.finished_at - item.started_at).total_seconds() for item in page.results)
+    after = ""
+    if is_timed and run.state is RunState.FINISHED and run.finished_at is not None:
+        after = f"finished after {duration((run.finished_at - run.started_at).total_seconds())}"
+    notes = (Note(text=after),) if after else ()
+    return [
+        ("started", Cell(text=moment(run.started_at), notes=notes)),
+        ("cases took", Cell(text=duration(took_s) if is_timed else "-", title=CASES_TOOK)),
+    ]
+
+
+def run_dimensions(run: Run) -> list[tuple[str, Cell]]:
+    """Return what all models of a run have in common, and the name of its device."""
+    models = [case for case in run.plan if not case.is_reference]
+    found = common_dimensions(models or run.plan)
+    pairs = [(name, Cell(text=value)) for name, value in found.items() if name != "device"]
+    kind = found.get("device", "")
+    name = str(run.environment.get("device_name") or kind)
+    notes = (Note(text=kind),) if kind not in ("", name) else ()
+    return [*pairs, ("device", Cell(text=name, notes=notes))] if name else pairs
+
+
+def warning_table(result: ResultSummary) -> str:
+    """Return the warnings, each with what to do about it."""
+    columns = (
+        Column(label=f"warnings: {len(result.warnings)}"),
+        Column(label="what it says"),
+        Column(label="what to do"),
+    )
+    rows = [
+        (
+            Cell(text=warning.code, style="strong"),
+            Cell(text=warning.text, style="prose whole", title=warning.text),
+            Cell(text=warning.hint, style="prose whole", title=warning.hint),
+        )
+        for warning in result.warnings
+    ]
+    return table(columns, rows, label="warnings")
+
+
+def place_tables(result: ResultSummary) -> list[tuple[str, str]]:
+    """Return title and table of each list of places in the code that the compiler stumbled at."""
+    found = []
+    for name, title in PLACE_LISTS:
+        places = [item for item in _list(result.details, name) if isinstance(item, Mapping)]
+        if places:
+            columns = (Column(label="reason"), Column(label="where"))
+            rows = [
+                (
+                    Cell(text=str(item.get("reason", "")), style="prose whole"),
+                    Cell(text=_place(item), style="prose"),
+                )
+                for item in places
+            ]
+            found.append((f"{title}: {len(places)}", table(columns, rows, label=title.lower())))
+    return found
+
+
+def accuracy_table(result: ResultSummary) -> str:
+    """Return the distances of each part from the oracle beside eager's; "" without any."""
+    accuracy = result.details.get("accuracy")
+    parts = accuracy.get("parts") if isinstance(accuracy, Mapping) else None
+    if not isinstance(parts, Mapping) or not parts:
+        return ""
+    names = list(dict.fromkeys(name for part in parts.values() for name in part))
+    columns = [Column(label="against the fp64 oracle")]
+    columns += [Column(label=name.replace("_", " "), is_number=True) for name in names]
+    rows = [
+        (Cell(text=str(part)), *(_distance(numbers.get(name), name) for name in names))
+        for part, numbers in parts.items()
+    ]
+    return table(columns, rows, label="accuracy")
+
+
+def tolerance_facts(result: ResultSummary) -> str:
+    """Return what was allowed, and by how much runs on the same inputs differ; "" without any."""
+    pairs = []
+    accuracy = result.details.get("accuracy")
+    if isinstance(accuracy, Mapping) and isinstance(accuracy.get("tolerance"), Mapping):
+        pairs += [
+            (name.replace("_", " "), Cell(text=str(value)))
+            for name, value in accuracy["tolerance"].items()
+        ]
+    for name in ("eager_nondeterminism", "variant_nondeterminism"):
+        spread = result.details.get(name)
+        if isinstance(spread, Mapping):
+            text = ", ".join(
+                f"{key.replace('_', ' ')} {significant(value)}"
+                for key, value in spread.items()
+                if isinstance(value, int | float)
+            )
+            pairs.append((name.replace("_", " "), Cell(text=text)))
+    return facts(pairs) if pairs else ""
+
+
+def reasons(result: ResultSummary) -> list[tuple[str, list[str]]]:
+    """Return the lists of reasons that are not empty, each with its title."""
+    return [
+        (title, [str(item) for item in found])
+        for name, title in REASON_LISTS
+        if (found := result.details.get(name))
+    ]
+
+
+def other_details(result: ResultSummary) -> dict[str, Any]:
+    """Return the details that are shown as they are."""
+    listed = {name for name, _ in (*REASON_LISTS, *PLACE_LISTS)}
+    return {name: value for name, value in result.details.items() if name not in listed}
+
+
+def environment_table(environment: Mapping[str, Any]) -> str:
+    """Return the facts of an environment, one a row; nested ones as JSON."""
+    columns = (Column(label="fact"), Column(label="value"))
+    rows = [
+        (Cell(text=name), Cell(text=_fact_text(value), style="prose", title=_fact_text(value)))
+        for name, value in sorted(environment.items())
+    ]
+    return table(columns, rows, label="environment")
+
+
+def _list(details: Mapping[str, Any], name: str) -> list[Any]:
+    found = details.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _place(item: Mapping[str, Any]) -> str:
+    """Return `file:line in function`, as far as it is known."""
+    if not item.get("file"):
+        return "not known"
+    line = f":{item['line']}" if item.get("line") else ""
+    function = f" in {item['function']}" if item.get("function") else ""
+    return f"{item['file']}{line}{function}"
+
+
+def _distance(value: Any, name: str) -> Cell:
+    if not isinstance(value, int | float):
+        return Cell(text="-", style="quiet")
+    # What lies below 1 tells them apart.
+    return Cell(text=f"{value:.7f}" if "cosine" in name else significant(value))
+
+
+def _fact_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

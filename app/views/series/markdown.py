@@ -1,0 +1,75 @@
+"""A series as Markdown for an issue or a message, and as a table for a spreadsheet. Pure."""
+
+from __future__ import annotations
+
+from app.components.trend.rows import alerts_of, point_note, unit_of
+from app.data.page_records import SeriesPage
+from app.ui.csv import CsvValue, csv_text
+from app.ui.format import estimate, metric_label, moment
+from app.ui.share import code, summary_text
+from app.views.series.tables import alert_notices
+from db.records.results import Alert
+
+_COLUMNS = (
+    "run_started_utc",
+    "median",
+    "low",
+    "high",
+    "unit",
+    "at_one_pace",
+    "samples",
+    "revision",
+    "run",
+    "result",
+    "environment",
+    "note",
+)
+
+
+def series_markdown(page: SeriesPage, *, metric: str, command: str) -> str:
+    """Return what the series is, its newest value and what changed; HERE stands for its address."""
+    lines = []
+    if page.points:
+        last = page.points[-1]
+        unit = unit_of(page, metric=metric)
+        value = estimate(last.median, low=last.low, high=last.high, unit=unit)
+        when = f"{moment(last.at)}, {code(last.revision)}"
+        lines.append(f"latest: {value} of {last.num_samples} samples ({when})")
+    lines += [code(text) for text in alert_notices(page, metric=metric)]
+    title = f"{code(metric_label(metric))} of {code(page.case.key)} on {code(page.machine)}"
+    return summary_text(title, lines=lines, command=command)
+
+
+def series_csv(page: SeriesPage, *, metric: str) -> str:
+    """Return every point as a row of a CSV file, oldest first, in the units of the store."""
+    judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
+    unit = unit_of(page, metric=metric)
+    rows: list[tuple[CsvValue, ...]] = [
+        (
+            f"{point.at:%Y-%m-%dT%H:%M:%SZ}",
+            point.median,
+            point.low,
+            point.high,
+            unit,
+            page.paced[place].median if page.paced else None,
+            point.num_samples,
+            point.revision,
+            point.run_id,
+            point.result_id,
+            point.fingerprint,
+            _note(page, place, judged.get(point.run_id)),
+        )
+        for place, point in enumerate(page.points)
+    ]
+    return csv_text(_COLUMNS, rows)
+
+
+def _note(page: SeriesPage, place: int, alert: Alert | None) -> str:
+    """Return what is special about a point, and what is annotated since the point before."""
+    after = page.points[place - 1].at if place else None
+    annotated = [
+        f"annotation: {item.text}"
+        for item in page.annotations
+        if (after is None or after < item.at) and item.at <= page.points[place].at
+    ]
+    return ", ".join(filter(None, [point_note(page.points, place, alert), *annotated]))

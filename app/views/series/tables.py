@@ -1,0 +1,276 @@
+"""The tables and facts of the series page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from app.components.alert_rows import levels_text, sightings_text
+from app.components.result_matrix import DIMENSIONS, variants_in_order
+from app.components.trend.rows import (
+    alert_label,
+    alerts_of,
+    change_from_previous,
+    point_note,
+    unit_of,
+)
+from app.data.page_records import SeriesPage
+from app.ui._merge_cells import interval_cell
+from app.ui.format import (
+    Scale,
+    estimate,
+    is_interval,
+    metric_label,
+    moment,
+    outcome_label,
+    percent_interval,
+    quantity,
+)
+from app.ui.html import Cell, Column, facts, table
+from app.ui.urls import decide_url, kernels_url, run_url, series_url
+from app.views.kernel_diff.links import point_cell
+from db.records.metrics import METRICS, metric_of
+from db.records.results import Alert
+from db.records.summaries import TrendPoint
+from db.shared.text import short_revision
+
+_POINTS_CAPTION = "Each point is one run: median and 95 % interval"
+_SINGLE_CAPTION = "Each point is one run, of which there is one sample and so no interval"
+_ALIKE_CAPTION = "Each point is one run: the median of samples that are all alike"
+TREND_CAPTION = (
+    "; a click opens the run, two clicks with shift"
+    " compare two, and dragging along the time shows a part. The shade is the noise"
+    " band of a level: its median (dashed) +- 3 robust standard deviations (from the"
+    " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
+    " points on. Dashed upright lines start a new baseline or noise that grew, or are annotations;"
+    " a sloping one is a drift, first seen at its upright line, and a coloured stretch the time in"
+    " which a change came, from the last good run to the first bad one; a level that begins without"
+    " one is a way back, a step with too little evidence to be told, or one of another alert; ticks"
+    " at the bottom are new revisions, crosses runs without a number."
+)
+PACED_CAPTION = (
+    "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"
+    " theirs. A median away from its hollow point says that the machine was slower or faster."
+)
+SAMPLES_CAPTION = (
+    "Dots are samples in the order they were taken, crosses warm-ups (not counted; on the edge when"
+    " they lie beyond it). The line is the estimate, the shade its 95 % interval."
+)
+SINGLE_CAPTION = "The one sample is the estimate, which has no interval."
+# The last outcomes of a series without numbers.
+_NUM_OUTCOMES = 20
+_LEVEL_COLUMN = Column(label="at one pace", title="of the machine: what is judged", is_number=True)
+_KERNEL_COLUMN = Column(label="kernels", title="what changed in them from the point before")
+_POINT_COLUMNS = (
+    Column(label="run started"),
+    Column(label="median", is_number=True),
+    Column(label="95 % interval", is_number=True),
+    _LEVEL_COLUMN,
+    Column(label="change", title="of what is judged, from the point before", is_number=True),
+    Column(label="samples", is_number=True),
+    Column(label="revision"),
+    Column(label="note"),
+)
+
+
+def metrics_of(page: SeriesPage) -> list[str]:
+    """Return the metrics the case has on the page's machine, as the metric table orders them."""
+    found = {header.metric for header in page.headers if header.machine == page.machine}
+    return [name for name in METRICS if name in found] + sorted(found - set(METRICS))
+
+
+def header_facts(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
+    """Return what the case is, its newest estimate and where that is from."""
+    case = page.case
+    pairs = [(name, Cell(text=str(getattr(case, name)))) for name in DIMENSIONS]
+    if not page.points:
+        return pairs
+    last = page.points[-1]
+    shown = estimate(last.median, low=last.low, high=last.high, unit=unit_of(page, metric=metric))
+    return [
+        *pairs,
+        *_direction_fact(page, metric=metric),
+        (f"latest {metric_label(metric)}", Cell(text=shown)),
+        *_level_fact(page, metric=metric),
+        ("measured", Cell(text=moment(last.at), href=run_url(last.run_id, case_key=case.key))),
+        ("revision", Cell(text=last.revision)),
+        ("points", Cell(text=str(len(page.points)))),
+    ]
+
+
+def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
+    """Return which way a metric that others named is better, and who says so."""
+    if metric in METRICS:
+        return []
+    key = page.points[-1].series_key
+    stated = next((item.direction for item in page.headers if item.key == key), None)
+    known = metric_of(metric, unit=unit_of(page, metric=metric), stated=stated)
+    if known is None:
+        told = "neither, as its records say" if stated else "nobody says which way"
+        return [("better", Cell(text=f"{told}: not judged"))]
+    who = "as its records say" if stated else "by its name and unit"
+    return [("better", Cell(text=f"{str(known.direction).split('_')[0]}, {who}"))]
+
+
+def trend_caption(page: SeriesPage) -> str:
+    """Return what the signs in the trend of `page` mean."""
+    if not page.points or any(is_interval(point.low, point.high) for point in page.points):
+        text = _POINTS_CAPTION
+    else:
+        is_single = all(point.num_samples == 1 for point in page.points)
+        text = _SINGLE_CAPTION if is_single else _ALIKE_CAPTION
+    text += TREND_CAPTION
+    return f"{text} {PACED_CAPTION}" if page.paced else text
+
+
+def samples_caption(num_samples: int) -> str:
+    """Return what the signs in a chart of so many samples mean."""
+    return SINGLE_CAPTION if num_samples == 1 else SAMPLES_CAPTION
+
+
+def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
+    if not page.paced:
+        return []
+    level = quantity(page.paced[-1].median, unit_of(page, metric=metric))
+    return [("at one pace", Cell(text=level, title="what is judged"))]
+
+
+def point_facts(
+    page: SeriesPage, point: TrendPoint, *, metric: str, profiled: Collection[str] = ()
+) -> list[tuple[str, Cell]]:
+    """Return the estimate of a point and what it stands on.
+
+    `profiled` are the ids of the runs that have kernels of the case.
+    """
+    unit = unit_of(page, metric=metric)
+    is_single = point.num_samples == 1 and not is_interval(point.low, point.high)
+    return [
+        ("estimate", Cell(text=estimate(point.median, low=point.low, high=point.high, unit=unit))),
+        ("samples", Cell(text="1, so no interval" if is_single else str(point.num_samples))),
+        ("revision", Cell(text=point.revision)),
+        *(_kernels_fact(page, point) if point.run_id in profiled else []),
+    ]
+
+
+def _kernels_fact(page: SeriesPage, point: TrendPoint) -> list[tuple[str, Cell]]:
+    href = kernels_url(point.run_id, case_key=page.case.key)
+    return [("where its time went", Cell(text="kernels", href=href))]
+
+
+def sibling_table(page: SeriesPage, *, metric: str) -> str:
+    """Return the other variants of the same model and case as one row, "" when there is none."""
+    by_variant = {header.case.variant: header for header in page.siblings}
+    if len(by_variant) < 2:
+        return ""
+    names = variants_in_order(header.case for header in page.siblings)
+    cells = []
+    for name in names:
+        header = by_variant[name]
+        is_this = name == page.case.variant
+        href = series_url(
+            header.case.key, metric=metric, machine=page.machine, toolchain=page.toolchain
+        )
+        cells.append(
+            Cell(
+                text=quantity(header.last_value, header.unit),
+                href="" if is_this else href,
+                style="strong" if is_this else "",
+                title=f"latest {metric_label(metric)}, {moment(header.last_at)}",
+            )
+        )
+    columns = [Column(label=name, is_number=True) for name in names]
+    return table(columns, [cells], label="the same case in other variants")
+
+
+def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
+    """Return a sentence for each alert of the series."""
+    texts = []
+    for alert in alerts_of(page, metric=metric):
+        interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
+        parts = [alert_label(alert, interval=interval)]
+        if levels := levels_text(alert):
+            parts.append(levels)
+        parts.append(sightings_text(alert))
+        if alert.cause_text:
+            parts.append(f"cause: {alert.cause_text}")
+        texts.append("; ".join(parts))
+    return texts
+
+
+def alert_links(page: SeriesPage, *, metric: str) -> str:
+    """Return a link for each alert of the series to where people decide about it, "" for none."""
+    found = alerts_of(page, metric=metric)
+    if not found:
+        return ""
+    return facts(
+        ("decide", Cell(text=alert_label(alert), href=decide_url(alert.id))) for alert in found
+    )
+
+
+def point_table(
+    page: SeriesPage,
+    *,
+    metric: str,
+    scale: Scale,
+    profiled: Collection[str] = (),
+    num_shown: int | None = None,
+) -> str:
+    """Return the `num_shown` newest points (by default all), newest first.
+
+    `profiled` are the ids of the runs that have kernels of the case.
+    """
+    judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
+    numbers = list(reversed(range(len(page.points))))[:num_shown]
+    rows: list[Sequence[Cell]] = [
+        _point_row(page, number, judged.get(page.points[number].run_id), metric=metric, scale=scale)
+        for number in numbers
+    ]
+    columns = [item for item in _POINT_COLUMNS if page.paced or item is not _LEVEL_COLUMN]
+    if profiled:
+        columns.append(_KERNEL_COLUMN)
+        cells = [
+            point_cell(page.points, number, case_key=page.case.key, profiled=profiled)
+            for number in numbers
+        ]
+        rows = [(*row, cell) for row, cell in zip(rows, cells, strict=True)]
+    return table(columns, rows, label="points")
+
+
+def _point_row(
+    page: SeriesPage, number: int, alert: Alert | None, *, metric: str, scale: Scale
+) -> Sequence[Cell]:
+    point = page.points[number]
+    samples = series_url(
+        page.case.key,
+        metric=metric,
+        machine=page.machine,
+        toolchain=page.toolchain,
+        result=point.result_id,
+    )
+    level = [Cell(text=scale.text(page.paced[number].median))] if page.paced else []
+    return (
+        Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
+        Cell(text=scale.text(point.median)),
+        interval_cell(point.low, point.high, scale=scale, num_samples=point.num_samples),
+        *level,
+        Cell(text=change_from_previous(page.paced or page.points, number)),
+        Cell(text=str(point.num_samples), href=samples, title="show these samples"),
+        Cell(text=short_revision(point.revision), style="revision"),
+        Cell(
+            text=point_note(page.points, number, alert),
+            style="strong prose" if alert else "quiet prose",
+        ),
+    )
+
+
+def outcome_table(page: SeriesPage) -> str:
+    """Return how the case ended in each run that planned it, newest first; "" when none did."""
+    columns = (Column(label="run started"), Column(label="outcome"), Column(label="revision"))
+    rows = [
+        (
+            Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
+            Cell(text=outcome_label(point.outcome) if point.outcome else "no result"),
+            Cell(text=short_revision(point.revision), style="revision"),
+        )
+        for point in reversed(page.outcomes[-_NUM_OUTCOMES:])
+    ]
+    return table(columns, rows, label="outcomes") if rows else ""

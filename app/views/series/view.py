@@ -1,0 +1,164 @@
+"""The parts of the page of a series."""
+
+from __future__ import annotations
+
+import functools
+
+import streamlit as st
+
+from app.components.page_frame import choose, draw_chart, state_page
+from app.components.trend.rows import samples_chart, scale_of
+from app.components.trend.view import TREND_KEY, show_repro
+from app.components.trend.window import part_of, with_samples
+from app.data import store as data
+from app.data.page_records import SeriesPage
+from app.ui.format import metric_label
+from app.ui.html import caption, escaped, facts, heading, notice
+from app.ui.pagination import FirstRows, first_note, show_rest
+from app.ui.share import Share, file_name, show_share
+from app.ui.urls import DEFAULT_SERIES_METRIC, YES, SeriesState, moment_in
+from app.views.kernel_diff import data as diff_data
+from app.views.series import tables as seriestable
+from app.views.series.markdown import series_csv, series_markdown
+
+
+def show_header(page: SeriesPage, *, state: SeriesState) -> None:
+    """Draw which series it is, the choices and the alerts that it has."""
+    name = f"{page.case.model} {page.case.variant}"
+    st.html(heading(name))
+    st.html(facts(seriestable.header_facts(page, metric=state.metric)))
+    machines = sorted({header.machine for header in page.headers} | {page.machine})
+    with st.container(horizontal=True, gap="small"):
+        choose(
+            "Metric",
+            name="metric",
+            options=seriestable.metrics_of(page),
+            value=state.metric,
+            default=DEFAULT_SERIES_METRIC,
+            format_func=metric_label,
+            width=240,
+        )
+        choose("Machine", name="machine", options=machines, value=page.machine, width=240)
+        if len(page.toolchains) > 1:
+            choose(
+                "Toolchain",
+                name="toolchain",
+                options=page.toolchains,
+                value=page.toolchain,
+                width=240,
+            )
+    if siblings := seriestable.sibling_table(page, metric=state.metric):
+        st.html(siblings)
+    for text in seriestable.alert_notices(page, metric=state.metric):
+        st.html(notice(text))
+    if links := seriestable.alert_links(page, metric=state.metric):
+        st.html(links)
+
+
+def show_series_share(page: SeriesPage, *, state: SeriesState) -> None:
+    """Draw how the series is passed on."""
+    command = data.repro(page.case, toolchain=page.toolchain)
+    share = Share(
+        name=file_name(page.case.model, page.case.variant, state.metric),
+        markdown=series_markdown(page, metric=state.metric, command=command),
+        command=command,
+        chart=TREND_KEY,
+        csv=functools.partial(series_csv, page, metric=state.metric),
+    )
+    show_share(share)
+
+
+def show_part(page: SeriesPage, *, state: SeriesState) -> None:
+    """Draw which part of the series is drawn, the way back, and the switch of single samples."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.session_state["raw"] = bool(state.raw)
+        st.checkbox("Single samples", key="raw", on_change=_switch_raw)
+        drawn = drawn_part(page, state=state)
+        if state.raw and (num := len(with_samples(drawn))) < len(drawn.points):
+            st.html(f'<span class="note">of the newest {num} runs</span>', width="content")
+        if state.since or state.until:
+            st.html(f'<span class="note">{escaped(part_words(state))}</span>', width="content")
+            st.button("Show all", key="whole", on_click=_show_whole)
+
+
+def drawn_part(page: SeriesPage, *, state: SeriesState) -> SeriesPage:
+    """Return `page` with the points of the part that `state` asks for."""
+    return part_of(page, since=moment_in(state.since), until=moment_in(state.until))
+
+
+def part_words(state: SeriesState) -> str:
+    """Return the part that `state` asks for: `2026-01-03 00:00 to the last UTC`."""
+    since, until = (moment.replace("T", " ") for moment in (state.since, state.until))
+    return f"{since or 'the first run'} to {until or 'the last'} UTC"
+
+
+def _switch_raw() -> None:
+    if st.session_state["raw"]:
+        st.query_params["raw"] = YES
+    else:
+        st.query_params.pop("raw", None)
+
+
+def _show_whole() -> None:
+    for name in ("since", "until"):
+        st.query_params.pop(name, None)
+
+
+def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
+    """Draw what is known of a series without a number."""
+    metrics = ", ".join(metric_label(name) for name in seriestable.metrics_of(page))
+    has_several = len(page.toolchains) > 1
+    where = f"{page.machine} in toolchain {page.toolchain}" if has_several else page.machine
+    text = [f"This case has no values of {metric_label(state.metric)} on {where}."]
+    there = "Over all toolchains it has" if has_several else "It has"
+    text.append(f"{there}: {metrics}." if metrics else "It never ended ok, so it has no numbers.")
+    state_page("No points", text=text)
+    if outcomes := seriestable.outcome_table(page):
+        st.html(outcomes)
+    show_repro(page.case, toolchain=page.toolchain)
+    command = data.repro(page.case, toolchain=page.toolchain)
+    show_share(Share(name=file_name(page.case.model, page.case.variant), command=command))
+
+
+def _profiled(page: SeriesPage) -> set[str]:
+    """Return the ids of the runs that have kernels of the case."""
+    return {run.run_id for run in diff_data.load_runs_of_kernels(page.case.key)}
+
+
+def show_points(page: SeriesPage, *, state: SeriesState) -> None:
+    """Draw the points, newest first."""
+    first = FirstRows(num_rows=len(page.points), asked=state.rows)
+    rows = seriestable.point_table(
+        page,
+        metric=state.metric,
+        scale=scale_of(page, metric=state.metric),
+        profiled=_profiled(page),
+        num_shown=first.num_shown,
+    )
+    note = first_note(first, order="the newest come first")
+    st.html(heading("Points", level=2))
+    st.html(note + rows)
+    show_rest(first)
+
+
+def show_samples(page: SeriesPage, *, state: SeriesState, generation: int) -> None:
+    """Draw the samples of the chosen result, of the latest without one."""
+    point = next((item for item in page.points if item.result_id == state.result), None)
+    if state.result and point is None:
+        st.html(notice(f"This series has no result {state.result}; its latest is shown."))
+    point = point or page.points[-1]
+    samples = data.load_result_samples(point.result_id, metric=state.metric).value
+    st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
+    told = seriestable.point_facts(page, point, metric=state.metric, profiled=_profiled(page))
+    st.html(facts(told))
+    spec = data.cached(samples_chart)(
+        data.store_url(),
+        generation,
+        (page.machine, page.toolchain),
+        metric=state.metric,
+        result_id=point.result_id,
+        _page=page,
+        _samples=samples,
+    )
+    draw_chart(spec, key="samples")
+    st.html(caption(seriestable.samples_caption(point.num_samples)))

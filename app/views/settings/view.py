@@ -1,0 +1,57 @@
+"""The settings in force, to look at: hud.toml is where they are changed."""
+
+from __future__ import annotations
+
+import os
+
+import streamlit as st
+
+from app.components.page_frame import notices, state_page
+from app.data import store as data
+from app.ui.html import Cell, Column, caption, facts, heading, table
+from app.ui.urls import parse_settings
+from db.shared.settings_snapshot import SETTINGS_VARIABLE, ShownSetting, settings_from_json
+
+_COLUMNS = (
+    Column(label="setting"),
+    Column(label="value"),
+    Column(label="from", title="hud.toml, a variable that wins, or what holds elsewhere"),
+    Column(label="what it is"),
+)
+
+
+def show() -> None:
+    """Draw the page of settings."""
+    _, problems = parse_settings(st.query_params.to_dict())
+    notices(problems)
+    st.html(heading("Settings"))
+    st.html(facts([("store", Cell(text=data.store_name()))]))
+    settings = settings_from_json(os.environ.get(SETTINGS_VARIABLE, ""))
+    if not settings:
+        text = [
+            "This dashboard was started alone, without a hud.toml: it knows its store and no other"
+            " setting. Started by one of these it shows them all."
+        ]
+        state_page("No settings", text=text, commands=["hud up", "hud serve"])
+        return
+    st.html(
+        caption(
+            "As they were when the dashboard was started; hud.toml is where they are changed. What"
+            " the command line said in place of one (`--port`, `--store`) is not among them."
+            " Secrets are not shown, only the places that they are read from, and of addresses"
+            " scheme and host."
+        )
+    )
+    for section in dict.fromkeys(item.section for item in settings):
+        rows = [_row(item) for item in settings if item.section == section]
+        st.html(heading(f"[{section}]", level=2))
+        st.html(table(_COLUMNS, rows, label=f"settings of {section}"))
+
+
+def _row(item: ShownSetting) -> tuple[Cell, ...]:
+    return (
+        Cell(text=item.key, style="strong" if item.is_set or item.variable else ""),
+        Cell(text=item.value or "-", style="prose" if item.value else "quiet"),
+        Cell(text=item.variable or ("hud.toml" if item.is_set else "default"), style="quiet"),
+        Cell(text=item.description, style="prose quiet whole coded"),
+    )

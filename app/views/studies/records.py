@@ -1,0 +1,58 @@
+"""What the page of a study is given: one section for each device that measured it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app.ui.html import Cell, Column
+from db.records.results import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePart:
+    """A table with its heading; a folded one is behind a line."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    is_folded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridPart:
+    """Small tables beside each other under one heading, and a text below."""
+
+    title: str
+    grids: tuple[TablePart, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudySection:
+    """A run of a study on one device, in words how its cases ended, and what all have in common.
+
+    `chart` is a Vega-Lite specification, None where there is nothing to draw; with `has_picks` a
+    click on a point names a case.
+    """
+
+    run: Run
+    title: str
+    outcomes: str
+    common: Mapping[str, str]
+    parts: tuple[TablePart, ...]
+    grids: tuple[GridPart, ...] = ()
+    chart: Mapping[str, Any] | None = None
+    chart_text: str = ""
+    has_picks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyPage:
+    """A study by name and title, what it asks, and a section for each device that measured it."""
+
+    name: str
+    title: str
+    question: str
+    sections: tuple[StudySection, ...]

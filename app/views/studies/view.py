@@ -1,0 +1,101 @@
+"""A study: what it asks, and what the newest full run on each device answers."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from app.components.page_frame import choose, draw_chart, notices, stale_note, state_page
+from app.data import store as data
+from app.ui.charts import PICK, picked
+from app.ui.format import age, moment
+from app.ui.html import Cell, abreast, caption, facts, folded, heading, notice, table
+from app.ui.share import go
+from app.ui.urls import DEFAULT_STUDY, parse_studies, run_url
+from app.views.studies import data as study_data
+from app.views.studies.records import GridPart, StudySection, TablePart
+
+_HOW_TO_GET_ONE = (
+    "A run of it fills this page. On a CPU that is a small selection and takes some minutes, on a"
+    " GPU it is the sizes that were published, and takes hours."
+)
+
+
+def show() -> None:
+    """Draw one study."""
+    state, problems = parse_studies(st.query_params.to_dict(), studies=tuple(study_data.TITLES))
+    loaded = study_data.load_study_page(state.study)
+    notices(problems)
+    stale_note(loaded)
+    page = loaded.value
+    choose(
+        "Study",
+        name="study",
+        options=list(study_data.TITLES),
+        value=page.name,
+        default=DEFAULT_STUDY,
+        format_func=study_data.TITLES.__getitem__,
+        width=420,
+    )
+    st.html(heading(page.title))
+    st.html(notice(page.question))
+    if not page.sections:
+        command = f"hud study run {page.name}"
+        state_page("No run of this study yet", text=[_HOW_TO_GET_ONE], commands=[command])
+    for section in page.sections:
+        _show_section(section, study=page.name)
+
+
+def _show_section(section: StudySection, *, study: str) -> None:
+    run = section.run
+    st.html(heading(section.title, level=2))
+    started = Cell(
+        text=age(run.started_at, now=data.now()),
+        href=run_url(run.id),
+        title=moment(run.started_at),
+    )
+    pairs = [
+        ("run", started),
+        ("state", Cell(text=str(run.state))),
+        ("cases", Cell(text=section.outcomes)),
+        *((name, Cell(text=value)) for name, value in section.common.items()),
+        ("revision", Cell(text=run.revision)),
+        ("machine", Cell(text=run.machine)),
+        ("toolchain", Cell(text=run.toolchain)),
+    ]
+    st.html(facts(pairs))
+    if section.chart is not None:
+        _show_chart(section, key=f"{study}-{run.id}")
+    for grid in section.grids:
+        _show_grids(grid)
+    for part in section.parts:
+        _show_part(part)
+
+
+def _show_chart(section: StudySection, *, key: str) -> None:
+    """Draw the chart; a click on a point that is a case opens it."""
+    assert section.chart is not None
+    if not section.has_picks:
+        draw_chart(section.chart, key=key)
+    else:
+        event = draw_chart(section.chart, key=key, on_select="rerun", selection_mode=PICK)
+        if case_key := picked(event, "case"):
+            go(run_url(section.run.id, case_key=case_key))
+    st.html(caption(section.chart_text))
+
+
+def _show_grids(part: GridPart) -> None:
+    st.html(heading(part.title, level=3))
+    st.html(abreast((grid.title, _drawn(grid)) for grid in part.grids))
+    st.html(caption(part.text))
+
+
+def _show_part(part: TablePart) -> None:
+    if part.is_folded:
+        st.html(folded(part.title, _drawn(part)))
+        return
+    st.html(heading(part.title, level=3))
+    st.html(_drawn(part))
+
+
+def _drawn(part: TablePart) -> str:
+    return table(part.columns, part.rows, label=part.title)
