@@ -1,4 +1,4 @@
-"""`python -m app`: the dashboard as a server of its own."""
+"""`python -m compile_hud.app`: the dashboard as a server of its own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from contextlib import suppress
 
 import uvicorn
 
-from app.auth import access
-from app.data.store import DEFAULT_URL, URL_VARIABLE
-from db.shared.access_rules import refusal
-from db.shared.logging import FORMAT_VARIABLE, set_up_logging
+from compile_hud.app.auth import access
+from compile_hud.app.data.store import DEFAULT_URL, URL_VARIABLE
+from compile_hud.db.shared.access_rules import refusal
+from compile_hud.db.shared.logging import FORMAT_VARIABLE, set_up_logging
 
 DEFAULT_PORT = 8501
 _STARTUP_FAILED = 3
@@ -33,7 +33,9 @@ class Server(uvicorn.Server):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve the dashboard until it is told to stop; exit with 3 when it cannot listen."""
-    parser = argparse.ArgumentParser(prog="python -m app", description="Serve the dashboard.")
+    parser = argparse.ArgumentParser(
+        prog="python -m compile_hud.app", description="Serve the dashboard."
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="port (%(default)s)")
     parser.add_argument(
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.store:
         os.environ[URL_VARIABLE] = options.store
     config = uvicorn.Config(
-        "app.asgi:app",
+        "compile_hud.app.asgi:app",
         host=options.host,
         port=options.port,
         # Ours alone writes; uvicorn's own would write text beside JSON.

@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
-from app import main
-from app.auth.middleware import CALLBACK, Guard, app_secrets
-from app.server import gc_freeze as heap
-from app.server.action_routes import action_routes
-from app.server.metrics_routes import metrics_routes
-from app.server.page_routes import shell_routes
-from app.server.trace_routes import trace_routes
-from app.server.trend_image_routes import picture_routes
+from compile_hud.app import main
+from compile_hud.app.auth.middleware import CALLBACK, Guard, app_secrets
+from compile_hud.app.server import gc_freeze as heap
+from compile_hud.app.server.action_routes import action_routes
+from compile_hud.app.server.metrics_routes import metrics_routes
+from compile_hud.app.server.page_routes import shell_routes
+from compile_hud.app.server.trace_routes import trace_routes
+from compile_hud.app.server.trend_image_routes import picture_routes
 
 
 async def healthz(_request: Request) -> PlainTextResponse:

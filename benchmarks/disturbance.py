@@ -23,20 +23,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.startup import RESULTS, ROOT, describe_machine
-from models_zoo.catalog.catalog import CATALOG
-from runner.execution.executor import CaseOrder
-from runner.execution.local_executor import LocalExecutor
-from runner.planning.plan import make_plan
-from runner.planning.suites import Selection
-from runner.protocol import LaunchReport, MeasureSettings
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.planning.plan import make_plan
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.protocol import LaunchReport, MeasureSettings
 
 # 1: first version.
 SCHEMA_VERSION = 1
 METRICS = ("latency_s", "latency_cpu_s", "eager_latency_cpu_s", "speedup")
 NEIGHBOUR = """
 import tempfile, os, torch
-from models_zoo import bert
-from models_zoo.catalog import CATALOG
+from compile_hud.models_zoo import bert
+from compile_hud.models_zoo.catalog import CATALOG
 torch.set_num_threads(1)
 config = CATALOG["bert"].sizes["small"].config
 while True:

@@ -26,15 +26,15 @@ from typing import Any
 from scipy.stats import t as student
 
 from benchmarks.startup import RESULTS, BenchmarkError, describe_machine
-from db.ingest.results import put_documents
-from db.records.results import CaseResult, Outcome, Run, RunDocument, RunState
-from db.store import Store
-from models_zoo.catalog.catalog import CATALOG
-from runner.execution.executor import CaseOrder
-from runner.execution.local_executor import LocalExecutor
-from runner.planning.plan import PlannedCase, make_plan
-from runner.planning.suites import Selection
-from runner.protocol import MeasureSettings
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.records.results import CaseResult, Outcome, Run, RunDocument, RunState
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.planning.plan import PlannedCase, make_plan
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.protocol import MeasureSettings
 
 # 1: first version.
 SCHEMA_VERSION = 1

@@ -24,7 +24,7 @@ from typing import Any
 import click
 
 from benchmarks.startup import RESULTS, ROOT, BenchmarkError, describe_machine
-from db.records.results import RunDocument
+from compile_hud.db.records.results import RunDocument
 from tests.ray_nodes import RayNodes
 
 # 1: first version; 2: names the phases.
@@ -111,7 +111,15 @@ def measure_plan(nodes: RayNodes, *, models: Sequence[str]) -> Finished:
         (folder / "hud.toml").write_text(CONFIG, encoding="ascii")
         path = folder / "out.json"
         options = ["--executor=ray", "--device=cpu", "--shape=tiny", "--no-reference"]
-        command = [sys.executable, "-m", "runner", "run", *options, *chosen, f"--json={path}"]
+        command = [
+            sys.executable,
+            "-m",
+            "compile_hud.runner",
+            "run",
+            *options,
+            *chosen,
+            f"--json={path}",
+        ]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HUD_")}
         ended = subprocess.run(
             command,

@@ -28,15 +28,21 @@ import click
 
 from benchmarks.receiving import Handler, Inbox, receiving
 from benchmarks.startup import RESULTS, describe_machine
-from db.alerts.outbox import count_outbox, load_outbox
-from db.records.notifications import NewsKind, Notification, NotificationState, Severity, stable_id
-from db.rows._merge_notification_rows import put_notifications
-from db.store import Store, utc_now
-from runner.notifications._merge_alerts_posting import Poster
-from runner.notifications.delivery_policy import Policy
-from runner.notifications.dispatcher import Dispatcher, Item
-from runner.notifications.http_client import HttpRules
-from runner.notifications.receivers.webhook import Webhook
+from compile_hud.db.alerts.outbox import count_outbox, load_outbox
+from compile_hud.db.records.notifications import (
+    NewsKind,
+    Notification,
+    NotificationState,
+    Severity,
+    stable_id,
+)
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.store import Store, utc_now
+from compile_hud.runner.notifications._merge_alerts_posting import Poster
+from compile_hud.runner.notifications.delivery_policy import Policy
+from compile_hud.runner.notifications.dispatcher import Dispatcher, Item
+from compile_hud.runner.notifications.http_client import HttpRules
+from compile_hud.runner.notifications.receivers.webhook import Webhook
 from tests.postgres import find_binaries, running_server
 
 # 2: says which kind of store it was. 1: first version.

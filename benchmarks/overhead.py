@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.startup import RESULTS, ROOT, BenchmarkError, describe_machine
-from db.records.results import CaseResult, Outcome, RunDocument
-from runner.persistence.json_files import read_document
+from compile_hud.db.records.results import CaseResult, Outcome, RunDocument
+from compile_hud.runner.persistence.json_files import read_document
 
 # 1: first version.
 SCHEMA_VERSION = 1
@@ -43,7 +43,7 @@ def run_hud(folder: Path, *, arguments: Sequence[str], timeout_s: float) -> dict
         for key, value in os.environ.items()
         if not key.startswith("HUD_") or key == "HUD_LOCK_DIR"
     }
-    command = [sys.executable, "-m", "runner", "run", *arguments, "--json", str(path)]
+    command = [sys.executable, "-m", "compile_hud.runner", "run", *arguments, "--json", str(path)]
     load = os.getloadavg()
     started_at = time.time()
     with (folder / "run.log").open("wb") as log:

@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.overhead import run_hud
 from benchmarks.startup import RESULTS, describe_machine
-from models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.catalog import CATALOG
 
 # 1: first version.
 SCHEMA_VERSION = 1

@@ -37,23 +37,23 @@ from benchmarks.notifications import (
 from benchmarks.notifications import Trial as Shape
 from benchmarks.receiving import receiving
 from benchmarks.startup import RESULTS, describe_machine
-from db.alerts.outbox import count_outbox, load_outbox
-from db.records.notifications import Notification, NotificationState
-from db.rows._merge_notification_rows import put_notifications
-from db.store import Store, utc_now
-from runner.config.notifications import Publication
-from runner.notifications._merge_alerts_posting import Poster
-from runner.notifications.dispatcher import Dispatcher, Item, Receiver
-from runner.notifications.http_client import HttpRules
-from runner.notifications.receivers.apprise import Apprise
-from runner.notifications.receivers.chat import Chat, slack, teams
-from runner.notifications.receivers.discord import Discord
-from runner.notifications.receivers.github import GitHub
-from runner.notifications.receivers.github_api import GitHubApi
-from runner.notifications.receivers.mail import Mail
-from runner.notifications.receivers.slack import SlackBot
-from runner.notifications.receivers.smtp import MailServer
-from runner.notifications.receivers.webhook import Webhook
+from compile_hud.db.alerts.outbox import count_outbox, load_outbox
+from compile_hud.db.records.notifications import Notification, NotificationState
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.store import Store, utc_now
+from compile_hud.runner.config.notifications import Publication
+from compile_hud.runner.notifications._merge_alerts_posting import Poster
+from compile_hud.runner.notifications.dispatcher import Dispatcher, Item, Receiver
+from compile_hud.runner.notifications.http_client import HttpRules
+from compile_hud.runner.notifications.receivers.apprise import Apprise
+from compile_hud.runner.notifications.receivers.chat import Chat, slack, teams
+from compile_hud.runner.notifications.receivers.discord import Discord
+from compile_hud.runner.notifications.receivers.github import GitHub
+from compile_hud.runner.notifications.receivers.github_api import GitHubApi
+from compile_hud.runner.notifications.receivers.mail import Mail
+from compile_hud.runner.notifications.receivers.slack import SlackBot
+from compile_hud.runner.notifications.receivers.smtp import MailServer
+from compile_hud.runner.notifications.receivers.webhook import Webhook
 from tests.chat_servers import CHANNEL, TOKEN, chatting
 from tests.github_server import github_server
 from tests.mail_server import mail_server

@@ -44,15 +44,15 @@ from sqlalchemy.engine import make_url
 from benchmarks.nights.faults import FOLDER_VARIABLE
 from benchmarks.startup import RESULTS, ROOT, describe_machine
 from benchmarks.trend import trend_of
-from db.jobs.health import load_health
-from db.records.results import Outcome
-from runner.alerting.notifier import send_waiting
-from runner.cli.run.after_run import judge
-from runner.config.load import Config, load_config
-from runner.events import CaseFinished, Event
-from runner.scheduling.job_requests import JobRequest, JobRequests
-from runner.scheduling.job_worker import JobLoop
-from runner.workspace import Seams, Workplace
+from compile_hud.db.jobs.health import load_health
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.alerting.notifier import send_waiting
+from compile_hud.runner.cli.run.after_run import judge
+from compile_hud.runner.config.load import Config, load_config
+from compile_hud.runner.events import CaseFinished, Event
+from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests
+from compile_hud.runner.scheduling.job_worker import JobLoop
+from compile_hud.runner.workspace import Seams, Workplace
 
 # 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before. 4: after caches
 # that have an end were filled, and a longer history was judged, whose `slopes_before` are there.

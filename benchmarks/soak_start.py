@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 
-from runner.system.allocator import use_one_heap
+from compile_hud.runner.system.allocator import use_one_heap
 
 # It reads this once, when it starts.
 VARIABLE = "GLIBC_TUNABLES"

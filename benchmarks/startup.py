@@ -27,10 +27,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from db.queries.results import load_runs
-from db.records.results import Outcome, RunState
-from db.records.summaries import RunSummary
-from db.store import Store
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.startup import RESULTS, BenchmarkError
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.profile import read_kernels
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.profile import read_kernels
 
 # 1: first version.
 SCHEMA_VERSION = 1

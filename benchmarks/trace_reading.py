@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.startup import RESULTS, describe_machine
-from runner.persistence.stream_reader import open_unpacked
-from runner.traces._merge_traces_events import read_events
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.profile import read_kernels
+from compile_hud.runner.persistence.stream_reader import open_unpacked
+from compile_hud.runner.traces._merge_traces_events import read_events
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.profile import read_kernels
 
 # 1: first version.
 SCHEMA_VERSION = 1

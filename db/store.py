@@ -16,24 +16,24 @@ from sqlalchemy import select, update
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from db.alerts.revisions import put_revisions, put_settings, replay
-from db.engine.database import DuckDbMemory, open_database
-from db.engine.error_mapping import store_waiting
-from db.engine.readers_writer_lock import Patience
-from db.errors import NotFoundError
-from db.ingest import _merge_ingest as ingest
-from db.ingest import results as bulk
-from db.jobs import queue as jobs
-from db.jobs.live_log import LiveLog
-from db.jobs.queue import Job, JobState
-from db.queries import common as fetch
-from db.records.notifications import Notification
-from db.records.results import Alert, CaseResult, Run, RunState
-from db.records.triage import AlertChange, Revision, SeriesSettings, Signature
-from db.rows._merge_notification_rows import put_notifications
-from db.schema import migrate
-from db.schema.tables import Base, RunTable
-from db.schema.version import revision_of
+from compile_hud.db.alerts.revisions import put_revisions, put_settings, replay
+from compile_hud.db.engine.database import DuckDbMemory, open_database
+from compile_hud.db.engine.error_mapping import store_waiting
+from compile_hud.db.engine.readers_writer_lock import Patience
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.ingest import _merge_ingest as ingest
+from compile_hud.db.ingest import results as bulk
+from compile_hud.db.jobs import queue as jobs
+from compile_hud.db.jobs.live_log import LiveLog
+from compile_hud.db.jobs.queue import Job, JobState
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.notifications import Notification
+from compile_hud.db.records.results import Alert, CaseResult, Run, RunState
+from compile_hud.db.records.triage import AlertChange, Revision, SeriesSettings, Signature
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.schema import migrate
+from compile_hud.db.schema.tables import Base, RunTable
+from compile_hud.db.schema.version import revision_of
 
 
 class Decision(Protocol):

@@ -14,19 +14,19 @@ from pathlib import Path
 
 import click
 
-from db.records.metrics import METRICS
-from db.schema.markdown import markdown as schema
-from db.schema.migrate import MIGRATIONS
-from db.shared.text import first_line
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.tags import GENERATION_STEP, TAGS
-from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.studies.catalog import STUDIES
-from runner.cli.main import main as hud
-from runner.config.schema import SETTINGS
-from runner.interop.importers import torchbench
-from runner.interop.importers import vocabulary as foreign
-from runner.planning.suites import BUILTIN_SUITES
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.schema.markdown import markdown as schema
+from compile_hud.db.schema.migrate import MIGRATIONS
+from compile_hud.db.shared.text import first_line
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.tags import GENERATION_STEP, TAGS
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.analysis.studies.catalog import STUDIES
+from compile_hud.runner.cli.main import main as hud
+from compile_hud.runner.config.schema import SETTINGS
+from compile_hud.runner.interop.importers import torchbench
+from compile_hud.runner.interop.importers import vocabulary as foreign
+from compile_hud.runner.planning.suites import BUILTIN_SUITES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "models_zoo/README.md")

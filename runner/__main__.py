@@ -1,7 +1,7 @@
-"""`python -m runner` is `hud`."""
+"""`python -m compile_hud.runner` is `hud`."""
 
 from __future__ import annotations
 
-from runner.cli.entry import main
+from compile_hud.runner.cli.entry import main
 
 main()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from db.records.results import Case, CaseResult, Run
+from compile_hud.db.records.results import Case, CaseResult, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from db.records.results import CaseResult
-from db.shared.text import signed, significant
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.shared.text import signed, significant
 
 _SI_PREFIXES = ((1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n"))
 _LARGE_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from db.records.results import Case, Outcome
-from db.records.run_warning import RunWarning
-from models_zoo.catalog.spec import UNTREATED, Treatment
+from compile_hud.db.records.results import Case, Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.models_zoo.catalog.spec import UNTREATED, Treatment
 
 # Has torch.cuda.is_available() ask NVML instead of CUDA, which no fork could use any more.
 ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"

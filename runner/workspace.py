@@ -13,35 +13,35 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from db.alerts.outbox_maintenance import find_old_notifications, forget_notifications
-from db.errors import StoreError, StoreLocked, StoreTooNew, StoreUnavailable
-from db.jobs.live_log import find_live_log
-from db.maintenance.compaction import arrange_measurements
-from db.maintenance.retention import find_old_samples, remove_samples
-from db.queries.results import load_alerts, load_document
-from db.queries.runs import load_last_measured
-from db.records.results import AlertState, Case, Run, RunDocument, Verdict
-from db.shared.text import counted
-from db.store import Store
-from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
-from runner.config.load import CURRENT_TOOLCHAIN, Config
-from runner.errors import ToolchainUnusable
-from runner.events import Notify, Said
-from runner.execution._merge_interleave import MeasureCase, launch_in_turn
-from runner.execution.executor import Executor
-from runner.execution.local_executor import LocalExecutor
-from runner.execution.run_plan import RunRequest, Surroundings, run_plans
-from runner.persistence.result_writer import Keeper
-from runner.persistence.spool import Spool, utc_now
-from runner.persistence.trace_retention import prune_traces
-from runner.persistence.trace_store import TraceFolder
-from runner.planning.plan import find_names
-from runner.planning.suites import Selection, Suite
-from runner.planning.time_budget import Worth
-from runner.system.gpus import users_of
-from runner.system.locks import machine_lock_dir
-from runner.system.machine import LocalMachine, Machine
-from runner.toolchains.registry import Probe, probe
+from compile_hud.db.alerts.outbox_maintenance import find_old_notifications, forget_notifications
+from compile_hud.db.errors import StoreError, StoreLocked, StoreTooNew, StoreUnavailable
+from compile_hud.db.jobs.live_log import find_live_log
+from compile_hud.db.maintenance.compaction import arrange_measurements
+from compile_hud.db.maintenance.retention import find_old_samples, remove_samples
+from compile_hud.db.queries.results import load_alerts, load_document
+from compile_hud.db.queries.runs import load_last_measured
+from compile_hud.db.records.results import AlertState, Case, Run, RunDocument, Verdict
+from compile_hud.db.shared.text import counted
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN, Config
+from compile_hud.runner.errors import ToolchainUnusable
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.execution._merge_interleave import MeasureCase, launch_in_turn
+from compile_hud.runner.execution.executor import Executor
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.execution.run_plan import RunRequest, Surroundings, run_plans
+from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.persistence.spool import Spool, utc_now
+from compile_hud.runner.persistence.trace_retention import prune_traces
+from compile_hud.runner.persistence.trace_store import TraceFolder
+from compile_hud.runner.planning.plan import find_names
+from compile_hud.runner.planning.suites import Selection, Suite
+from compile_hud.runner.planning.time_budget import Worth
+from compile_hud.runner.system.gpus import users_of
+from compile_hud.runner.system.locks import machine_lock_dir
+from compile_hud.runner.system.machine import LocalMachine, Machine
+from compile_hud.runner.toolchains.registry import Probe, probe
 
 # The name that errors on the command line begin with.
 logger = logging.getLogger("hud")

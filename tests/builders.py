@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from db.jobs.health import SchedulerState
-from db.records.kernels import Kernel, KernelSource
-from db.records.metrics import METRICS
-from db.records.notifications import NewsKind, Notification, Severity
-from db.records.results import (
+from compile_hud.db.jobs.health import SchedulerState
+from compile_hud.db.records.kernels import Kernel, KernelSource
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.notifications import NewsKind, Notification, Severity
+from compile_hud.db.records.results import (
     Alert,
     AlertState,
     Case,
@@ -26,8 +26,8 @@ from db.records.results import (
     Verdict,
     series_key,
 )
-from db.records.run_ref import Sighting
-from db.records.run_warning import RunWarning
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_warning import RunWarning
 
 START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc)
 FINGERPRINT = "f" * 64

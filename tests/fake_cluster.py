@@ -6,9 +6,9 @@ import itertools
 import uuid
 from collections.abc import Callable, Sequence
 
-from db.jobs.live_log import LiveLog
-from runner.cluster.api import Ended, Reply, Setup, Slot, Status
-from runner.execution.executor import CaseOrder
+from compile_hud.db.jobs.live_log import LiveLog
+from compile_hud.runner.cluster.api import Ended, Reply, Setup, Slot, Status
+from compile_hud.runner.execution.executor import CaseOrder
 from tests.builders import make_measurement, make_result
 from tests.fakes import FACTS, FakeClock
 

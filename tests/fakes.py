@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from db.records.results import CaseResult, Outcome
-from models_zoo.catalog.spec import ModelSpec, SizeSpec
-from runner.execution.executor import CaseOrder
-from runner.execution.launch_aggregation import combine
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.dispatcher import Message
-from runner.protocol import LaunchReport, RawMetric
-from runner.system.machine import Reply
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.launch_aggregation import combine
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.protocol import LaunchReport, RawMetric
+from compile_hud.runner.system.machine import Reply
 from tests.builders import START, make_measurement, make_result
 
 FACTS: Mapping[str, Any] = {

@@ -13,16 +13,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from db.records.notifications import NewsKind, Severity
-from db.records.results import AlertState
-from runner.notifications.dispatcher import Item, Message
-from runner.notifications.message_text import in_words
-from runner.notifications.receivers.apprise import body_of, tamed
-from runner.notifications.receivers.chat import discord, slack, teams
-from runner.notifications.receivers.github import issue_body
-from runner.notifications.receivers.mail import letter_of
-from runner.notifications.receivers.webhook import envelope
-from runner.notifications.weekly_digest import weekly_notification, weekly_of
+from compile_hud.db.records.notifications import NewsKind, Severity
+from compile_hud.db.records.results import AlertState
+from compile_hud.runner.notifications.dispatcher import Item, Message
+from compile_hud.runner.notifications.message_text import in_words
+from compile_hud.runner.notifications.receivers.apprise import body_of, tamed
+from compile_hud.runner.notifications.receivers.chat import discord, slack, teams
+from compile_hud.runner.notifications.receivers.github import issue_body
+from compile_hud.runner.notifications.receivers.mail import letter_of
+from compile_hud.runner.notifications.receivers.webhook import envelope
+from compile_hud.runner.notifications.weekly_digest import weekly_notification, weekly_of
 from tests.builders import START, make_alert, make_case, make_sighting
 from tests.unit.test_chat import HOSTILE, full, message
 

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from db.records.metrics import METRICS
-from db.records.results import Case, Outcome, RunState, series_key
-from db.records.summaries import (
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Case, Outcome, RunState, series_key
+from compile_hud.db.records.summaries import (
     OutcomeHistory,
     OutcomePoint,
     PlannedRun,

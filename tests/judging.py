@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from db.records.results import Alert
-from db.records.summaries import Series
-from runner.analysis.judging import judge as judging
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.summaries import Series
+from compile_hud.runner.analysis.judging import judge as judging
 from tests.histories import make_series
 
 

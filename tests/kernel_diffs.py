@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from db.records.kernels import Kernel, Profile
-from runner.analysis.kernels._merge_analysis_kernel_change import KernelChange
-from runner.analysis.kernels.diff import diff_kernels
-from runner.analysis.kernels.grouping import KernelSide
+from compile_hud.db.records.kernels import Kernel, Profile
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import KernelChange
+from compile_hud.runner.analysis.kernels.diff import diff_kernels
+from compile_hud.runner.analysis.kernels.grouping import KernelSide
 from tests.builders import make_kernel
 
 US = 1e-6

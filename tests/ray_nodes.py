@@ -10,7 +10,7 @@ from typing import Any
 
 from ray.cluster_utils import Cluster
 
-from runner.cluster.ray_cluster import MACHINE_LABEL, resource_of
+from compile_hud.runner.cluster.ray_cluster import MACHINE_LABEL, resource_of
 
 ROOT = Path(__file__).resolve().parents[1]
 

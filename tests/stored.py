@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from db.alerts.revisions import put_alerts, read_known
-from db.records.results import Alert
-from db.store import Store
+from compile_hud.db.alerts.revisions import put_alerts, read_known
+from compile_hud.db.records.results import Alert
+from compile_hud.db.store import Store
 
 
 def save_alerts(store: Store, alerts: Sequence[Alert]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from db.records.kernels import KINDS, LIBRARIES, Kernel, KernelSource, Origin, Profile
-from db.records.results import (
+from compile_hud.db.records.kernels import KINDS, LIBRARIES, Kernel, KernelSource, Origin, Profile
+from compile_hud.db.records.results import (
     Alert,
     AlertState,
     Case,
@@ -25,12 +25,12 @@ from db.records.results import (
     RunState,
     Verdict,
 )
-from db.records.run_ref import Sighting
-from db.records.run_warning import RunWarning
-from db.records.triage import AlertChange, ChangedField, SeriesSettings
-from runner.analysis.kernels.grouping import KernelSide
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
+from compile_hud.runner.analysis.kernels.grouping import KernelSide
 
-# What both databases keep as it is: `db.rows.mapping.clean_text` replaces the rest.
+# What both databases keep as it is: `compile_hud.db.rows.mapping.clean_text` replaces the rest.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 # What people decide is kept as one line that can be printed.
 LINES = st.text(st.characters(codec="utf-8", categories=["L", "M", "N", "P", "S"]), max_size=20)

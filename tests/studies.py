@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from db.records.results import Outcome
-from runner.analysis.stats.estimates import Estimate
-from runner.analysis.studies.study import Seen, Study, StudyCases, TableSpec
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.study import Seen, Study, StudyCases, TableSpec
 from tests.builders import make_case
 
 

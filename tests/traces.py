@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.profile import KernelReport, read_kernels
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.profile import KernelReport, read_kernels
 
 Json = dict[str, Any]
 

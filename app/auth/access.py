@@ -20,8 +20,8 @@ from typing import Any
 import streamlit as st
 import tomllib
 
-from app.data import store as data
-from db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Person, Role, person_of
+from compile_hud.app.data import store as data
+from compile_hud.db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Person, Role, person_of
 
 logger = logging.getLogger(__name__)
 

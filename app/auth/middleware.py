@@ -26,10 +26,10 @@ from streamlit.auth_util import get_cookie_with_chunks
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
-from app.auth import access
-from app.ui.status_page import told_page
-from db.shared.access_rules import Person, Role
-from db.shared.text import shortened
+from compile_hud.app.auth import access
+from compile_hud.app.ui.status_page import told_page
+from compile_hud.db.shared.access_rules import Person, Role
+from compile_hud.db.shared.text import shortened
 
 LOGIN, LOGOUT, CALLBACK = "/auth/login", "/auth/logout", "/oauth2callback"
 # Where one was when one went to sign in; for the time that signing in takes.

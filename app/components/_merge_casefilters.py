@@ -6,8 +6,14 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.components.case_filters import FILTERS, Placed, nothing_fits, placed, shown_place
-from app.components.page_frame import (
+from compile_hud.app.components.case_filters import (
+    FILTERS,
+    Placed,
+    nothing_fits,
+    placed,
+    shown_place,
+)
+from compile_hud.app.components.page_frame import (
     choose,
     empty_store,
     no_result,
@@ -15,12 +21,12 @@ from app.components.page_frame import (
     stale_note,
     state_page,
 )
-from app.data import store as data
-from app.data.latest_results import load_silent_schedulers
-from app.data.page_records import Overview
-from app.ui.html import notice
-from app.ui.urls import CaseState, cases_url
-from app.views.overview.tables import silence_text
+from compile_hud.app.data import store as data
+from compile_hud.app.data.latest_results import load_silent_schedulers
+from compile_hud.app.data.page_records import Overview
+from compile_hud.app.ui.html import notice
+from compile_hud.app.ui.urls import CaseState, cases_url
+from compile_hud.app.views.overview.tables import silence_text
 
 _WIDTHS = {"machine": 210, "model": 190}
 _DEFAULT_WIDTH = 130

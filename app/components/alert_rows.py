@@ -6,16 +6,23 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from app.ui.format import age, metric_label, moment, percent, percent_interval, scale_for
-from app.ui.html import Cell, Column, Note
-from app.ui.theme import VERDICT_STYLES
-from app.ui.urls import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
-from db.records._merge_ranking import worst_first
-from db.records.alerts import DRIFT, VANISHED, began, ends_of
-from db.records.imported import is_imported
-from db.records.results import Alert, AlertState, Case, Verdict
-from db.records.triage import ONGOING
-from db.shared.text import KIND_WORDS, short_revision, shortened, with_kind
+from compile_hud.app.ui.format import (
+    age,
+    metric_label,
+    moment,
+    percent,
+    percent_interval,
+    scale_for,
+)
+from compile_hud.app.ui.html import Cell, Column, Note
+from compile_hud.app.ui.theme import VERDICT_STYLES
+from compile_hud.app.ui.urls import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
+from compile_hud.db.records._merge_ranking import worst_first
+from compile_hud.db.records.alerts import DRIFT, VANISHED, began, ends_of
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.results import Alert, AlertState, Case, Verdict
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.text import KIND_WORDS, short_revision, shortened, with_kind
 
 ALERT_COLUMNS = (
     Column(label="change", title="change of the metric with its 95 % interval", is_number=True),

@@ -6,17 +6,17 @@ from datetime import datetime, time, timezone
 
 import streamlit as st
 
-from app.auth import access
-from app.data import annotations as annotation_data
-from app.data import store as data
-from app.data.page_records import SeriesPage
-from app.data.triage import Said
-from app.ui.flash import keep_said, show_said
-from app.ui.format import moment
-from app.ui.html import Cell, Column, heading, table
-from db.alerts.annotations import MAX_TEXT, Annotation
-from db.shared.access_rules import Role
-from db.shared.text import one_line, shortened
+from compile_hud.app.auth import access
+from compile_hud.app.data import annotations as annotation_data
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.data.triage import Said
+from compile_hud.app.ui.flash import keep_said, show_said
+from compile_hud.app.ui.format import moment
+from compile_hud.app.ui.html import Cell, Column, heading, table
+from compile_hud.db.alerts.annotations import MAX_TEXT, Annotation
+from compile_hud.db.shared.access_rules import Role
+from compile_hud.db.shared.text import one_line, shortened
 
 _KEY = "annotation"
 _COLUMNS = (

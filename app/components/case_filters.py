@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.components.alert_rows import lets_through
-from app.data.page_records import Overview
-from app.ui.urls import CaseState, query_params, without
-from db.records.results import Alert
-from db.records.summaries import LatestCell, Place
+from compile_hud.app.components.alert_rows import lets_through
+from compile_hud.app.data.page_records import Overview
+from compile_hud.app.ui.urls import CaseState, query_params, without
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.summaries import LatestCell, Place
 
 FILTERS = ("model", "phase", "shape", "dtype", "device")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.ui.format import duration, percent_interval
-from app.ui.html import Cell, Column, table
-from db.records.results import Alert
+from compile_hud.app.ui.format import duration, percent_interval
+from compile_hud.app.ui.html import Cell, Column, table
+from compile_hud.db.records.results import Alert
 
 _METHODS = {
     "in_turn": "in turn with toolchain {toolchain}, {num_launches} launches a side",

@@ -8,17 +8,17 @@ from typing import Any
 
 import streamlit as st
 
-from app.auth import access
-from app.data import store as data
-from app.data.page_records import Loaded
-from app.ui.code import Code
-from app.ui.format import duration, moment
-from app.ui.html import command_line, escaped, link, notice, with_code
-from app.ui.progress import Progress, progress_of, running
-from app.ui.urls import RunsState, run_url, runs_url
-from db.errors import NotFoundError, StoreError, StoreLocked, StoreTooNew, StoreTooOld
-from db.records.summaries import RunSummary
-from db.shared.access_rules import Person
+from compile_hud.app.auth import access
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.ui.code import Code
+from compile_hud.app.ui.format import duration, moment
+from compile_hud.app.ui.html import command_line, escaped, link, notice, with_code
+from compile_hud.app.ui.progress import Progress, progress_of, running
+from compile_hud.app.ui.urls import RunsState, run_url, runs_url
+from compile_hud.db.errors import NotFoundError, StoreError, StoreLocked, StoreTooNew, StoreTooOld
+from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.access_rules import Person
 
 # Live enough for people, and nothing for the store: the poll reads a stamp file.
 POLL_S = 2.0

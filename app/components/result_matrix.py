@@ -7,16 +7,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from app.components.alert_rows import alert_url, is_by_machine, mark_text
-from app.ui.format import Scale, age, estimate, metric_label, moment, outcome_label, scale_for
-from app.ui.html import Cell, Column, Note
-from app.ui.urls import OUTCOME, run_url, series_url
-from db.records._merge_ranking import worsening, worst_first
-from db.records.metrics import METRICS
-from db.records.results import Alert, AlertState, Case, Outcome, Verdict
-from db.records.summaries import LatestCell, MeasurementSummary
-from db.records.triage import ONGOING
-from db.shared.text import counted
+from compile_hud.app.components.alert_rows import alert_url, is_by_machine, mark_text
+from compile_hud.app.ui.format import (
+    Scale,
+    age,
+    estimate,
+    metric_label,
+    moment,
+    outcome_label,
+    scale_for,
+)
+from compile_hud.app.ui.html import Cell, Column, Note
+from compile_hud.app.ui.urls import OUTCOME, run_url, series_url
+from compile_hud.db.records._merge_ranking import worsening, worst_first
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Alert, AlertState, Case, Outcome, Verdict
+from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.text import counted
 
 MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 # Kinds of alerts that say that a case has no new results.

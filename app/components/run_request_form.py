@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app.auth import access
-from app.data import health as health_data
-from app.data import run_requests as job_data
-from app.data import store as data
-from app.data.triage import Said
-from app.ui.flash import keep_said, show_said
-from app.ui.html import caption
-from db.errors import StoreError
-from db.records.imported import is_imported
-from db.records.results import Run
-from db.shared.access_rules import Role
+from compile_hud.app.auth import access
+from compile_hud.app.data import health as health_data
+from compile_hud.app.data import run_requests as job_data
+from compile_hud.app.data import store as data
+from compile_hud.app.data.triage import Said
+from compile_hud.app.ui.flash import keep_said, show_said
+from compile_hud.app.ui.html import caption
+from compile_hud.db.errors import StoreError
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.results import Run
+from compile_hud.db.shared.access_rules import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

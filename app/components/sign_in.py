@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.auth import access
-from app.components.page_frame import state_page
-from app.ui.html import escaped
-from db.shared.access_rules import Person
+from compile_hud.app.auth import access
+from compile_hud.app.components.page_frame import state_page
+from compile_hud.app.ui.html import escaped
+from compile_hud.db.shared.access_rules import Person
 
 
 def wall(person: Person) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from db.jobs.health import Health
-from db.records.notifications import Notification, NotificationState
+from compile_hud.db.jobs.health import Health
+from compile_hud.db.records.notifications import Notification, NotificationState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,14 @@
-"""What the page of a series reads besides the series: single samples. A part of `app.data.store`."""
+"""What the page of a series reads besides the series: single samples. A part of `compile_hud.app.data.store`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.components.trend.window import with_samples
-from app.data import store as data
-from app.data.page_records import SeriesPage
-from db.queries.results import load_samples_of
-from db.records.summaries import Sample
+from compile_hud.app.components.trend.window import with_samples
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.db.queries.results import load_samples_of
+from compile_hud.db.records.summaries import Sample
 
 
 def load_raw(page: SeriesPage, *, metric: str) -> Mapping[str, tuple[Sample, ...]]:

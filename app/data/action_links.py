@@ -1,4 +1,4 @@
-"""What the links of messages read and decide: a part of `app.data.store`, without its cache."""
+"""What the links of messages read and decide: a part of `compile_hud.app.data.store`, without its cache."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.data import store as data
-from db.alerts.action_links import ACTION_STATES, LINK_SECRET_VARIABLE, ActionLink
-from db.alerts.outbox import load_notification
-from db.errors import NotFoundError
-from db.queries.alerts import load_alerts_with_ids, load_ids_changed_after
-from db.records.results import Alert, AlertState
-from db.records.triage import ONGOING
-from runner.analysis.alerts.triage import AlertStateError, Decision, set_state
+from compile_hud.app.data import store as data
+from compile_hud.db.alerts.action_links import ACTION_STATES, LINK_SECRET_VARIABLE, ActionLink
+from compile_hud.db.alerts.outbox import load_notification
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.queries.alerts import load_alerts_with_ids, load_ids_changed_after
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.runner.analysis.alerts.triage import AlertStateError, Decision, set_state
 
 
 class MeanwhileChanged(Exception):

@@ -1,4 +1,4 @@
-"""What people say of dates, read and written; a part of `app.data.store`.
+"""What people say of dates, read and written; a part of `compile_hud.app.data.store`.
 
 Who writes is asked for again here, whatever the page has shown.
 """
@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Callable
 from datetime import datetime
 
-from app.auth import access
-from app.data import store as data
-from app.data.page_records import SeriesPage
-from app.data.triage import Said
-from db.alerts.annotations import (
+from compile_hud.app.auth import access
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.data.triage import Said
+from compile_hud.db.alerts.annotations import (
     EVERYTHING,
     Annotation,
     concerning,
@@ -23,11 +23,11 @@ from db.alerts.annotations import (
     put_annotations,
     remove_annotation,
 )
-from db.errors import StoreError
-from db.records.results import Case
-from db.records.triage import JUDGE
-from db.shared.access_rules import Role
-from runner.analysis.repro import glob_escape
+from compile_hud.db.errors import StoreError
+from compile_hud.db.records.results import Case
+from compile_hud.db.records.triage import JUDGE
+from compile_hud.db.shared.access_rules import Role
+from compile_hud.runner.analysis.repro import glob_escape
 
 DOING = "annotating"
 _REMOVED = "the same was said and removed; say it in other words"

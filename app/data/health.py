@@ -1,4 +1,4 @@
-"""What the page of health reads, and how it sends again what was given up; part of `app.data.store`."""
+"""What the page of health reads, and how it sends again what was given up; part of `compile_hud.app.data.store`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import logging
 import os
 from collections.abc import Collection
 
-from app.auth import access
-from app.data import store as data
-from app.data._merge_healthpage import HealthPage
-from app.data.page_records import Loaded
-from db.alerts.outbox import count_outbox, count_unclaimed, load_outbox, resend
-from db.errors import StoreError
-from db.jobs.health import load_health
-from db.records.notifications import NotificationState
-from db.shared.access_rules import Role
-from db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json
+from compile_hud.app.auth import access
+from compile_hud.app.data import store as data
+from compile_hud.app.data._merge_healthpage import HealthPage
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.db.alerts.outbox import count_outbox, count_unclaimed, load_outbox, resend
+from compile_hud.db.errors import StoreError
+from compile_hud.db.jobs.health import load_health
+from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.shared.access_rules import Role
+from compile_hud.db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json
 
 logger = logging.getLogger(__name__)
 

@@ -1,15 +1,15 @@
-"""What the overview reads beside the latest results, cached as in `app.data.store`."""
+"""What the overview reads beside the latest results, cached as in `compile_hud.app.data.store`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.components.result_matrix import shown_metrics
-from app.data import store as data
-from app.data.page_records import Loaded
-from db.errors import StoreError
-from db.jobs.health import BEAT_S, SchedulerState, load_health
-from db.queries.latest import Recent, load_recent
+from compile_hud.app.components.result_matrix import shown_metrics
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.db.errors import StoreError
+from compile_hud.db.jobs.health import BEAT_S, SchedulerState, load_health
+from compile_hud.db.queries.latest import Recent, load_recent
 
 # A month of nights; more would be no line at the width of a cell.
 NUM_RECENT = 30

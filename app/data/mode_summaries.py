@@ -1,8 +1,8 @@
 """What the dashboard computes from what it reads: modes over the common cohort, noise bands,
 levels at one pace and the intervals of a sweep. Pure.
 
-With the modules that read (`app.data.store` and those named `..._data`) the only one that calls
-`runner.analysis`.
+With the modules that read (`compile_hud.app.data.store` and those named `..._data`) the only one that calls
+`compile_hud.runner.analysis`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from app.components.result_matrix import MISSING_KINDS, MODE_ORDER, missing_cases
-from app.data.page_records import Band, ModeSummary
-from app.data.series import segments
-from app.views.runs.shape_sweep import Sweep, Swept, SweptShape
-from db.records._merge_points import point_columns
-from db.records.results import Alert, Case, Outcome, Run
-from db.records.summaries import LatestCell, SeriesHeader, TrendPoint
-from db.shared.text import printable
-from runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
-from runner.analysis.detector import describe_steps
-from runner.analysis.judging.cost_step import Track
-from runner.analysis.judging.machine_pace import at_one_pace
-from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
-from runner.analysis.repro import compare_command, suite_command
-from runner.analysis.stats._merge_analysis_sweep import speedups
-from runner.analysis.stats.cohort import cohort_means, pass_rate
-from runner.analysis.stats.estimates import estimate, robust_sd
-from runner.analysis.stats.launch_levels import PACE, PACED_TIMES
+from compile_hud.app.components.result_matrix import MISSING_KINDS, MODE_ORDER, missing_cases
+from compile_hud.app.data.page_records import Band, ModeSummary
+from compile_hud.app.data.series import segments
+from compile_hud.app.views.runs.shape_sweep import Sweep, Swept, SweptShape
+from compile_hud.db.records._merge_points import point_columns
+from compile_hud.db.records.results import Alert, Case, Outcome, Run
+from compile_hud.db.records.summaries import LatestCell, SeriesHeader, TrendPoint
+from compile_hud.db.shared.text import printable
+from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
+from compile_hud.runner.analysis.detector import describe_steps
+from compile_hud.runner.analysis.judging.cost_step import Track
+from compile_hud.runner.analysis.judging.machine_pace import at_one_pace
+from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+from compile_hud.runner.analysis.repro import compare_command, suite_command
+from compile_hud.runner.analysis.stats._merge_analysis_sweep import speedups
+from compile_hud.runner.analysis.stats.cohort import cohort_means, pass_rate
+from compile_hud.runner.analysis.stats.estimates import estimate, robust_sd
+from compile_hud.runner.analysis.stats.launch_levels import PACE, PACED_TIMES
 
 
 def run_command(run: Run) -> str:

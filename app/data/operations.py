@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from app.data.store import open_store, store_url
-from db.errors import StoreError
-from db.jobs.operations import Operations, load_operations
+from compile_hud.app.data.store import open_store, store_url
+from compile_hud.db.errors import StoreError
+from compile_hud.db.jobs.operations import Operations, load_operations
 
 # However often somebody asks, the store is opened no more often than this.
 MAX_AGE_S: Final = 5.0

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from db.alerts.annotations import Annotation
-from db.records._merge_events import Event
-from db.records.kernels import Kernel, Profile
-from db.records.results import Alert, Case, Run
-from db.records.summaries import (
+from compile_hud.db.alerts.annotations import Annotation
+from compile_hud.db.records._merge_events import Event
+from compile_hud.db.records.kernels import Kernel, Profile
+from compile_hud.db.records.results import Alert, Case, Run
+from compile_hud.db.records.summaries import (
     OutcomePoint,
     Place,
     ResultSummary,
@@ -19,7 +19,7 @@ from db.records.summaries import (
     SeriesHeader,
     TrendPoint,
 )
-from db.records.triage import AlertChange
+from compile_hud.db.records.triage import AlertChange
 
 _Value = TypeVar("_Value")
 

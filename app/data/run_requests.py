@@ -1,19 +1,19 @@
-"""Where pages ask for runs: a part of `app.data.store`.
+"""Where pages ask for runs: a part of `compile_hud.app.data.store`.
 
 It asks itself who is at the page and whether they may, whatever the page has shown.
 """
 
 from __future__ import annotations
 
-from app.auth import access
-from app.data import health as health_data
-from app.data import store as data
-from app.data.triage import Said
-from db.errors import StoreError
-from db.jobs.health import load_health
-from db.records.triage import JUDGE
-from db.shared.access_rules import Person, Role
-from db.shared.text import one_line, shortened
+from compile_hud.app.auth import access
+from compile_hud.app.data import health as health_data
+from compile_hud.app.data import store as data
+from compile_hud.app.data.triage import Said
+from compile_hud.db.errors import StoreError
+from compile_hud.db.jobs.health import load_health
+from compile_hud.db.records.triage import JUDGE
+from compile_hud.db.shared.access_rules import Person, Role
+from compile_hud.db.shared.text import one_line, shortened
 
 DOING = "asking for runs"
 _MAX_WHY = 200

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from db.records.summaries import OutcomeHistory, SeriesHeader, TrendPoint
+from compile_hud.db.records.summaries import OutcomeHistory, SeriesHeader, TrendPoint
 
 _NO_REASON = ("torch", "peaks", "packages", "model_commits")
 

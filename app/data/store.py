@@ -1,6 +1,6 @@
 """Where pages query: one read a page, cached by the store's generation.
 
-`app.views.kernels.data` is its part for kernels, `app.views.kernel_diff.data` for what differs between them. Between
+`compile_hud.app.views.kernels.data` is its part for kernels, `compile_hud.app.views.kernel_diff.data` for what differs between them. Between
 reads a file stays open until a writer wants it. When another process holds it longer than
 LOCK_TIMEOUT_S, the last thing read is shown and said to be stale.
 """
@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from app.components.alert_rows import alert_metric, states_of, told
-from app.data.cache import Answers
-from app.data.mode_summaries import at_pace, noise_bands
-from app.data.page_records import (
+from compile_hud.app.components.alert_rows import alert_metric, states_of, told
+from compile_hud.app.data.cache import Answers
+from compile_hud.app.data.mode_summaries import at_pace, noise_bands
+from compile_hud.app.data.page_records import (
     AlertList,
     AlertPage,
     EnvironmentChange,
@@ -33,11 +33,11 @@ from app.data.page_records import (
     RunPage,
     SeriesPage,
 )
-from app.data.series import differences, ending_with, newest_toolchain, segments
-from app.ui.urls import DEFAULT_SERIES_METRIC
-from db.alerts.outbox import count_dead_letters
-from db.errors import NotFoundError, StoreLocked
-from db.queries.alerts import (
+from compile_hud.app.data.series import differences, ending_with, newest_toolchain, segments
+from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC
+from compile_hud.db.alerts.outbox import count_dead_letters
+from compile_hud.db.errors import NotFoundError, StoreLocked
+from compile_hud.db.queries.alerts import (
     has_alerts,
     load_alerts_of_case,
     load_alerts_of_event,
@@ -45,10 +45,10 @@ from db.queries.alerts import (
     load_alerts_with_events,
     load_changes_of,
 )
-from db.queries.judge_state import load_events
-from db.queries.kernels import load_kernel_runs
-from db.queries.latest import load_places
-from db.queries.results import (
+from compile_hud.db.queries.judge_state import load_events
+from compile_hud.db.queries.kernels import load_kernel_runs
+from compile_hud.db.queries.latest import load_places
+from compile_hud.db.queries.results import (
     find_series,
     load_alert,
     load_alerts,
@@ -62,16 +62,22 @@ from db.queries.results import (
     load_samples,
     load_trend,
 )
-from db.queries.runs import load_last_ending
-from db.records.results import REFERENCE_FAMILY, Case
-from db.records.summaries import LatestCell, RunSummary, Sample, SeriesHeader, TrendPoint
-from db.records.triage import ONGOING
-from db.shared.text import printable
-from db.store import Store
-from runner.analysis.judging.machine_state import CLOCKS, MachineChange, machine_history
-from runner.analysis.outcomes._merge_analysis_failures import fails_otherwise
-from runner.analysis.repro import repro_command
-from runner.analysis.stats.launch_levels import PACE, PACED_TIMES
+from compile_hud.db.queries.runs import load_last_ending
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case
+from compile_hud.db.records.summaries import (
+    LatestCell,
+    RunSummary,
+    Sample,
+    SeriesHeader,
+    TrendPoint,
+)
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.text import printable
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.judging.machine_state import CLOCKS, MachineChange, machine_history
+from compile_hud.runner.analysis.outcomes._merge_analysis_failures import fails_otherwise
+from compile_hud.runner.analysis.repro import repro_command
+from compile_hud.runner.analysis.stats.launch_levels import PACE, PACED_TIMES
 
 logger = logging.getLogger(__name__)
 
@@ -269,7 +275,7 @@ def _read_machine_moves(
 
 
 def machine_move(change: MachineChange) -> MachineMove:
-    """Return what `runner.analysis.judging.machine_state` says of a reference case as pages show it."""
+    """Return what `compile_hud.runner.analysis.judging.machine_state` says of a reference case as pages show it."""
     has_interval = change.low is not None and change.high is not None
     return MachineMove(
         model=change.model,

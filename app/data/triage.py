@@ -1,4 +1,4 @@
-"""Where pages write what people decide: a part of `app.data.store`.
+"""Where pages write what people decide: a part of `compile_hud.app.data.store`.
 
 Each function asks itself who is at the page and whether they may, whatever the page has shown, and
 compares what they have seen with what is stored, in the transaction that saves.
@@ -10,14 +10,14 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.auth import access
-from app.data import store as data
-from db.errors import StoreError
-from db.queries.results import load_series_settings
-from db.records.results import Alert, AlertState
-from db.records.triage import JUDGE, SeriesSettings
-from db.shared.access_rules import Role
-from runner.analysis.alerts.triage import (
+from compile_hud.app.auth import access
+from compile_hud.app.data import store as data
+from compile_hud.db.errors import StoreError
+from compile_hud.db.queries.results import load_series_settings
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import JUDGE, SeriesSettings
+from compile_hud.db.shared.access_rules import Role
+from compile_hud.runner.analysis.alerts.triage import (
     AlertStateError,
     Decide,
     Decision,

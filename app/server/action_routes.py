@@ -19,13 +19,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from app.components.alert_rows import alert_topic, change_text
-from app.data import action_links as action_data
-from app.data import store as data
-from app.data.action_links import Asked, MeanwhileChanged
-from app.ui.html import escaped
-from app.ui.urls import decide_url
-from db.alerts.action_links import (
+from compile_hud.app.components.alert_rows import alert_topic, change_text
+from compile_hud.app.data import action_links as action_data
+from compile_hud.app.data import store as data
+from compile_hud.app.data.action_links import Asked, MeanwhileChanged
+from compile_hud.app.ui.html import escaped
+from compile_hud.app.ui.urls import decide_url
+from compile_hud.db.alerts.action_links import (
     ACTIONS_PATH,
     LinkExpired,
     LinkRefused,
@@ -33,8 +33,8 @@ from db.alerts.action_links import (
     page_proof,
     read_action,
 )
-from db.errors import NotFoundError, StoreError
-from db.records.results import Alert, AlertState
+from compile_hud.db.errors import NotFoundError, StoreError
+from compile_hud.db.records.results import Alert, AlertState
 
 PROOF, WHY = "page", "why"
 MAX_WHY_LENGTH = 500

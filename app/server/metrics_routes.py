@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.auth import access
-from app.data.operations import Answer, desk
-from app.server.prometheus import MEDIA_TYPE, exposition
+from compile_hud.app.auth import access
+from compile_hud.app.data.operations import Answer, desk
+from compile_hud.app.server.prometheus import MEDIA_TYPE, exposition
 
 TOKEN_VARIABLE: Final = "HUD_METRICS_TOKEN"
 TOKEN_FILE_VARIABLE: Final = "HUD_METRICS_TOKEN_FILE"

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from app.ui.theme import STYLE_SHEET
+from compile_hud.app.ui.theme import STYLE_SHEET
 
 _STREAMLITS = Path(streamlit.__file__).parent / "static" / "index.html"
 # Each page lies in the folder of the server, also behind a proxy that puts that folder elsewhere.

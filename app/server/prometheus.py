@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from db.jobs.health import SchedulerState
-from db.jobs.operations import Operations
-from db.jobs.queue import JobState
+from compile_hud.db.jobs.health import SchedulerState
+from compile_hud.db.jobs.operations import Operations
+from compile_hud.db.jobs.queue import JobState
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # Labels by name, and a value.

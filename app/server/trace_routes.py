@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
-from app.auth.middleware import guarded
-from app.ui.status_page import told_page
-from app.views.kernels import data as kernel_data
-from app.views.kernels.breakdown import KEPT_TEXT
+from compile_hud.app.auth.middleware import guarded
+from compile_hud.app.ui.status_page import told_page
+from compile_hud.app.views.kernels import data as kernel_data
+from compile_hud.app.views.kernels.breakdown import KEPT_TEXT
 
 _MEDIA_TYPE = "application/gzip"
 _METHODS = ["GET", "HEAD"]

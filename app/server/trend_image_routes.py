@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.data import action_links as action_data
-from app.data import store as data
-from db.alerts.action_links import PICTURES_PATH, LinkRefused, read_picture
-from db.shared.trend_images import draw_trends
+from compile_hud.app.data import action_links as action_data
+from compile_hud.app.data import store as data
+from compile_hud.db.alerts.action_links import PICTURES_PATH, LinkRefused, read_picture
+from compile_hud.db.shared.trend_images import draw_trends
 
 _SAFETY = {
     "Cache-Control": "no-store",

@@ -1,4 +1,4 @@
-"""Draw the trends of alerts as PNGs: `python -m app.server.trend_png`, ids in and pictures out as JSON.
+"""Draw the trends of alerts as PNGs: `python -m compile_hud.app.server.trend_png`, ids in and pictures out as JSON.
 
 Each picture is a line as soon as it is drawn, so that none waits for the next.
 
@@ -18,16 +18,16 @@ from typing import Any
 import vl_convert
 from PIL import Image
 
-from app.components.alert_rows import alert_metric
-from app.components.trend.rows import trend_chart
-from app.data import store as data
-from app.data.annotations import annotated
-from app.data.page_records import AlertPage
-from app.ui.format import metric_label
-from app.ui.urls import DEFAULT_SERIES_METRIC
-from app.views.alerts.tables import alert_title
-from db.errors import NotFoundError, StoreError
-from db.shared.text import one_line, shortened
+from compile_hud.app.components.alert_rows import alert_metric
+from compile_hud.app.components.trend.rows import trend_chart
+from compile_hud.app.data import store as data
+from compile_hud.app.data.annotations import annotated
+from compile_hud.app.data.page_records import AlertPage
+from compile_hud.app.ui.format import metric_label
+from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC
+from compile_hud.app.views.alerts.tables import alert_title
+from compile_hud.db.errors import NotFoundError, StoreError
+from compile_hud.db.shared.text import one_line, shortened
 
 WIDTH = 760
 # Sharp enough on a phone.

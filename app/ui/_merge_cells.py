@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.ui.format import Scale, is_interval
-from app.ui.html import Cell, Column, Note
-from db.records.summaries import ResultSummary
+from compile_hud.app.ui.format import Scale, is_interval
+from compile_hud.app.ui.html import Cell, Column, Note
+from compile_hud.db.records.summaries import ResultSummary
 
 WARNINGS_COLUMN = Column(label="warnings", is_number=True)
 _SINGLE = "one sample has no interval"

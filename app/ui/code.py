@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from db.records.kernels import Kernel, KernelSource
-from db.shared.text import printable
+from compile_hud.db.records.kernels import Kernel, KernelSource
+from compile_hud.db.shared.text import printable
 
 # difflib needs seconds for more lines.
 MAX_DIFF_LINES = 3000

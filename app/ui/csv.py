@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-from db.shared.text import spreadsheet_text
+from compile_hud.db.shared.text import spreadsheet_text
 
 CsvValue = str | float | int | bool | None
 

@@ -10,8 +10,8 @@ from datetime import timedelta
 
 import streamlit as st
 
-from app.data import store as data
-from app.ui.html import notice
+from compile_hud.app.data import store as data
+from compile_hud.app.ui.html import notice
 
 _SHOWN_FOR = timedelta(minutes=1)
 

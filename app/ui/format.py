@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from db.records.metrics import METRICS, speedup_name
-from db.records.summaries import MeasurementSummary
-from db.shared.text import signed, significant
+from compile_hud.db.records.metrics import METRICS, speedup_name
+from compile_hud.db.records.summaries import MeasurementSummary
+from compile_hud.db.shared.text import signed, significant
 
 _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),

@@ -9,8 +9,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.ui.format import Scale, scale_for
-from db.shared.text import printable, shortened
+from compile_hud.app.ui.format import Scale, scale_for
+from compile_hud.db.shared.text import printable, shortened
 
 # A name of 10 kB is cut on the page and in its tooltip; whole texts are on the page of their case.
 # The title of an event, with a case, a commit and where it was measured, is in one piece.

@@ -11,8 +11,8 @@ from typing import Final
 
 import streamlit as st
 
-from app.ui.html import escaped
-from app.ui.urls import ALL_ROWS
+from compile_hud.app.ui.html import escaped
+from compile_hud.app.ui.urls import ALL_ROWS
 
 # Two screenfuls.
 NUM_FIRST: Final = 40

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from db.records.results import Case, RunState
-from db.records.summaries import SILENT_AFTER_S, RunSummary
+from compile_hud.db.records.results import Case, RunState
+from compile_hud.db.records.summaries import SILENT_AFTER_S, RunSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app.ui.scripts import script
-from db.shared.text import one_line
+from compile_hud.app.ui.scripts import script
+from compile_hud.db.shared.text import one_line
 
 # In Markdown of ours, for the address at which the browser shows the page.
 HERE = "HUD-THIS-PAGE"

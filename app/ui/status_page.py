@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from starlette.responses import HTMLResponse, Response
 
-from app.ui.html import escaped
+from compile_hud.app.ui.html import escaped
 
 # Its colours are those of the browser, light or dark (color-scheme below).
 _STYLE = "body { font: 15px/1.5 sans-serif; max-width: 42em; margin: 3em auto; padding: 0 1em; }"

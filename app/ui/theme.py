@@ -7,7 +7,7 @@ common kind of colour blindness (Okabe and Ito).
 
 from __future__ import annotations
 
-from db.records.results import Verdict
+from compile_hud.db.records.results import Verdict
 
 # Of middling lightness, so that one chart is readable on a light and on a dark page.
 REGRESSION = "#d55e00"

@@ -11,9 +11,9 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
-from db.records.kernels import KINDS, LIBRARIES
-from db.records.results import AlertState, Dtype, Phase, Verdict
-from db.shared.text import shortened
+from compile_hud.db.records.kernels import KINDS, LIBRARIES
+from compile_hud.db.records.results import AlertState, Dtype, Phase, Verdict
+from compile_hud.db.shared.text import shortened
 
 # How a moment stands in a URL: to the minute, in UTC.
 _MOMENT_FORM = "%Y-%m-%dT%H:%M"
@@ -113,7 +113,7 @@ class RunPageState:
 class KernelsState:
     """What the kernels page shows: a case of a run, the latest one where it is empty.
 
-    `kernel` is the id of the kernel that is opened (`app.views.kernels.tables.kernel_id`); `text`, `kind` and
+    `kernel` is the id of the kernel that is opened (`compile_hud.app.views.kernels.tables.kernel_id`); `text`, `kind` and
     `library` let through what is in the table.
     """
 

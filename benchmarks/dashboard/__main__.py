@@ -25,7 +25,6 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from app.server import gc_freeze as heap
 from benchmarks.dashboard.fill import fill
 from benchmarks.dashboard.history import FULL, MIDDLE, SMALL, History, Size
 from benchmarks.dashboard.pages import measure_pages
@@ -33,8 +32,9 @@ from benchmarks.dashboard.peers import measure_peers
 from benchmarks.dashboard.queries import Questions, measure
 from benchmarks.dashboard.sessions import measure_sessions
 from benchmarks.startup import RESULTS, describe_machine
-from db.schema.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
-from db.store import Store
+from compile_hud.app.server import gc_freeze as heap
+from compile_hud.db.schema.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
+from compile_hud.db.store import Store
 
 # 2: a part each for questions, sessions, pages and peers.
 SCHEMA_VERSION = 2

@@ -24,14 +24,19 @@ from benchmarks.dashboard.history import (
     sample_table,
 )
 from benchmarks.dashboard.kernels import kernel_table, origin_rows, source_rows
-from db.ingest._merge_ingest import put_run
-from db.maintenance.compaction import arrange_measurements
-from db.records.metrics import METRICS
-from db.records.results import series_key
-from db.rows.bulk_insert import put_batch, put_rows
-from db.rows.mapping import case_values
-from db.schema.tables import CaseTable, KernelOriginsTable, KernelSourceTable, SeriesTable
-from db.store import Store
+from compile_hud.db.ingest._merge_ingest import put_run
+from compile_hud.db.maintenance.compaction import arrange_measurements
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import series_key
+from compile_hud.db.rows.bulk_insert import put_batch, put_rows
+from compile_hud.db.rows.mapping import case_values
+from compile_hud.db.schema.tables import (
+    CaseTable,
+    KernelOriginsTable,
+    KernelSourceTable,
+    SeriesTable,
+)
+from compile_hud.db.store import Store
 
 logger = logging.getLogger(__name__)
 

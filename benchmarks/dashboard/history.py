@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from db.records.metrics import METRICS
-from db.records.results import (
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import (
     REFERENCE_FAMILY,
     Case,
     Dtype,
@@ -27,8 +27,8 @@ from db.records.results import (
     RunState,
     series_key,
 )
-from db.rows.mapping import series_hash
-from models_zoo.catalog.variants import VARIANTS
+from compile_hud.db.rows.mapping import series_hash
+from compile_hud.models_zoo.catalog.variants import VARIANTS
 
 MODES: Final = (
     "eager",

@@ -29,8 +29,8 @@ from playwright.sync_api import Page
 
 from benchmarks.dashboard.history import TOOLCHAIN, History
 from benchmarks.startup import BenchmarkError
-from db.queries._merge_plans import load_plans
-from db.store import Store
+from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.store import Store
 from tests.e2e.dashboard import free_port, profile, serving
 
 EMPTY: Final = "empty"

@@ -18,8 +18,8 @@ from sqlalchemy.engine import Connection, Engine
 from benchmarks.dashboard.history import History
 from benchmarks.dashboard.queries import Questions, measure
 from benchmarks.startup import BenchmarkError
-from db.schema.tables import Base
-from db.store import Store
+from compile_hud.db.schema.tables import Base
+from compile_hud.db.store import Store
 from tests.postgres import find_binaries, running_server
 
 _ROWS_AT_ONCE: Final = 50_000

@@ -13,13 +13,13 @@ from sqlalchemy import select
 
 from benchmarks.dashboard.history import TOOLCHAIN, History, Machine
 from benchmarks.startup import BenchmarkError
-from db.queries._merge_kernel_profiles import load_profiled
-from db.queries._merge_plans import load_plans
-from db.queries.results import load_latest, load_result_summaries, load_runs, load_trend
-from db.records.results import Case
-from db.records.summaries import PlannedRun
-from db.schema.tables import MeasurementTable
-from db.store import Store
+from compile_hud.db.queries._merge_kernel_profiles import load_profiled
+from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.queries.results import load_latest, load_result_summaries, load_runs, load_trend
+from compile_hud.db.records.results import Case
+from compile_hud.db.records.summaries import PlannedRun
+from compile_hud.db.schema.tables import MeasurementTable
+from compile_hud.db.store import Store
 
 # What the overview shows of each cell, whatever metric was chosen.
 METRICS: Final = ("speedup", "latency_s")

@@ -27,11 +27,11 @@ import numpy as np
 
 from benchmarks.judge_speed.looks import measure_looks
 from benchmarks.startup import RESULTS, BenchmarkError, describe_machine
-from db.ingest.results import put_documents
-from db.queries.judge_state import load_events, load_judged
-from db.queries.results import load_alerts
-from db.records.metrics import METRICS
-from db.records.results import (
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.judge_state import load_events, load_judged
+from compile_hud.db.queries.results import load_alerts
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import (
     Case,
     CaseResult,
     Dtype,
@@ -42,8 +42,8 @@ from db.records.results import (
     RunDocument,
     RunState,
 )
-from db.store import Store
-from runner.detection.detect import detect
+from compile_hud.db.store import Store
+from compile_hud.runner.detection.detect import detect
 
 # 2: looks at one series.
 SCHEMA_VERSION = 2

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.limits.histories import FIRST_NIGHT, SPREADS, Event, Shape, draw
 from benchmarks.startup import BenchmarkError
-from runner.analysis.detector import find_steps
+from compile_hud.runner.analysis.detector import find_steps
 
 SEED = 7
 # Of each event: every spread in every shape of noise.

@@ -22,7 +22,7 @@ from benchmarks.limits.histories import FIRST_NIGHT, NUM_NIGHTS, Event, History,
 from benchmarks.limits.observer import chances_of_step, known_from
 from benchmarks.precision.rates import wilson_interval
 from benchmarks.startup import RESULTS, describe_machine
-from runner.analysis.detector import find_steps
+from compile_hud.runner.analysis.detector import find_steps
 
 # 1: first version.
 SCHEMA_VERSION = 1

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from benchmarks.nights.machine import Machine
 from benchmarks.nights.simulation import Plan, Rule, Trouble
-from db.alerts.outbox import load_outbox
-from db.jobs.health import load_health
-from db.jobs.queue import JobState, QueuedJob
-from db.queries.results import load_alerts, load_document, load_runs
-from db.records.notifications import WAITING, NewsKind, Notification, NotificationState
-from db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
-from db.store import Store
+from compile_hud.db.alerts.outbox import load_outbox
+from compile_hud.db.jobs.health import load_health
+from compile_hud.db.jobs.queue import JobState, QueuedJob
+from compile_hud.db.queries.results import load_alerts, load_document, load_runs
+from compile_hud.db.records.notifications import WAITING, NewsKind, Notification, NotificationState
+from compile_hud.db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
+from compile_hud.db.store import Store
 
 # More than thirty nights have.
 ALL = 10_000

@@ -16,16 +16,16 @@ from typing import Any
 import apscheduler.executors.base
 import apscheduler.schedulers.base
 
-import runner.scheduling.job_worker
-import runner.scheduling.scheduler
-import runner.workspace
+import compile_hud.runner.scheduling.job_worker
+import compile_hud.runner.scheduling.scheduler
+import compile_hud.runner.workspace
 from benchmarks.nights.faults import FOLDER_VARIABLE, PAUSE_S
-from db.store import Store
-from runner.cli.main import main
-from runner.execution.local_executor import LocalExecutor
-from runner.scheduling.job_worker import JobLoop
-from runner.scheduling.scheduler import Scheduler
-from runner.workspace import Seams
+from compile_hud.db.store import Store
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.scheduling.job_worker import JobLoop
+from compile_hud.runner.scheduling.scheduler import Scheduler
+from compile_hud.runner.workspace import Seams
 
 # In seconds that are real: a locked store is asked for so long, instead of half a minute.
 LOCK_TIMEOUT_S = 1.0

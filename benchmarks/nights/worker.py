@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchmarks.nights.faults import Fault, Faults, meet, of_environment
-from db.records.results import Outcome
-from runner.protocol import PROTOCOL_VERSION, LaunchReport, RawMetric, write_json
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.protocol import PROTOCOL_VERSION, LaunchReport, RawMetric, write_json
 
 FACTS = {
     "torch_version": "2.13.0",

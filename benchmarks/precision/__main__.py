@@ -24,8 +24,8 @@ from typing import Any
 from benchmarks.precision import ours
 from benchmarks.precision.agreement import OURS, summarise
 from benchmarks.startup import RESULTS, ROOT, describe_machine
-from runner.execution.worker_process import WorkerHost
-from runner.protocol import write_json
+from compile_hud.runner.execution.worker_process import WorkerHost
+from compile_hud.runner.protocol import write_json
 
 # 1: first version.
 SCHEMA_VERSION = 1

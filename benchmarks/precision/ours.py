@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from db.records.results import Case, CaseResult, Dtype, Outcome, Phase
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.stats.estimates import launch_medians
-from runner.analysis.stats.launch_levels import PACE, launch_levels
-from runner.execution.executor import CaseOrder
-from runner.execution.launch_aggregation import combine
-from runner.execution.worker_process import WorkerHost
-from runner.planning.plan import plan_case
-from runner.protocol import LaunchReport, LaunchRequest, MeasureSettings
+from compile_hud.db.records.results import Case, CaseResult, Dtype, Outcome, Phase
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.analysis.stats.estimates import launch_medians
+from compile_hud.runner.analysis.stats.launch_levels import PACE, launch_levels
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.launch_aggregation import combine
+from compile_hud.runner.execution.worker_process import WorkerHost
+from compile_hud.runner.planning.plan import plan_case
+from compile_hud.runner.protocol import LaunchReport, LaunchRequest, MeasureSettings
 
 # Most of a launch is its compilation; sampling for a fifth of it is worth it.
 SETTINGS = MeasureSettings(num_rounds=60, budget_s=1.2, target_interval=0.0)

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch.utils.benchmark import Timer
 
-from models_zoo.building.loader import load_builder
-from models_zoo.catalog.catalog import CATALOG, find_size
+from compile_hud.models_zoo.building.loader import load_builder
+from compile_hud.models_zoo.catalog.catalog import CATALOG, find_size
 
 Call = Callable[[], object]
 # A plain loop is usually written with a few calls before it.

@@ -22,13 +22,13 @@ from typing import Any
 
 from benchmarks.precision.rates import summarise
 from benchmarks.startup import RESULTS, ROOT, describe_machine
-from db.records.results import Case, Dtype, Phase, Verdict
-from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, CaseComparison
-from runner.execution.executor import CaseOrder
-from runner.execution.local_executor import LocalExecutor
-from runner.execution.paired_launches import PairLimits, PairSide, measure_pair
-from runner.protocol import MeasureSettings, Workload, write_json
+from compile_hud.db.records.results import Case, Dtype, Phase, Verdict
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, CaseComparison
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
+from compile_hud.runner.protocol import MeasureSettings, Workload, write_json
 
 # 1: first version.
 SCHEMA_VERSION = 1

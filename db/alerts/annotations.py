@@ -16,12 +16,18 @@ from typing import Any, Final
 
 from sqlalchemy import insert, select, update
 
-from db.errors import NotFoundError, RecordError
-from db.records.json_fields import get_name, get_text, get_time, get_time_or_none, time_to_json
-from db.records.triage import fits
-from db.rows.mapping import clean_text, utc, utc_or_none
-from db.schema._merge_job_tables import AnnotationTable
-from db.store import Store
+from compile_hud.db.errors import NotFoundError, RecordError
+from compile_hud.db.records.json_fields import (
+    get_name,
+    get_text,
+    get_time,
+    get_time_or_none,
+    time_to_json,
+)
+from compile_hud.db.records.triage import fits
+from compile_hud.db.rows.mapping import clean_text, utc, utc_or_none
+from compile_hud.db.schema._merge_job_tables import AnnotationTable
+from compile_hud.db.store import Store
 
 # The pattern of an annotation that concerns every series.
 EVERYTHING: Final = "*"

@@ -11,9 +11,9 @@ from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.engine import Connection, Row
 from sqlalchemy.orm import Session
 
-from db.alerts.sent_messages import SentMessage, put_message
-from db.errors import NotFoundError
-from db.records.notifications import (
+from compile_hud.db.alerts.sent_messages import SentMessage, put_message
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.notifications import (
     WAITING,
     Notification,
     NotificationState,
@@ -22,10 +22,10 @@ from db.records.notifications import (
     Severity,
     urgent,
 )
-from db.rows._merge_notification_rows import delivery_values, notification_record
-from db.rows.mapping import utc_or_none
-from db.schema._merge_message_tables import OutboxTable, ReceiverTable
-from db.store import Store
+from compile_hud.db.rows._merge_notification_rows import delivery_values, notification_record
+from compile_hud.db.rows.mapping import utc_or_none
+from compile_hud.db.schema._merge_message_tables import OutboxTable, ReceiverTable
+from compile_hud.db.store import Store
 
 # What is looked at of one receiver at a time: twice as many as a message takes, so that some may
 # wait for their next attempt without those behind them being forgotten.

@@ -11,13 +11,13 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.engine import Connection, Row
 
-from db.records.notifications import WAITING, Notification, NotificationState
-from db.records.triage import ONGOING
-from db.rows._merge_notification_rows import put_notifications
-from db.rows.mapping import utc_or_none
-from db.schema._merge_message_tables import OutboxTable, ReceiverTable
-from db.schema.tables import AlertTable
-from db.store import Store
+from compile_hud.db.records.notifications import WAITING, Notification, NotificationState
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.rows.mapping import utc_or_none
+from compile_hud.db.schema._merge_message_tables import OutboxTable, ReceiverTable
+from compile_hud.db.schema.tables import AlertTable
+from compile_hud.db.store import Store
 
 # What is counted of a receiver, by the state of notifications.
 _Rows = dict[NotificationState, Row[str, str, int, datetime, datetime | None]]

@@ -15,11 +15,11 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
-from db.alerts.replay import replayed_alert, replayed_settings
-from db.errors import HeldByPattern
-from db.queries import common as fetch
-from db.records.results import Alert
-from db.records.triage import (
+from compile_hud.db.alerts.replay import replayed_alert, replayed_settings
+from compile_hud.db.errors import HeldByPattern
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.triage import (
     SETTING_NAMES,
     AlertChange,
     ChangedField,
@@ -33,8 +33,19 @@ from db.records.triage import (
     settings_of,
     with_settings,
 )
-from db.rows.mapping import Values, alert_values, case_values, change_values, settings_values
-from db.schema.tables import AlertChangeTable, AlertTable, CaseTable, SeriesSettingsTable
+from compile_hud.db.rows.mapping import (
+    Values,
+    alert_values,
+    case_values,
+    change_values,
+    settings_values,
+)
+from compile_hud.db.schema.tables import (
+    AlertChangeTable,
+    AlertTable,
+    CaseTable,
+    SeriesSettingsTable,
+)
 
 # Settings of a pattern show in its alerts too; only what was set for the alert itself is its own.
 _SHARED: Final = (ChangedField.OWNER, ChangedField.MUTED_UNTIL)

@@ -13,10 +13,10 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, and_, delete, exists, insert, select, update
 from sqlalchemy.orm import Session
 
-from db.rows.mapping import utc, utc_or_none
-from db.schema._merge_message_tables import MessageAlertTable, MessageTable
-from db.schema.tables import AlertTable
-from db.store import Store
+from compile_hud.db.rows.mapping import utc, utc_or_none
+from compile_hud.db.schema._merge_message_tables import MessageAlertTable, MessageTable
+from compile_hud.db.schema.tables import AlertTable
+from compile_hud.db.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from typing import Final
 
 from sqlalchemy.engine import Connection, Engine
 
-from db.engine.readers_writer_lock import Turnstile
+from compile_hud.db.engine.readers_writer_lock import Turnstile
 
 # What a write, which takes tens of milliseconds, may wait longer for a file that is kept open.
 POLL_S: Final = 0.01

@@ -1,7 +1,7 @@
 """The one place that opens the store.
 
 DuckDB lets one process write or many read, and an idle holder counts. So every transaction opens
-the file, does one short thing and lets go; `db.engine.readers_writer_lock` orders who comes next. PostgreSQL needs
+the file, does one short thing and lets go; `compile_hud.db.engine.readers_writer_lock` orders who comes next. PostgreSQL needs
 no lock files: an advisory lock lets one writer in at a time, so the rules are the same on both.
 """
 
@@ -24,12 +24,17 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
-from db.engine.connection_cache import KEPT_OPEN
-from db.engine.error_mapping import is_lock_held, lock_holder, mapped_errors, store_locked
-from db.engine.file_guard import check_is_store
-from db.engine.readers_writer_lock import Patience, Turnstile
-from db.errors import StoreUnavailable
-from db.schema.tables import Base, GenerationTable
+from compile_hud.db.engine.connection_cache import KEPT_OPEN
+from compile_hud.db.engine.error_mapping import (
+    is_lock_held,
+    lock_holder,
+    mapped_errors,
+    store_locked,
+)
+from compile_hud.db.engine.file_guard import check_is_store
+from compile_hud.db.engine.readers_writer_lock import Patience, Turnstile
+from compile_hud.db.errors import StoreUnavailable
+from compile_hud.db.schema.tables import Base, GenerationTable
 
 URL_FORMS: Final = (
     "duckdb:///relative/path.duckdb, duckdb:////absolute/path.duckdb, duckdb:///:memory:"

@@ -1,4 +1,4 @@
-"""What DuckDB, PostgreSQL and the operating system say, in the words of `db.errors`."""
+"""What DuckDB, PostgreSQL and the operating system say, in the words of `compile_hud.db.errors`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 import duckdb
 from sqlalchemy.exc import DBAPIError
 
-from db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
+from compile_hud.db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
 
 _LOCK_HELD: Final = re.compile(r"Could not set lock on file|Conflicting lock is held")
 _HOLDER: Final = re.compile(r"\(PID (\d+)\)")

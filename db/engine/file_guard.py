@@ -13,10 +13,10 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from db.engine.error_mapping import damaged_store
-from db.engine.readers_writer_lock import Turnstile
-from db.errors import StoreUnavailable
-from db.schema.version import TABLES, VERSION_TABLE, revision_of
+from compile_hud.db.engine.error_mapping import damaged_store
+from compile_hud.db.engine.readers_writer_lock import Turnstile
+from compile_hud.db.errors import StoreUnavailable
+from compile_hud.db.schema.version import TABLES, VERSION_TABLE, revision_of
 
 # https://www.sqlite.org/fileformat.html
 _SQLITE: Final = b"SQLite format 3\0"

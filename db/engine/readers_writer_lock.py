@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from db.engine.error_mapping import store_locked
-from db.errors import StoreUnavailable
+from compile_hud.db.engine.error_mapping import store_locked
+from compile_hud.db.errors import StoreUnavailable
 
 # Short against a transaction (tens of ms), long against a poll (20 us).
 _POLL_S: Final = 0.005

@@ -12,13 +12,13 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from db.errors import MixedStoreError, RecordError
-from db.ingest.latest_results import put_latest, supersede
-from db.records.imported import Statement, newest_statement
-from db.records.results import CaseResult, Run, RunState
-from db.rows.bulk_insert import put_batch
-from db.rows.kernels import put_kernels
-from db.rows.mapping import (
+from compile_hud.db.errors import MixedStoreError, RecordError
+from compile_hud.db.ingest.latest_results import put_latest, supersede
+from compile_hud.db.records.imported import Statement, newest_statement
+from compile_hud.db.records.results import CaseResult, Run, RunState
+from compile_hud.db.rows.bulk_insert import put_batch
+from compile_hud.db.rows.kernels import put_kernels
+from compile_hud.db.rows.mapping import (
     Values,
     case_values,
     measurement_values,
@@ -30,8 +30,8 @@ from db.rows.mapping import (
     statements,
     utc,
 )
-from db.rows.plans import put_plan, remove_unused_plan
-from db.schema.tables import (
+from compile_hud.db.rows.plans import put_plan, remove_unused_plan
+from compile_hud.db.schema.tables import (
     CaseResultTable,
     CaseTable,
     IngestedTable,

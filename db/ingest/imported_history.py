@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from db.ingest._merge_ingest import put_result
-from db.ingest.results import put_documents
-from db.queries import common as fetch
-from db.records.results import Case, CaseResult, Run, RunDocument
-from db.rows.mapping import plan_hash
-from db.rows.plans import put_plan, read_runs, remove_unused_plan
-from db.schema.tables import CaseResultTable, IngestedTable, RunTable
-from db.store import Store
+from compile_hud.db.ingest._merge_ingest import put_result
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument
+from compile_hud.db.rows.mapping import plan_hash
+from compile_hud.db.rows.plans import put_plan, read_runs, remove_unused_plan
+from compile_hud.db.schema.tables import CaseResultTable, IngestedTable, RunTable
+from compile_hud.db.store import Store
 
 # How a result that is in and one that comes later, of the same case and run, become one.
 Merge = Callable[[CaseResult, CaseResult], CaseResult]

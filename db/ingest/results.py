@@ -11,14 +11,14 @@ import pyarrow as pa
 from sqlalchemy import Row, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from db.ingest._merge_ingest import check_is_of, put_result, put_run, put_samples
-from db.ingest.latest_results import put_latest
-from db.queries.common import batches
-from db.records.imported import Statement, newest_statement
-from db.records.results import CaseResult, Run, RunDocument
-from db.rows.bulk_insert import put_rows
-from db.rows.kernels import put_kernels
-from db.rows.mapping import (
+from compile_hud.db.ingest._merge_ingest import check_is_of, put_result, put_run, put_samples
+from compile_hud.db.ingest.latest_results import put_latest
+from compile_hud.db.queries.common import batches
+from compile_hud.db.records.imported import Statement, newest_statement
+from compile_hud.db.records.results import CaseResult, Run, RunDocument
+from compile_hud.db.rows.bulk_insert import put_rows
+from compile_hud.db.rows.kernels import put_kernels
+from compile_hud.db.rows.mapping import (
     Values,
     case_values,
     measurement_values,
@@ -29,7 +29,7 @@ from db.rows.mapping import (
     statements,
     utc,
 )
-from db.schema.tables import (
+from compile_hud.db.schema.tables import (
     CaseResultTable,
     CaseTable,
     IngestedTable,

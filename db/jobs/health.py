@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from sqlalchemy import delete, func, insert, select
 
-from db.jobs.queue import OPEN_STATES, JobState, QueuedJob, queued_job
-from db.records.results import RunState
-from db.rows.mapping import utc
-from db.schema._merge_job_tables import JobTable, SchedulerTable
-from db.schema.tables import RunTable
-from db.store import Store
+from compile_hud.db.jobs.queue import OPEN_STATES, JobState, QueuedJob, queued_job
+from compile_hud.db.records.results import RunState
+from compile_hud.db.rows.mapping import utc
+from compile_hud.db.schema._merge_job_tables import JobTable, SchedulerTable
+from compile_hud.db.schema.tables import RunTable
+from compile_hud.db.store import Store
 
 # How often a scheduler says that it is alive.
 BEAT_S: Final = 60.0

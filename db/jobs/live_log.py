@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from db.errors import RecordError
-from db.records.json_fields import get_list, get_text
-from db.shared._merge_masking import masked
-from db.shared.text import printable, shortened
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.json_fields import get_list, get_text
+from compile_hud.db.shared._merge_masking import masked
+from compile_hud.db.shared.text import printable, shortened
 
 # The state directory, for the process that serves the dashboard.
 STATE_VARIABLE: Final = "HUD_STATE_DIR"

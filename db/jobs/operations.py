@@ -8,13 +8,13 @@ from datetime import datetime
 
 from sqlalchemy import func, select
 
-from db.alerts.outbox import count_outbox
-from db.jobs.health import Health, load_health
-from db.records.notifications import NotificationState
-from db.records.results import AlertState, RunState, Verdict
-from db.rows.mapping import utc
-from db.schema.tables import AlertTable, RunTable
-from db.store import Store
+from compile_hud.db.alerts.outbox import count_outbox
+from compile_hud.db.jobs.health import Health, load_health
+from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.records.results import AlertState, RunState, Verdict
+from compile_hud.db.rows.mapping import utc
+from compile_hud.db.schema.tables import AlertTable, RunTable
+from compile_hud.db.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,11 @@ from sqlalchemy import ColumnElement, delete, exists, insert, or_, select, true,
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from db.errors import NotFoundError
-from db.jobs.live_log import LiveLog
-from db.rows.mapping import clean_json, utc, utc_or_none
-from db.schema._merge_job_tables import JobTable, LiveLogTable, SchedulerTable
-from db.shared.processes import is_gone, this_process
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.jobs.live_log import LiveLog
+from compile_hud.db.rows.mapping import clean_json, utc, utc_or_none
+from compile_hud.db.schema._merge_job_tables import JobTable, LiveLogTable, SchedulerTable
+from compile_hud.db.shared.processes import is_gone, this_process
 
 # A job that brings its process down three times will do so the fourth time too.
 MAX_ATTEMPTS: Final = 3

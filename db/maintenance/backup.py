@@ -26,11 +26,11 @@ from sqlalchemy import JSON, Column, Table, Text, cast, select
 from sqlalchemy import inspect as inspect_tables
 from sqlalchemy.engine import Connection
 
-from db.errors import BackupError
-from db.rows.bulk_insert import ARROW_TYPES, put_batch
-from db.schema import migrate
-from db.schema.tables import Base, GenerationTable, RunTable
-from db.store import Store
+from compile_hud.db.errors import BackupError
+from compile_hud.db.rows.bulk_insert import ARROW_TYPES, put_batch
+from compile_hud.db.schema import migrate
+from compile_hud.db.schema.tables import Base, GenerationTable, RunTable
+from compile_hud.db.store import Store
 
 # 1: first version.
 BACKUP_VERSION: Final = 1

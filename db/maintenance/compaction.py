@@ -19,9 +19,9 @@ from typing import Final
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.engine import Connection
 
-from db.rows.columns import read_rows
-from db.schema.tables import ArrangedTable, MeasurementTable
-from db.store import Store
+from compile_hud.db.rows.columns import read_rows
+from compile_hud.db.schema.tables import ArrangedTable, MeasurementTable
+from compile_hud.db.store import Store
 
 # A block of DuckDB: what is in no order yet is read in milliseconds.
 WINDOW_ROWS: Final = 122_880

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, select
 
-from db.maintenance.retention import newest_nights
-from db.queries.common import batches
-from db.schema.tables import (
+from compile_hud.db.maintenance.retention import newest_nights
+from compile_hud.db.queries.common import batches
+from compile_hud.db.schema.tables import (
     AlertTable,
     Base,
     CaseResultTable,
@@ -32,7 +32,7 @@ from db.schema.tables import (
     SeriesTable,
     SupersededTable,
 )
-from db.store import Store
+from compile_hud.db.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

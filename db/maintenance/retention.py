@@ -8,10 +8,10 @@ from typing import Any, Final
 from sqlalchemy import Select, delete, func, select
 from sqlalchemy.engine import Connection
 
-from db.queries.common import batches
-from db.records.triage import ONGOING
-from db.rows.mapping import utc
-from db.schema.tables import (
+from compile_hud.db.queries.common import batches
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.rows.mapping import utc
+from compile_hud.db.schema.tables import (
     AlertTable,
     CaseResultTable,
     RunTable,
@@ -19,7 +19,7 @@ from db.schema.tables import (
     SeriesSettingsTable,
     SeriesTable,
 )
-from db.store import Store
+from compile_hud.db.store import Store
 
 # The transaction of so many runs, a few thousand rows each, is over in a second.
 _RUNS_AT_A_TIME: Final = 100

@@ -14,12 +14,12 @@ from typing import Any, Final
 from sqlalchemy import and_, select, tuple_
 from sqlalchemy.engine import Connection
 
-from db.queries import common as fetch
-from db.records.kernels import ProfiledResult
-from db.rows.columns import read_rows, read_rows_of_each
-from db.rows.kernels import read_with_sources
-from db.rows.mapping import series_hash, warnings_of
-from db.schema.tables import (
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.kernels import ProfiledResult
+from compile_hud.db.rows.columns import read_rows, read_rows_of_each
+from compile_hud.db.rows.kernels import read_with_sources
+from compile_hud.db.rows.mapping import series_hash, warnings_of
+from compile_hud.db.schema.tables import (
     CaseResultTable,
     KernelTable,
     MeasurementTable,
@@ -27,7 +27,7 @@ from db.schema.tables import (
     SampleTable,
     SeriesTable,
 )
-from db.store import Store
+from compile_hud.db.store import Store
 
 # The id of a run and the key of a case.
 ResultName = tuple[str, str]

@@ -18,12 +18,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute
 
-from db.queries import common as fetch
-from db.records.results import REFERENCE_FAMILY, Outcome
-from db.records.summaries import OkResults, PlannedRun
-from db.rows.columns import numpy_columns
-from db.schema.tables import CaseResultTable, CaseTable, MeasurementTable, RunTable
-from db.store import Store
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome
+from compile_hud.db.records.summaries import OkResults, PlannedRun
+from compile_hud.db.rows.columns import numpy_columns
+from compile_hud.db.schema.tables import CaseResultTable, CaseTable, MeasurementTable, RunTable
+from compile_hud.db.store import Store
 
 # What a row says of a result: that it is ok, or from 1 on which metric it has.
 _IS_OK: Final = 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from db.queries import common as fetch
-from db.records.results import RunState
-from db.records.summaries import PlannedRun
-from db.rows.mapping import utc
-from db.rows.plans import read_plans
-from db.schema.tables import RunTable
-from db.store import Store
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.results import RunState
+from compile_hud.db.records.summaries import PlannedRun
+from compile_hud.db.rows.mapping import utc
+from compile_hud.db.rows.plans import read_plans
+from compile_hud.db.schema.tables import RunTable
+from compile_hud.db.store import Store
 
 # Not the environment: it is large, and says nothing of what was planned.
 _COLUMNS = (

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import func, or_, select
 
-from db.queries import common as fetch
-from db.records.results import Alert, AlertState
-from db.records.triage import AlertChange, ChangedField
-from db.schema.tables import AlertChangeTable, AlertTable
-from db.store import Store
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import AlertChange, ChangedField
+from compile_hud.db.schema.tables import AlertChangeTable, AlertTable
+from compile_hud.db.store import Store
 
 
 def load_alerts_with_events(

@@ -12,11 +12,11 @@ from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, case, false, 
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import InstrumentedAttribute
 
-from db.errors import NotFoundError
-from db.records._merge_points import PointColumns, PointRun, point_runs
-from db.records.metrics import Direction
-from db.records.results import PUT_OFF, Alert, CaseResult, Measurement, Outcome, Run
-from db.records.summaries import (
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records._merge_points import PointColumns, PointRun, point_runs
+from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.results import PUT_OFF, Alert, CaseResult, Measurement, Outcome, Run
+from compile_hud.db.records.summaries import (
     LatestCell,
     MeasurementSummary,
     Outline,
@@ -25,9 +25,9 @@ from db.records.summaries import (
     SeriesHeader,
     TrendPoint,
 )
-from db.records.triage import AlertChange, SeriesSettings, with_settings
-from db.rows.columns import numpy_columns, read_rows
-from db.rows.mapping import (
+from compile_hud.db.records.triage import AlertChange, SeriesSettings, with_settings
+from compile_hud.db.rows.columns import numpy_columns, read_rows
+from compile_hud.db.rows.mapping import (
     alert_record,
     case_record,
     change_record,
@@ -37,8 +37,8 @@ from db.rows.mapping import (
     settings_record,
     warnings_of,
 )
-from db.rows.plans import read_runs
-from db.schema.tables import (
+from compile_hud.db.rows.plans import read_runs
+from compile_hud.db.schema.tables import (
     AlertChangeTable,
     AlertTable,
     CaseResultTable,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
-from db.records._merge_events import Event, EventKind
-from db.records.results import REFERENCE_FAMILY
-from db.schema.tables import CaseResultTable, CaseTable, EventTable, JudgedTable
-from db.store import Store
+from compile_hud.db.records._merge_events import Event, EventKind
+from compile_hud.db.records.results import REFERENCE_FAMILY
+from compile_hud.db.schema.tables import CaseResultTable, CaseTable, EventTable, JudgedTable
+from compile_hud.db.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

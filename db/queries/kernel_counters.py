@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from db.records.kernels import Kernel
-from db.rows.mapping import clean_json
-from db.schema.tables import KernelTable
-from db.store import Store
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.rows.mapping import clean_json
+from compile_hud.db.schema.tables import KernelTable
+from compile_hud.db.store import Store
 
 # Where they are in `Kernel.launch`.
 COUNTERS = "counters"

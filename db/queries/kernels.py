@@ -11,13 +11,13 @@ from datetime import datetime
 
 from sqlalchemy import func, select
 
-from db.queries import common as fetch
-from db.records.kernels import Kernel, KernelSource
-from db.records.triage import ONGOING
-from db.rows.kernels import read_kernels, read_sources
-from db.rows.mapping import utc
-from db.schema.tables import AlertTable, CaseResultTable, KernelTable, RunTable
-from db.store import Store
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.kernels import Kernel, KernelSource
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.rows.kernels import read_kernels, read_sources
+from compile_hud.db.rows.mapping import utc
+from compile_hud.db.schema.tables import AlertTable, CaseResultTable, KernelTable, RunTable
+from compile_hud.db.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

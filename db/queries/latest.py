@@ -12,19 +12,19 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from db.queries import common as fetch
-from db.records.results import REFERENCE_FAMILY, Outcome
-from db.records.summaries import Place
-from db.rows.columns import read_rows
-from db.rows.mapping import utc
-from db.schema.tables import (
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome
+from compile_hud.db.records.summaries import Place
+from compile_hud.db.rows.columns import read_rows
+from compile_hud.db.rows.mapping import utc
+from compile_hud.db.schema.tables import (
     CaseResultTable,
     CaseTable,
     LatestResultTable,
     MeasurementTable,
     RunTable,
 )
-from db.store import Store
+from compile_hud.db.store import Store
 
 Recent = dict[tuple[str, str], tuple[float, ...]]
 

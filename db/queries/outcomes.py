@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import func, or_, select
 
-from db.queries import common as fetch
-from db.records.results import Case, Outcome
-from db.records.summaries import OutcomeHistory, OutcomePoint, PlannedRun
-from db.rows.columns import numpy_columns
-from db.schema.tables import CaseResultTable, CaseTable, RunTable
-from db.store import Store
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.results import Case, Outcome
+from compile_hud.db.records.summaries import OutcomeHistory, OutcomePoint, PlannedRun
+from compile_hud.db.rows.columns import numpy_columns
+from compile_hud.db.schema.tables import CaseResultTable, CaseTable, RunTable
+from compile_hud.db.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,19 @@ from typing import Final
 
 from sqlalchemy import extract, func, select
 
-from db.errors import NotFoundError
-from db.queries import common as fetch
-from db.records.metrics import METRICS, Direction, metric_of
-from db.records.results import Alert, AlertState, Case, CaseResult, Outcome, Run, RunDocument
-from db.records.summaries import (
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.metrics import METRICS, Direction, metric_of
+from compile_hud.db.records.results import (
+    Alert,
+    AlertState,
+    Case,
+    CaseResult,
+    Outcome,
+    Run,
+    RunDocument,
+)
+from compile_hud.db.records.summaries import (
     LatestCell,
     OutcomeHistory,
     OutcomePoint,
@@ -27,12 +35,12 @@ from db.records.summaries import (
     SeriesHeader,
     TrendPoint,
 )
-from db.records.triage import AlertChange, SeriesSettings
-from db.rows.columns import read_rows
-from db.rows.kernels import with_kernels
-from db.rows.mapping import run_record, utc_or_none
-from db.rows.plans import read_plans, read_runs
-from db.schema.tables import (
+from compile_hud.db.records.triage import AlertChange, SeriesSettings
+from compile_hud.db.rows.columns import read_rows
+from compile_hud.db.rows.kernels import with_kernels
+from compile_hud.db.rows.mapping import run_record, utc_or_none
+from compile_hud.db.rows.plans import read_plans, read_runs
+from compile_hud.db.schema.tables import (
     AlertChangeTable,
     AlertTable,
     CaseResultTable,
@@ -42,7 +50,7 @@ from db.schema.tables import (
     SampleTable,
     SeriesTable,
 )
-from db.store import Store
+from compile_hud.db.store import Store
 
 # Points read in one transaction by `load_histories`: about 150 MB while they are put in order.
 _POINTS_PER_READ: Final = 2_000_000

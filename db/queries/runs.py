@@ -8,14 +8,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, not_, select
 
-from db.queries import common as fetch
-from db.records.results import Alert, Outcome, Run, RunState
-from db.records.run_warning import RunWarning
-from db.records.summaries import LastEnding, Series
-from db.rows.mapping import utc, utc_or_none, warnings_of
-from db.rows.plans import read_runs
-from db.schema.tables import CaseResultTable, RunTable, SeriesTable
-from db.store import Store
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.results import Alert, Outcome, Run, RunState
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.summaries import LastEnding, Series
+from compile_hud.db.rows.mapping import utc, utc_or_none, warnings_of
+from compile_hud.db.rows.plans import read_runs
+from compile_hud.db.schema.tables import CaseResultTable, RunTable, SeriesTable
+from compile_hud.db.store import Store
 
 
 def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from db.records.kernels import Kernel
+from compile_hud.db.records.kernels import Kernel
 
 # Where they are in `Kernel.launch`.
 MODULES = "modules"

@@ -13,7 +13,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from db.records.summaries import Point
+from compile_hud.db.records.summaries import Point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from db.records.metrics import METRICS, Direction, metric_of
-from db.records.results import Alert, Verdict
-from db.records.triage import ONGOING
+from compile_hud.db.records.metrics import METRICS, Direction, metric_of
+from compile_hud.db.records.results import Alert, Verdict
+from compile_hud.db.records.triage import ONGOING
 
 
 def worsening(alert: Alert) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from db.records.results import Alert
-from db.records.run_ref import Sighting
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.run_ref import Sighting
 
 # The kind of an alert whose level moved slowly. It began with its `last_good` run and was first
 # seen with its `first_bad` one; between them are nights of either kind.

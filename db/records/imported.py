@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from db.records.metrics import Direction
-from db.records.results import CaseResult
+from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.results import CaseResult
 
 # What started a run that is none of ours, and what its toolchain begins with, before a colon.
 IMPORT_TRIGGER = "import"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from db.errors import RecordError
-from db.shared.text import is_storable, quoted
+from compile_hud.db.errors import RecordError
+from compile_hud.db.shared.text import is_storable, quoted
 
 # 1: first version.
 SCHEMA_VERSION = 1

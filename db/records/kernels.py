@@ -12,10 +12,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from db.errors import RecordError
-from db.records.json_fields import get_list, get_mapping, get_number, get_text, get_value
-from db.records.run_warning import RunWarning
-from db.shared.text import quoted
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.json_fields import (
+    get_list,
+    get_mapping,
+    get_number,
+    get_text,
+    get_value,
+)
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.text import quoted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

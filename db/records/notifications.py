@@ -10,8 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from db.records.json_fields import time_to_json
-from db.records.results import Alert
+from compile_hud.db.records.json_fields import time_to_json
+from compile_hud.db.records.results import Alert
 
 # A message with more of them is more than most receivers take.
 MAX_TOGETHER = 100

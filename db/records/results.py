@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from db.errors import RecordError
-from db.records.json_fields import (
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.json_fields import (
     SCHEMA_VERSION,
     check_schema_version,
     get_counts,
@@ -31,9 +31,9 @@ from db.records.json_fields import (
     get_value,
     time_to_json,
 )
-from db.records.kernels import Kernel, KernelSource
-from db.records.run_ref import Sighting
-from db.records.run_warning import RunWarning
+from compile_hud.db.records.kernels import Kernel, KernelSource
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_warning import RunWarning
 
 if sys.version_info >= (3, 11):
     from enum import StrEnum

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from db.records.json_fields import time_to_json
+from compile_hud.db.records.json_fields import time_to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from db.records.json_fields import get_text
+from compile_hud.db.records.json_fields import get_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

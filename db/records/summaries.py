@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from db.records.metrics import Direction
-from db.records.results import Case, Outcome, Run, RunState
-from db.records.run_warning import RunWarning
+from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.results import Case, Outcome, Run, RunState
+from compile_hud.db.records.run_warning import RunWarning
 
 # Four heartbeats: three may be missed while the store is busy. After that a run has likely died.
 SILENT_AFTER_S = 60.0

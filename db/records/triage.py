@@ -1,6 +1,6 @@
 """What people decide about alerts and series, and the record of every change.
 
-Only the standard library is needed; the rules that use these are in `runner.analysis.alerts.lifecycle`.
+Only the standard library is needed; the rules that use these are in `compile_hud.runner.analysis.alerts.lifecycle`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
-from db.records.json_fields import get_member, get_name, get_text, get_time, time_to_json
-from db.records.results import Alert, AlertState
+from compile_hud.db.records.json_fields import (
+    get_member,
+    get_name,
+    get_text,
+    get_time,
+    time_to_json,
+)
+from compile_hud.db.records.results import Alert, AlertState
 
 # An alert in one of these is not settled: the judge goes on with it.
 ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)

@@ -9,10 +9,10 @@ from sqlalchemy import func, insert, select, update
 from sqlalchemy.engine import Row
 from sqlalchemy.orm import Session
 
-from db.records.notifications import NewsKind, Notification, NotificationState, Severity
-from db.rows.mapping import Values, clean_text, utc, utc_or_none
-from db.schema._merge_message_tables import OutboxTable
-from db.shared.text import one_line
+from compile_hud.db.records.notifications import NewsKind, Notification, NotificationState, Severity
+from compile_hud.db.rows.mapping import Values, clean_text, utc, utc_or_none
+from compile_hud.db.schema._merge_message_tables import OutboxTable
+from compile_hud.db.shared.text import one_line
 
 
 def put_notifications(session: Session, notifications: Sequence[Notification]) -> None:

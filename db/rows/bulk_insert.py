@@ -23,8 +23,8 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from db.rows.mapping import Values
-from db.schema.tables import Base
+from compile_hud.db.rows.mapping import Values
+from compile_hud.db.schema.tables import Base
 
 # As the columns of our tables are sent to DuckDB and kept in backups; JSON is text there.
 ARROW_TYPES: Final[dict[type[Any], pa.DataType]] = {

@@ -15,7 +15,7 @@ from sqlalchemy import JSON, ColumnElement, Select, union_all
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.selectable import ExecutableReturnsRows
 
-from db.rows.mapping import utc
+from compile_hud.db.rows.mapping import utc
 
 
 def read_rows(connection: Connection, wanted: ExecutableReturnsRows) -> list[Any]:

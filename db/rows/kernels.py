@@ -13,13 +13,13 @@ from sqlalchemy import ColumnElement, Row, Subquery, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from db.queries import common as fetch
-from db.records.kernels import Kernel, KernelSource, Origin
-from db.records.results import CaseResult
-from db.rows.bulk_insert import put_rows
-from db.rows.columns import read_rows_of_each
-from db.rows.mapping import Values, clean_json
-from db.schema.tables import KernelOriginsTable, KernelSourceTable, KernelTable
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.kernels import Kernel, KernelSource, Origin
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.rows.bulk_insert import put_rows
+from compile_hud.db.rows.columns import read_rows_of_each
+from compile_hud.db.rows.mapping import Values, clean_json
+from compile_hud.db.schema.tables import KernelOriginsTable, KernelSourceTable, KernelTable
 
 _NO_HASH: Final = ""
 _KERNEL_FIELDS: Final = tuple(

@@ -15,9 +15,9 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from db.records.imported import Statement, stated_directions
-from db.records.metrics import Direction
-from db.records.results import (
+from compile_hud.db.records.imported import Statement, stated_directions
+from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.results import (
     Alert,
     AlertState,
     Case,
@@ -31,11 +31,11 @@ from db.records.results import (
     Verdict,
     series_key,
 )
-from db.records.run_ref import Sighting
-from db.records.run_warning import RunWarning
-from db.records.triage import AlertChange, ChangedField, SeriesSettings
-from db.schema.tables import SeriesTable
-from db.shared.text import one_line
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
+from compile_hud.db.schema.tables import SeriesTable
+from compile_hud.db.shared.text import one_line
 
 Values = dict[str, Any]
 _CASE_FIELDS = tuple(field.name for field in dataclasses.fields(Case))

@@ -11,9 +11,9 @@ from sqlalchemy import Select, delete, exists, insert, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from db.records.results import Case, Run
-from db.rows.mapping import plan_values, run_record
-from db.schema.tables import PlanTable, RunTable
+from compile_hud.db.records.results import Case, Run
+from compile_hud.db.rows.mapping import plan_values, run_record
+from compile_hud.db.schema.tables import PlanTable, RunTable
 
 # A plan has a thousand cases and more, and a store a handful of plans in use.
 _MOST_KNOWN: Final = 32

@@ -1,6 +1,6 @@
 """The tables of what is to be done, who does it and what is said of it.
 
-`db.schema.tables` says what all tables share.
+`compile_hud.db.schema.tables` says what all tables share.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import JSON, Integer, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from db.schema.tables import Base, UtcTime
+from compile_hud.db.schema.tables import Base, UtcTime
 
 
 class JobTable(Base):

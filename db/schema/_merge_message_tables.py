@@ -1,4 +1,4 @@
-"""The tables of messages about alerts; `db.schema.tables` says what all tables share."""
+"""The tables of messages about alerts; `compile_hud.db.schema.tables` says what all tables share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import JSON, Integer, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from db.schema.tables import Base, UtcTime
+from compile_hud.db.schema.tables import Base, UtcTime
 
 
 class OutboxTable(Base):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from db.schema.tables import Base
+from compile_hud.db.schema.tables import Base
 
 
 def markdown() -> str:

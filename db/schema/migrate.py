@@ -20,12 +20,12 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import ProgrammingError
 
 # These two add their tables to those of `Base`.
-import db.schema._merge_job_tables
-import db.schema._merge_message_tables  # noqa: F401
-from db.engine.file_guard import check_has_no_other_tables
-from db.errors import StoreTooNew, StoreTooOld
-from db.schema.tables import Base
-from db.schema.version import VERSION, revision_of
+import compile_hud.db.schema._merge_job_tables
+import compile_hud.db.schema._merge_message_tables  # noqa: F401
+from compile_hud.db.engine.file_guard import check_has_no_other_tables
+from compile_hud.db.errors import StoreTooNew, StoreTooOld
+from compile_hud.db.schema.tables import Base
+from compile_hud.db.schema.version import VERSION, revision_of
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 # Alembic's `op` is one global proxy.

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import WEIGHTS_SEED, seeded
+from compile_hud.models_zoo.building.inputs import WEIGHTS_SEED, seeded
 
 # What a module's own statements raise by mistake; anything stranger keeps its own traceback.
 _IMPORT_ERRORS = (

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from models_zoo.catalog.rows.sizes import text_size
-from models_zoo.catalog.spec import ModelSpec, UnknownNameError
+from compile_hud.models_zoo.catalog.rows.sizes import text_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, UnknownNameError
 
 PREFIX = "arch/"
 _FORM = re.compile(r"arch/(\d{1,4})-(\d{1,6})-(\d{1,4})-(\d{1,3}(?:\.\d{1,3})?)")
@@ -76,7 +76,7 @@ def _row(name: str) -> ModelSpec:
     return ModelSpec(
         name=name,
         family="architecture",
-        build="models_zoo.decoders.architecture",
+        build="compile_hud.models_zoo.decoders.architecture",
         summary="A candidate of a search.",
         sizes=sizes,
     )

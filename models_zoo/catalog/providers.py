@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from models_zoo.catalog.rows.sizes import sample_size
-from models_zoo.catalog.spec import ModelSpec, UnknownNameError
+from compile_hud.models_zoo.catalog.rows.sizes import sample_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, UnknownNameError
 
 _BUILDS = {
-    "timm": "models_zoo.vision.from_timm",
-    "torchvision": "models_zoo.vision.from_torchvision",
+    "timm": "compile_hud.models_zoo.vision.from_timm",
+    "torchvision": "compile_hud.models_zoo.vision.from_torchvision",
 }
 # Two images at least, or batch norm has nothing to compare where the last map is one pixel.
 _BATCHES = {"tiny": 2, "small": 4, "full": 32}

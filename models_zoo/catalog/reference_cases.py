@@ -6,7 +6,7 @@ like a machine that moved. What must change gets a new name, `NAME_2`. Nothing h
 
 from __future__ import annotations
 
-from models_zoo.catalog.spec import ModelSpec, SizeSpec
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec
 
 FAMILY = "reference"
 
@@ -14,7 +14,7 @@ _ROWS = (
     ModelSpec(
         name="ref_gemm",
         family=FAMILY,
-        build="models_zoo.reference.ref_gemm",
+        build="compile_hud.models_zoo.reference.ref_gemm",
         summary="One matrix product: bound by arithmetic, so it shows the clock of the cores.",
         # 0.9 GFLOP, 9 ms on a core that does 100 GFLOP/s; 137 GFLOP fill every GPU of today.
         sizes={
@@ -26,7 +26,7 @@ _ROWS = (
     ModelSpec(
         name="ref_copy",
         family=FAMILY,
-        build="models_zoo.reference.ref_copy",
+        build="compile_hud.models_zoo.reference.ref_copy",
         summary="One large copy: bound by memory, several times what the last cache holds.",
         # Bytes of each side. 256 MiB together are eight times the 32 MiB of a common last-level
         # cache; 1 GiB is ten times the largest L2 of a GPU.
@@ -39,7 +39,7 @@ _ROWS = (
     ModelSpec(
         name="ref_chain",
         family=FAMILY,
-        build="models_zoo.reference.ref_chain",
+        build="compile_hud.models_zoo.reference.ref_chain",
         summary="Two hundred tiny additions in a row: bound by launching, not by computing.",
         sizes={
             "small": SizeSpec(config={"length": 200, "width": 64}, num_samples=1),

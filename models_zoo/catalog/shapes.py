@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from models_zoo.catalog.spec import ConfigValue, SizeSpec, UnknownNameError
+from compile_hud.models_zoo.catalog.spec import ConfigValue, SizeSpec, UnknownNameError
 
 # The sizes that every model of the zoo has.
 ZOO_SIZES = ("tiny", "small", "full")

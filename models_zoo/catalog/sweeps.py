@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from models_zoo.catalog.shapes import axes_of
-from models_zoo.catalog.spec import SizeSpec, SweepSpec
+from compile_hud.models_zoo.catalog.shapes import axes_of
+from compile_hud.models_zoo.catalog.spec import SizeSpec, SweepSpec
 
 # Of the number in the configuration: texts that are padded less, and one that is longer.
 SHORTER = (0.25, 0.5, 0.75)

@@ -5,7 +5,7 @@ Nothing here needs torch.
 
 from __future__ import annotations
 
-from models_zoo.catalog.spec import ModelSpec
+from compile_hud.models_zoo.catalog.spec import ModelSpec
 
 # Of each tag the families that have it. A model's family is a tag as well.
 TAGS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from models_zoo.catalog.spec import Tolerance, Treatment, Variant
+from compile_hud.models_zoo.catalog.spec import Tolerance, Treatment, Variant
 
 # Eight bits a weight are an error of their own, beside which that of the dtype is small. Over the
 # zoo at tiny and small, in fp32 and bf16 (torchao 0.18), the worst cosine and relative RMS error of

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
 # The width of a feed-forward block is rounded to this, for tensor cores want multiples of 8.
 FFN_MULTIPLE = 8

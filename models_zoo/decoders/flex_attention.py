@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 from transformers import AttentionInterface, Gemma3ForCausalLM, Gemma3TextConfig
 
-from models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
 
 ATTENTION = "hud_flex_attention"
 

@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from models_zoo.building.inputs import seeded_weights, token_ids
-from models_zoo.decoders.static_cache import OneTokenDecoder, StaticCache
+from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.decoders.static_cache import OneTokenDecoder, StaticCache
 
 
 def _decoder(config: Mapping[str, Any]) -> OneTokenDecoder:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
 
 
 class RecurrentLanguageModel(nn.Module):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
 
 EXPANSION = 2
 CONVOLUTION_LENGTH = 4

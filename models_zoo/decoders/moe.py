@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import MixtralConfig, MixtralForCausalLM
 
-from models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
 
 
 class CausalLanguageModel(nn.Module):

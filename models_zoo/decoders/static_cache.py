@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal
+from compile_hud.models_zoo.building.inputs import normal
 
 CACHE_SEED = 7
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
 
 def build(config: Mapping[str, Any]) -> nn.Module:

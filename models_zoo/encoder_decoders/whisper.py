@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
-from models_zoo.building.inputs import normal, seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights, token_ids
 
 NUM_MEL_BINS = 80
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import DistilBertConfig, DistilBertForMaskedLM
 
-from models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
 
 
 class MaskedLanguageModel(nn.Module):

@@ -9,7 +9,7 @@ from diffusers import DiTTransformer2DModel
 from diffusers.models.embeddings import LabelEmbedding
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal, seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights, token_ids
 
 NUM_TIMESTEPS = 1000
 

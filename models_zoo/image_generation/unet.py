@@ -8,7 +8,7 @@ from typing import Any
 from diffusers import UNet2DConditionModel
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal, seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights, token_ids
 
 NUM_TIMESTEPS = 1000
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
 EPS = 1e-5
 

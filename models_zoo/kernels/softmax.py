@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal
+from compile_hud.models_zoo.building.inputs import normal
 
 
 class Softmax(nn.Module):

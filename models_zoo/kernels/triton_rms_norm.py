@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal, seeded_weights
-from models_zoo.kernels import triton_kernels
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.kernels import triton_kernels
 
 EPS = 1e-5
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal
-from models_zoo.kernels import triton_kernels
+from compile_hud.models_zoo.building.inputs import normal
+from compile_hud.models_zoo.kernels import triton_kernels
 
 
 class TritonSoftmax(nn.Module):

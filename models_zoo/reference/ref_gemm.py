@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal
+from compile_hud.models_zoo.building.inputs import normal
 
 
 class ReferenceGemm(nn.Module):

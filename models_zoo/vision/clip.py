@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import CLIPConfig, CLIPModel, CLIPTextConfig, CLIPVisionConfig
 
-from models_zoo.building.inputs import normal, seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights, token_ids
 
 
 class ImageTextMatcher(nn.Module):

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import ConvNextConfig, ConvNextForImageClassification
 
-from models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
 # Published training begins at 1e-6 and learns larger ones. Left there, the blocks would add so
 # little that no check could see an error in them.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import DetrConfig, DetrForObjectDetection
 from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetBottleNeckLayer
 
-from models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
 # How much a block of the backbone adds to what goes past it. At 1, as frozen norms begin, sixteen
 # blocks make it so large that attention becomes a choice, which rounding decides: the gradients of

@@ -7,8 +7,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal, seeded_weights
-from models_zoo.building.packages import check_architecture, import_provider, without_dropout
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.packages import (
+    check_architecture,
+    import_provider,
+    without_dropout,
+)
 
 
 def build(config: Mapping[str, Any]) -> nn.Module:

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from models_zoo.building.inputs import normal, seeded_weights
-from models_zoo.vision.mobile_layers import MobileClassifier
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.vision.mobile_layers import MobileClassifier
 
 
 def build(config: Mapping[str, Any]) -> nn.Module:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import ResNetConfig, ResNetForImageClassification
 from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetBottleNeckLayer
 
-from models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
 # What the norm at the end of a branch starts from. From 1 the gradients of 16 untrained blocks grow
 # until rounding is all that is left (cosine to fp64 .09 in bf16); from 0 half of the work is void.

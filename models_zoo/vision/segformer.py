@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
-from models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
 
 class Segmenter(nn.Module):

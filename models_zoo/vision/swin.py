@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import SwinConfig, SwinForImageClassification
 
-from models_zoo.building.inputs import normal, seeded_weights
+from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
 
 class ImageClassifier(nn.Module):

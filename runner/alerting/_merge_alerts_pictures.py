@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import importlib.util
 
-from db.shared.trend_images import draw_trends
-from runner.notifications.dispatcher import Draw, draw_nothing
-from runner.workspace import Workplace
+from compile_hud.db.shared.trend_images import draw_trends
+from compile_hud.runner.notifications.dispatcher import Draw, draw_nothing
+from compile_hud.runner.workspace import Workplace
 
 _NEEDED = ("streamlit", "altair", "vl_convert")
 

@@ -12,13 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from db.errors import RecordError
-from db.queries._merge_kernel_profiles import load_profiled
-from db.records.kernels import ProfiledResult
-from db.records.results import Alert
-from db.store import Store
-from runner.analysis.kernels._merge_analysis_alert_kernels import is_about_slower, kernel_ends
-from runner.analysis.kernels.diff import diff_kernels, kernel_side, share_text, top_kernels
+from compile_hud.db.errors import RecordError
+from compile_hud.db.queries._merge_kernel_profiles import load_profiled
+from compile_hud.db.records.kernels import ProfiledResult
+from compile_hud.db.records.results import Alert
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.kernels._merge_analysis_alert_kernels import (
+    is_about_slower,
+    kernel_ends,
+)
+from compile_hud.runner.analysis.kernels.diff import (
+    diff_kernels,
+    kernel_side,
+    share_text,
+    top_kernels,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from db.alerts.action_links import (
+from compile_hud.db.alerts.action_links import (
     ACTION_STATES,
     ACTIONS_PATH,
     MIN_SECRET_LENGTH,
@@ -21,12 +21,12 @@ from db.alerts.action_links import (
     action_token,
     picture_token,
 )
-from db.records.notifications import Notification
-from db.records.results import AlertState
-from db.records.triage import ONGOING
-from runner.config.load import Config
-from runner.errors import ConfigError
-from runner.notifications.receivers.factory import NotReady, resolved
+from compile_hud.db.records.notifications import Notification
+from compile_hud.db.records.results import AlertState
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.runner.config.load import Config
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.notifications.receivers.factory import NotReady, resolved
 
 SECRET_NAME = "link_secret"
 

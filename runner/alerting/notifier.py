@@ -8,26 +8,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from db.alerts.outbox import release
-from db.alerts.outbox_maintenance import put_missing
-from db.alerts.sent_messages import load_told
-from db.errors import StoreError
-from db.queries.alerts import load_alerts_with_ids, load_changes_of, newest_change_number
-from db.queries.results import load_alerts, load_changes
-from db.records.notifications import NewsKind, Notification
-from db.records.results import Alert, AlertState
-from db.records.triage import ChangedField
-from db.shared.processes import this_process
-from db.shared.text import counted
-from db.store import Store
-from runner.alerting._merge_alerts_pictures import make_draw
-from runner.alerting.message_links import Linker, make_linker
-from runner.alerting.payload import alerts_json
-from runner.config.load import Config
-from runner.errors import ConfigError
-from runner.events import Notify, Said
-from runner.notifications.alert_changes import is_still_news
-from runner.notifications.dispatcher import (
+from compile_hud.db.alerts.outbox import release
+from compile_hud.db.alerts.outbox_maintenance import put_missing
+from compile_hud.db.alerts.sent_messages import load_told
+from compile_hud.db.errors import StoreError
+from compile_hud.db.queries.alerts import (
+    load_alerts_with_ids,
+    load_changes_of,
+    newest_change_number,
+)
+from compile_hud.db.queries.results import load_alerts, load_changes
+from compile_hud.db.records.notifications import NewsKind, Notification
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import ChangedField
+from compile_hud.db.shared.processes import this_process
+from compile_hud.db.shared.text import counted
+from compile_hud.db.store import Store
+from compile_hud.runner.alerting._merge_alerts_pictures import make_draw
+from compile_hud.runner.alerting.message_links import Linker, make_linker
+from compile_hud.runner.alerting.payload import alerts_json
+from compile_hud.runner.config.load import Config
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.notifications.alert_changes import is_still_news
+from compile_hud.runner.notifications.dispatcher import (
     PASS_S,
     Dispatcher,
     DispatchReport,
@@ -35,11 +39,15 @@ from runner.notifications.dispatcher import (
     Receiver,
     Updatable,
 )
-from runner.notifications.message_updates import Updater
-from runner.notifications.receivers.factory import make_receiver
-from runner.notifications.routing import Route, Telling
-from runner.notifications.weekly_digest import fixed_between, weekly_notification, weekly_of
-from runner.workspace import Workplace
+from compile_hud.runner.notifications.message_updates import Updater
+from compile_hud.runner.notifications.receivers.factory import make_receiver
+from compile_hud.runner.notifications.routing import Route, Telling
+from compile_hud.runner.notifications.weekly_digest import (
+    fixed_between,
+    weekly_notification,
+    weekly_of,
+)
+from compile_hud.runner.workspace import Workplace
 
 logger = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from db.queries.judge_state import load_events
-from db.records.results import Alert
-from runner.alerting.alert_kernels import cause_kernels
-from runner.analysis.repro import repro_command
-from runner.system.dashboard_urls import series_url
-from runner.workspace import Workplace
+from compile_hud.db.queries.judge_state import load_events
+from compile_hud.db.records.results import Alert
+from compile_hud.runner.alerting.alert_kernels import cause_kernels
+from compile_hud.runner.analysis.repro import repro_command
+from compile_hud.runner.system.dashboard_urls import series_url
+from compile_hud.runner.workspace import Workplace
 
 
 def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[str, Any]]:

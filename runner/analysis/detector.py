@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runner.analysis.detection.constants import (
+from compile_hud.runner.analysis.detection.constants import (
     BASELINE_POINTS,
     MEDIAN_INEFFICIENCY,
     MIN_BASELINE_POINTS,
     checked,
 )
-from runner.analysis.detection.sequential_test import Onset, find_onsets
-from runner.analysis.stats.estimates import CONFIDENCE, robust_sd, student_quantile
+from compile_hud.runner.analysis.detection.sequential_test import Onset, find_onsets
+from compile_hud.runner.analysis.stats.estimates import CONFIDENCE, robust_sd, student_quantile
 
 DEFAULT_FLOOR = 0.05
 

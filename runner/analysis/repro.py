@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from db.records.imported import is_imported
-from db.records.results import Case
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.results import Case
 
 # The toolchain of a `hud run` that names none.
 _DEFAULT_TOOLCHAIN = "current"

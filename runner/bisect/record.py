@@ -10,8 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from db.errors import RecordError
-from db.records.json_fields import (
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.json_fields import (
     get_list,
     get_mapping,
     get_member,
@@ -21,8 +21,8 @@ from db.records.json_fields import (
     get_value,
     time_to_json,
 )
-from db.records.results import Case, Outcome
-from runner.analysis.comparison.bisection import (
+from compile_hud.db.records.results import Case, Outcome
+from compile_hud.runner.analysis.comparison.bisection import (
     EndsVerdict,
     Mark,
     Reading,
@@ -31,8 +31,8 @@ from runner.analysis.comparison.bisection import (
     find_suspects,
     judge_ends,
 )
-from runner.persistence.json_files import read_json
-from runner.protocol import MeasureSettings, write_json
+from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.protocol import MeasureSettings, write_json
 
 _Record = TypeVar("_Record")
 # 1: first version.

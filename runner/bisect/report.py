@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from db.records.metrics import METRICS
-from db.records.results import Verdict
-from db.shared.text import signed
-from runner.analysis.comparison.bisection import (
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.shared.text import signed
+from compile_hud.runner.analysis.comparison.bisection import (
     SEARCH_ERROR,
     EndsVerdict,
     Mark,
@@ -17,11 +17,11 @@ from runner.analysis.comparison.bisection import (
     num_answers,
     verdict_of,
 )
-from runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
-from runner.analysis.repro import case_options, command_line
-from runner.bisect.record import Axis, Bisection, Ending, Revision, Step
-from runner.config.load import CURRENT_TOOLCHAIN
-from runner.format import clock, quantity
+from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
+from compile_hud.runner.analysis.repro import case_options, command_line
+from compile_hud.runner.bisect.record import Axis, Bisection, Ending, Revision, Step
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
+from compile_hud.runner.format import clock, quantity
 
 _NAMES = {
     Verdict.REGRESSION: ("first bad revision", "last good revision"),

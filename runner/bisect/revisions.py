@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from runner.bisect.worktrees import Worktrees
-from runner.errors import BisectError, ExecutorError, RevisionUnusable, ToolchainError
-from runner.execution.environment import revision
-from runner.execution.executor import CaseOrder, Executor
-from runner.execution.paired_launches import PairSide
-from runner.protocol import Checkout
+from compile_hud.runner.bisect.worktrees import Worktrees
+from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusable, ToolchainError
+from compile_hud.runner.execution.environment import revision
+from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.paired_launches import PairSide
+from compile_hud.runner.protocol import Checkout
 
 OpenExecutor = Callable[[Path], Executor]
 

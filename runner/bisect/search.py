@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from db.records.results import Outcome
-from runner.analysis.comparison.bisection import (
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.analysis.comparison.bisection import (
     EndsVerdict,
     Mark,
     Reading,
@@ -22,23 +22,23 @@ from runner.analysis.comparison.bisection import (
     num_answers,
     read_pair,
 )
-from runner.analysis.comparison.paired import looks
-from runner.analysis.comparison.runs import OUTCOME
-from runner.bisect.record import Bisection, Ending, Revision, Step
-from runner.bisect.report import answer_text, change_text, ends_text, revision_text
-from runner.bisect.revisions import Revisions
-from runner.errors import BisectError, RevisionUnusable, RunInterrupted
-from runner.events import Notify, PairLaunched, Said
-from runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD, FreshSessions
-from runner.execution.paired_launches import (
+from compile_hud.runner.analysis.comparison.paired import looks
+from compile_hud.runner.analysis.comparison.runs import OUTCOME
+from compile_hud.runner.bisect.record import Bisection, Ending, Revision, Step
+from compile_hud.runner.bisect.report import answer_text, change_text, ends_text, revision_text
+from compile_hud.runner.bisect.revisions import Revisions
+from compile_hud.runner.errors import BisectError, RevisionUnusable, RunInterrupted
+from compile_hud.runner.events import Notify, PairLaunched, Said
+from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD, FreshSessions
+from compile_hud.runner.execution.paired_launches import (
     MIN_PAIRS,
     PairLimits,
     PairResult,
     PairSide,
     measure_pair,
 )
-from runner.system.interrupts import Interrupts
-from runner.system.locks import device_lock
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.system.locks import device_lock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from db.shared.text import one_line
-from runner.bisect.record import Revision
-from runner.errors import BisectError
+from compile_hud.db.shared.text import one_line
+from compile_hud.runner.bisect.record import Revision
+from compile_hud.runner.errors import BisectError
 
 # Hooks of the repository are written for the user's own tree; they may build, or ask questions.
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import click
 
-from db.errors import BackupError
-from db.maintenance.backup import restore_backup, write_backup
-from db.maintenance.consistency import find_orphans, remove_orphans
-from runner.cli.output import (
+from compile_hud.db.errors import BackupError
+from compile_hud.db.maintenance.backup import restore_backup, write_backup
+from compile_hud.db.maintenance.consistency import find_orphans, remove_orphans
+from compile_hud.runner.cli.output import (
     json_option,
     print_json,
     say_when_empty,
     say_when_missing,
     with_workplace,
 )
-from runner.doctor.orphan_files import find_orphan_files, remove_orphan_files
-from runner.format import quantity
-from runner.workspace import Workplace, prune
+from compile_hud.runner.doctor.orphan_files import find_orphan_files, remove_orphan_files
+from compile_hud.runner.format import quantity
+from compile_hud.runner.workspace import Workplace, prune
 
 
 @click.group("db")

@@ -6,12 +6,12 @@ import sys
 
 import click
 
-from runner.cli.output import json_option, print_json, stdout, with_workplace
-from runner.config.load import CURRENT_TOOLCHAIN
-from runner.doctor.check import Check, CheckState
-from runner.doctor.machine import machine_checks
-from runner.doctor.requirements import run_checks
-from runner.workspace import Workplace
+from compile_hud.runner.cli.output import json_option, print_json, stdout, with_workplace
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
+from compile_hud.runner.doctor.check import Check, CheckState
+from compile_hud.runner.doctor.machine import machine_checks
+from compile_hud.runner.doctor.requirements import run_checks
+from compile_hud.runner.workspace import Workplace
 
 _STYLES = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "red"}
 # Below the text of a check, past its state and name.

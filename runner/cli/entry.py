@@ -6,7 +6,7 @@ import importlib
 import os
 import signal
 
-from runner.system.allocator import use_one_heap
+from compile_hud.runner.system.allocator import use_one_heap
 
 # What a shell reports for a program that SIGINT ended.
 EXIT_INTERRUPTED = 130
@@ -21,6 +21,6 @@ def main() -> None:
     # Libraries that are half loaded do not bear an exception. In the background it may be ignored.
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda *_: os._exit(EXIT_INTERRUPTED))
-    hud = importlib.import_module("runner.cli.main").main
+    hud = importlib.import_module("compile_hud.runner.cli.main").main
     signal.signal(signal.SIGINT, before)
     hud(prog_name="hud")

@@ -10,32 +10,32 @@ from typing import Any, NoReturn
 
 import click
 
-from db.errors import StoreError
-from db.shared.logging import FORMAT_VARIABLE, FORMATS, set_up_logging
-from models_zoo.catalog.spec import UnknownNameError
-from runner.analysis.alerts.triage import AlertStateError
-from runner.analysis.comparison.runs import NotComparableError
-from runner.analysis.kernels.standalone_script import NoKernelScript
-from runner.cli.alerts.annotations import annotate_group
-from runner.cli.alerts.commands import alerts_group
-from runner.cli.bisect.command import bisect
-from runner.cli.compare.command import compare
-from runner.cli.database import db_group
-from runner.cli.doctor import doctor
-from runner.cli.entry import EXIT_INTERRUPTED, EXIT_USAGE
-from runner.cli.kernels._merge_commands_kernel_counters import counters_command
-from runner.cli.kernels.commands import kernels_group
-from runner.cli.kernels.diff import diff_command
-from runner.cli.kernels.ranks import ranks_command
-from runner.cli.maintenance import demo, detect, ingest
-from runner.cli.results.export import export
-from runner.cli.results.import_history import import_
-from runner.cli.results.listings import list_group, regressions, runs, show
-from runner.cli.run.command import run
-from runner.cli.serve import schedule, serve, up
-from runner.cli.study import study_group
-from runner.cli.toolchain import toolchain_group
-from runner.errors import RunInterrupted, RunnerError
+from compile_hud.db.errors import StoreError
+from compile_hud.db.shared.logging import FORMAT_VARIABLE, FORMATS, set_up_logging
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.analysis.alerts.triage import AlertStateError
+from compile_hud.runner.analysis.comparison.runs import NotComparableError
+from compile_hud.runner.analysis.kernels.standalone_script import NoKernelScript
+from compile_hud.runner.cli.alerts.annotations import annotate_group
+from compile_hud.runner.cli.alerts.commands import alerts_group
+from compile_hud.runner.cli.bisect.command import bisect
+from compile_hud.runner.cli.compare.command import compare
+from compile_hud.runner.cli.database import db_group
+from compile_hud.runner.cli.doctor import doctor
+from compile_hud.runner.cli.entry import EXIT_INTERRUPTED, EXIT_USAGE
+from compile_hud.runner.cli.kernels._merge_commands_kernel_counters import counters_command
+from compile_hud.runner.cli.kernels.commands import kernels_group
+from compile_hud.runner.cli.kernels.diff import diff_command
+from compile_hud.runner.cli.kernels.ranks import ranks_command
+from compile_hud.runner.cli.maintenance import demo, detect, ingest
+from compile_hud.runner.cli.results.export import export
+from compile_hud.runner.cli.results.import_history import import_
+from compile_hud.runner.cli.results.listings import list_group, regressions, runs, show
+from compile_hud.runner.cli.run.command import run
+from compile_hud.runner.cli.serve import schedule, serve, up
+from compile_hud.runner.cli.study import study_group
+from compile_hud.runner.cli.toolchain import toolchain_group
+from compile_hud.runner.errors import RunInterrupted, RunnerError
 
 # OSError: no permission, no room, no such file; BrokenPipeError is click's own business.
 _EXPECTED = (

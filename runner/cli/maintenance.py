@@ -11,14 +11,14 @@ from typing import Final
 
 import click
 
-from db.errors import MixedStoreError, RecordError, StoreError
-from db.records.results import RunDocument
-from db.shared.text import counted, printable, shortened
-from db.store import Store
-from runner.alerting.notifier import make_telling, send_waiting
-from runner.alerting.payload import alerts_json
-from runner.cli.entry import EXIT_USAGE
-from runner.cli.output import (
+from compile_hud.db.errors import MixedStoreError, RecordError, StoreError
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.shared.text import counted, printable, shortened
+from compile_hud.db.store import Store
+from compile_hud.runner.alerting.notifier import make_telling, send_waiting
+from compile_hud.runner.alerting.payload import alerts_json
+from compile_hud.runner.cli.entry import EXIT_USAGE
+from compile_hud.runner.cli.output import (
     json_option,
     new_progress,
     print_json,
@@ -26,15 +26,15 @@ from runner.cli.output import (
     stderr,
     with_workplace,
 )
-from runner.cli.run.after_run import unless_stopped
-from runner.cli.serve import serve_dashboard
-from runner.config.load import demo_store_url
-from runner.demo.history import fill_demo
-from runner.detection.detect import detect as detect_alerts
-from runner.persistence.json_files import STDIN, check_times, read_documents
-from runner.persistence.spool import Spool
-from runner.scheduling.timetable import timetable_of
-from runner.workspace import Workplace
+from compile_hud.runner.cli.run.after_run import unless_stopped
+from compile_hud.runner.cli.serve import serve_dashboard
+from compile_hud.runner.config.load import demo_store_url
+from compile_hud.runner.demo.history import fill_demo
+from compile_hud.runner.detection.detect import detect as detect_alerts
+from compile_hud.runner.persistence.json_files import STDIN, check_times, read_documents
+from compile_hud.runner.persistence.spool import Spool
+from compile_hud.runner.scheduling.timetable import timetable_of
+from compile_hud.runner.workspace import Workplace
 
 # Names in a file may be of any length, and what is told of them.
 _MAX_REASON: Final = 1000

@@ -6,11 +6,11 @@ from dataclasses import dataclass, fields, replace
 
 import click
 
-from db.records.results import MEASURED_DTYPES
-from runner.cli.output import gather_options
-from runner.planning.plan import DEVICES, find_suite
-from runner.planning.suites import QUICK, Selection, Suite
-from runner.workspace import AUTO_DEVICE, RunOrder, Workplace, custom_suite
+from compile_hud.db.records.results import MEASURED_DTYPES
+from compile_hud.runner.cli.output import gather_options
+from compile_hud.runner.planning.plan import DEVICES, find_suite
+from compile_hud.runner.planning.suites import QUICK, Selection, Suite
+from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace, custom_suite
 
 _OPTIONS = (
     click.option("--suite", metavar="S", help="A named selection. Default: quick."),

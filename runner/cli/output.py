@@ -16,14 +16,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from db.queries.results import load_runs
-from db.shared.logging import FORMATS
-from db.shared.text import is_storable, printable, quoted
-from db.store import Store
-from runner.config.load import load_config
-from runner.reporting.log_progress import LogProgress
-from runner.reporting.terminal_progress import TerminalProgress
-from runner.workspace import Seams, Workplace
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.shared.logging import FORMATS
+from compile_hud.db.shared.text import is_storable, printable, quoted
+from compile_hud.db.store import Store
+from compile_hud.runner.config.load import load_config
+from compile_hud.runner.reporting.log_progress import LogProgress
+from compile_hud.runner.reporting.terminal_progress import TerminalProgress
+from compile_hud.runner.workspace import Seams, Workplace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Wide enough for every table: where there is no terminal, nothing is folded or cut.

@@ -12,22 +12,22 @@ from dataclasses import replace
 
 import click
 
-from db.errors import MixedStoreError, StoreError
-from db.jobs.health import BEAT_S
-from db.records.results import RunState, Verdict
-from db.records.triage import is_muted
-from db.shared.access_rules import refusal
-from db.shared.logging import FORMAT_VARIABLE
-from models_zoo.catalog.spec import UnknownNameError
-from runner.alerting.notifier import make_telling, send_waiting
-from runner.cli.output import log_format, new_progress, with_workplace
-from runner.cli.run.after_run import judge, texts_of
-from runner.cli.run.command import print_results, run_in_terminal
-from runner.cli.run.ray import ray_engine
-from runner.cli.toolchain import install_seams
-from runner.config.load import Config
-from runner.detection.detect import detect
-from runner.errors import (
+from compile_hud.db.errors import MixedStoreError, StoreError
+from compile_hud.db.jobs.health import BEAT_S
+from compile_hud.db.records.results import RunState, Verdict
+from compile_hud.db.records.triage import is_muted
+from compile_hud.db.shared.access_rules import refusal
+from compile_hud.db.shared.logging import FORMAT_VARIABLE
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.alerting.notifier import make_telling, send_waiting
+from compile_hud.runner.cli.output import log_format, new_progress, with_workplace
+from compile_hud.runner.cli.run.after_run import judge, texts_of
+from compile_hud.runner.cli.run.command import print_results, run_in_terminal
+from compile_hud.runner.cli.run.ray import ray_engine
+from compile_hud.runner.cli.toolchain import install_seams
+from compile_hud.runner.config.load import Config
+from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.errors import (
     ConfigError,
     JudgingLost,
     LockUnavailable,
@@ -37,14 +37,14 @@ from runner.errors import (
     SchedulerHeld,
     SchedulerUnavailable,
 )
-from runner.events import Notify, Said
-from runner.persistence.result_writer import Keeper
-from runner.planning.plan import find_suite
-from runner.scheduling.change_triggers import Watches, WatchSeams, find_revision
-from runner.scheduling.heartbeat import Pulse
-from runner.scheduling.job_worker import JobLoop
-from runner.scheduling.scheduler import Scheduler, scheduling
-from runner.scheduling.supervisor import (
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.planning.plan import find_suite
+from compile_hud.runner.scheduling.change_triggers import Watches, WatchSeams, find_revision
+from compile_hud.runner.scheduling.heartbeat import Pulse
+from compile_hud.runner.scheduling.job_worker import JobLoop
+from compile_hud.runner.scheduling.scheduler import Scheduler, scheduling
+from compile_hud.runner.scheduling.supervisor import (
     FIRST_RUN,
     Dashboard,
     FirstRun,
@@ -53,13 +53,13 @@ from runner.scheduling.supervisor import (
     dashboard_environment,
     first_run_of,
 )
-from runner.scheduling.timetable import timetable_of
-from runner.system.dashboard_urls import dashboard_url
-from runner.system.heartbeat_thread import heartbeat
-from runner.system.interrupts import Interrupts
-from runner.toolchains.installer import build_again
-from runner.toolchains.torch_releases import list_versions
-from runner.workspace import AUTO_DEVICE, RunOrder, Workplace, check_takes_runs
+from compile_hud.runner.scheduling.timetable import timetable_of
+from compile_hud.runner.system.dashboard_urls import dashboard_url
+from compile_hud.runner.system.heartbeat_thread import heartbeat
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.toolchains.installer import build_again
+from compile_hud.runner.toolchains.torch_releases import list_versions
+from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace, check_takes_runs
 
 host_option = click.option("--host", help="Address to listen on, instead of the one set.")
 port_option = click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.")

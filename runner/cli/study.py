@@ -8,21 +8,21 @@ from pathlib import Path
 
 import click
 
-from db.errors import NotFoundError
-from db.queries.results import load_result_summaries, load_run, load_suite_runs
-from db.records.results import Run, RunState
-from db.store import Store
-from runner.analysis.studies.catalog import STUDIES
-from runner.analysis.studies.study import (
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.queries.results import load_result_summaries, load_run, load_suite_runs
+from compile_hud.db.records.results import Run, RunState
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.studies.catalog import STUDIES
+from compile_hud.runner.analysis.studies.study import (
     Study,
     StudyRun,
     runs_to_show,
     seen_in_results,
     seen_in_summaries,
 )
-from runner.analysis.studies.tables import StudyTable, gaps, study_tables
-from runner.cli.entry import EXIT_INTERRUPTED
-from runner.cli.output import (
+from compile_hud.runner.analysis.studies.tables import StudyTable, gaps, study_tables
+from compile_hud.runner.cli.entry import EXIT_INTERRUPTED
+from compile_hud.runner.cli.output import (
     Column,
     json_option,
     print_json,
@@ -31,14 +31,14 @@ from runner.cli.output import (
     stdout,
     with_workplace,
 )
-from runner.cli.run.command import run_in_terminal
-from runner.config.load import CURRENT_TOOLCHAIN
-from runner.errors import DocumentNotWritten, NoSuchDocument
-from runner.planning.plan import DEVICES
-from runner.planning.study_runs import find_study, study_suite
-from runner.reporting._merge_study_text import cell_text, cohort_text, study_json
-from runner.reporting.study_report import study_page
-from runner.workspace import AUTO_DEVICE, RunOrder, Workplace
+from compile_hud.runner.cli.run.command import run_in_terminal
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
+from compile_hud.runner.errors import DocumentNotWritten, NoSuchDocument
+from compile_hud.runner.planning.plan import DEVICES
+from compile_hud.runner.planning.study_runs import find_study, study_suite
+from compile_hud.runner.reporting._merge_study_text import cell_text, cohort_text, study_json
+from compile_hud.runner.reporting.study_report import study_page
+from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace
 
 
 @click.group("study")

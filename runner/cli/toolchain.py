@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from models_zoo.catalog.spec import UnknownNameError
-from runner.cli.output import (
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.cli.output import (
     Column,
     json_option,
     new_progress,
@@ -21,11 +21,11 @@ from runner.cli.output import (
     stderr,
     with_workplace,
 )
-from runner.config.load import CURRENT_TOOLCHAIN, Config
-from runner.errors import ToolchainError
-from runner.events import Notify
-from runner.toolchains.installer import InstallSeams, ToolchainRequest, build_toolchain
-from runner.toolchains.registry import (
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN, Config
+from compile_hud.runner.errors import ToolchainError
+from compile_hud.runner.events import Notify
+from compile_hud.runner.toolchains.installer import InstallSeams, ToolchainRequest, build_toolchain
+from compile_hud.runner.toolchains.registry import (
     Probe,
     built_toolchains,
     changing,
@@ -34,7 +34,7 @@ from runner.toolchains.registry import (
     put_back,
     toolchain_folder,
 )
-from runner.workspace import Workplace
+from compile_hud.runner.workspace import Workplace
 
 
 @click.group("toolchain")

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, redirect_stdout
 
-from runner.cluster.api import Cluster
+from compile_hud.runner.cluster.api import Cluster
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from db.jobs.live_log import LiveLog
-from db.records.results import CaseResult
-from runner.execution.executor import CaseOrder
+from compile_hud.db.jobs.live_log import LiveLog
+from compile_hud.db.records.results import CaseResult
+from compile_hud.runner.execution.executor import CaseOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from runner.planning.plan import PlannedCase
+from compile_hud.runner.planning.plan import PlannedCase
 
 # A case that takes three machines with it will take the fourth as well.
 MAX_GIVEN = 3

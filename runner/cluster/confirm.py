@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from datetime import datetime, timedelta
 from typing import Any
 
-from db.records.results import CaseResult
-from runner.cluster._merge_cluster_connecting import connected
-from runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
-from runner.cluster.coordinator import LOOK_EVERY_S, SETUP_LIMIT_S
-from runner.errors import ExecutorError
-from runner.execution.executor import CaseOrder, CaseSession
-from runner.execution.retries import MAX_ATTEMPTS
-from runner.format import clock
-from runner.protocol import LaunchReport
+from compile_hud.db.records.results import CaseResult
+from compile_hud.runner.cluster._merge_cluster_connecting import connected
+from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.coordinator import LOOK_EVERY_S, SETUP_LIMIT_S
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.executor import CaseOrder, CaseSession
+from compile_hud.runner.execution.retries import MAX_ATTEMPTS
+from compile_hud.runner.format import clock
+from compile_hud.runner.protocol import LaunchReport
 
 # How long another run is waited for: a suspect is worth minutes, and is known without them too.
 BUSY_LIMIT_S = 600.0

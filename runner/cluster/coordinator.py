@@ -17,28 +17,28 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from db.records.results import Case, CaseResult, Outcome, Run, RunDocument
-from db.shared.text import counted
-from db.shared.trace_paths import trace_name
-from models_zoo.catalog.reference_cases import REFERENCES
-from runner.cluster._merge_cluster_connecting import connected
-from runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
-from runner.cluster.assignments import MAX_GIVEN, Board, Ticket
-from runner.cluster.machine_run import MachineRun
-from runner.cluster.resume import remaining_plan, resumed_request, resumed_run
-from runner.errors import ExecutorError, RunInterrupted, ToolchainUnusable
-from runner.events import CaseStarted, Said
-from runner.execution.environment import fingerprint, revision
-from runner.execution.executor import CaseOrder
-from runner.execution.model_commits import model_commits
-from runner.execution.retries import MAX_ATTEMPTS
-from runner.execution.run_plan import RunRequest, Surroundings, settings_for
-from runner.format import clock
-from runner.planning.plan import PlannedCase, make_plan
-from runner.planning.time_budget import TimeBudget, Worth
-from runner.protocol import whole_file
-from runner.system.heartbeat_thread import heartbeat
-from runner.system.interrupts import Interrupts
+from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument
+from compile_hud.db.shared.text import counted
+from compile_hud.db.shared.trace_paths import trace_name
+from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
+from compile_hud.runner.cluster._merge_cluster_connecting import connected
+from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.assignments import MAX_GIVEN, Board, Ticket
+from compile_hud.runner.cluster.machine_run import MachineRun
+from compile_hud.runner.cluster.resume import remaining_plan, resumed_request, resumed_run
+from compile_hud.runner.errors import ExecutorError, RunInterrupted, ToolchainUnusable
+from compile_hud.runner.events import CaseStarted, Said
+from compile_hud.runner.execution.environment import fingerprint, revision
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.model_commits import model_commits
+from compile_hud.runner.execution.retries import MAX_ATTEMPTS
+from compile_hud.runner.execution.run_plan import RunRequest, Surroundings, settings_for
+from compile_hud.runner.format import clock
+from compile_hud.runner.planning.plan import PlannedCase, make_plan
+from compile_hud.runner.planning.time_budget import TimeBudget, Worth
+from compile_hud.runner.protocol import whole_file
+from compile_hud.runner.system.heartbeat_thread import heartbeat
+from compile_hud.runner.system.interrupts import Interrupts
 
 # How often a look is taken at who is there.
 LOOK_EVERY_S = 2.0

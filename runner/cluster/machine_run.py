@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from db.records.results import Case, CaseResult, Run, RunDocument, RunState
-from runner.events import CaseFinished, RunEnded, RunStarted
-from runner.execution.device_idle import with_users
-from runner.execution.run_plan import Surroundings
-from runner.planning.plan import PlannedCase
+from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, RunState
+from compile_hud.runner.events import CaseFinished, RunEnded, RunStarted
+from compile_hud.runner.execution.device_idle import with_users
+from compile_hud.runner.execution.run_plan import Surroundings
+from compile_hud.runner.planning.plan import PlannedCase
 
 
 class MachineRun:

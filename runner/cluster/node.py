@@ -16,23 +16,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from db.jobs.live_log import LiveLog, find_live_log
-from db.records.json_fields import SCHEMA_VERSION
-from db.shared.trace_paths import trace_name
-from runner.cluster.api import Reply, Setup, Status
-from runner.errors import DeviceLost, ExecutorError, LockUnavailable
-from runner.events import Event
-from runner.execution._merge_interleave import launch_in_turn
-from runner.execution.device_idle import wait_until_idle
-from runner.execution.executor import CaseOrder
-from runner.execution.local_executor import LocalExecutor
-from runner.execution.paired_launches import PairSide
-from runner.execution.retries import measure_undisturbed
-from runner.persistence.spool import utc_now
-from runner.protocol import PROTOCOL_VERSION
-from runner.system.gpus import users_of
-from runner.system.locks import machine_lock_dir, patient_lock
-from runner.system.machine import LocalMachine
+from compile_hud.db.jobs.live_log import LiveLog, find_live_log
+from compile_hud.db.records.json_fields import SCHEMA_VERSION
+from compile_hud.db.shared.trace_paths import trace_name
+from compile_hud.runner.cluster.api import Reply, Setup, Status
+from compile_hud.runner.errors import DeviceLost, ExecutorError, LockUnavailable
+from compile_hud.runner.events import Event
+from compile_hud.runner.execution._merge_interleave import launch_in_turn
+from compile_hud.runner.execution.device_idle import wait_until_idle
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.execution.paired_launches import PairSide
+from compile_hud.runner.execution.retries import measure_undisturbed
+from compile_hud.runner.persistence.spool import utc_now
+from compile_hud.runner.protocol import PROTOCOL_VERSION
+from compile_hud.runner.system.gpus import users_of
+from compile_hud.runner.system.locks import machine_lock_dir, patient_lock
+from compile_hud.runner.system.machine import LocalMachine
 
 # Then the driver hears that the machine is busy, and may give the case to another one.
 LOCK_LIMIT_S = 60.0

@@ -19,11 +19,11 @@ import ray
 from ray.exceptions import RayError, RuntimeEnvSetupError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from db.jobs.live_log import LiveLog
-from runner.cluster.api import Ended, Reply, Setup, Slot, Status
-from runner.cluster.node import serve_and_tell
-from runner.errors import ExecutorError
-from runner.execution.executor import CaseOrder
+from compile_hud.db.jobs.live_log import LiveLog
+from compile_hud.runner.cluster.api import Ended, Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.node import serve_and_tell
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.executor import CaseOrder
 
 MACHINE_LABEL = "hud-machine"
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.queries.results import load_document
-from db.queries.runs import load_beats, load_runs_beside
-from db.records.results import RunDocument, RunState
-from db.records.summaries import SILENT_AFTER_S
-from db.store import Store
-from models_zoo.catalog.spec import ModelSpec
-from runner.cluster.machine_run import MachineRun
-from runner.errors import ResumeError
-from runner.execution.run_plan import RunRequest, Surroundings, recorded_settings
-from runner.planning.plan import PlannedCase, plan_case
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_beats, load_runs_beside
+from compile_hud.db.records.results import RunDocument, RunState
+from compile_hud.db.records.summaries import SILENT_AFTER_S
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.runner.cluster.machine_run import MachineRun
+from compile_hud.runner.errors import ResumeError
+from compile_hud.runner.execution.run_plan import RunRequest, Surroundings, recorded_settings
+from compile_hud.runner.planning.plan import PlannedCase, plan_case
 
 
 def load_interrupted(store: Store, run_id: str) -> tuple[RunDocument, ...]:

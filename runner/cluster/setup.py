@@ -10,20 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from db.errors import RecordError
-from db.records.results import Run, RunDocument
-from runner.cluster.api import Cluster, Setup
-from runner.cluster.confirm import NodeExecutor
-from runner.cluster.coordinator import Nodes, run_on_cluster
-from runner.cluster.node import RELEASE
-from runner.cluster.resume import load_interrupted
-from runner.config.load import CURRENT_TOOLCHAIN
-from runner.errors import ConfigError, ExecutorError
-from runner.events import Notify
-from runner.execution.executor import Executor
-from runner.persistence.json_files import read_json
-from runner.planning.plan import find_names
-from runner.workspace import (
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.results import Run, RunDocument
+from compile_hud.runner.cluster.api import Cluster, Setup
+from compile_hud.runner.cluster.confirm import NodeExecutor
+from compile_hud.runner.cluster.coordinator import Nodes, run_on_cluster
+from compile_hud.runner.cluster.node import RELEASE
+from compile_hud.runner.cluster.resume import load_interrupted
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
+from compile_hud.runner.errors import ConfigError, ExecutorError
+from compile_hud.runner.events import Notify
+from compile_hud.runner.execution.executor import Executor
+from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.planning.plan import find_names
+from compile_hud.runner.workspace import (
     MakeExecutor,
     RunOrder,
     Workplace,
@@ -144,7 +144,7 @@ def _connect(options: RayOptions, *, device: str) -> Cluster:
     if importlib.util.find_spec("ray") is None:
         raise ExecutorError("Ray is not installed; `pip install 'compile-hud[ray]'` installs it")
     # Only here: importing Ray takes half a second, and few need it.
-    module = importlib.import_module("runner.cluster.ray_cluster")
+    module = importlib.import_module("compile_hud.runner.cluster.ray_cluster")
     cluster: Cluster = module.RayCluster(
         address=options.address, device=device, environment=options.environment
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.config.schedules import (
+from compile_hud.runner.config.schedules import (
     DEFAULT_CATCH_UP_S,
     ExecutorKind,
     device,
@@ -10,8 +10,8 @@ from runner.config.schedules import (
     time_of_day,
     watch,
 )
-from runner.config.setting import Setting
-from runner.config.validators import cron, duration, flag, text, timezone_name
+from compile_hud.runner.config.setting import Setting
+from compile_hud.runner.config.validators import cron, duration, flag, text, timezone_name
 
 SCHEDULE_SETTINGS = (
     Setting(

@@ -13,26 +13,31 @@ from typing import Any, NoReturn
 
 import tomllib
 
-from db.shared.trace_paths import traces_folder
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.shapes import AXES
-from models_zoo.catalog.spec import ModelSpec, near_names
-from models_zoo.catalog.variants import MODES
-from runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
-from runner.config.notifications import ReceiverSettings, WrongReceiver, check_receiver, make_route
-from runner.config.postgres_password import with_password
-from runner.config.schedules import Schedule, ScheduleError, make_schedule
-from runner.config.schema import ANY_KEY, SETTINGS, section_rows
-from runner.config.setting import SecretRefused, Setting
-from runner.config.sign_in import SignIn, make_sign_in
-from runner.config.user_models import OwnModelError, installed_models, own_model
-from runner.errors import ConfigError
-from runner.notifications.routing import Route
-from runner.persistence.trace_retention import TraceRules
-from runner.planning.suites import BUILTIN_SUITES, Selection, Suite
-from runner.protocol import MeasureSettings
-from runner.system.dashboard_urls import dashboard_url
-from runner.toolchains.registry import built_toolchains
+from compile_hud.db.shared.trace_paths import traces_folder
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.shapes import AXES
+from compile_hud.models_zoo.catalog.spec import ModelSpec, near_names
+from compile_hud.models_zoo.catalog.variants import MODES
+from compile_hud.runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
+from compile_hud.runner.config.notifications import (
+    ReceiverSettings,
+    WrongReceiver,
+    check_receiver,
+    make_route,
+)
+from compile_hud.runner.config.postgres_password import with_password
+from compile_hud.runner.config.schedules import Schedule, ScheduleError, make_schedule
+from compile_hud.runner.config.schema import ANY_KEY, SETTINGS, section_rows
+from compile_hud.runner.config.setting import SecretRefused, Setting
+from compile_hud.runner.config.sign_in import SignIn, make_sign_in
+from compile_hud.runner.config.user_models import OwnModelError, installed_models, own_model
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.notifications.routing import Route
+from compile_hud.runner.persistence.trace_retention import TraceRules
+from compile_hud.runner.planning.suites import BUILTIN_SUITES, Selection, Suite
+from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.system.dashboard_urls import dashboard_url
+from compile_hud.runner.toolchains.registry import built_toolchains
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner.config.load import Config, setting_error
-from runner.planning.plan import make_plan
-from runner.workspace import AUTO_DEVICE, RunOrder
+from compile_hud.runner.config.load import Config, setting_error
+from compile_hud.runner.planning.plan import make_plan
+from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder
 
 
 def check_model_files(orders: Sequence[RunOrder], *, config: Config) -> None:

@@ -8,9 +8,16 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 
-from models_zoo.catalog.shapes import AXES, ZOO_SIZES, UnfitShapeError, name_of, split_name, vary
-from models_zoo.catalog.spec import ModelSpec, NamedShape, near_names
-from runner.planning.suites import AUTO_SHAPE, NIGHTLY_SHAPES
+from compile_hud.models_zoo.catalog.shapes import (
+    AXES,
+    ZOO_SIZES,
+    UnfitShapeError,
+    name_of,
+    split_name,
+    vary,
+)
+from compile_hud.models_zoo.catalog.spec import ModelSpec, NamedShape, near_names
+from compile_hud.runner.planning.suites import AUTO_SHAPE, NIGHTLY_SHAPES
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 

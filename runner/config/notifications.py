@@ -9,11 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from db.records.notifications import Severity
-from db.records.results import Verdict
-from runner.config.setting import SecretRefused, Setting
-from runner.config.validators import flag, seconds, text, texts, timezone_name
-from runner.notifications.http_client import (
+from compile_hud.db.records.notifications import Severity
+from compile_hud.db.records.results import Verdict
+from compile_hud.runner.config.setting import SecretRefused, Setting
+from compile_hud.runner.config.validators import flag, seconds, text, texts, timezone_name
+from compile_hud.runner.notifications.http_client import (
     CONNECT_S,
     HTTP,
     MAIL,
@@ -21,14 +21,14 @@ from runner.notifications.http_client import (
     TargetRefused,
     check_url,
 )
-from runner.notifications.quiet_hours import (
+from compile_hud.runner.notifications.quiet_hours import (
     QuietHours,
     QuietRule,
     WeeklyTime,
     quiet_hours,
     weekly_time,
 )
-from runner.notifications.routing import TOLD, Route
+from compile_hud.runner.notifications.routing import TOLD, Route
 
 ENV, FILE = "env:", "file:"
 _PLACES = f"`{ENV}NAME` or `{FILE}PATH`"

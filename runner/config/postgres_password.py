@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from runner.errors import ConfigError
+from compile_hud.runner.errors import ConfigError
 
 PASSWORD_FILE_VARIABLE: Final = "HUD_DATABASE_PASSWORD_FILE"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from runner.planning.plan import DEVICES
+from compile_hud.runner.planning.plan import DEVICES
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # How soon something that is watched is looked at again unless the schedule says.

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from db.shared.trace_paths import PERFETTO_URL
-from models_zoo.catalog.shapes import AXES
-from runner.config._merge_schedule_settings import SCHEDULE_SETTINGS
-from runner.config.notifications import ENV, FILE, NOTIFICATION_SETTINGS, place
-from runner.config.setting import Setting
-from runner.config.sign_in import SIGN_IN_SETTINGS
-from runner.config.validators import (
+from compile_hud.db.shared.trace_paths import PERFETTO_URL
+from compile_hud.models_zoo.catalog.shapes import AXES
+from compile_hud.runner.config._merge_schedule_settings import SCHEDULE_SETTINGS
+from compile_hud.runner.config.notifications import ENV, FILE, NOTIFICATION_SETTINGS, place
+from compile_hud.runner.config.setting import Setting
+from compile_hud.runner.config.sign_in import SIGN_IN_SETTINGS
+from compile_hud.runner.config.validators import (
     count,
     counts,
     dtypes,
@@ -32,8 +32,8 @@ from runner.config.validators import (
     waiting,
     web_address,
 )
-from runner.persistence.trace_retention import TraceRules
-from runner.protocol import MeasureSettings
+from compile_hud.runner.persistence.trace_retention import TraceRules
+from compile_hud.runner.protocol import MeasureSettings
 
 _MEASURE = MeasureSettings()
 _TRACES = TraceRules()

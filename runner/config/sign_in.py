@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from db.shared.access_rules import EVERYBODY, AccessRules, Role, is_loopback
-from db.shared.trace_paths import is_web_address
-from runner.config.notifications import place
-from runner.config.setting import Setting
-from runner.config.validators import duration, flag, text, texts
-from runner.errors import ConfigError
-from runner.notifications.receivers.factory import NotReady, resolved
+from compile_hud.db.shared.access_rules import EVERYBODY, AccessRules, Role, is_loopback
+from compile_hud.db.shared.trace_paths import is_web_address
+from compile_hud.runner.config.notifications import place
+from compile_hud.runner.config.setting import Setting
+from compile_hud.runner.config.validators import duration, flag, text, texts
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.notifications.receivers.factory import NotReady, resolved
 
 # What `[auth] anonymous` says where nobody gets in without signing in.
 NOBODY = "nobody"

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import tomllib
 
-from db.shared.settings_snapshot import ShownSetting
-from db.shared.text import counted, one_line, shortened
-from runner.config.notifications import ENV, FILE
-from runner.config.schema import ANY_KEY, SETTINGS
-from runner.config.setting import Setting
-from runner.config.validators import (
+from compile_hud.db.shared.settings_snapshot import ShownSetting
+from compile_hud.db.shared.text import counted, one_line, shortened
+from compile_hud.runner.config.notifications import ENV, FILE
+from compile_hud.runner.config.schema import ANY_KEY, SETTINGS
+from compile_hud.runner.config.setting import Setting
+from compile_hud.runner.config.validators import (
     DURATION_UNITS,
     SIZE_UNITS,
     duration,

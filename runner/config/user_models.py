@@ -15,12 +15,12 @@ from importlib.metadata import Distribution, EntryPoint
 from pathlib import Path
 from typing import Any
 
-from db.records.results import REFERENCE_FAMILY
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.reference_cases import REFERENCES
-from models_zoo.catalog.shapes import make_size
-from models_zoo.catalog.spec import ModelSpec
-from runner.planning.suites import AUTO_SHAPE, NIGHTLY_SHAPES
+from compile_hud.db.records.results import REFERENCE_FAMILY
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
+from compile_hud.models_zoo.catalog.shapes import make_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.runner.planning.suites import AUTO_SHAPE, NIGHTLY_SHAPES
 
 logger = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from apscheduler.triggers.cron import CronTrigger
 
-from db.records.results import MEASURED_DTYPES, MEASURED_PHASES
-from db.shared.trace_paths import is_web_address
-from models_zoo.catalog.shapes import AXES
-from models_zoo.catalog.spec import ConfigValue, Tolerance
-from runner.config.setting import SecretRefused
+from compile_hud.db.records.results import MEASURED_DTYPES, MEASURED_PHASES
+from compile_hud.db.shared.trace_paths import is_web_address
+from compile_hud.models_zoo.catalog.shapes import AXES
+from compile_hud.models_zoo.catalog.spec import ConfigValue, Tolerance
+from compile_hud.runner.config.setting import SecretRefused
 
 # Above this, `inf` included, a clock somewhere overflows.
 MAX_SECONDS = 7 * 24 * 3600

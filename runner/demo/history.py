@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from db.ingest.results import put_documents
-from db.records.metrics import METRICS
-from db.records.results import (
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import (
     Case,
     CaseResult,
     Dtype,
@@ -31,17 +31,17 @@ from db.records.results import (
     RunDocument,
     RunState,
 )
-from db.records.run_warning import RunWarning
-from db.store import Store
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.reference_cases import REFERENCES
-from models_zoo.catalog.variants import MODES, VARIANTS
-from runner.analysis.stats.estimates import estimate
-from runner.demo.kernels import demo_kernels
-from runner.detection.detect import detect
-from runner.execution.environment import fingerprint, revision
-from runner.planning.plan import make_plan
-from runner.planning.suites import Selection
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
+from compile_hud.models_zoo.catalog.variants import MODES, VARIANTS
+from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.demo.kernels import demo_kernels
+from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.execution.environment import fingerprint, revision
+from compile_hud.runner.planning.plan import make_plan
+from compile_hud.runner.planning.suites import Selection
 
 MACHINE = "synthetic-demo"
 SUITE = "nightly"

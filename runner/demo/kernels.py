@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from db.records.kernels import Kernel, KernelSource, Origin, Profile
-from db.records.results import Case
+from compile_hud.db.records.kernels import Kernel, KernelSource, Origin, Profile
+from compile_hud.db.records.results import Case
 
 NUM_LAYERS = 12
 # Models whose kernels are made up, and the modes: more would make the demo slow, and show no more.

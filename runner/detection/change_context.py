@@ -6,15 +6,15 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from db.queries.outcomes import load_ended
-from db.queries.runs import load_runs_of, load_warnings
-from db.records.results import Alert
-from db.records.run_warning import RunWarning
-from db.store import Store
-from runner.analysis.alerts.lifecycle import known_as
-from runner.analysis.comparison.environment_diff import environment_diff, warnings_diff
-from runner.analysis.detection.series_changes import STEP
-from runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS, with_evidence
+from compile_hud.db.queries.outcomes import load_ended
+from compile_hud.db.queries.runs import load_runs_of, load_warnings
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.lifecycle import known_as
+from compile_hud.runner.analysis.comparison.environment_diff import environment_diff, warnings_diff
+from compile_hud.runner.analysis.detection.series_changes import STEP
+from compile_hud.runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS, with_evidence
 
 
 def with_ends(

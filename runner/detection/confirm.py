@@ -8,30 +8,30 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from db.errors import StoreError
-from db.queries.results import load_series_settings
-from db.queries.runs import load_histories_of
-from db.records.metrics import METRICS
-from db.records.results import Alert, Case, CaseResult, Outcome, RunDocument
-from db.records.summaries import Series
-from db.records.triage import JUDGE, is_muted
-from db.store import Store
-from models_zoo.catalog.spec import UnknownNameError
-from runner.analysis.confirmation._merge_analysis_past import past_of
-from runner.analysis.confirmation.confirmation import (
+from compile_hud.db.errors import StoreError
+from compile_hud.db.queries.results import load_series_settings
+from compile_hud.db.queries.runs import load_histories_of
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Alert, Case, CaseResult, Outcome, RunDocument
+from compile_hud.db.records.summaries import Series
+from compile_hud.db.records.triage import JUDGE, is_muted
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.analysis.confirmation._merge_analysis_past import past_of
+from compile_hud.runner.analysis.confirmation.confirmation import (
     concluded,
     confirmation_json,
     revised,
     side_json,
     told,
 )
-from runner.analysis.confirmation.suspects import (
+from compile_hud.runner.analysis.confirmation.suspects import (
     early_suspects,
     is_early,
     suspects_among,
     worst_first,
 )
-from runner.analysis.confirmation.verdict import (
+from compile_hud.runner.analysis.confirmation.verdict import (
     Conclusion,
     Finding,
     Method,
@@ -41,20 +41,20 @@ from runner.analysis.confirmation.verdict import (
     find_outcome,
     not_measured,
 )
-from runner.analysis.judging.judge import NEEDED_METRICS
-from runner.analysis.judging.series_rules import SeriesRules, series_rules
-from runner.analysis.outcomes.outcomes import OUTCOME
-from runner.detection.change_context import attach_ends
-from runner.detection.remeasure import Bench, Toolchain
-from runner.errors import ExecutorError
-from runner.events import Notify, Said
-from runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
-from runner.execution.paired_launches import MIN_PAIRS, PairLimits, PairResult
-from runner.format import clock
-from runner.notifications.routing import NOBODY, Telling
-from runner.system.interrupts import Interrupts
-from runner.system.locks import device_lock
-from runner.workspace import Workplace
+from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS
+from compile_hud.runner.analysis.judging.series_rules import SeriesRules, series_rules
+from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
+from compile_hud.runner.detection.change_context import attach_ends
+from compile_hud.runner.detection.remeasure import Bench, Toolchain
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
+from compile_hud.runner.execution.paired_launches import MIN_PAIRS, PairLimits, PairResult
+from compile_hud.runner.format import clock
+from compile_hud.runner.notifications.routing import NOBODY, Telling
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.system.locks import device_lock
+from compile_hud.runner.workspace import Workplace
 
 # What a clock hardly sees; nothing that is launched is faster.
 MIN_LAUNCH_S = 1e-3

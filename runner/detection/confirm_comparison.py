@@ -6,20 +6,20 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from db.records.results import Case, RunDocument
-from db.shared.text import counted, signed_percent
-from models_zoo.catalog.spec import UnknownNameError
-from runner.analysis.comparison.measurements import Comparison
-from runner.analysis.comparison.runs import CaseComparison, compare_results
-from runner.detection.confirm import MIN_COLD_PAIRS
-from runner.detection.remeasure import Bench, Toolchain
-from runner.errors import ExecutorError, RunInterrupted
-from runner.events import Notify, Said
-from runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
-from runner.execution.paired_launches import PairLimits
-from runner.system.interrupts import Interrupts
-from runner.system.locks import device_lock
-from runner.workspace import Workplace
+from compile_hud.db.records.results import Case, RunDocument
+from compile_hud.db.shared.text import counted, signed_percent
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.analysis.comparison.measurements import Comparison
+from compile_hud.runner.analysis.comparison.runs import CaseComparison, compare_results
+from compile_hud.runner.detection.confirm import MIN_COLD_PAIRS
+from compile_hud.runner.detection.remeasure import Bench, Toolchain
+from compile_hud.runner.errors import ExecutorError, RunInterrupted
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
+from compile_hud.runner.execution.paired_launches import PairLimits
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.system.locks import device_lock
+from compile_hud.runner.workspace import Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,30 +7,33 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from db.queries._merge_ok_results import load_ok_results
-from db.queries._merge_plans import load_plans
-from db.queries.judge_state import save_judged
-from db.queries.outcomes import load_ended, load_unusual_outcomes
-from db.queries.results import count_judged_series, load_alerts, load_series_settings
-from db.queries.runs import load_reasons
-from db.records._merge_events import Event
-from db.records.results import Alert
-from db.records.summaries import PlannedRun
-from db.records.triage import JUDGE
-from db.store import Store
-from runner.analysis.alerts.event_grouping import events_of
-from runner.analysis.alerts.lifecycle import known_as, update_alerts
-from runner.analysis.confirmation.suspects import Standing
-from runner.analysis.detection.constants import SUSTAINED_POINTS
-from runner.analysis.detection.false_discovery import Claim, believed
-from runner.analysis.judging.series_rules import series_rules
-from runner.analysis.outcomes._merge_analysis_failures import told_reason
-from runner.analysis.outcomes.cadence import Timetable
-from runner.analysis.outcomes.missing_metrics import HEADLINE_METRICS, judge_lost_metrics
-from runner.analysis.outcomes.outcomes import OUTCOME, judge_outcomes
-from runner.detection.change_context import with_ends
-from runner.detection.incremental import Watch, find_claims, go_on
-from runner.notifications.routing import NOBODY, Telling
+from compile_hud.db.queries._merge_ok_results import load_ok_results
+from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.queries.judge_state import save_judged
+from compile_hud.db.queries.outcomes import load_ended, load_unusual_outcomes
+from compile_hud.db.queries.results import count_judged_series, load_alerts, load_series_settings
+from compile_hud.db.queries.runs import load_reasons
+from compile_hud.db.records._merge_events import Event
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.summaries import PlannedRun
+from compile_hud.db.records.triage import JUDGE
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.event_grouping import events_of
+from compile_hud.runner.analysis.alerts.lifecycle import known_as, update_alerts
+from compile_hud.runner.analysis.confirmation.suspects import Standing
+from compile_hud.runner.analysis.detection.constants import SUSTAINED_POINTS
+from compile_hud.runner.analysis.detection.false_discovery import Claim, believed
+from compile_hud.runner.analysis.judging.series_rules import series_rules
+from compile_hud.runner.analysis.outcomes._merge_analysis_failures import told_reason
+from compile_hud.runner.analysis.outcomes.cadence import Timetable
+from compile_hud.runner.analysis.outcomes.missing_metrics import (
+    HEADLINE_METRICS,
+    judge_lost_metrics,
+)
+from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME, judge_outcomes
+from compile_hud.runner.detection.change_context import with_ends
+from compile_hud.runner.detection.incremental import Watch, find_claims, go_on
+from compile_hud.runner.notifications.routing import NOBODY, Telling
 
 logger = logging.getLogger(__name__)
 

@@ -21,20 +21,20 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from db.queries.judge_state import Judged, load_case_stamps, load_judged
-from db.queries.results import load_foreign_metrics, load_histories
-from db.records import metrics
-from db.records.results import REFERENCE_FAMILY
-from db.records.summaries import Series
-from db.rows.mapping import alert_document, document_alert
-from db.store import Store
-from runner import analysis
-from runner.analysis.detection.false_discovery import Claim
-from runner.analysis.judging.judge import NEEDED_METRICS, judge_batch
-from runner.analysis.judging.machine_state import CLOCKS
-from runner.analysis.judging.series_rules import SeriesRules
-from runner.errors import JudgingLost
-from runner.system.processes import begin_work, blocked
+from compile_hud.db.queries.judge_state import Judged, load_case_stamps, load_judged
+from compile_hud.db.queries.results import load_foreign_metrics, load_histories
+from compile_hud.db.records import metrics
+from compile_hud.db.records.results import REFERENCE_FAMILY
+from compile_hud.db.records.summaries import Series
+from compile_hud.db.rows.mapping import alert_document, document_alert
+from compile_hud.db.store import Store
+from compile_hud.runner import analysis
+from compile_hud.runner.analysis.detection.false_discovery import Claim
+from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS, judge_batch
+from compile_hud.runner.analysis.judging.machine_state import CLOCKS
+from compile_hud.runner.analysis.judging.series_rules import SeriesRules
+from compile_hud.runner.errors import JudgingLost
+from compile_hud.runner.system.processes import begin_work, blocked
 
 # A process takes up to a second to start; so many cases take one core three.
 MIN_CASES_TO_SHARE = 400

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from db.records.results import Case, CaseResult, Run
-from runner.analysis.comparison.paired import PairStandard, compare_pair
-from runner.analysis.comparison.runs import CaseComparison
-from runner.analysis.stats.rounds import results_by_case
-from runner.errors import ExecutorError
-from runner.execution.environment import fingerprint, revision
-from runner.execution.executor import CaseOrder, Executor
-from runner.execution.paired_launches import (
+from compile_hud.db.records.results import Case, CaseResult, Run
+from compile_hud.runner.analysis.comparison.paired import PairStandard, compare_pair
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.analysis.stats.rounds import results_by_case
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.environment import fingerprint, revision
+from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.paired_launches import (
     IsEnough,
     PairLimits,
     PairResult,
     PairSide,
     measure_pair,
 )
-from runner.execution.run_plan import recorded_settings, settings_for
-from runner.planning.plan import plan_case
-from runner.protocol import MeasureSettings
-from runner.workspace import Workplace
+from compile_hud.runner.execution.run_plan import recorded_settings, settings_for
+from compile_hud.runner.planning.plan import plan_case
+from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.workspace import Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from runner.doctor.check import Check, CheckState
-from runner.system.gpus import Gpu, has_driver, list_gpus, measured_gpu, users_of
-from runner.system.machine import Machine
+from compile_hud.runner.doctor.check import Check, CheckState
+from compile_hud.runner.system.gpus import Gpu, has_driver, list_gpus, measured_gpu, users_of
+from compile_hud.runner.system.machine import Machine
 
 _CPU = "/sys/devices/system/cpu"
 _NO_FIGURE = "no figure: nobody has measured it with Compile HUD"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from db.maintenance.consistency import find_named_traces
-from db.queries.kernels import load_places
-from runner.persistence.spool import UNCLAIMED_S
-from runner.persistence.trace_store import traces_in
-from runner.workspace import Workplace
+from compile_hud.db.maintenance.consistency import find_named_traces
+from compile_hud.db.queries.kernels import load_places
+from compile_hud.runner.persistence.spool import UNCLAIMED_S
+from compile_hud.runner.persistence.trace_store import traces_in
+from compile_hud.runner.workspace import Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

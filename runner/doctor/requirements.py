@@ -11,17 +11,22 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from db.alerts.outbox import count_outbox, count_unclaimed
-from db.errors import StoreError
-from db.queries.results import load_runs
-from db.records.notifications import NotificationState
-from db.shared.text import counted
-from db.store import Store
-from runner.doctor.check import Check, CheckState
-from runner.doctor.machine import COSTS
-from runner.measure.resources.cpu_counters import HARDWARE, Kernel, LinuxKernel, why_unavailable
-from runner.persistence.spool import Spool
-from runner.scheduling.heartbeat import existing
+from compile_hud.db.alerts.outbox import count_outbox, count_unclaimed
+from compile_hud.db.errors import StoreError
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.shared.text import counted
+from compile_hud.db.store import Store
+from compile_hud.runner.doctor.check import Check, CheckState
+from compile_hud.runner.doctor.machine import COSTS
+from compile_hud.runner.measure.resources.cpu_counters import (
+    HARDWARE,
+    Kernel,
+    LinuxKernel,
+    why_unavailable,
+)
+from compile_hud.runner.persistence.spool import Spool
+from compile_hud.runner.scheduling.heartbeat import existing
 
 # Compile caches of a nightly run take several GB.
 _MIN_FREE_BYTES = 5 * 1024**3

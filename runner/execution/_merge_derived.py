@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from db.records.metrics import METRICS
-from db.records.results import Measurement
-from runner.analysis.stats.break_even import calls_to_pay_back
-from runner.analysis.stats.estimates import Estimate
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Measurement
+from compile_hud.runner.analysis.stats.break_even import calls_to_pay_back
+from compile_hud.runner.analysis.stats.estimates import Estimate
 
 
 def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:

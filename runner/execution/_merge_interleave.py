@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from db.records.results import CaseResult
-from runner.execution.executor import CaseSession
-from runner.execution.paired_launches import PairSide
+from compile_hud.db.records.results import CaseResult
+from compile_hud.runner.execution.executor import CaseSession
+from compile_hud.runner.execution.paired_launches import PairSide
 
 # One result for each side, in the order of the sides.
 MeasureCase = Callable[[Sequence[PairSide]], Sequence[CaseResult]]

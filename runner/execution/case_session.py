@@ -15,20 +15,20 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from db.jobs.live_log import LOG_NAME
-from db.records.ids import timed_id
-from db.records.results import CaseResult, Outcome
-from db.records.run_warning import RunWarning
-from runner.execution.executor import CaseOrder
-from runner.execution.launch_aggregation import (
+from compile_hud.db.jobs.live_log import LOG_NAME
+from compile_hud.db.records.ids import timed_id
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.launch_aggregation import (
     Ending,
     combine,
     needs_launch,
     report_of_ending,
     report_without_room,
 )
-from runner.execution.worker_process import WorkerHost, tail
-from runner.protocol import CacheState, LaunchReport, LaunchRequest, MeasureSettings
+from compile_hud.runner.execution.worker_process import WorkerHost, tail
+from compile_hud.runner.protocol import CacheState, LaunchReport, LaunchRequest, MeasureSettings
 
 # The rest stays for the runner, the dashboard and the page cache.
 MEMORY_LIMIT_SHARE = 0.8

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.records.results import CaseResult
-from db.records.run_warning import RunWarning
-from runner.events import Notify, Said
-from runner.format import clock
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.format import clock
 
 # A process that ends gives the device back at once; looking takes nvidia-smi 0.1 s of a core.
 LOOK_EVERY_S = 15.0

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from db.records.results import Case, CaseResult
-from runner.protocol import LaunchReport, MeasureSettings, Workload
+from compile_hud.db.records.results import Case, CaseResult
+from compile_hud.runner.protocol import LaunchReport, MeasureSettings, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from db.errors import RecordError
-from db.records.metrics import METRICS
-from db.records.results import CaseResult, Measurement, Outcome
-from db.records.run_warning import RunWarning
-from db.shared.trace_paths import trace_name
-from runner.errors import TraceError
-from runner.execution.utilisation import peaks_in_trace
-from runner.persistence.trace_store import copy_file
-from runner.protocol import notes_path
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.profile import KernelReport, read_kernels
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult, Measurement, Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.trace_paths import trace_name
+from compile_hud.runner.errors import TraceError
+from compile_hud.runner.execution.utilisation import peaks_in_trace
+from compile_hud.runner.persistence.trace_store import copy_file
+from compile_hud.runner.protocol import notes_path
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.profile import KernelReport, read_kernels
 
 logger = logging.getLogger(__name__)
 

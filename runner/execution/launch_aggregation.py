@@ -10,17 +10,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from db.records.metrics import METRICS
-from db.records.results import CaseResult, Measurement, Outcome
-from db.records.run_warning import RunWarning
-from runner.analysis.stats.estimates import estimate
-from runner.analysis.stats.launch_levels import measured_levels
-from runner.analysis.stats.launch_noise import launch_spread
-from runner.analysis.stats.quality_checks import Tried, find_headline, stability_warnings
-from runner.analysis.stats.sample_checks import half_width
-from runner.execution._merge_derived import break_even
-from runner.execution.executor import CaseOrder
-from runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport, Workload
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult, Measurement, Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.analysis.stats.launch_levels import measured_levels
+from compile_hud.runner.analysis.stats.launch_noise import launch_spread
+from compile_hud.runner.analysis.stats.quality_checks import (
+    Tried,
+    find_headline,
+    stability_warnings,
+)
+from compile_hud.runner.analysis.stats.sample_checks import half_width
+from compile_hud.runner.execution._merge_derived import break_even
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport, Workload
 
 # Kept from every launch, in order; of the other details the first launch's are kept.
 PER_LAUNCH_DETAILS = ("steps", "launch_wall_s", "compile", "sampling", "conditions", "telemetry")

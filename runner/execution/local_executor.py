@@ -13,15 +13,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from db.jobs.live_log import CASE_NAME, WORK_FOLDER, work_name
-from db.records.results import CaseResult, Outcome
-from db.records.run_warning import RunWarning
-from runner.errors import ExecutorError
-from runner.execution.case_session import LocalSession
-from runner.execution.executor import CaseOrder, CaseSession
-from runner.execution.kernel_profile import leave_trace, with_kernels
-from runner.execution.utilisation import with_utilisation
-from runner.execution.worker_process import WorkerHost, tail
+from compile_hud.db.jobs.live_log import CASE_NAME, WORK_FOLDER, work_name
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.case_session import LocalSession
+from compile_hud.runner.execution.executor import CaseOrder, CaseSession
+from compile_hud.runner.execution.kernel_profile import leave_trace, with_kernels
+from compile_hud.runner.execution.utilisation import with_utilisation
+from compile_hud.runner.execution.worker_process import WorkerHost, tail
 
 FACTS_TIMEOUT_S = 120.0
 # They take about a second; a device that is this slow is better measured without them.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import models_zoo
-from models_zoo.catalog.spec import ModelSpec
+from compile_hud.models_zoo.catalog.spec import ModelSpec
 
 # What the models of the catalog are called together; they are of one repository.
 ZOO = "models_zoo"

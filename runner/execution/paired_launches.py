@@ -9,10 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from db.records.results import CaseResult, Outcome
-from runner.analysis.comparison.paired import PairStandard, compare_pair, is_decided, looks
-from runner.analysis.comparison.runs import CaseComparison
-from runner.execution.executor import CaseOrder, CaseSession, SessionMaker
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.runner.analysis.comparison.paired import (
+    PairStandard,
+    compare_pair,
+    is_decided,
+    looks,
+)
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.execution.executor import CaseOrder, CaseSession, SessionMaker
 
 # Fewer pairs than a comparison begins with, for a change of which something is known already or for
 # little time: a large one shows at once, and fewer tell nothing but a catastrophe.

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from db.records.results import CaseResult, Outcome
-from db.records.run_warning import RunWarning
-from db.shared.text import first_line
-from runner.errors import DeviceLost, DiskFull
-from runner.execution.launch_aggregation import DISK_FULL
-from runner.execution.paired_launches import PairSide
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.text import first_line
+from compile_hud.runner.errors import DeviceLost, DiskFull
+from compile_hud.runner.execution.launch_aggregation import DISK_FULL
+from compile_hud.runner.execution.paired_launches import PairSide
 
 # A worker that is killed three times over is killed for a reason that will not go away by itself.
 MAX_ATTEMPTS = 3

@@ -16,28 +16,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from db.jobs.live_log import LiveLog
-from db.records.results import Case, CaseResult, Run, RunDocument, RunState
-from db.shared.text import counted
-from models_zoo.catalog.spec import ModelSpec
-from runner.errors import ExecutorError, ResumeError, ToolchainUnusable
-from runner.events import CaseFinished, CaseStarted, Notify, RunEnded, RunStarted, Said
-from runner.execution._merge_interleave import MeasureCase, launch_in_turn
-from runner.execution.device_idle import Users, wait_until_idle, with_users
-from runner.execution.environment import differing_keys, fingerprint, revision
-from runner.execution.executor import CaseOrder, Executor
-from runner.execution.model_commits import model_commits
-from runner.execution.paired_launches import PairSide
-from runner.execution.retries import measure_undisturbed
-from runner.format import distinct
-from runner.persistence.result_writer import Keeper
-from runner.planning.plan import PlannedCase, make_plan, plan_case
-from runner.planning.suites import Selection
-from runner.planning.time_budget import TimeBudget, Worth
-from runner.protocol import MeasureSettings
-from runner.system.heartbeat_thread import heartbeat
-from runner.system.interrupts import Interrupts
-from runner.system.locks import device_lock
+from compile_hud.db.jobs.live_log import LiveLog
+from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, RunState
+from compile_hud.db.shared.text import counted
+from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.runner.errors import ExecutorError, ResumeError, ToolchainUnusable
+from compile_hud.runner.events import CaseFinished, CaseStarted, Notify, RunEnded, RunStarted, Said
+from compile_hud.runner.execution._merge_interleave import MeasureCase, launch_in_turn
+from compile_hud.runner.execution.device_idle import Users, wait_until_idle, with_users
+from compile_hud.runner.execution.environment import differing_keys, fingerprint, revision
+from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.model_commits import model_commits
+from compile_hud.runner.execution.paired_launches import PairSide
+from compile_hud.runner.execution.retries import measure_undisturbed
+from compile_hud.runner.format import distinct
+from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.planning.plan import PlannedCase, make_plan, plan_case
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.planning.time_budget import TimeBudget, Worth
+from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.system.heartbeat_thread import heartbeat
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.system.locks import device_lock
 
 # Sampling of one launch of a reference case, in wall seconds. They are in every run, so they must
 # cost next to nothing; 30 products of 9 ms fit.

@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from db.records.metrics import METRICS
-from db.records.results import CaseResult, Dtype, Measurement
-from db.records.run_warning import RunWarning
-from runner.analysis.stats.estimates import estimate
-from runner.analysis.stats.launch_noise import launch_spread
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult, Dtype, Measurement
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.analysis.stats.launch_noise import launch_spread
 
 # What fp32 convolutions are held against where they may run in TF32: seven times the fp32 rate.
 TF32_NAME = "tf32_flops_per_s"

@@ -12,10 +12,10 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from db.shared._merge_masking import masked
-from runner.errors import ExecutorError
-from runner.execution.launch_aggregation import HOST_DIED, Ending
-from runner.protocol import ASK_NVML, PROTOCOL_VERSION
+from compile_hud.db.shared._merge_masking import masked
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.launch_aggregation import HOST_DIED, Ending
+from compile_hud.runner.protocol import ASK_NVML, PROTOCOL_VERSION
 
 LOG_TAIL_BYTES = 16_384
 # Every process of a case inherits it, whatever session or parent it has.
@@ -24,7 +24,7 @@ PACKAGES = ("runner", "db", "models_zoo")
 
 
 class WorkerHost:
-    """A `python -m runner.worker.start` that is started when it is needed.
+    """A `python -m compile_hud.runner.worker.start` that is started when it is needed.
 
     `python` is the toolchain's interpreter, `home` the folder for what it keeps between runs.
     """
@@ -132,7 +132,12 @@ class WorkerHost:
             self._home.mkdir(parents=True, exist_ok=True)
             with self._log.open("wb") as stderr:
                 self._host = subprocess.Popen(
-                    [*_fixed_addresses(), str(self._python), "-m", "runner.worker.start"],
+                    [
+                        *_fixed_addresses(),
+                        str(self._python),
+                        "-m",
+                        "compile_hud.runner.worker.start",
+                    ],
                     bufsize=0,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from db.records.run_warning import RunWarning
-from runner.measure.compile.phases import CompileClock
-from runner.measure.device import Device
-from runner.measure.kernels.library_calls import Calls
-from runner.measure.kernels.provenance import Origins
-from runner.measure.steps import StepLog
-from runner.measure.subject import Subject
-from runner.protocol import LaunchRequest, RawMetric
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.measure.compile.phases import CompileClock
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.kernels.library_calls import Calls
+from compile_hud.runner.measure.kernels.provenance import Origins
+from compile_hud.runner.measure.steps import StepLog
+from compile_hud.runner.measure.subject import Subject
+from compile_hud.runner.protocol import LaunchRequest, RawMetric
 
 Forward = Callable[..., Any]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from db.records.metrics import FLUSHED
-from db.records.results import Dtype, Phase
-from runner.measure.latency.timing import Timing
+from compile_hud.db.records.metrics import FLUSHED
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.runner.measure.latency.timing import Timing
 
 # Written from end to end, twice the cache leaves nothing of the last iteration in it.
 FLUSH_FACTOR = 2

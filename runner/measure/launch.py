@@ -13,33 +13,33 @@ from functools import partial
 
 import torch
 
-from db.records.results import Dtype, Outcome, Phase
-from models_zoo.catalog.spec import UnavailableModelError
-from runner.measure.accuracy.oracle_cache import check_against, find_reference
-from runner.measure.compile.compiler import is_by_dynamo
-from runner.measure.compile.cuda_graph import check_graph
-from runner.measure.compile.dynamo import recorded_compiles
-from runner.measure.compile.source_locations import failure_reason
-from runner.measure.compile.step import compile_subject, report_counts
-from runner.measure.context import Context, Findings, Forward
-from runner.measure.device import allow_tf32, open_device
-from runner.measure.kernels.library_calls import recorded_library_calls
-from runner.measure.kernels.profile_step import report_kernels
-from runner.measure.kernels.profiler_ranges import named_range
-from runner.measure.kernels.provenance import recorded_origins
-from runner.measure.latency.sampling import sample
-from runner.measure.model_transforms import CannotTreatError, treat
-from runner.measure.quantization import report_quantized
-from runner.measure.resources._merge_measure_counters import report_counters
-from runner.measure.resources.energy import report_energy
-from runner.measure.resources.flops import report_work
-from runner.measure.resources.memory import report_memory
-from runner.measure.resources.training_breakdown import report_breakdown
-from runner.measure.runtimes.registry import check_runtime
-from runner.measure.shape_sweep import is_swept, sweep_shapes
-from runner.measure.steps import StepLog
-from runner.measure.subject import build_subject
-from runner.protocol import LaunchReport, LaunchRequest
+from compile_hud.db.records.results import Dtype, Outcome, Phase
+from compile_hud.models_zoo.catalog.spec import UnavailableModelError
+from compile_hud.runner.measure.accuracy.oracle_cache import check_against, find_reference
+from compile_hud.runner.measure.compile.compiler import is_by_dynamo
+from compile_hud.runner.measure.compile.cuda_graph import check_graph
+from compile_hud.runner.measure.compile.dynamo import recorded_compiles
+from compile_hud.runner.measure.compile.source_locations import failure_reason
+from compile_hud.runner.measure.compile.step import compile_subject, report_counts
+from compile_hud.runner.measure.context import Context, Findings, Forward
+from compile_hud.runner.measure.device import allow_tf32, open_device
+from compile_hud.runner.measure.kernels.library_calls import recorded_library_calls
+from compile_hud.runner.measure.kernels.profile_step import report_kernels
+from compile_hud.runner.measure.kernels.profiler_ranges import named_range
+from compile_hud.runner.measure.kernels.provenance import recorded_origins
+from compile_hud.runner.measure.latency.sampling import sample
+from compile_hud.runner.measure.model_transforms import CannotTreatError, treat
+from compile_hud.runner.measure.quantization import report_quantized
+from compile_hud.runner.measure.resources._merge_measure_counters import report_counters
+from compile_hud.runner.measure.resources.energy import report_energy
+from compile_hud.runner.measure.resources.flops import report_work
+from compile_hud.runner.measure.resources.memory import report_memory
+from compile_hud.runner.measure.resources.training_breakdown import report_breakdown
+from compile_hud.runner.measure.runtimes.registry import check_runtime
+from compile_hud.runner.measure.shape_sweep import is_swept, sweep_shapes
+from compile_hud.runner.measure.steps import StepLog
+from compile_hud.runner.measure.subject import build_subject
+from compile_hud.runner.protocol import LaunchReport, LaunchRequest
 
 
 def run_launch(request: LaunchRequest) -> LaunchReport:

@@ -14,10 +14,10 @@ from functools import partial
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from models_zoo.catalog.spec import UNTREATED, Treatment
-from runner.measure._merge_measure_blocks import repeated_blocks
-from runner.measure.quantization import quantize, why_not_quantized
-from runner.measure.subject import Subject, optimizer_of
+from compile_hud.models_zoo.catalog.spec import UNTREATED, Treatment
+from compile_hud.runner.measure._merge_measure_blocks import repeated_blocks
+from compile_hud.runner.measure.quantization import quantize, why_not_quantized
+from compile_hud.runner.measure.subject import Subject, optimizer_of
 
 _IMAGE_DIMENSIONS = 4
 NO_BLOCKS = (

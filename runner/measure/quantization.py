@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from models_zoo.building.packages import import_provider
-from runner.measure.context import Context
-from runner.measure.subject import Subject
+from compile_hud.models_zoo.building.packages import import_provider
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.subject import Subject
 
 # The first generation of GPUs with 8-bit floats.
 _FLOAT8_CAPABILITY = (8, 9)

@@ -21,12 +21,12 @@ from typing import Any
 
 import torch
 
-from models_zoo.building.loader import load_builder
-from runner.measure.accuracy.step import check_other_shape, make_reference
-from runner.measure.compile.dynamo import CompileCounts, forget_counts, read_counts
-from runner.measure.compile.source_locations import failure_reason
-from runner.measure.context import Context, Forward
-from runner.measure.latency.timing import (
+from compile_hud.models_zoo.building.loader import load_builder
+from compile_hud.runner.measure.accuracy.step import check_other_shape, make_reference
+from compile_hud.runner.measure.compile.dynamo import CompileCounts, forget_counts, read_counts
+from compile_hud.runner.measure.compile.source_locations import failure_reason
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.latency.timing import (
     CALIBRATION_TRIES,
     Side,
     calibrate,
@@ -34,8 +34,8 @@ from runner.measure.latency.timing import (
     headline,
     quiet_python,
 )
-from runner.measure.resources.memory import storage_bytes
-from runner.protocol import ShapeSweep
+from compile_hud.runner.measure.resources.memory import storage_bytes
+from compile_hud.runner.protocol import ShapeSweep
 
 NUM_ROUNDS = 9
 # Fewer only where an iteration takes long; of three, one accident does not decide the median.

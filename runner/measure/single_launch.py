@@ -1,4 +1,4 @@
-"""One launch in a process of its own: `python -m runner.measure.single_launch REQUEST.json`.
+"""One launch in a process of its own: `python -m compile_hud.runner.measure.single_launch REQUEST.json`.
 
 A worker host forks its launches, and a profiler that starts a program can lose sight of what that
 forks without starting another one. What a profiler shall watch is therefore started like this.
@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from db.records.results import Outcome
-from runner.measure.launch import run_launch
-from runner.protocol import LaunchRequest, write_json
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.measure.launch import run_launch
+from compile_hud.runner.protocol import LaunchRequest, write_json
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,18 +15,18 @@ from typing import Any
 
 import torch
 
-from db.records.results import Dtype, Phase
-from models_zoo.building.loader import check_names, load_builder
-from runner.measure.accuracy.outputs import (
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.models_zoo.building.loader import check_names, load_builder
+from compile_hud.runner.measure.accuracy.outputs import (
     GRADIENTS,
     Result,
     as_vector,
     floating_tensors,
     take_apart,
 )
-from runner.measure.checkout import check_imports, enter
-from runner.measure.device import Device
-from runner.protocol import LaunchRequest
+from compile_hud.runner.measure.checkout import check_imports, enter
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.protocol import LaunchRequest
 
 # AdamW runs the same kernels at any rate; at zero the weights stay bit for bit what the oracle saw,
 # and the last iteration does the arithmetic of the first one.

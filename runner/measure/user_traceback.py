@@ -16,7 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from traceback import FrameSummary
 
-from runner.measure.compile.source_locations import USER_CODE, quoted_frames, short_place
+from compile_hud.runner.measure.compile.source_locations import (
+    USER_CODE,
+    quoted_frames,
+    short_place,
+)
 
 _OUR_ROOT = Path(__file__).resolve().parents[2]
 _ZOO = "models_zoo"

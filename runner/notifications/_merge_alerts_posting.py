@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.http_client import (
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.http_client import (
     HttpRules,
     Reply,
     Request,
@@ -17,7 +17,7 @@ from runner.notifications.http_client import (
     post,
     request,
 )
-from runner.notifications.http_response import answer_of, failure_of
+from compile_hud.runner.notifications.http_response import answer_of, failure_of
 
 
 def ask(wanted: Request, *, rules: HttpRules, now: datetime) -> tuple[Answer, str]:

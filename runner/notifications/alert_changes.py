@@ -10,15 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from db.records._merge_events import Event
-from db.records.json_fields import time_to_json
-from db.records.notifications import News, NewsKind, Severity
-from db.records.results import Alert, AlertState, Verdict
-from db.records.triage import ONGOING, is_muted
-from runner.analysis.alerts.event_grouping import size_pct
-from runner.analysis.confirmation.confirmation import is_refuted
-from runner.analysis.outcomes.outcomes import OUTCOME
-from runner.format import percent
+from compile_hud.db.records._merge_events import Event
+from compile_hud.db.records.json_fields import time_to_json
+from compile_hud.db.records.notifications import News, NewsKind, Severity
+from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.records.triage import ONGOING, is_muted
+from compile_hud.runner.analysis.alerts.event_grouping import size_pct
+from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
+from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
+from compile_hud.runner.format import percent
 
 # Percent of cost. What a release is held for, and what a team wants to know the same day.
 SEVERE_PCT = 25.0

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from db.records.notifications import (
+from compile_hud.db.records.notifications import (
     MAX_TOGETHER,
     WAITING,
     NewsKind,
@@ -27,7 +27,7 @@ from db.records.notifications import (
     stable_id,
     urgent,
 )
-from runner.notifications.quiet_hours import Quiet
+from compile_hud.runner.notifications.quiet_hours import Quiet
 
 # However long a receiver asks to be left alone.
 MAX_RETRY_AFTER_S = 24 * 3600.0

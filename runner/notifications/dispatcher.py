@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from db.alerts.outbox import receivers_to_serve, revise_queue
-from db.alerts.sent_messages import SentMessage
-from db.errors import StoreError
-from db.records.notifications import Notification, Queue
-from db.shared.processes import is_gone, this_process
-from db.store import Store
-from runner.errors import RunInterrupted
-from runner.notifications.delivery_policy import (
+from compile_hud.db.alerts.outbox import receivers_to_serve, revise_queue
+from compile_hud.db.alerts.sent_messages import SentMessage
+from compile_hud.db.errors import StoreError
+from compile_hud.db.records.notifications import Notification, Queue
+from compile_hud.db.shared.processes import is_gone, this_process
+from compile_hud.db.store import Store
+from compile_hud.runner.errors import RunInterrupted
+from compile_hud.runner.notifications.delivery_policy import (
     Answer,
     AnswerKind,
     Attempt,
@@ -26,8 +26,8 @@ from runner.notifications.delivery_policy import (
     settle,
     take,
 )
-from runner.notifications.quiet_hours import QuietRule
-from runner.notifications.weekly_digest import Weekly
+from compile_hud.runner.notifications.quiet_hours import QuietRule
+from compile_hud.runner.notifications.weekly_digest import Weekly
 
 logger = logging.getLogger(__name__)
 

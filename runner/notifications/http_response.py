@@ -9,9 +9,9 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from db.shared.text import one_line, shortened
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.http_client import Reply, RequestFailed
+from compile_hud.db.shared.text import one_line, shortened
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.http_client import Reply, RequestFailed
 
 # Of all refusals these pass: https://www.rfc-editor.org/rfc/rfc9110, rfc6585 and rfc8470.
 _PASSING = (

@@ -7,14 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from db.records.alerts import DRIFT
-from db.records.notifications import NewsKind, Severity
-from db.records.results import AlertState
-from db.records.triage import JUDGE
-from db.shared.text import one_line, short_revision, shortened, signed, with_kind
-from runner.analysis.judging.attribution_evidence import SINCE_LAST_GOOD, WHILE_DRIFTING
-from runner.format import percent, quantity
-from runner.notifications.dispatcher import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
+from compile_hud.db.records.alerts import DRIFT
+from compile_hud.db.records.notifications import NewsKind, Severity
+from compile_hud.db.records.results import AlertState
+from compile_hud.db.records.triage import JUDGE
+from compile_hud.db.shared.text import one_line, short_revision, shortened, signed, with_kind
+from compile_hud.runner.analysis.judging.attribution_evidence import SINCE_LAST_GOOD, WHILE_DRIFTING
+from compile_hud.runner.format import percent, quantity
+from compile_hud.runner.notifications.dispatcher import (
+    MAX_ALERTS_SHOWN,
+    MAX_ITEMS_SHOWN,
+    Item,
+    Message,
+)
 
 # Of a message: each is drawn for it, which takes seconds.
 MAX_PICTURES_SHOWN = 3

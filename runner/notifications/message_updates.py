@@ -14,12 +14,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from db.alerts.outbox import load_notifications
-from db.alerts.sent_messages import SentMessage, forget_message, load_outdated, put_message
-from db.records.notifications import Notification, stable_id
-from db.store import Store
-from runner.notifications.delivery_policy import MAX_RETRY_AFTER_S, Answer, AnswerKind, Policy
-from runner.notifications.dispatcher import (
+from compile_hud.db.alerts.outbox import load_notifications
+from compile_hud.db.alerts.sent_messages import (
+    SentMessage,
+    forget_message,
+    load_outdated,
+    put_message,
+)
+from compile_hud.db.records.notifications import Notification, stable_id
+from compile_hud.db.store import Store
+from compile_hud.runner.notifications.delivery_policy import (
+    MAX_RETRY_AFTER_S,
+    Answer,
+    AnswerKind,
+    Policy,
+)
+from compile_hud.runner.notifications.dispatcher import (
     PASS_S,
     SLOW,
     Draw,

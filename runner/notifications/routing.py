@@ -8,13 +8,19 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
-from db.records._merge_events import Event
-from db.records.imported import is_imported
-from db.records.notifications import News, NewsKind, Notification, Severity, notification_id
-from db.records.results import Alert, Verdict
-from db.records.triage import Revision
-from db.store import utc_now
-from runner.notifications.alert_changes import find_news, severity_of, worst_of
+from compile_hud.db.records._merge_events import Event
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.notifications import (
+    News,
+    NewsKind,
+    Notification,
+    Severity,
+    notification_id,
+)
+from compile_hud.db.records.results import Alert, Verdict
+from compile_hud.db.records.triage import Revision
+from compile_hud.db.store import utc_now
+from compile_hud.runner.notifications.alert_changes import find_news, severity_of, worst_of
 
 # What alerts give reason to tell.
 TOLD: Final = tuple(str(kind) for kind in NewsKind if kind not in (NewsKind.TEST, NewsKind.WEEKLY))

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from db.errors import RecordError
-from db.records.results import RunDocument
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.results import RunDocument
 
 # Parsed, a file takes several times its size of memory, and the runner must outlive it.
 MAX_JSON_BYTES = 512 << 20

@@ -9,16 +9,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.errors import StoreError, StoreLocked
-from db.jobs.live_log import LiveLog
-from db.queries.runs import load_running
-from db.records.results import CaseResult, Run, RunState
-from db.records.summaries import SILENT_AFTER_S
-from db.shared.text import counted
-from db.store import Store
-from runner.errors import SpoolFull
-from runner.events import Notify, Said
-from runner.persistence.spool import DrainReport, Spool, utc_now
+from compile_hud.db.errors import StoreError, StoreLocked
+from compile_hud.db.jobs.live_log import LiveLog
+from compile_hud.db.queries.runs import load_running
+from compile_hud.db.records.results import CaseResult, Run, RunState
+from compile_hud.db.records.summaries import SILENT_AFTER_S
+from compile_hud.db.shared.text import counted
+from compile_hud.db.store import Store
+from compile_hud.runner.errors import SpoolFull
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.persistence.spool import DrainReport, Spool, utc_now
 
 logger = logging.getLogger(__name__)
 

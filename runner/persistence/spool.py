@@ -15,15 +15,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
-from db.errors import MixedStoreError, RecordError, StoreError
-from db.records.json_fields import SCHEMA_VERSION, check_schema_version
-from db.records.results import CaseResult, Run
-from db.shared.text import is_storable
-from runner.errors import SpoolFull
-from runner.persistence.json_files import read_json
-from runner.persistence.trace_store import TraceFolder, traces_in
-from runner.protocol import write_json
-from runner.system.locks import is_alive
+from compile_hud.db.errors import MixedStoreError, RecordError, StoreError
+from compile_hud.db.records.json_fields import SCHEMA_VERSION, check_schema_version
+from compile_hud.db.records.results import CaseResult, Run
+from compile_hud.db.shared.text import is_storable
+from compile_hud.runner.errors import SpoolFull
+from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.persistence.trace_store import TraceFolder, traces_in
+from compile_hud.runner.protocol import write_json
+from compile_hud.runner.system.locks import is_alive
 
 # Longer than any pause between the last look at a case and the writing of its result.
 UNCLAIMED_S = 3600.0

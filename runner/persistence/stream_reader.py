@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from db.records.json_fields import kind_of
-from runner.errors import ImportFailed
+from compile_hud.db.records.json_fields import kind_of
+from compile_hud.runner.errors import ImportFailed
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PIECE_BYTES = 1 << 20

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from db.queries.kernels import load_places, load_watched_runs
-from db.store import Store
-from runner.format import quantity
-from runner.persistence.trace_store import traces_in
+from compile_hud.db.queries.kernels import load_places, load_watched_runs
+from compile_hud.db.store import Store
+from compile_hud.runner.format import quantity
+from compile_hud.runner.persistence.trace_store import traces_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

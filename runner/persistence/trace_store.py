@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from db.records.results import CaseResult
-from db.shared.trace_paths import SUFFIX, find_trace, trace_name
-from runner.protocol import whole_file
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.shared.trace_paths import SUFFIX, find_trace, trace_name
+from compile_hud.runner.protocol import whole_file
 
 logger = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 
-from models_zoo.catalog.catalog import find_models
-from models_zoo.catalog.spec import ModelSpec, UnknownNameError, near_names
-from models_zoo.catalog.tags import tags_of
-from runner.planning.suites import Selection
+from compile_hud.models_zoo.catalog.catalog import find_models
+from compile_hud.models_zoo.catalog.spec import ModelSpec, UnknownNameError, near_names
+from compile_hud.models_zoo.catalog.tags import tags_of
+from compile_hud.runner.planning.suites import Selection
 
 
 def choose_models(

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import TypeVar
 
-from db.records.results import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
-from models_zoo.catalog.catalog import find_size, with_provided
-from models_zoo.catalog.reference_cases import REFERENCES
-from models_zoo.catalog.spec import (
+from compile_hud.db.records.results import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
+from compile_hud.models_zoo.catalog.catalog import find_size, with_provided
+from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
+from compile_hud.models_zoo.catalog.spec import (
     ModelSpec,
     SizeSpec,
     Tolerance,
@@ -19,12 +19,12 @@ from models_zoo.catalog.spec import (
     Variant,
     near_names,
 )
-from models_zoo.catalog.sweeps import sweep_values
-from models_zoo.catalog.variants import VARIANTS
-from runner.planning._merge_model_choice import choose_models
-from runner.planning.selection import SHAPES_BY_DEVICE, choose_shapes
-from runner.planning.suites import Selection, Suite
-from runner.protocol import ShapeSweep, Workload
+from compile_hud.models_zoo.catalog.sweeps import sweep_values
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.planning._merge_model_choice import choose_models
+from compile_hud.runner.planning.selection import SHAPES_BY_DEVICE, choose_shapes
+from compile_hud.runner.planning.suites import Selection, Suite
+from compile_hud.runner.protocol import ShapeSweep, Workload
 
 DEVICES = ("cpu", "cuda")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from models_zoo.catalog.catalog import find_size
-from models_zoo.catalog.shapes import ZOO_SIZES
-from models_zoo.catalog.spec import ModelSpec, UnknownNameError
-from runner.planning.suites import AUTO_SHAPE, NIGHTLY_SHAPES, Selection
+from compile_hud.models_zoo.catalog.catalog import find_size
+from compile_hud.models_zoo.catalog.shapes import ZOO_SIZES
+from compile_hud.models_zoo.catalog.spec import ModelSpec, UnknownNameError
+from compile_hud.runner.planning.suites import AUTO_SHAPE, NIGHTLY_SHAPES, Selection
 
 SHAPES_BY_DEVICE = {"cpu": "small", "cuda": "full"}
 

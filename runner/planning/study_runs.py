@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from db.records.results import MEASURED_DTYPES
-from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.studies.catalog import STUDIES
-from runner.analysis.studies.study import Study
-from runner.planning.plan import find_named, find_names
-from runner.planning.suites import Selection, Suite
+from compile_hud.db.records.results import MEASURED_DTYPES
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.analysis.studies.catalog import STUDIES
+from compile_hud.runner.analysis.studies.study import Study
+from compile_hud.runner.planning.plan import find_named, find_names
+from compile_hud.runner.planning.suites import Selection, Suite
 
 # A study asks for many cases once, not for one case night after night: two launches have a cold
 # and a warm compilation, and speedups within a few per cent are what its tables round to.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from models_zoo.catalog.variants import MODES
-from runner.protocol import MeasureSettings
+from compile_hud.models_zoo.catalog.variants import MODES
+from compile_hud.runner.protocol import MeasureSettings
 
 # The size that suits the device: a CPU measures `small` in minutes, a GPU is bored by it.
 AUTO_SHAPE = "auto"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from db.records.ids import timed_id
-from db.records.results import PUT_OFF, Case, CaseResult, Outcome
-from runner.format import clock
+from compile_hud.db.records.ids import timed_id
+from compile_hud.db.records.results import PUT_OFF, Case, CaseResult, Outcome
+from compile_hud.runner.format import clock
 
 T = TypeVar("T")
 

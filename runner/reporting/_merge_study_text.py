@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from db.records.metrics import METRICS
-from runner.analysis.stats.estimates import Estimate
-from runner.analysis.studies.study import Study, StudyRun
-from runner.analysis.studies.tables import (
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.study import Study, StudyRun
+from compile_hud.runner.analysis.studies.tables import (
     Beside,
     Gap,
     StudyCell,
@@ -17,7 +17,7 @@ from runner.analysis.studies.tables import (
     gaps,
     study_tables,
 )
-from runner.format import quantity
+from compile_hud.runner.format import quantity
 
 # From here on a count is written out, with commas.
 _LARGE_COUNT = 1000

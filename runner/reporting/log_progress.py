@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from types import TracebackType
 
-from db.records.results import CaseResult, Outcome
-from db.shared.text import first_line
-from runner.events import CaseFinished, CaseStarted, Event, RunEnded, RunStarted, Said
-from runner.format import metric
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.shared.text import first_line
+from compile_hud.runner.events import CaseFinished, CaseStarted, Event, RunEnded, RunStarted, Said
+from compile_hud.runner.format import metric
 
 # Not by the module's name: it stands for the program, and other programs filter by it.
 logger = logging.getLogger("hud")

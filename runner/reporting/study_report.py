@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from db.records.results import Outcome, Run, RunState
-from db.shared.text import one_line
-from runner.analysis.repro import command_line
-from runner.analysis.studies.study import Seen, Study, StudyRun, section_titles
-from runner.analysis.studies.tables import (
+from compile_hud.db.records.results import Outcome, Run, RunState
+from compile_hud.db.shared.text import one_line
+from compile_hud.runner.analysis.repro import command_line
+from compile_hud.runner.analysis.studies.study import Seen, Study, StudyRun, section_titles
+from compile_hud.runner.analysis.studies.tables import (
     Beside,
     Gap,
     StudyTable,
@@ -22,9 +22,9 @@ from runner.analysis.studies.tables import (
     gaps,
     study_tables,
 )
-from runner.config.load import CURRENT_TOOLCHAIN
-from runner.format import clock
-from runner.reporting._merge_study_text import cell_text, cohort_text
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
+from compile_hud.runner.format import clock
+from compile_hud.runner.reporting._merge_study_text import cell_text, cohort_text
 
 _METHOD = (
     "Each case is measured in fresh processes, eager and variant in turn. A speedup is eager over"

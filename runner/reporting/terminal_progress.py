@@ -10,10 +10,10 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from db.records.metrics import speedup_name
-from db.records.results import Case, CaseResult, Outcome, Run, RunState
-from db.shared.text import counted, first_line
-from runner.events import (
+from compile_hud.db.records.metrics import speedup_name
+from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunState
+from compile_hud.db.shared.text import counted, first_line
+from compile_hud.runner.events import (
     CaseFinished,
     CaseStarted,
     Event,
@@ -22,7 +22,7 @@ from runner.events import (
     RunStarted,
     Said,
 )
-from runner.format import clock, metric, mode_text
+from compile_hud.runner.format import clock, metric, mode_text
 
 
 def estimate_left_s(remaining: Sequence[Case], *, finished: Sequence[CaseResult]) -> float | None:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from db.jobs.health import ScheduleState
-from runner.config.schedules import Schedule, Watch, WatchKind
-from runner.errors import BisectError, WatchFailed
-from runner.events import Notify, Said
-from runner.format import clock
-from runner.scheduling.job_requests import JobRequest
-from runner.system.machine import Machine
-from runner.toolchains.torch_releases import TorchSource
+from compile_hud.db.jobs.health import ScheduleState
+from compile_hud.runner.config.schedules import Schedule, Watch, WatchKind
+from compile_hud.runner.errors import BisectError, WatchFailed
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.format import clock
+from compile_hud.runner.scheduling.job_requests import JobRequest
+from compile_hud.runner.system.machine import Machine
+from compile_hud.runner.toolchains.torch_releases import TorchSource
 
 # What does not answer is asked less and less often, but every night still.
 MAX_WAIT_S = 6 * 3600.0

@@ -12,11 +12,17 @@ from pathlib import Path
 
 from sqlalchemy.engine import make_url
 
-from db.errors import StoreError
-from db.jobs.health import DeviceState, DiskState, SchedulerState, ScheduleState, save_scheduler
-from db.shared.processes import this_process
-from runner.system.gpus import list_gpus, list_users
-from runner.workspace import Workplace
+from compile_hud.db.errors import StoreError
+from compile_hud.db.jobs.health import (
+    DeviceState,
+    DiskState,
+    SchedulerState,
+    ScheduleState,
+    save_scheduler,
+)
+from compile_hud.db.shared.processes import this_process
+from compile_hud.runner.system.gpus import list_gpus, list_users
+from compile_hud.runner.workspace import Workplace
 
 logger = logging.getLogger(__name__)
 

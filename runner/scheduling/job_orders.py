@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from db.jobs.queue import Job, case_of_suite
-from db.queries.runs import load_suites_of
-from db.store import Store
-from models_zoo.catalog.spec import UnknownNameError
-from runner.analysis.repro import glob_escape
-from runner.config.schedules import Schedule
-from runner.planning.plan import find_suite
-from runner.planning.suites import Selection, Suite
-from runner.workspace import AUTO_DEVICE, RunOrder, custom_suite
+from compile_hud.db.jobs.queue import Job, case_of_suite
+from compile_hud.db.queries.runs import load_suites_of
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.analysis.repro import glob_escape
+from compile_hud.runner.config.schedules import Schedule
+from compile_hud.runner.planning.plan import find_suite
+from compile_hud.runner.planning.suites import Selection, Suite
+from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, custom_suite
 
 # model, phase, shape, dtype, variant and device.
 _NUM_PARTS = 6

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from db.errors import RecordError, StoreError
-from db.store import Store
-from runner.persistence.json_files import read_json
-from runner.protocol import write_json
+from compile_hud.db.errors import RecordError, StoreError
+from compile_hud.db.store import Store
+from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.protocol import write_json
 
 logger = logging.getLogger(__name__)
 

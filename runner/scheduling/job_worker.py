@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from db.errors import StoreError
-from db.jobs.queue import MAX_ATTEMPTS, Job, JobState, case_of_suite
-from db.queries.results import load_document
-from db.queries.runs import load_last_measured, load_runs_beside, load_triggered
-from db.records.results import Run, RunDocument, RunState
-from db.store import Store
-from models_zoo.catalog.spec import UnknownNameError
-from runner.config.schedules import ExecutorKind, Schedule
-from runner.errors import (
+from compile_hud.db.errors import StoreError
+from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job, JobState, case_of_suite
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_last_measured, load_runs_beside, load_triggered
+from compile_hud.db.records.results import Run, RunDocument, RunState
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.config.schedules import ExecutorKind, Schedule
+from compile_hud.runner.errors import (
     ExecutorError,
     LockUnavailable,
     ResumeError,
@@ -26,14 +26,14 @@ from runner.errors import (
     SpoolFull,
     ToolchainError,
 )
-from runner.events import Notify, Said
-from runner.scheduling.change_triggers import Watches
-from runner.scheduling.job_orders import order_of, schedule_like, schedule_of
-from runner.scheduling.job_requests import JobRequests
-from runner.scheduling.scheduler import Scheduler
-from runner.system.allocator import give_back_memory
-from runner.system.heartbeat_thread import heartbeat
-from runner.workspace import AUTO_DEVICE, RunOrder, Workplace, execute_order
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.scheduling.change_triggers import Watches
+from compile_hud.runner.scheduling.job_orders import order_of, schedule_like, schedule_of
+from compile_hud.runner.scheduling.job_requests import JobRequests
+from compile_hud.runner.scheduling.scheduler import Scheduler
+from compile_hud.runner.system.allocator import give_back_memory
+from compile_hud.runner.system.heartbeat_thread import heartbeat
+from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace, execute_order
 
 logger = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ from apscheduler.schedulers.base import STATE_STOPPED
 from apscheduler.triggers.cron import CronTrigger
 from sqlalchemy.exc import SQLAlchemyError
 
-from db.jobs.health import ScheduleState
-from runner.config.schedules import Schedule
-from runner.errors import SchedulerHeld, SchedulerUnavailable
-from runner.scheduling.job_requests import JobRequest, JobRequests, night_key
-from runner.system.locks import holder_text, immediate_lock
+from compile_hud.db.jobs.health import ScheduleState
+from compile_hud.runner.config.schedules import Schedule
+from compile_hud.runner.errors import SchedulerHeld, SchedulerUnavailable
+from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests, night_key
+from compile_hud.runner.system.locks import holder_text, immediate_lock
 
 logger = logging.getLogger(__name__)
 

@@ -14,24 +14,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from db.alerts.action_links import LINK_SECRET_VARIABLE
-from db.jobs.live_log import STATE_VARIABLE
-from db.queries.results import load_runs
-from db.records.results import RunState
-from db.shared.access_rules import ACCESS_VARIABLE
-from db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_to_json
-from db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
-from db.store import Store
-from runner.alerting.message_links import link_secret
-from runner.config.load import Config
-from runner.config.sign_in import handed_over
-from runner.config.snapshot import shown_settings
-from runner.errors import DashboardUnavailable
-from runner.events import Notify, Said
-from runner.planning.suites import QUICK
-from runner.scheduling._merge_listeners import find_listener
-from runner.system.dashboard_urls import dashboard_url
-from runner.system.processes import die_with_parent
+from compile_hud.db.alerts.action_links import LINK_SECRET_VARIABLE
+from compile_hud.db.jobs.live_log import STATE_VARIABLE
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import RunState
+from compile_hud.db.shared.access_rules import ACCESS_VARIABLE
+from compile_hud.db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_to_json
+from compile_hud.db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
+from compile_hud.db.store import Store
+from compile_hud.runner.alerting.message_links import link_secret
+from compile_hud.runner.config.load import Config
+from compile_hud.runner.config.sign_in import handed_over
+from compile_hud.runner.config.snapshot import shown_settings
+from compile_hud.runner.errors import DashboardUnavailable
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.planning.suites import QUICK
+from compile_hud.runner.scheduling._merge_listeners import find_listener
+from compile_hud.runner.system.dashboard_urls import dashboard_url
+from compile_hud.runner.system.processes import die_with_parent
 
 FIRST_RUN = "first run"
 # The server of the dashboard ends its sessions within a second or two.
@@ -147,7 +147,7 @@ class Dashboard:
 
 def dashboard_command(*, host: str, port: int, is_open: bool = False) -> list[str]:
     """Return the command that serves the dashboard; `is_open` is anywhere without sign-in."""
-    command = [sys.executable, "-m", "app", "--host", host, "--port", str(port)]
+    command = [sys.executable, "-m", "compile_hud.app", "--host", host, "--port", str(port)]
     return [*command, "--without-sign-in"] if is_open else command
 
 

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 
 from apscheduler.triggers.cron import CronTrigger
 
-from runner.analysis.outcomes.cadence import Timetable
-from runner.config.schedules import Schedule
-from runner.workspace import Workplace
+from compile_hud.runner.analysis.outcomes.cadence import Timetable
+from compile_hud.runner.config.schedules import Schedule
+from compile_hud.runner.workspace import Workplace
 
 
 def timetable_of(workplace: Workplace) -> Timetable:

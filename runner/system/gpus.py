@@ -10,7 +10,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from runner.system.machine import Machine
+from compile_hud.runner.system.machine import Machine
 
 _SMI = "nvidia-smi"
 _FORMAT = "--format=csv,noheader,nounits"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from runner.errors import LockUnavailable
-from runner.events import Notify, Said
+from compile_hud.runner.errors import LockUnavailable
+from compile_hud.runner.events import Notify, Said
 
 # Not from TMPDIR or XDG_RUNTIME_DIR: they differ between a login, cron and systemd.
 MACHINE_LOCK_DIR = Path("/tmp/compile-hud-locks")

@@ -14,11 +14,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from runner.errors import ExecutorError, RunInterrupted, ToolchainError
-from runner.events import Notify, Said
-from runner.system.interrupts import Interrupts
-from runner.system.processes import die_with_parent
-from runner.toolchains.registry import (
+from compile_hud.runner.errors import ExecutorError, RunInterrupted, ToolchainError
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.system.processes import die_with_parent
+from compile_hud.runner.toolchains.registry import (
     changing,
     check_unused,
     put_back,
@@ -28,7 +28,7 @@ from runner.toolchains.registry import (
     set_aside,
     toolchain_folder,
 )
-from runner.toolchains.requirements import (
+from compile_hud.runner.toolchains.requirements import (
     TORCH,
     declared_requirements,
     installed_pins,

@@ -18,10 +18,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from runner.errors import ToolchainError
-from runner.execution.local_executor import toolchain_home
-from runner.protocol import write_json
-from runner.system.locks import holder_text, immediate_lock
+from compile_hud.runner.errors import ToolchainError
+from compile_hud.runner.execution.local_executor import toolchain_home
+from compile_hud.runner.protocol import write_json
+from compile_hud.runner.system.locks import holder_text, immediate_lock
 
 # 1: first version.
 TOOLCHAIN_VERSION = 1

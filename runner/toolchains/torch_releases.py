@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.errors import BisectError, ToolchainError
-from runner.toolchains.installer import (
+from compile_hud.runner.errors import BisectError, ToolchainError
+from compile_hud.runner.toolchains.installer import (
     InstallSeams,
     ToolchainRequest,
     build_toolchain,
     explain_failure,
     own_environment,
 )
-from runner.toolchains.registry import built_toolchains, changing, discard
-from runner.toolchains.requirements import TORCH
+from compile_hud.runner.toolchains.registry import built_toolchains, changing, discard
+from compile_hud.runner.toolchains.requirements import TORCH
 
 RANGE = ".."
 # An index that does not answer keeps pip trying for minutes.

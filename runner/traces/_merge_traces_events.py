@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from db.records.json_fields import kind_of
-from runner.errors import TraceError
-from runner.traces.chrome_trace import JsonStream
+from compile_hud.db.records.json_fields import kind_of
+from compile_hud.runner.errors import TraceError
+from compile_hud.runner.traces.chrome_trace import JsonStream
 
 # An event with a deep Python stack takes some ten thousand bytes.
 MAX_EVENT_BYTES = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from runner.traces.operator_costs import Work
+from compile_hud.runner.traces.operator_costs import Work
 
 # The facts of runner/measure/resources/device_peaks.py by the type of the operations.
 _PEAKS = {

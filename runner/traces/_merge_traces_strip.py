@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.records.kernels import Kernel, Slice
-from runner.traces.intervals import Intervals, Whole
-from runner.traces.kernel_rows import NS_PER_S, Tally
+from compile_hud.db.records.kernels import Kernel, Slice
+from compile_hud.runner.traces.intervals import Intervals, Whole
+from compile_hud.runner.traces.kernel_rows import NS_PER_S, Tally
 
 # More are not told apart on a screen, and each costs 25 bytes of every result.
 MAX_SLICES = 200

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from db.errors import RecordError
-from db.records.json_fields import (
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.json_fields import (
     SCHEMA_VERSION,
     check_schema_version,
     get_list,
@@ -21,8 +21,8 @@ from db.records.json_fields import (
     get_text,
     get_value,
 )
-from db.records.kernels import Origin
-from runner.persistence.json_files import read_json
+from compile_hud.db.records.kernels import Origin
+from compile_hud.runner.persistence.json_files import read_json
 
 DEVICES = ("cpu", "cuda")
 LANGUAGES = ("triton", "cpp")

@@ -9,15 +9,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.records.kernels import IDLE
-from runner.traces._merge_traces_inputs import shapes_text
-from runner.traces._merge_traces_strip import Piece, longest, median_iteration
-from runner.traces.intervals import Intervals, Whole
-from runner.traces.iteration import Found
-from runner.traces.kernel_kinds import Class, class_of_kernel, class_of_operator
-from runner.traces.kernel_rows import Tally
-from runner.traces.operator_stack import Nesting, nest
-from runner.traces.timeline import LAUNCH, MODULE_PREFIX, OPERATOR, Call, Timeline, whole
+from compile_hud.db.records.kernels import IDLE
+from compile_hud.runner.traces._merge_traces_inputs import shapes_text
+from compile_hud.runner.traces._merge_traces_strip import Piece, longest, median_iteration
+from compile_hud.runner.traces.intervals import Intervals, Whole
+from compile_hud.runner.traces.iteration import Found
+from compile_hud.runner.traces.kernel_kinds import Class, class_of_kernel, class_of_operator
+from compile_hud.runner.traces.kernel_rows import Tally
+from compile_hud.runner.traces.operator_stack import Nesting, nest
+from compile_hud.runner.traces.timeline import (
+    LAUNCH,
+    MODULE_PREFIX,
+    OPERATOR,
+    Call,
+    Timeline,
+    whole,
+)
 
 _GRAPH_LAUNCH = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _NOBODY = -1

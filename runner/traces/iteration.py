@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from db.records.kernels import KINDS
-from runner.traces._merge_traces_strip import Piece
-from runner.traces.intervals import Intervals, shares_ns
-from runner.traces.kernel_rows import NS_PER_S, Tally
+from compile_hud.db.records.kernels import KINDS
+from compile_hud.runner.traces._merge_traces_strip import Piece
+from compile_hud.runner.traces.intervals import Intervals, shares_ns
+from compile_hud.runner.traces.kernel_rows import NS_PER_S, Tally
 
 # Where several kernels run at once the time goes to what computes, then to what moves data: what
 # is left for communication is what nothing hides.

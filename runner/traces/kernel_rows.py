@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from db.records._merge_kernel_modules import MODULES, ModuleTime
-from db.records.kernels import Kernel, KernelSource
-from runner.analysis.kernels.code_similarity import choices_of
-from runner.traces._merge_traces_inputs import tensors_of
-from runner.traces._merge_traces_roofline import share_of_peak
-from runner.traces.compile_notes import KernelNote, KernelNotes
-from runner.traces.kernel_kinds import Class
-from runner.traces.kernel_names import label_of
-from runner.traces.operator_costs import Work, work_of
-from runner.traces.timeline import Call
+from compile_hud.db.records._merge_kernel_modules import MODULES, ModuleTime
+from compile_hud.db.records.kernels import Kernel, KernelSource
+from compile_hud.runner.analysis.kernels.code_similarity import choices_of
+from compile_hud.runner.traces._merge_traces_inputs import tensors_of
+from compile_hud.runner.traces._merge_traces_roofline import share_of_peak
+from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.runner.traces.kernel_kinds import Class
+from compile_hud.runner.traces.kernel_names import label_of
+from compile_hud.runner.traces.operator_costs import Work, work_of
+from compile_hud.runner.traces.timeline import Call
 
 NS_PER_S = 1e9
 # More than any memory, and more than a year of any device; what a damaged trace says beyond them is

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runner.traces._merge_traces_inputs import Tensor, numbers_of
+from compile_hud.runner.traces._merge_traces_inputs import Tensor, numbers_of
 
 Tensors = Sequence[Tensor | None]
 Values = Sequence[Any]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runner.traces.intervals import Whole
-from runner.traces.timeline import ANNOTATION, LAUNCH, MODULE_PREFIX, Timeline, whole
+from compile_hud.runner.traces.intervals import Whole
+from compile_hud.runner.traces.timeline import ANNOTATION, LAUNCH, MODULE_PREFIX, Timeline, whole
 
 _NOBODY = -1
 

@@ -18,15 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from runner.errors import TraceError
-from runner.traces._merge_traces_rank_report import RankReport, RankRow, Span
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.gpu import find_on_gpu
-from runner.traces.intervals import Intervals, joined
-from runner.traces.iteration import Found
-from runner.traces.kernel_kinds import class_of_kernel
-from runner.traces.kernel_rows import NS_PER_S
-from runner.traces.timeline import Call, Timeline, read_timeline, whole
+from compile_hud.runner.errors import TraceError
+from compile_hud.runner.traces._merge_traces_rank_report import RankReport, RankRow, Span
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.gpu import find_on_gpu
+from compile_hud.runner.traces.intervals import Intervals, joined
+from compile_hud.runner.traces.iteration import Found
+from compile_hud.runner.traces.kernel_kinds import class_of_kernel
+from compile_hud.runner.traces.kernel_rows import NS_PER_S
+from compile_hud.runner.traces.timeline import Call, Timeline, read_timeline, whole
 
 COMMUNICATION, COPY = "communication", "copy"
 # A rank that the others wait for this part of an iteration is worth a look: the floor of alerts.

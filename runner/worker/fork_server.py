@@ -1,6 +1,6 @@
 """The worker host: a process with torch and its compiler imported that forks one child a launch.
 
-`python -m runner.worker.start` reads one JSON order a line from standard input and answers one JSON
+`python -m compile_hud.runner.worker.start` reads one JSON order a line from standard input and answers one JSON
 line each on standard output. A child is a fresh process in its own session with its own compile
 cache, so nothing that a model does can reach the next one; only imports are shared. The host itself
 executes no operator and touches no CUDA, so that forking it is safe. Where an import did touch CUDA
@@ -34,16 +34,16 @@ import torch._inductor.codecache
 import torch._inductor.compile_fx
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 
-from db.records.results import Outcome
-from models_zoo.building.loader import ModelLoadError
-from runner.measure.compile.source_locations import failure_reason
-from runner.measure.device import open_device
-from runner.measure.environment_facts import gather_facts
-from runner.measure.latency.timing import uncollected
-from runner.measure.launch import run_launch
-from runner.measure.resources.device_peaks import measure_peaks
-from runner.measure.user_traceback import own_error
-from runner.protocol import (
+from compile_hud.db.records.results import Outcome
+from compile_hud.models_zoo.building.loader import ModelLoadError
+from compile_hud.runner.measure.compile.source_locations import failure_reason
+from compile_hud.runner.measure.device import open_device
+from compile_hud.runner.measure.environment_facts import gather_facts
+from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.launch import run_launch
+from compile_hud.runner.measure.resources.device_peaks import measure_peaks
+from compile_hud.runner.measure.user_traceback import own_error
+from compile_hud.runner.protocol import (
     ASK_NVML,
     OUT_OF_MEMORY_TEXTS,
     PROTOCOL_VERSION,
@@ -214,7 +214,7 @@ def _can_fork_use_cuda() -> bool:
 
 def _start_anew(order: Mapping[str, Any]) -> NoReturn:
     """Let a new interpreter take the place of this child: same process, session, log and limits."""
-    words = [sys.executable, "-m", "runner.worker.start", json.dumps(order)]
+    words = [sys.executable, "-m", "compile_hud.runner.worker.start", json.dumps(order)]
     os.execv(words[0], words)
 
 

@@ -1,4 +1,4 @@
-"""Start the worker host: `python -m runner.worker.start`; with an order, do that alone and end.
+"""Start the worker host: `python -m compile_hud.runner.worker.start`; with an order, do that alone and end.
 
 What is imported is never garbage. The collector, which looks for some after every so many objects,
 would take a fifth of the time that torch and its compiler take to be imported.
@@ -16,7 +16,7 @@ def main() -> int:
     """Import the worker host with the collector out and serve; return the exit status."""
     orders = sys.argv[1:]
     gc.disable()
-    worker = importlib.import_module("runner.worker.fork_server")
+    worker = importlib.import_module("compile_hud.runner.worker.fork_server")
     gc.enable()
     status: int = worker.perform(*orders) if orders else worker.main()
     return status

@@ -12,10 +12,10 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app.auth import access
-from app.data import store as data
-from db.shared.access_rules import AccessRules, Role
-from db.store import Store
+from compile_hud.app.auth import access
+from compile_hud.app.data import store as data
+from compile_hud.db.shared.access_rules import AccessRules, Role
+from compile_hud.db.store import Store
 from tests.app import stores
 
 OpenPage = Callable[..., AppTest]
@@ -24,7 +24,7 @@ SignIn = Callable[..., None]
 
 def _page(path: str) -> None:
     # Runs as a script of its own, so it imports what it needs.
-    from app.main import VIEWS, draw_framed
+    from compile_hud.app.main import VIEWS, draw_framed
 
     draw_framed(next(view.show for view in VIEWS if view.path == path))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from db.records.kernels import Kernel, KernelSource, Origin
-from db.records.results import CaseResult
+from compile_hud.db.records.kernels import Kernel, KernelSource, Origin
+from compile_hud.db.records.results import CaseResult
 from tests.app.stores import BAD_NIGHT, REGRESSED
 from tests.builders import make_kernel
 from tests.kernel_codes import pointwise

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from db.ingest import _merge_ingest as ingest
-from db.ingest.results import put_documents
-from db.records.results import (
+from compile_hud.db.ingest import _merge_ingest as ingest
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.records.results import (
     Alert,
     AlertState,
     Case,
@@ -20,8 +20,8 @@ from db.records.results import (
     RunState,
     Verdict,
 )
-from db.records.run_warning import RunWarning
-from db.store import Store
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.store import Store
 from tests.builders import (
     START,
     make_alert,

@@ -19,14 +19,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
-from app.auth import access
-from app.auth import middleware as guard
-from app.data import triage as decision_data
-from app.data.triage import Said
-from db.queries.results import load_alert, load_changes, load_series_settings
-from db.records.results import AlertState
-from db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Role
-from db.store import Store
+from compile_hud.app.auth import access
+from compile_hud.app.auth import middleware as guard
+from compile_hud.app.data import triage as decision_data
+from compile_hud.app.data.triage import Said
+from compile_hud.db.queries.results import load_alert, load_changes, load_series_settings
+from compile_hud.db.records.results import AlertState
+from compile_hud.db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Role
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage, SignIn
 from tests.app.looking import text_of, texts_of_rows

@@ -14,24 +14,24 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.data import store as data
-from app.data.action_links import MeanwhileChanged, act, load_asked
-from app.server.action_routes import MAX_WHY_LENGTH, action_routes
-from db.alerts.action_links import (
+from compile_hud.app.data import store as data
+from compile_hud.app.data.action_links import MeanwhileChanged, act, load_asked
+from compile_hud.app.server.action_routes import MAX_WHY_LENGTH, action_routes
+from compile_hud.db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
     Action,
     ActionLink,
     action_token,
     picture_token,
 )
-from db.errors import StoreLocked
-from db.queries.alerts import newest_change_number
-from db.queries.results import load_alert, load_changes
-from db.records.results import Alert, AlertState
-from db.records.triage import Revision
-from db.rows._merge_notification_rows import put_notifications
-from db.store import Store
-from runner.analysis.alerts.triage import Decision
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.queries.alerts import newest_change_number
+from compile_hud.db.queries.results import load_alert, load_changes
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import Revision
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.triage import Decision
 from tests.builders import make_alert, make_case, make_notification
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -294,7 +294,7 @@ def test_a_locked_store_is_said(
     def locked(*_: object, **__: object) -> None:
         raise StoreLocked("held by another process")
 
-    monkeypatch.setattr("app.data.action_links.load_notification", locked)
+    monkeypatch.setattr("compile_hud.app.data.action_links.load_notification", locked)
     answer = client.get(path)
     assert (answer.status_code, "try again" in answer.text) == (503, True)
 

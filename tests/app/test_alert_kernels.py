@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from db.records.run_warning import RunWarning
-from db.store import Store
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
 from tests.app.looking import links_of, text_of, texts_of_rows
 from tests.app.test_kernel_diff_page import (

@@ -12,15 +12,15 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from app.auth import access
-from app.ui import scripts
-from db.errors import StoreLocked
-from db.queries.results import load_alert, load_alerts, load_changes
-from db.records.results import AlertState
-from db.records.triage import ONGOING
-from db.shared.access_rules import AccessRules
-from db.store import Store
-from runner.analysis.alerts.triage import Decide, set_muted, set_owner, set_state
+from compile_hud.app.auth import access
+from compile_hud.app.ui import scripts
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.queries.results import load_alert, load_alerts, load_changes
+from compile_hud.db.records.results import AlertState
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.access_rules import AccessRules
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.triage import Decide, set_muted, set_owner, set_state
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of, texts_of_rows
@@ -84,7 +84,9 @@ def test_what_is_selected_in_the_list_is_decided_at_once(
     store: Store, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [alert.id for alert in load_alerts(store, states=ONGOING)][:2]
-    monkeypatch.setattr("app.views.alerts._merge_views_alerts.picked", lambda _known, **_: ids)
+    monkeypatch.setattr(
+        "compile_hud.app.views.alerts._merge_views_alerts.picked", lambda _known, **_: ids
+    )
     page = open_page("alerts")
     assert "Decide about 2 selected" in text_of(page)
     press(page, "decide-acknowledged", why="one cause")

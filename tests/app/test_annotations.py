@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.components.trend.rows import mark_rows, scale_of
-from app.data import annotations as annotation_data
-from app.data import store as data
-from app.data.triage import Said
-from app.views.series.markdown import series_csv
-from db.alerts.annotations import load_annotations, new_annotation, put_annotations
-from db.store import Store
+from compile_hud.app.components.trend.rows import mark_rows, scale_of
+from compile_hud.app.data import annotations as annotation_data
+from compile_hud.app.data import store as data
+from compile_hud.app.data.triage import Said
+from compile_hud.app.views.series.markdown import series_csv
+from compile_hud.db.alerts.annotations import load_annotations, new_annotation, put_annotations
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage, SignIn
 from tests.app.looking import html_of, text_of, texts_of_rows

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.components.run_request_form import Wanted, suites_of
-from app.data import run_requests as job_data
-from app.data import store as data
-from app.data.triage import Said
-from db.jobs.health import Health, load_health, save_scheduler
-from db.queries.results import load_document
-from db.store import Store
+from compile_hud.app.components.run_request_form import Wanted, suites_of
+from compile_hud.app.data import run_requests as job_data
+from compile_hud.app.data import store as data
+from compile_hud.app.data.triage import Said
+from compile_hud.db.jobs.health import Health, load_health, save_scheduler
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage, SignIn
 from tests.app.looking import text_of

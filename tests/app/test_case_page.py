@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from db.ingest.results import put_documents
-from db.maintenance.retention import OldSamples, remove_samples
-from db.records.results import Outcome, RunDocument
-from db.records.run_warning import RunWarning
-from db.store import Store
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.maintenance.retention import OldSamples, remove_samples
+from compile_hud.db.records.results import Outcome, RunDocument
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of, texts_of_rows
 from tests.builders import START, make_case, make_measurement, make_result, make_run

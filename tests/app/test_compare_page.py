@@ -11,15 +11,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.ui.urls import CompareState
-from app.views.compare import data as compare_data
-from app.views.compare import tables as comparerows
-from app.views.compare.tables import compared_csv
-from db.ingest.results import put_documents
-from db.queries.results import load_document
-from db.records.results import RunDocument
-from db.store import Store
-from runner.analysis.comparison.runs import compare_results
+from compile_hud.app.ui.urls import CompareState
+from compile_hud.app.views.compare import data as compare_data
+from compile_hud.app.views.compare import tables as comparerows
+from compile_hud.app.views.compare.tables import compared_csv
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.comparison.runs import compare_results
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import commands_of, html_of, links_of, text_of, texts_of_rows

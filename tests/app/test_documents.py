@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app.components.page_frame import POLL_S
-from app.data import store as data
-from app.ui.urls import (
+from compile_hud.app.components.page_frame import POLL_S
+from compile_hud.app.data import store as data
+from compile_hud.app.ui.urls import (
     DEFAULT_SERIES_METRIC,
     OVERVIEW_METRICS,
     AlertsState,
@@ -19,9 +19,9 @@ from app.ui.urls import (
     RunsState,
     SeriesState,
 )
-from app.views.series.tables import TREND_CAPTION
-from runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
-from runner.analysis.stats.estimates import MAD_TO_SD, TAILS, TAILS_TO_SD
+from compile_hud.app.views.series.tables import TREND_CAPTION
+from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
+from compile_hud.runner.analysis.stats.estimates import MAD_TO_SD, TAILS, TAILS_TO_SD
 
 TEXT = " ".join((Path(__file__).parents[2] / "docs" / "dashboard.md").read_text().split())
 

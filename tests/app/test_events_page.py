@@ -8,12 +8,12 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from db.queries.judge_state import save_judged
-from db.queries.results import load_alert
-from db.records._merge_events import Event, EventKind
-from db.records.results import Alert
-from db.store import Store
-from runner.analysis.alerts.triage import set_owner
+from compile_hud.db.queries.judge_state import save_judged
+from compile_hud.db.queries.results import load_alert
+from compile_hud.db.records._merge_events import Event, EventKind
+from compile_hud.db.records.results import Alert
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.triage import set_owner
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import links_of, text_of, texts_of_rows

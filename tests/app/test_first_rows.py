@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.ui import pagination as firstrows
+from compile_hud.app.ui import pagination as firstrows
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import text_of, texts_of_rows

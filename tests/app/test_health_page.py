@@ -9,13 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from app.data import health as health_data
-from db.alerts.outbox import load_outbox
-from db.jobs.health import DeviceState, DiskState, SchedulerState, ScheduleState, save_scheduler
-from db.records.notifications import NotificationState
-from db.rows._merge_notification_rows import put_notifications
-from db.shared.settings_snapshot import SETTINGS_VARIABLE, ShownSetting, settings_to_json
-from db.store import Store
+from compile_hud.app.data import health as health_data
+from compile_hud.db.alerts.outbox import load_outbox
+from compile_hud.db.jobs.health import (
+    DeviceState,
+    DiskState,
+    SchedulerState,
+    ScheduleState,
+    save_scheduler,
+)
+from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.shared.settings_snapshot import (
+    SETTINGS_VARIABLE,
+    ShownSetting,
+    settings_to_json,
+)
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage, SignIn
 from tests.app.looking import html_of, text_of, texts_of_rows

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.main import VIEWS
-from app.ui import urls as state
-from db.ingest.results import put_documents
-from db.records.results import RunDocument
-from db.store import Store
+from compile_hud.app.main import VIEWS
+from compile_hud.app.ui import urls as state
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, markdown_of, text_of

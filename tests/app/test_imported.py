@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from app.main import VIEWS
-from db.queries.results import load_alerts, load_latest
-from db.store import Store
-from runner.detection.detect import detect
-from runner.interop.importers.history import Unsaid
-from runner.interop.importers.importer import import_file
+from compile_hud.app.main import VIEWS
+from compile_hud.db.queries.results import load_alerts, load_latest
+from compile_hud.db.store import Store
+from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.interop.importers.history import Unsaid
+from compile_hud.runner.interop.importers.importer import import_file
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of

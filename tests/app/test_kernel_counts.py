@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from app.views.kernels.icicle import layout
-from db.store import Store
+from compile_hud.app.views.kernels.icicle import layout
+from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of, texts_of_rows
 from tests.app.test_kernel_diff_page import (

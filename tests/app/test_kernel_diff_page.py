@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.ui import code as kernelcode
-from app.ui.share import HERE, Share
-from app.views.kernel_diff import view as diffview
-from db.ingest.results import put_documents
-from db.records.kernels import Kernel, KernelSource, Origin
-from db.records.results import CaseResult, Run, RunDocument
-from db.store import Store
+from compile_hud.app.ui import code as kernelcode
+from compile_hud.app.ui.share import HERE, Share
+from compile_hud.app.views.kernel_diff import view as diffview
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.records.kernels import Kernel, KernelSource, Origin
+from compile_hud.db.records.results import CaseResult, Run, RunDocument
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, markdown_of, text_of, texts_of_rows

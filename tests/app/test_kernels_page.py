@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from app.views.kernels.tables import kernel_id
-from db.ingest import _merge_ingest as ingest
-from db.records.kernels import Kernel, KernelSource, Origin
-from db.records.results import Run
-from db.shared.trace_paths import TRACES_VARIABLE
-from db.store import Store
+from compile_hud.app.views.kernels.tables import kernel_id
+from compile_hud.db.ingest import _merge_ingest as ingest
+from compile_hud.db.records.kernels import Kernel, KernelSource, Origin
+from compile_hud.db.records.results import Run
+from compile_hud.db.shared.trace_paths import TRACES_VARIABLE
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import commands_of, html_of, links_of, markdown_of, text_of

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from db.ingest.results import put_documents
-from db.records.notifications import NotificationState
-from db.records.results import RunDocument
-from db.rows._merge_notification_rows import put_notifications
-from db.store import Store
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
 from tests.app.looking import headings_of, text_of, texts_of_rows
 from tests.builders import (

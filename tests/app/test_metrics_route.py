@@ -13,18 +13,22 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.auth import access
-from app.auth.access import Handed
-from app.data import operations as metrics_data
-from app.data.operations import MAX_AGE_S, Answer, Desk
-from app.data.store import URL_VARIABLE
-from app.server.metrics_routes import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, metrics_routes
-from app.server.prometheus import exposition
-from db.jobs.health import DiskState, SchedulerState, ScheduleState, save_scheduler
-from db.jobs.operations import load_operations
-from db.records.results import RunState
-from db.records.triage import Revision
-from db.store import Store
+from compile_hud.app.auth import access
+from compile_hud.app.auth.access import Handed
+from compile_hud.app.data import operations as metrics_data
+from compile_hud.app.data.operations import MAX_AGE_S, Answer, Desk
+from compile_hud.app.data.store import URL_VARIABLE
+from compile_hud.app.server.metrics_routes import (
+    TOKEN_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+    metrics_routes,
+)
+from compile_hud.app.server.prometheus import exposition
+from compile_hud.db.jobs.health import DiskState, SchedulerState, ScheduleState, save_scheduler
+from compile_hud.db.jobs.operations import load_operations
+from compile_hud.db.records.results import RunState
+from compile_hud.db.records.triage import Revision
+from compile_hud.db.store import Store
 from tests.builders import START, make_alert, make_notification, make_run
 from tests.integration.test_backup import Opened
 from tests.project.sources import ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.store import Store
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import links_of, text_of, texts_of_rows

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app.data import store as data
-from db.jobs.health import SchedulerState, save_scheduler
-from db.store import Store
+from compile_hud.app.data import store as data
+from compile_hud.db.jobs.health import SchedulerState, save_scheduler
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import links_of, text_of, texts_of_rows

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from db.records.results import Alert, AlertState, Verdict
-from db.store import Store
+from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, links_of, text_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from db.store import Store
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import text_of, texts_of_rows

@@ -17,28 +17,28 @@ from PIL import Image
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.components.trend.rows import trend_chart
-from app.data import store as data
-from app.data.page_records import AlertPage
-from app.server import trend_image_routes as pictureroutes
-from app.server import trend_png as picture
-from app.server.trend_image_routes import picture_routes
-from app.server.trend_png import draw, picture_spec
-from app.views.alerts.tables import alert_title
-from db.alerts.action_links import (
+from compile_hud.app.components.trend.rows import trend_chart
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import AlertPage
+from compile_hud.app.server import trend_image_routes as pictureroutes
+from compile_hud.app.server import trend_png as picture
+from compile_hud.app.server.trend_image_routes import picture_routes
+from compile_hud.app.server.trend_png import draw, picture_spec
+from compile_hud.app.views.alerts.tables import alert_title
+from compile_hud.db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
     Action,
     ActionLink,
     action_token,
     picture_token,
 )
-from db.records.results import Alert
-from db.shared.trend_images import MAX_PICTURE_BYTES, draw_trends
-from db.store import Store
-from runner.alerting import _merge_alerts_pictures as pictures
-from runner.config.load import parse_config
-from runner.notifications.dispatcher import draw_nothing
-from runner.workspace import Seams, Workplace
+from compile_hud.db.records.results import Alert
+from compile_hud.db.shared.trend_images import MAX_PICTURE_BYTES, draw_trends
+from compile_hud.db.store import Store
+from compile_hud.runner.alerting import _merge_alerts_pictures as pictures
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.notifications.dispatcher import draw_nothing
+from compile_hud.runner.workspace import Seams, Workplace
 from tests.app.stores import fill, regression
 from tests.builders import START, make_alert, make_case, make_sighting
 from tests.unit.app.results import point, series_page
@@ -133,7 +133,7 @@ def test_whatever_goes_wrong_costs_the_picture_alone(
 def test_what_was_drawn_before_the_trouble_is_there(
     ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.shared.trend_images.MORE_S", 0.0)
+    monkeypatch.setattr("compile_hud.db.shared.trend_images.MORE_S", 0.0)
     line = json.dumps({"a": base64.b64encode(PNG).decode("ascii")})
     command = script(f"import os, time; print({line!r}, flush=True); {ending}")
     drawn = draw_trends(["a", "b"], store_url="duckdb://", command=command, timeout_s=3.0)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from db.jobs.live_log import STATE_VARIABLE, LiveLog, LogLine, work_name
-from db.records.results import Outcome
-from db.store import Store
+from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, LogLine, work_name
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of

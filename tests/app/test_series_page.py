@@ -66,7 +66,7 @@ def test_the_samples_that_are_left_out_are_those_of_what_is_drawn(
     open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Room for three runs.
-    monkeypatch.setattr("app.components.trend.window.MAX_SAMPLES", 24 * 3)
+    monkeypatch.setattr("compile_hud.app.components.trend.window.MAX_SAMPLES", 24 * 3)
     whole = open_page("series", **SERIES, raw="yes")
     assert "of the newest 3 runs" in text_of(whole)
     part = {"since": "2026-01-03T00:00", "until": "2026-01-05T00:00"}

@@ -6,12 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json, settings_to_json
-from runner.config.load import parse_config
-from runner.config.schema import SETTINGS
-from runner.config.setting import SecretRefused
-from runner.config.snapshot import number_text, shown_settings, shown_value, without_links
-from runner.scheduling.supervisor import dashboard_environment
+from compile_hud.db.shared.settings_snapshot import (
+    SETTINGS_VARIABLE,
+    settings_from_json,
+    settings_to_json,
+)
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.schema import SETTINGS
+from compile_hud.runner.config.setting import SecretRefused
+from compile_hud.runner.config.snapshot import (
+    number_text,
+    shown_settings,
+    shown_value,
+    without_links,
+)
+from compile_hud.runner.scheduling.supervisor import dashboard_environment
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of, texts_of_rows
 

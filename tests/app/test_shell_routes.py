@@ -10,9 +10,9 @@ import streamlit
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.main import VIEWS
-from app.server.page_routes import shell_routes
-from app.ui.theme import STYLE_SHEET
+from compile_hud.app.main import VIEWS
+from compile_hud.app.server.page_routes import shell_routes
+from compile_hud.app.ui.theme import STYLE_SHEET
 
 
 @pytest.mark.parametrize("path", ["", *(view.path for view in VIEWS[1:])])

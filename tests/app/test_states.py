@@ -8,12 +8,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from app.components import page_frame as components
-from app.data import store as data
-from app.data.page_records import Loaded
-from app.main import VIEWS
-from db.errors import StoreLocked, StoreUnavailable
-from db.store import Store
+from compile_hud.app.components import page_frame as components
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.main import VIEWS
+from compile_hud.db.errors import StoreLocked, StoreUnavailable
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import html_of, text_of

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from app.ui.urls import run_url
-from db.ingest.results import put_documents
-from db.records.results import Case, CaseResult, Outcome, Run, RunDocument
-from db.store import Store
+from compile_hud.app.ui.urls import run_url
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.app.conftest import OpenPage
 from tests.app.looking import commands_of, html_of, links_of, text_of, texts_of_rows
@@ -182,7 +182,7 @@ def test_a_click_on_a_point_leads_to_its_case_as_a_link_does(
     run = study_run("architecture", [case], name="arch", device_name="Fake CPU")
     fill(store, run, [ok(run, case, speedup=2.0)])
     gone: list[str] = []
-    monkeypatch.setattr("app.views.studies.view.picked", lambda _event, _name: case.key)
-    monkeypatch.setattr("app.views.studies.view.go", gone.append)
+    monkeypatch.setattr("compile_hud.app.views.studies.view.picked", lambda _event, _name: case.key)
+    monkeypatch.setattr("compile_hud.app.views.studies.view.go", gone.append)
     assert not open_page("studies", study="architecture").exception
     assert gone == [run_url(run.id, case_key=case.key)]

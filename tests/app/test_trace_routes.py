@@ -9,8 +9,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app.server.trace_routes import trace_routes
-from db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
+from compile_hud.app.server.trace_routes import trace_routes
+from compile_hud.db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 
 TRACE = b"\x1f\x8b the trace"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
-from db.alerts.action_links import LINK_SECRET_VARIABLE
-from db.records.results import Run
-from db.store import Store, utc_now
+from compile_hud.db.alerts.action_links import LINK_SECRET_VARIABLE
+from compile_hud.db.records.results import Run
+from compile_hud.db.store import Store, utc_now
 from tests.app import profiled, stores
 from tests.e2e.dashboard import CHROMIUM, browsing, serving, window
 

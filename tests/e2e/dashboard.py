@@ -24,7 +24,7 @@ CHROMIUM_FLAGS = (
     "--disable-sync",
 )
 ROOT = Path(__file__).parents[2]
-# What `python -m app` prints when it answers.
+# What `python -m compile_hud.app` prints when it answers.
 READY = "the dashboard answers now\n"
 # What a page has when its script has ended and all it wrote is drawn.
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"

@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser
 
-from app.main import VIEWS
+from compile_hud.app.main import VIEWS
 from tests.app import stores
 from tests.e2e.conftest import Watched
 from tests.e2e.dashboard import IDLE, window

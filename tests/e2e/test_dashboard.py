@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from app.ui.theme import REGRESSION
-from db.jobs.live_log import LiveLog, LogLine
-from db.records.results import Run
-from db.store import Store
+from compile_hud.app.ui.theme import REGRESSION
+from compile_hud.db.jobs.live_log import LiveLog, LogLine
+from compile_hud.db.records.results import Run
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.e2e.conftest import Watched
 from tests.e2e.dashboard import IDLE, ROOT, serving
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.slow
 HOLD = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
 INGEST = """
 import sys
-from db.queries import load_run
-from db.store import Store
+from compile_hud.db.queries import load_run
+from compile_hud.db.store import Store
 from tests.app import stores
 
 store = Store(sys.argv[1])

@@ -9,13 +9,13 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import expect
 
-from db.alerts.action_links import Action, ActionLink, action_token, picture_token
-from db.queries.alerts import newest_change_number
-from db.queries.results import load_alert, load_changes
-from db.records.results import AlertState
-from db.rows._merge_notification_rows import put_notifications
-from db.store import Store, utc_now
-from runner.analysis.alerts.triage import set_state
+from compile_hud.db.alerts.action_links import Action, ActionLink, action_token, picture_token
+from compile_hud.db.queries.alerts import newest_change_number
+from compile_hud.db.queries.results import load_alert, load_changes
+from compile_hud.db.records.results import AlertState
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.store import Store, utc_now
+from compile_hud.runner.analysis.alerts.triage import set_state
 from tests.app.stores import improvement
 from tests.builders import make_notification
 from tests.e2e.conftest import LINK_SECRET, Watched

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser
 
-from app.ui.theme import STYLE_SHEET
-from app.views.modes.data import modes_page
-from app.views.modes.tables import calls_table, mode_table, model_table
-from db.records.summaries import LatestCell
+from compile_hud.app.ui.theme import STYLE_SHEET
+from compile_hud.app.views.modes.data import modes_page
+from compile_hud.app.views.modes.tables import calls_table, mode_table, model_table
+from compile_hud.db.records.summaries import LatestCell
 from tests.builders import make_case
 from tests.e2e.dashboard import window
 from tests.unit.app.results import latest

@@ -15,11 +15,11 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
-from db.ingest.results import put_documents
-from db.jobs.health import load_health
-from db.queries.results import load_run
-from db.records.results import Run, RunDocument, RunState
-from db.store import Store
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.jobs.health import load_health
+from compile_hud.db.queries.results import load_run
+from compile_hud.db.records.results import Run, RunDocument, RunState
+from compile_hud.db.store import Store
 from tests.app import profiled, stores
 from tests.builders import make_case, make_result, make_run
 from tests.e2e.conftest import Watched
@@ -49,9 +49,9 @@ reference_cases = false
 # Dies with a result half written.
 WRITE = """
 import sys
-from db import ingest
-from db.queries import load_run
-from db.store import Store
+from compile_hud.db import ingest
+from compile_hud.db.queries import load_run
+from compile_hud.db.store import Store
 from tests.app import stores
 
 store = Store(sys.argv[1])
@@ -138,7 +138,7 @@ def test_page_outlives_a_writer_that_is_killed(watched: Watched, going: tuple[St
 @contextmanager
 def scheduling(store_url: str, *, config: Path) -> Iterator[None]:
     """Run what is asked for, in a process of its own."""
-    command = [sys.executable, "-m", "runner", "schedule", "--store", store_url]
+    command = [sys.executable, "-m", "compile_hud.runner", "schedule", "--store", store_url]
     with subprocess.Popen(
         [*command, "--config", str(config)],
         cwd=config.parent,

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
-from app.server.trace_routes import trace_routes
-from db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
+from compile_hud.app.server.trace_routes import trace_routes
+from compile_hud.db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 from tests.e2e.conftest import Watched
 
 START_S = 30.0

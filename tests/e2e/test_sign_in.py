@@ -17,9 +17,9 @@ import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
 
-from db.queries.results import load_alert, load_changes, load_series_settings
-from db.records.results import AlertState
-from db.store import Store
+from compile_hud.db.queries.results import load_alert, load_changes, load_series_settings
+from compile_hud.db.records.results import AlertState
+from compile_hud.db.store import Store
 from tests.app import stores
 from tests.e2e.dashboard import IDLE, ROOT, free_port, serving, window
 from tests.e2e.provider import READY

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from db.records.results import Outcome
-from runner.errors import ExecutorError
-from runner.execution.executor import CaseOrder
-from runner.protocol import LaunchReport, RawMetric
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.protocol import LaunchReport, RawMetric
 from tests.fakes import FACTS, Draw, FakeExecutor, draw_latencies
 from tests.integration.terminal import Terminal
 

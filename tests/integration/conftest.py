@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from db.store import Store
-from runner.execution.local_executor import LocalExecutor
+from compile_hud.db.store import Store
+from compile_hud.runner.execution.local_executor import LocalExecutor
 from tests.fakes import FakeClock
 from tests.postgres import PostgresServer, find_binaries, running_server
 

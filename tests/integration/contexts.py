@@ -7,13 +7,13 @@ from typing import Any
 from torch import Tensor, nn, optim
 from torch._inductor.codecache import PyCodeCache
 
-from db.records.results import Dtype, Phase
-from runner.measure.compile.dynamo import reset
-from runner.measure.context import Context, Findings
-from runner.measure.device import Device
-from runner.measure.steps import StepLog
-from runner.measure.subject import Subject, mean_square
-from runner.protocol import LaunchRequest, MeasureSettings, Workload
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.runner.measure.compile.dynamo import reset
+from compile_hud.runner.measure.context import Context, Findings
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.steps import StepLog
+from compile_hud.runner.measure.subject import Subject, mean_square
+from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, Workload
 from tests.builders import make_case
 
 CPU = Device(kind="cpu", num_threads=1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from runner.measure.resources import nvml
+from compile_hud.runner.measure.resources import nvml
 
 UUID = "11111111-2222-3333-4444-555555555555"
 ADDRESS = "00000000:3b:00.0"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from db.queries.results import load_document, load_runs
-from db.records.results import CaseResult, RunDocument
+from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.records.results import CaseResult, RunDocument
 from tests.integration.terminal import Terminal
 from tests.records_v3 import write_lines
 

@@ -7,10 +7,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from db.records.results import Case, CaseResult, Dtype, Phase
-from models_zoo.catalog.variants import VARIANTS
-from runner.execution.executor import CaseOrder
-from runner.protocol import MeasureSettings, Workload
+from compile_hud.db.records.results import Case, CaseResult, Dtype, Phase
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.protocol import MeasureSettings, Workload
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MODEL_FILE = f"{FIXTURES / 'odd_models.py'}:make"

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from click.testing import Result
 
-from db.ingest.results import put_documents
-from db.queries.results import load_alerts, load_document
-from db.records.results import Alert, Case, CaseResult, RunDocument
-from runner.execution.executor import CaseOrder
-from runner.protocol import LaunchReport
-from runner.toolchains.registry import Probe
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.results import load_alerts, load_document
+from compile_hud.db.records.results import Alert, Case, CaseResult, RunDocument
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.protocol import LaunchReport
+from compile_hud.runner.toolchains.registry import Probe
 from tests.builders import START, make_measurement
 from tests.fakes import FACTS, Draw, FakeExecutor, draw_latencies
 from tests.integration.terminal import CONFIG, Terminal

@@ -8,12 +8,12 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.engine.database import open_database
-from db.engine.readers_writer_lock import Patience
-from db.records.results import Alert
-from db.rows.mapping import Values, alert_values, case_values
-from db.schema import migrate
-from db.schema.tables import Base
+from compile_hud.db.engine.database import open_database
+from compile_hud.db.engine.readers_writer_lock import Patience
+from compile_hud.db.records.results import Alert
+from compile_hud.db.rows.mapping import Values, alert_values, case_values
+from compile_hud.db.schema import migrate
+from compile_hud.db.schema.tables import Base
 from tests.builders import make_alert
 
 PATIENCE: Final = Patience(timeout_s=5.0, sleep=time.sleep, monotonic=time.monotonic)

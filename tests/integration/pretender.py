@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from runner.toolchains.registry import python_of, register
+from compile_hud.runner.toolchains.registry import python_of, register
 from tests.integration.terminal import Terminal
 
 # Stands for a Python, its venv and its pip; what they do is in the files beside it.

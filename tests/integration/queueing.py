@@ -6,14 +6,14 @@ import dataclasses
 import threading
 from pathlib import Path
 
-from db.records.results import RunDocument
-from db.store import Store
-from runner.config.load import Config, parse_config
-from runner.config.schedules import Schedule
-from runner.events import Event, Said
-from runner.scheduling.job_requests import JobRequest, JobRequests
-from runner.scheduling.job_worker import Engine, JobLoop
-from runner.workspace import Seams, Workplace
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.config.load import Config, parse_config
+from compile_hud.runner.config.schedules import Schedule
+from compile_hud.runner.events import Event, Said
+from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests
+from compile_hud.runner.scheduling.job_worker import Engine, JobLoop
+from compile_hud.runner.workspace import Seams, Workplace
 from tests.fakes import FakeClock, FakeExecutor, make_catalog
 
 NIGHT = Schedule(name="night", cron="30 2 1 1 *", timezone="UTC", suite="mine", toolchain="current")

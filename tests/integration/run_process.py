@@ -16,17 +16,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from db.queries.results import load_document, load_runs
-from db.records.results import RunState
-from db.store import Store
-from runner.errors import RunnerError
-from runner.events import CaseFinished, Event, Said
-from runner.execution.executor import CaseOrder
-from runner.execution.run_plan import RunRequest, Surroundings, run_plans
-from runner.persistence.result_writer import Keeper
-from runner.persistence.spool import Spool, utc_now
-from runner.planning.suites import Selection
-from runner.protocol import MeasureSettings
+from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.records.results import RunState
+from compile_hud.db.store import Store
+from compile_hud.runner.errors import RunnerError
+from compile_hud.runner.events import CaseFinished, Event, Said
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.run_plan import RunRequest, Surroundings, run_plans
+from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.persistence.spool import Spool, utc_now
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.protocol import MeasureSettings
 from tests.fakes import FakeExecutor, make_catalog
 
 ROOT = Path(__file__).resolve().parents[2]

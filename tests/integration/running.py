@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from db.queries.results import load_document
-from db.queries.runs import load_last_measured
-from db.records.results import RunDocument
-from db.store import Store
-from runner.events import Event, Said
-from runner.execution.executor import CaseOrder
-from runner.execution.run_plan import RunRequest, Surroundings, run_plans
-from runner.persistence.result_writer import Keeper
-from runner.persistence.spool import Spool
-from runner.planning.suites import Selection
-from runner.planning.time_budget import Worth
-from runner.protocol import MeasureSettings
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_last_measured
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.events import Event, Said
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.run_plan import RunRequest, Surroundings, run_plans
+from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.persistence.spool import Spool
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.planning.time_budget import Worth
+from compile_hud.runner.protocol import MeasureSettings
 from tests.fakes import FakeClock, FakeExecutor, make_catalog
 
 CATALOG = make_catalog("bert", "fails", "takes_3s", "times_out")

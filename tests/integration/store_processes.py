@@ -13,9 +13,9 @@ from typing import Any
 
 import duckdb
 
-from db.queries import results as queries
-from db.records.results import CaseResult, Run
-from db.store import Store
+from compile_hud.db.queries import results as queries
+from compile_hud.db.records.results import CaseResult, Run
+from compile_hud.db.store import Store
 from tests.builders import make_case, make_measurement, make_result, make_run
 
 # Children start from a process that has imported all this, in milliseconds instead of seconds.

@@ -9,10 +9,10 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from db.store import Store
-from runner.cli.main import main
-from runner.toolchains.registry import Probe
-from runner.workspace import Seams
+from compile_hud.db.store import Store
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.toolchains.registry import Probe
+from compile_hud.runner.workspace import Seams
 from tests.fakes import FACTS, FakeClock, FakeExecutor
 
 CONFIG = """

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records.results import Dtype, Phase
-from runner.measure.accuracy.metrics import (
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.runner.measure.accuracy.metrics import (
     MIN_EAGER_COSINE,
     RMSE_FACTOR,
     ROUNDING_RMSE,
@@ -23,10 +23,10 @@ from runner.measure.accuracy.metrics import (
     num_allowed_flips,
     tolerance_for,
 )
-from runner.measure.accuracy.outputs import take_apart
-from runner.measure.accuracy.step import check_result, make_reference
-from runner.measure.context import Context
-from runner.measure.subject import Subject, fp64_twin
+from compile_hud.runner.measure.accuracy.outputs import take_apart
+from compile_hud.runner.measure.accuracy.step import check_result, make_reference
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.subject import Subject, fp64_twin
 from tests.integration.contexts import CPU, make_context
 
 FP32 = tolerance_for(Dtype.FP32, {})

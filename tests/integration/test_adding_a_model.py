@@ -55,7 +55,7 @@ def commands() -> list[str]:
 def hud(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HUD_LOCK_DIR": str(folder / "locks")}
     return subprocess.run(
-        [sys.executable, "-m", "runner", *shlex.split(command)[1:]],
+        [sys.executable, "-m", "compile_hud.runner", *shlex.split(command)[1:]],
         cwd=folder,
         env=environment,
         capture_output=True,

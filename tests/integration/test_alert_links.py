@@ -10,21 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from db.alerts.action_links import (
+from compile_hud.db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
     Action,
     ActionLink,
     read_action,
     read_picture,
 )
-from db.records.notifications import Notification
-from db.records.results import AlertState
-from runner.alerting.message_links import Linker, link_secret, make_linker
-from runner.alerting.notifier import compose
-from runner.config.load import Config, parse_config
-from runner.errors import ConfigError
-from runner.scheduling.supervisor import dashboard_environment
-from runner.workspace import Seams, Workplace
+from compile_hud.db.records.notifications import Notification
+from compile_hud.db.records.results import AlertState
+from compile_hud.runner.alerting.message_links import Linker, link_secret, make_linker
+from compile_hud.runner.alerting.notifier import compose
+from compile_hud.runner.config.load import Config, parse_config
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.scheduling.supervisor import dashboard_environment
+from compile_hud.runner.workspace import Seams, Workplace
 from tests.builders import START, make_alert, make_notification
 from tests.stored import save_alerts
 

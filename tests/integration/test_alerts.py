@@ -11,14 +11,31 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from db.alerts.revisions import missing_changes, put_changes
-from db.errors import HeldByPattern, NotFoundError
-from db.queries.results import load_alert, load_alerts, load_changes, load_series_settings
-from db.records.results import Alert, AlertState
-from db.records.triage import JUDGE, AlertChange, SeriesSettings, Signature, changes_of_alert
-from db.store import Store
-from runner.analysis.alerts.triage import Decide, set_care, set_muted, set_owner, set_state
-from runner.detection.detect import detect
+from compile_hud.db.alerts.revisions import missing_changes, put_changes
+from compile_hud.db.errors import HeldByPattern, NotFoundError
+from compile_hud.db.queries.results import (
+    load_alert,
+    load_alerts,
+    load_changes,
+    load_series_settings,
+)
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import (
+    JUDGE,
+    AlertChange,
+    SeriesSettings,
+    Signature,
+    changes_of_alert,
+)
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.triage import (
+    Decide,
+    set_care,
+    set_muted,
+    set_owner,
+    set_state,
+)
+from compile_hud.runner.detection.detect import detect
 from tests.builders import START, make_alert
 from tests.fakes import FakeClock
 from tests.integration.store_processes import child

@@ -13,9 +13,9 @@ from typing import NoReturn
 
 import pytest
 
-from db.queries.results import load_alert, load_changes, load_series_settings
-from db.records.results import Alert
-from db.store import Store
+from compile_hud.db.queries.results import load_alert, load_changes, load_series_settings
+from compile_hud.db.records.results import Alert
+from compile_hud.db.store import Store
 from tests.builders import START, make_alert, make_case, make_run
 from tests.integration.terminal import Terminal
 from tests.stored import save_alerts
@@ -389,7 +389,7 @@ def test_nobody_is_told_about_a_muted_alert_and_no_run_fails_by_it(
 ) -> None:
     alert = dataclasses.replace(make_alert(toolchain="current"), muted_until=muted_until)
     report = SimpleNamespace(new=[alert], alerts=[alert], events={})
-    monkeypatch.setattr("runner.cli.run.after_run.detect", lambda _store, **_: report)
+    monkeypatch.setattr("compile_hud.runner.cli.run.after_run.detect", lambda _store, **_: report)
     result = terminal.hud("run", "--suite", "mine", "--no-confirm")
     assert ("regression: bert/" in result.stderr) is is_told
     assert result.exit_code == int(is_told)

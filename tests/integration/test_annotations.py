@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from db.alerts.annotations import (
+from compile_hud.db.alerts.annotations import (
     Annotation,
     concerning,
     load_annotations,
@@ -18,8 +18,8 @@ from db.alerts.annotations import (
     put_annotations,
     remove_annotation,
 )
-from db.errors import NotFoundError, RecordError
-from db.store import Store
+from compile_hud.db.errors import NotFoundError, RecordError
+from compile_hud.db.store import Store
 from tests.builders import START, make_case
 from tests.integration.terminal import Terminal
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from models_zoo.building.loader import load_builder
-from models_zoo.catalog.architecture_search import candidate_models
+from compile_hud.models_zoo.building.loader import load_builder
+from compile_hud.models_zoo.catalog.architecture_search import candidate_models
 
 # Layers, width, heads and the width of a feed-forward block, rounded to a multiple of 8.
 SHAPES = {

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from db.maintenance.compaction import arrange_measurements
-from db.queries import results as queries
-from db.records.results import Case
-from db.rows.mapping import series_hash
-from db.schema.tables import ArrangedTable, MeasurementTable
-from db.store import Store
+from compile_hud.db.maintenance.compaction import arrange_measurements
+from compile_hud.db.queries import results as queries
+from compile_hud.db.records.results import Case
+from compile_hud.db.rows.mapping import series_hash
+from compile_hud.db.schema.tables import ArrangedTable, MeasurementTable
+from compile_hud.db.store import Store
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 CASES = tuple(make_case(model) for model in ("bert", "gpt2", "vit"))

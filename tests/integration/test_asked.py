@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from db.jobs.health import load_health
-from db.jobs.queue import Job, JobState, case_of_suite, suite_of_case
-from db.queries.results import load_runs
-from db.records.results import RunDocument, RunState
-from models_zoo.catalog.spec import UnknownNameError
-from runner.config.schedules import ExecutorKind
-from runner.planning.suites import BUILTIN_SUITES
-from runner.scheduling.job_orders import order_of
-from runner.scheduling.job_worker import Engine, JobLoop
-from runner.workspace import RunOrder
+from compile_hud.db.jobs.health import load_health
+from compile_hud.db.jobs.queue import Job, JobState, case_of_suite, suite_of_case
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import RunDocument, RunState
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.config.schedules import ExecutorKind
+from compile_hud.runner.planning.suites import BUILTIN_SUITES
+from compile_hud.runner.scheduling.job_orders import order_of
+from compile_hud.runner.scheduling.job_worker import Engine, JobLoop
+from compile_hud.runner.workspace import RunOrder
 from tests.builders import make_case, make_result, make_run
 from tests.integration.queueing import NIGHT, Place
 

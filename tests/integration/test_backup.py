@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from db.errors import BackupError, StoreTooNew, StoreUnavailable
-from db.maintenance.backup import restore_backup, write_backup
-from db.queries import results as queries
-from db.records.triage import Revision
-from db.schema import migrate
-from db.schema.tables import Base
-from db.store import Store
+from compile_hud.db.errors import BackupError, StoreTooNew, StoreUnavailable
+from compile_hud.db.maintenance.backup import restore_backup, write_backup
+from compile_hud.db.queries import results as queries
+from compile_hud.db.records.triage import Revision
+from compile_hud.db.schema import migrate
+from compile_hud.db.schema.tables import Base
+from compile_hud.db.store import Store
 from tests.builders import make_alert, make_kernel, make_result, make_run
 from tests.integration.old_stores import make_old_store
 from tests.integration.terminal import Terminal

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from db.errors import RecordError
-from db.queries.results import load_document, load_runs
-from db.records.kernels import KernelSource, Origin
-from db.records.results import RunDocument
-from db.records.run_warning import RunWarning
-from db.store import Store
+from compile_hud.db.errors import RecordError
+from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.records.kernels import KernelSource, Origin
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.store import Store
 from tests.builders import make_document, make_kernel, make_result, make_run
 from tests.integration.terminal import Terminal
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from runner.bisect.record import Bisection
-from runner.bisect.revisions import CommitRevisions
-from runner.bisect.worktrees import Worktrees, find_root
-from runner.errors import BisectError, RevisionUnusable
-from runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
-from runner.execution.executor import CaseOrder
-from runner.protocol import LaunchReport, RawMetric
-from runner.system.locks import immediate_lock
+from compile_hud.runner.bisect.record import Bisection
+from compile_hud.runner.bisect.revisions import CommitRevisions
+from compile_hud.runner.bisect.worktrees import Worktrees, find_root
+from compile_hud.runner.errors import BisectError, RevisionUnusable
+from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.protocol import LaunchReport, RawMetric
+from compile_hud.runner.system.locks import immediate_lock
 from tests.fakes import FakeExecutor
 from tests.integration import launching
 from tests.integration.bisecting import CASE, BisectTerminal, CommitTerminal, git

@@ -59,7 +59,7 @@ def repository(tmp_path: Path) -> Path:
 def start(home: Path, *arguments: str) -> subprocess.Popen[str]:
     """Start `hud bisect` in the repository, where its package is found by the working directory."""
     return subprocess.Popen(
-        [sys.executable, "-m", "runner", "bisect", *arguments, "--json"],
+        [sys.executable, "-m", "compile_hud.runner", "bisect", *arguments, "--json"],
         cwd=home,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

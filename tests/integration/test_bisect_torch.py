@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import BisectError
-from runner.execution.local_executor import toolchain_home
-from runner.toolchains.registry import built_toolchains, changing
-from runner.toolchains.torch_releases import TorchSource, TorchToolchains, expand, list_versions
+from compile_hud.runner.errors import BisectError
+from compile_hud.runner.execution.local_executor import toolchain_home
+from compile_hud.runner.toolchains.registry import built_toolchains, changing
+from compile_hud.runner.toolchains.torch_releases import (
+    TorchSource,
+    TorchToolchains,
+    expand,
+    list_versions,
+)
 from tests.integration.bisecting import CASE, BisectTerminal
 from tests.integration.pretender import Pretender
 
@@ -129,7 +134,7 @@ def test_an_index_that_cannot_be_asked_leads_to_naming_each_version(
 def test_an_index_that_never_answers_is_given_up(
     python: Pretender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.toolchains.torch_releases.INDEX_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("compile_hud.runner.toolchains.torch_releases.INDEX_TIMEOUT_S", 0.1)
     python.does("pip", "exec tail -f /dev/null")
     with pytest.raises(BisectError, match="no answer after 0 s"):
         list_versions(TorchSource(python=python.path))

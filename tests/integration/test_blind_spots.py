@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from app.data.mode_summaries import mode_summaries
-from app.views.overview.tables import mode_tile
-from db.queries.results import load_alerts, load_latest
+from compile_hud.app.data.mode_summaries import mode_summaries
+from compile_hud.app.views.overview.tables import mode_tile
+from compile_hud.db.queries.results import load_alerts, load_latest
 from tests.integration.terminal import Terminal
 from tests.records_v3 import DAY_S, commit_of, make_record, write_lines
 

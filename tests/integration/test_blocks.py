@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from db.records.results import Outcome, Phase
-from models_zoo.catalog.spec import Treatment
-from runner.execution.local_executor import LocalExecutor
-from runner.measure._merge_measure_blocks import repeated_blocks
-from runner.measure.compile.compiler import compile_model
-from runner.measure.compile.dynamo import read_counts
-from runner.measure.model_transforms import CannotTreatError, treat
-from runner.measure.resources.memory import cpu_peak_bytes, idle_bytes
-from runner.measure.subject import Subject
+from compile_hud.db.records.results import Outcome, Phase
+from compile_hud.models_zoo.catalog.spec import Treatment
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.measure._merge_measure_blocks import repeated_blocks
+from compile_hud.runner.measure.compile.compiler import compile_model
+from compile_hud.runner.measure.compile.dynamo import read_counts
+from compile_hud.runner.measure.model_transforms import CannotTreatError, treat
+from compile_hud.runner.measure.resources.memory import cpu_peak_bytes, idle_bytes
+from compile_hud.runner.measure.subject import Subject
 from tests.fixtures.odd_models import WIDTH, Block, Stack
 from tests.integration.contexts import forget_compiled, make_context
 from tests.integration.launching import median, order

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from db.records.results import Phase
-from runner.measure.context import Context
-from runner.measure.device import Device
-from runner.measure.resources import training_breakdown as breakdown
-from runner.measure.resources.training_breakdown import (
+from compile_hud.db.records.results import Phase
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.resources import training_breakdown as breakdown
+from compile_hud.runner.measure.resources.training_breakdown import (
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     NUM_WARMUPS,

@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from db.errors import MixedStoreError, RecordError
-from db.ingest.results import put_documents
-from db.queries.results import find_series, load_document, load_latest, load_outcomes
-from db.records.results import CaseResult, RunDocument
-from db.rows.mapping import utc
-from db.schema.tables import Base
-from db.store import Store
+from compile_hud.db.errors import MixedStoreError, RecordError
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.results import find_series, load_document, load_latest, load_outcomes
+from compile_hud.db.records.results import CaseResult, RunDocument
+from compile_hud.db.rows.mapping import utc
+from compile_hud.db.schema.tables import Base
+from compile_hud.db.store import Store
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 
 # Columns of when a row was put.

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.ingest.results import put_documents
-from db.queries.judge_state import load_events, load_judged
-from db.queries.results import load_alerts, load_histories
-from db.records.results import REFERENCE_FAMILY, Case, RunDocument
-from db.store import Store
-from runner import analysis
-from runner.detection import incremental as carried
-from runner.detection.detect import detect
-from runner.errors import JudgingLost, RunInterrupted
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.judge_state import load_events, load_judged
+from compile_hud.db.queries.results import load_alerts, load_histories
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case, RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner import analysis
+from compile_hud.runner.detection import incremental as carried
+from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.errors import JudgingLost, RunInterrupted
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 
 MODELS = ("bert", "t5", "vit")
@@ -166,7 +166,7 @@ def test_processes_that_share_the_cases_find_what_one_finds(
     detect(ours)
     assert processes == [2]
     # What it lies in is imported there: nothing of the store.
-    assert modules == {"runner.analysis.judging.judge"}
+    assert modules == {"compile_hud.runner.analysis.judging.judge"}
     assert len(load_alerts(ours)) > 3
     assert state(ours) == state(theirs)
 

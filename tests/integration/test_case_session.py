@@ -10,12 +10,18 @@ from typing import Any
 
 import pytest
 
-from db.records.results import Outcome
-from runner.execution.case_session import LocalSession
-from runner.execution.executor import CaseOrder
-from runner.execution.launch_aggregation import DISK_FULL, Ending
-from runner.execution.worker_process import WorkerHost
-from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload, write_json
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.execution.case_session import LocalSession
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.launch_aggregation import DISK_FULL, Ending
+from compile_hud.runner.execution.worker_process import WorkerHost
+from compile_hud.runner.protocol import (
+    LaunchReport,
+    MeasureSettings,
+    RawMetric,
+    Workload,
+    write_json,
+)
 from tests.builders import make_case
 from tests.fakes import FakeClock
 
@@ -30,7 +36,9 @@ class FakeHost(WorkerHost):
     def __init__(self, launch_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0
         self.launch_s = launch_s
-        monkeypatch.setattr("runner.execution.case_session.time.monotonic", lambda: self.now_s)
+        monkeypatch.setattr(
+            "compile_hud.runner.execution.case_session.time.monotonic", lambda: self.now_s
+        )
 
     def ask(self, order: dict[str, Any], *, log: Path, timeout_s: float) -> Ending:
         """Write the report of the launch, unless it would take longer than it may."""
@@ -55,7 +63,7 @@ def session(host: WorkerHost, folder: Path, **settings: Any) -> LocalSession:
         run_id="run",
         case=make_case(),
         workload=Workload(
-            build="models_zoo.encoders.bert", config={}, num_samples=1, num_tokens=None
+            build="compile_hud.models_zoo.encoders.bert", config={}, num_samples=1, num_tokens=None
         ),
         settings=replace(MeasureSettings(), **settings),
     )

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from db.queries import common as fetch
-from db.queries._merge_kernel_profiles import load_profiled
-from db.records.kernels import KernelSource, Profile, profile_of
-from db.records.results import Alert, CaseResult
-from db.records.run_warning import RunWarning
-from db.store import Store
-from runner.alerting.alert_kernels import CauseKernels, cause_kernels
+from compile_hud.db.queries import common as fetch
+from compile_hud.db.queries._merge_kernel_profiles import load_profiled
+from compile_hud.db.records.kernels import KernelSource, Profile, profile_of
+from compile_hud.db.records.results import Alert, CaseResult
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.store import Store
+from compile_hud.runner.alerting.alert_kernels import CauseKernels, cause_kernels
 from tests.builders import (
     START,
     make_alert,

@@ -7,9 +7,9 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from db.maintenance.consistency import find_orphans, remove_orphans
-from db.queries import results as queries
-from db.store import Store
+from compile_hud.db.maintenance.consistency import find_orphans, remove_orphans
+from compile_hud.db.queries import results as queries
+from compile_hud.db.store import Store
 from tests.builders import make_kernel, make_result, make_run
 from tests.integration.test_backup import contents, fill
 

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from models_zoo.building.loader import ModelLoadError
-from runner.measure.checkout import check_imports, enter
-from runner.protocol import Checkout
+from compile_hud.models_zoo.building.loader import ModelLoadError
+from compile_hud.runner.measure.checkout import check_imports, enter
+from compile_hud.runner.protocol import Checkout
 
 
 @pytest.fixture

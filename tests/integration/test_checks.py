@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from db.errors import StoreLocked
-from db.records.notifications import NotificationState
-from db.rows._merge_notification_rows import put_notifications
-from db.store import Store
-from runner.cli.main import main
-from runner.doctor import requirements as checks
-from runner.doctor.check import CheckState
-from runner.measure.resources.cpu_counters import HARDWARE
-from runner.persistence.spool import Spool
-from runner.workspace import Seams
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.store import Store
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.doctor import requirements as checks
+from compile_hud.runner.doctor.check import CheckState
+from compile_hud.runner.measure.resources.cpu_counters import HARDWARE
+from compile_hud.runner.persistence.spool import Spool
+from compile_hud.runner.workspace import Seams
 from tests.builders import make_notification, make_result, make_run
 from tests.fakes import FakeKernel, FakeMachine
 

@@ -20,8 +20,8 @@ ACTION = ROOT / ".github" / "actions" / "compare" / "action.yml"
 HUD = """
 import os, sys
 from pathlib import Path
-from runner.cli import main
-from runner.wiring import Seams
+from compile_hud.runner.cli import main
+from compile_hud.runner.wiring import Seams
 from tests.fakes import FakeExecutor
 
 def make_executor(**_):

@@ -11,13 +11,13 @@ from typing import Any
 import click
 import pytest
 
-from db.errors import NotFoundError
-from db.records.results import Outcome
-from runner.cli.main import main
-from runner.cli.option_types import Percentage
-from runner.cli.run.command import shorten
-from runner.errors import DocumentNotWritten, ExecutorError, NoSuchDocument
-from runner.execution.executor import CaseOrder
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.cli.option_types import Percentage
+from compile_hud.runner.cli.run.command import shorten
+from compile_hud.runner.errors import DocumentNotWritten, ExecutorError, NoSuchDocument
+from compile_hud.runner.execution.executor import CaseOrder
 from tests.builders import make_case, make_measurement, make_result, make_run
 from tests.fakes import FakeExecutor
 from tests.integration.terminal import Terminal
@@ -477,7 +477,7 @@ def test_serve_becomes_the_dashboard(terminal: Terminal, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "execve", execve)
     result = terminal.hud("serve", "--host", "127.0.0.1", "--port", "0")
     assert result.stderr.startswith("dashboard: http://127.0.0.1:")
-    assert executed[0][1:3] == ["-m", "app"]
+    assert executed[0][1:3] == ["-m", "compile_hud.app"]
     assert stores == ["duckdb:///.hud/store.duckdb"]
 
 

@@ -12,22 +12,22 @@ from pathlib import Path
 import click
 import pytest
 
-from db.jobs.live_log import LiveLog, LogLine
-from db.jobs.queue import get_live_log
-from db.records.results import Outcome, RunDocument, RunState
-from db.records.summaries import SILENT_AFTER_S
-from db.store import Store
-from models_zoo.catalog.spec import UnknownNameError
-from runner.cluster.api import Reply, Setup, Slot, Status
-from runner.cluster.assignments import MAX_GIVEN
-from runner.cluster.coordinator import NOBODY_LIMIT_S, Nodes, run_on_cluster
-from runner.cluster.resume import check_is_silent, load_interrupted
-from runner.errors import ExecutorError, ResumeError, RunInterrupted, ToolchainUnusable
-from runner.execution.executor import CaseOrder
-from runner.execution.run_plan import RunRequest, Surroundings
-from runner.persistence.result_writer import Keeper
-from runner.planning.suites import Selection
-from runner.planning.time_budget import Worth
+from compile_hud.db.jobs.live_log import LiveLog, LogLine
+from compile_hud.db.jobs.queue import get_live_log
+from compile_hud.db.records.results import Outcome, RunDocument, RunState
+from compile_hud.db.records.summaries import SILENT_AFTER_S
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.assignments import MAX_GIVEN
+from compile_hud.runner.cluster.coordinator import NOBODY_LIMIT_S, Nodes, run_on_cluster
+from compile_hud.runner.cluster.resume import check_is_silent, load_interrupted
+from compile_hud.runner.errors import ExecutorError, ResumeError, RunInterrupted, ToolchainUnusable
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.run_plan import RunRequest, Surroundings
+from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.planning.time_budget import Worth
 from tests.builders import make_run
 from tests.fake_cluster import SILENT, Behaviour, FakeCluster, measured
 from tests.fakes import FACTS, make_catalog
@@ -286,7 +286,7 @@ def test_what_a_case_prints_on_its_machine_is_told_with_the_sign_of_life(
             told.append(get_live_log(connection, order.run_id))
         return measured(order, slot)
 
-    monkeypatch.setattr("runner.cluster.coordinator.heartbeat", by_hand)
+    monkeypatch.setattr("compile_hud.runner.cluster.coordinator.heartbeat", by_hand)
     cluster = place.cluster("alpha", behave=behave)
     place.run_on(cluster)
     texts = [log.lines[0].text for log in told if log is not None]

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from db.queries.results import load_alerts, load_document
-from db.records.results import Outcome, Run
-from runner.cluster.api import Reply, Setup, Slot, Status
-from runner.cluster.confirm import BUSY_LIMIT_S, NodeExecutor
-from runner.cluster.coordinator import SETUP_LIMIT_S
-from runner.config.load import load_config
-from runner.detection.confirm import confirm_run
-from runner.errors import ExecutorError
-from runner.execution.executor import CaseOrder
-from runner.planning.plan import plan_case
-from runner.protocol import LaunchReport, MeasureSettings
-from runner.workspace import MakeExecutor, Seams, Workplace
+from compile_hud.db.queries.results import load_alerts, load_document
+from compile_hud.db.records.results import Outcome, Run
+from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.confirm import BUSY_LIMIT_S, NodeExecutor
+from compile_hud.runner.cluster.coordinator import SETUP_LIMIT_S
+from compile_hud.runner.config.load import load_config
+from compile_hud.runner.detection.confirm import confirm_run
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.planning.plan import plan_case
+from compile_hud.runner.protocol import LaunchReport, MeasureSettings
+from compile_hud.runner.workspace import MakeExecutor, Seams, Workplace
 from tests.builders import make_case, make_result
 from tests.fake_cluster import SILENT, Behaviour, FakeCluster, measured
 from tests.fakes import FACTS, FakeClock, make_catalog

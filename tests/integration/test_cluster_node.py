@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from db.jobs.live_log import CASE_NAME, LOG_NAME, WORK_FOLDER, LiveLog, work_name
-from runner.cluster import node
-from runner.cluster.api import Reply, Setup, Status
-from runner.cluster.setup import read_environment
-from runner.errors import ConfigError
-from runner.execution.executor import CaseOrder
-from runner.planning.plan import plan_case
-from runner.protocol import MeasureSettings
-from runner.system.locks import patient_lock, waiting_lock
+from compile_hud.db.jobs.live_log import CASE_NAME, LOG_NAME, WORK_FOLDER, LiveLog, work_name
+from compile_hud.runner.cluster import node
+from compile_hud.runner.cluster.api import Reply, Setup, Status
+from compile_hud.runner.cluster.setup import read_environment
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.planning.plan import plan_case
+from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.system.locks import patient_lock, waiting_lock
 from tests.builders import make_case
 from tests.fakes import make_catalog
 from tests.integration.terminal import Terminal

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from db.queries.results import load_runs
-from db.records.results import Outcome
-from runner.events import Event, PairLaunched
-from runner.execution.executor import CaseOrder
-from runner.execution.paired_launches import PairLimits
-from runner.reporting.terminal_progress import TerminalProgress
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.events import Event, PairLaunched
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.paired_launches import PairLimits
+from compile_hud.runner.reporting.terminal_progress import TerminalProgress
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.terminal import CONFIG, Terminal
 
@@ -153,7 +153,7 @@ def test_pairs_are_told_while_they_are_measured(
                 told.append(event.num_pairs)
             super().__call__(event)
 
-    monkeypatch.setattr("runner.cli.output.TerminalProgress", Listening)
+    monkeypatch.setattr("compile_hud.runner.cli.output.TerminalProgress", Listening)
     terminal.hud("compare", *BOTH, "--max-launches", "2")
     assert told == [1, 2]
 
@@ -169,7 +169,7 @@ def count_launches(
         seen.append(limits)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("runner.cli.compare.command.measure_pair", measure_pair)
+    monkeypatch.setattr("compile_hud.runner.cli.compare.command.measure_pair", measure_pair)
     terminal.hud("compare", *BOTH, *options)
     return seen[0].min_launches, seen[0].max_launches
 

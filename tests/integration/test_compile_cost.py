@@ -14,14 +14,14 @@ import torch
 import torch._dynamo.utils as dynamo_utils
 from torch import Tensor
 
-from db.records.results import Outcome
-from runner.execution.local_executor import LocalExecutor
-from runner.measure.compile import dynamo
-from runner.measure.compile.compiler import time_compilation
-from runner.measure.compile.dynamo import recorded_compiles
-from runner.measure.compile.phases import CompileClock
-from runner.measure.device import Device
-from runner.protocol import ShapeSweep
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.measure.compile import dynamo
+from compile_hud.runner.measure.compile.compiler import time_compilation
+from compile_hud.runner.measure.compile.dynamo import recorded_compiles
+from compile_hud.runner.measure.compile.phases import CompileClock
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.protocol import ShapeSweep
 from tests.integration.launching import median, order, step_names
 
 CPU = Device(kind="cpu", num_threads=1)
@@ -39,7 +39,7 @@ def fresh_dynamo() -> Iterator[None]:
 def test_a_compile_is_cold_then_warm_then_from_artifacts(executor: LocalExecutor) -> None:
     what = order(
         "rms_norm",
-        build="models_zoo.kernels.rms_norm",
+        build="compile_hud.models_zoo.kernels.rms_norm",
         config={"width": 64, "batch": 4},
         variant="default",
         num_launches=3,

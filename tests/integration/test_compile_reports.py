@@ -15,19 +15,19 @@ import torch._dynamo.utils as dynamo_utils
 from torch import nn
 from torch._dynamo import convert_frame, eval_frame
 
-from db.records.results import Dtype, Phase
-from runner.measure.compile import compiler as compiling
-from runner.measure.compile import dynamo
-from runner.measure.compile import step as compile_step
-from runner.measure.compile.dynamo import CompileCounts, read_counts, read_guard_kinds
-from runner.measure.compile.phases import CompileClock
-from runner.measure.compile.source_locations import CodePlace
-from runner.measure.compile.step import compile_subject, report_counts
-from runner.measure.context import Context, Findings
-from runner.measure.device import Device
-from runner.measure.steps import StepLog
-from runner.measure.subject import Subject, mean_square
-from runner.protocol import CacheState, LaunchRequest, MeasureSettings, Workload
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.runner.measure.compile import compiler as compiling
+from compile_hud.runner.measure.compile import dynamo
+from compile_hud.runner.measure.compile import step as compile_step
+from compile_hud.runner.measure.compile.dynamo import CompileCounts, read_counts, read_guard_kinds
+from compile_hud.runner.measure.compile.phases import CompileClock
+from compile_hud.runner.measure.compile.source_locations import CodePlace
+from compile_hud.runner.measure.compile.step import compile_subject, report_counts
+from compile_hud.runner.measure.context import Context, Findings
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.steps import StepLog
+from compile_hud.runner.measure.subject import Subject, mean_square
+from compile_hud.runner.protocol import CacheState, LaunchRequest, MeasureSettings, Workload
 from tests.builders import make_case
 from tests.fixtures.odd_models import Plain
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from db.queries.results import find_series, load_alerts, load_document, load_runs
-from db.records.results import AlertState, Outcome, Verdict
-from runner.config.load import load_config
-from runner.detection.confirm import confirm_run
-from runner.events import Event, Said
-from runner.protocol import LaunchReport
-from runner.workspace import Seams, Workplace
+from compile_hud.db.queries.results import find_series, load_alerts, load_document, load_runs
+from compile_hud.db.records.results import AlertState, Outcome, Verdict
+from compile_hud.runner.config.load import load_config
+from compile_hud.runner.detection.confirm import confirm_run
+from compile_hud.runner.events import Event, Said
+from compile_hud.runner.protocol import LaunchReport
+from compile_hud.runner.workspace import Seams, Workplace
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.nights import LAUNCH_S, OLD_TORCH, Launches, Nights, history, slower
 

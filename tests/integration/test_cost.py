@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from db.records.results import CaseResult
-from runner.execution.local_executor import LocalExecutor
+from compile_hud.db.records.results import CaseResult
+from compile_hud.runner.execution.local_executor import LocalExecutor
 from tests.integration.launching import order
 
 

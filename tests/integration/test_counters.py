@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import nn
 
-from runner.measure.context import Context
-from runner.measure.device import Device
-from runner.measure.resources._merge_measure_counters import (
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.resources._merge_measure_counters import (
     NUM_SAMPLES,
     ONE_THREAD,
     report_counters,
 )
-from runner.measure.resources.cpu_counters import (
+from compile_hud.runner.measure.resources.cpu_counters import (
     HARDWARE,
     SOFTWARE,
     TYPE_HARDWARE,

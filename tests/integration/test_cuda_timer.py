@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from db.records.metrics import FLUSHED
-from db.records.results import Dtype
-from runner.measure import device as device_module
-from runner.measure.device import FLUSH_FACTOR, Device
+from compile_hud.db.records.metrics import FLUSHED
+from compile_hud.db.records.results import Dtype
+from compile_hud.runner.measure import device as device_module
+from compile_hud.runner.measure.device import FLUSH_FACTOR, Device
 
 CUDA = Device(kind="cuda", num_threads=1)
 L2_BYTES = 1000

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from db.queries import results as queries
-from db.records.notifications import NotificationState
-from db.rows._merge_notification_rows import put_notifications
-from db.store import Store
+from compile_hud.db.queries import results as queries
+from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.store import Store
 from tests.builders import START, make_notification, make_result, make_run
 from tests.fakes import FakeClock
 from tests.integration.terminal import Terminal

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from db.errors import MixedStoreError
-from db.queries._merge_kernel_profiles import load_profiled
-from db.queries.results import load_alerts, load_runs
-from db.records.kernels import profile_of
-from db.records.results import Alert, AlertState, Outcome, Verdict
-from db.store import Store
-from models_zoo.catalog.variants import MODES
-from runner.alerting.alert_kernels import cause_kernels
-from runner.analysis.kernels._merge_analysis_alert_kernels import kernel_ends
-from runner.demo.history import (
+from compile_hud.db.errors import MixedStoreError
+from compile_hud.db.queries._merge_kernel_profiles import load_profiled
+from compile_hud.db.queries.results import load_alerts, load_runs
+from compile_hud.db.records.kernels import profile_of
+from compile_hud.db.records.results import Alert, AlertState, Outcome, Verdict
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.variants import MODES
+from compile_hud.runner.alerting.alert_kernels import cause_kernels
+from compile_hud.runner.analysis.kernels._merge_analysis_alert_kernels import kernel_ends
+from compile_hud.runner.demo.history import (
     DRIFT,
     FAILING,
     FIXED,

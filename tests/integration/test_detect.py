@@ -6,15 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from db.ingest.results import put_documents
-from db.queries.results import load_alerts
-from db.queries.runs import load_reasons
-from db.records.results import AlertState, CaseResult, RunDocument
-from db.records.run_warning import RunWarning
-from db.store import Store
-from runner.analysis.outcomes._merge_analysis_failures import MAX_REASON_LENGTH
-from runner.detection import detect as detect_module
-from runner.detection.detect import detect
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.results import load_alerts
+from compile_hud.db.queries.runs import load_reasons
+from compile_hud.db.records.results import AlertState, CaseResult, RunDocument
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.outcomes._merge_analysis_failures import MAX_REASON_LENGTH
+from compile_hud.runner.detection import detect as detect_module
+from compile_hud.runner.detection.detect import detect
 from tests.builders import START, make_document, make_measurement, make_result, make_run
 from tests.stored import save_alerts
 
@@ -85,7 +85,8 @@ def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(
     put(store, nights([1.7], first=16))
     # Ends that are the same are not looked up again.
     monkeypatch.setattr(
-        "runner.detection.change_context.load_runs_of", lambda _store, ids: pytest.fail(f"{ids}")
+        "compile_hud.runner.detection.change_context.load_runs_of",
+        lambda _store, ids: pytest.fail(f"{ids}"),
     )
     (again,) = detect(store).alerts
     assert (again.environment_diff, again.cause_text) == (alert.environment_diff, alert.cause_text)
@@ -94,7 +95,9 @@ def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(
 def test_an_alert_whose_last_good_run_is_gone_has_no_difference(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.detection.change_context.load_runs_of", lambda _store, _ids: {})
+    monkeypatch.setattr(
+        "compile_hud.runner.detection.change_context.load_runs_of", lambda _store, _ids: {}
+    )
     put(store, nights([2.0] * 12 + [1.7] * 4))
     (alert,) = detect(store).new
     assert alert.environment_diff is None

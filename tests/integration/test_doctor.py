@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from runner.cli.main import main
-from runner.system.machine import LocalMachine, Reply
-from runner.workspace import Seams
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.system.machine import LocalMachine, Reply
+from compile_hud.runner.workspace import Seams
 from tests.fakes import FakeMachine
 
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from db.errors import RecordError, StoreFull
-from db.queries.results import load_runs
-from db.records.results import CaseResult, Run, RunDocument
-from db.store import Store
-from runner.persistence import json_files as documents
-from runner.persistence.json_files import read_document, read_json
-from runner.persistence.spool import Spool
+from compile_hud.db.errors import RecordError, StoreFull
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import CaseResult, Run, RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.persistence import json_files as documents
+from compile_hud.runner.persistence.json_files import read_document, read_json
+from compile_hud.runner.persistence.spool import Spool
 from tests.builders import make_case, make_document, make_result, make_run
 from tests.integration.terminal import Terminal
 
@@ -361,7 +361,7 @@ def test_what_is_measured_while_a_pipe_is_waited_for_is_not_of_the_future(
         terminal.clock.advance(25 * 3600)
         return documents.read_documents(path)
 
-    monkeypatch.setattr("runner.cli.maintenance.read_documents", read_late)
+    monkeypatch.setattr("compile_hud.runner.cli.maintenance.read_documents", read_late)
     assert terminal.hud("ingest", "r.json").exit_code == 0
 
 
@@ -377,7 +377,7 @@ def test_a_run_without_results_is_said_to_have_none(terminal: Terminal) -> None:
 def hud_with_input(stdin: int | None, *words: str) -> tuple[int, str, str]:
     """Return what a process says that gets `stdin`, None for none at all."""
     done = subprocess.run(
-        [sys.executable, "-m", "runner", *words],
+        [sys.executable, "-m", "compile_hud.runner", *words],
         stdin=stdin,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,

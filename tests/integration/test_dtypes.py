@@ -11,15 +11,15 @@ import pytest
 import torch
 from torch import nn
 
-from db.records.results import MEASURED_DTYPES, Dtype, Outcome, Phase
-from models_zoo.catalog.catalog import CATALOG
-from runner.execution.local_executor import LocalExecutor
-from runner.measure import device
-from runner.measure.accuracy import metrics as accuracy
-from runner.measure.accuracy.step import make_reference
-from runner.measure.device import Device, allow_tf32
-from runner.measure.subject import Subject, build_subject, mean_square
-from runner.protocol import Workload
+from compile_hud.db.records.results import MEASURED_DTYPES, Dtype, Outcome, Phase
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.measure import device
+from compile_hud.runner.measure.accuracy import metrics as accuracy
+from compile_hud.runner.measure.accuracy.step import make_reference
+from compile_hud.runner.measure.device import Device, allow_tf32
+from compile_hud.runner.measure.subject import Subject, build_subject, mean_square
+from compile_hud.runner.protocol import Workload
 from tests.integration.contexts import make_context
 from tests.integration.launching import order
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from runner.measure.context import Context
-from runner.measure.device import Device
-from runner.measure.latency.timing import Timing
-from runner.measure.resources import energy
-from runner.measure.resources.energy import (
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.latency.timing import Timing
+from compile_hud.runner.measure.resources import energy
+from compile_hud.runner.measure.resources.energy import (
     EnergyMissingError,
     NvmlCounter,
     NvmlPower,
@@ -23,7 +23,7 @@ from runner.measure.resources.energy import (
     rapl_packages,
     report_energy,
 )
-from runner.measure.resources.nvml import open_gpu
+from compile_hud.runner.measure.resources.nvml import open_gpu
 from tests.integration.contexts import make_context
 from tests.integration.fake_nvml import FakeNvml, install
 

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
-from db.errors import StoreUnavailable
-from db.queries import results as queries
-from db.store import Store
+from compile_hud.db.errors import StoreUnavailable
+from compile_hud.db.queries import results as queries
+from compile_hud.db.store import Store
 from tests.builders import make_run
 
 

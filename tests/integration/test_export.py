@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from db.ingest.results import put_documents
-from db.records.results import RunDocument
-from runner.execution.environment import fingerprint
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.records.results import RunDocument
+from compile_hud.runner.execution.environment import fingerprint
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 from tests.integration.imports import import_records, report_of, runs
 from tests.integration.terminal import Terminal

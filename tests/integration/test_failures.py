@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from db.ingest.results import put_documents
-from db.queries.runs import load_last_ending
-from db.records.results import Alert, AlertState, Outcome
-from db.records.summaries import LastEnding
-from runner.analysis.outcomes._merge_analysis_failures import fails_otherwise, told_reason
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.runs import load_last_ending
+from compile_hud.db.records.results import Alert, AlertState, Outcome
+from compile_hud.db.records.summaries import LastEnding
+from compile_hud.runner.analysis.outcomes._merge_analysis_failures import (
+    fails_otherwise,
+    told_reason,
+)
 from tests.builders import START, make_alert, make_case, make_document, make_result, make_run
 from tests.integration.terminal import Terminal
 from tests.stored import save_alerts

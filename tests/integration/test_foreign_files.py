@@ -10,10 +10,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from db.engine.readers_writer_lock import Patience, Turnstile
-from db.errors import StoreUnavailable
-from db.queries import results as queries
-from db.store import Store
+from compile_hud.db.engine.readers_writer_lock import Patience, Turnstile
+from compile_hud.db.errors import StoreUnavailable
+from compile_hud.db.queries import results as queries
+from compile_hud.db.store import Store
 from tests.builders import make_run
 from tests.integration.terminal import Terminal
 

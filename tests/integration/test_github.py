@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from db.records.notifications import NewsKind
-from runner.config.load import parse_config
-from runner.config.notifications import Publication
-from runner.notifications.delivery_policy import Answer
-from runner.notifications.dispatcher import Item, Updatable
-from runner.notifications.http_client import HttpRules
-from runner.notifications.receivers import github_api
-from runner.notifications.receivers.factory import Unready, make_receiver
-from runner.notifications.receivers.github import LABEL, GitHub, changed_commit
-from runner.notifications.receivers.github_api import GitHubApi
-from runner.notifications.weekly_digest import weekly_notification, weekly_of
+from compile_hud.db.records.notifications import NewsKind
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.notifications import Publication
+from compile_hud.runner.notifications.delivery_policy import Answer
+from compile_hud.runner.notifications.dispatcher import Item, Updatable
+from compile_hud.runner.notifications.http_client import HttpRules
+from compile_hud.runner.notifications.receivers import github_api
+from compile_hud.runner.notifications.receivers.factory import Unready, make_receiver
+from compile_hud.runner.notifications.receivers.github import LABEL, GitHub, changed_commit
+from compile_hud.runner.notifications.receivers.github_api import GitHubApi
+from compile_hud.runner.notifications.weekly_digest import weekly_notification, weekly_of
 from tests.builders import make_alert, make_case
 from tests.github_server import Repository, github_server
 from tests.unit.test_chat import HOSTILE, LINES, document, item, message

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.scheduling import job_worker as jobloop
-from runner.system import allocator as memory
-from runner.system.allocator import give_back_memory, use_one_heap
+from compile_hud.runner.scheduling import job_worker as jobloop
+from compile_hud.runner.system import allocator as memory
+from compile_hud.runner.system.allocator import give_back_memory, use_one_heap
 from tests.integration.queueing import REQUEST, Place
 from tests.integration.run_process import ROOT
 
@@ -20,7 +20,7 @@ from tests.integration.run_process import ROOT
 GIVEN_BACK = """
 import ctypes, os
 from benchmarks.soak import resident_bytes
-from runner.memory import give_back_memory
+from compile_hud.runner.memory import give_back_memory
 
 # Below what malloc maps by itself.
 SIZE, NUM = 60_000, 600
@@ -50,7 +50,7 @@ def test_free_pages_between_used_ones_go_back_to_the_system() -> None:
 # Prints how many heaps malloc has after eight threads have allocated at a time.
 HEAPS = """
 import ctypes, sys, threading
-from runner.memory import use_one_heap
+from compile_hud.runner.memory import use_one_heap
 if sys.argv[1] == "one":
     use_one_heap()
 library = ctypes.CDLL(None)

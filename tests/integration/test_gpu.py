@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from db.records.results import MEASURED_DTYPES, Case, CaseResult, Dtype, Outcome, Phase
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.variants import VARIANTS
-from runner.execution.executor import CaseOrder
-from runner.execution.local_executor import LocalExecutor
-from runner.measure.resources.energy import NvmlCounter, NvmlPower, measure_energy
-from runner.measure.resources.nvml import open_gpu
-from runner.protocol import MeasureSettings, Workload
+from compile_hud.db.records.results import MEASURED_DTYPES, Case, CaseResult, Dtype, Outcome, Phase
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.measure.resources.energy import NvmlCounter, NvmlPower, measure_energy
+from compile_hud.runner.measure.resources.nvml import open_gpu
+from compile_hud.runner.protocol import MeasureSettings, Workload
 
 pytestmark = [
     pytest.mark.gpu,

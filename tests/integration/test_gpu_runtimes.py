@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from db.records.results import Case, Dtype, Outcome, Phase
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.variants import VARIANTS
-from runner.execution.executor import CaseOrder
-from runner.execution.local_executor import LocalExecutor
-from runner.planning.plan import plan_case
-from runner.protocol import MeasureSettings
+from compile_hud.db.records.results import Case, Dtype, Outcome, Phase
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.planning.plan import plan_case
+from compile_hud.runner.protocol import MeasureSettings
 
 pytestmark = [
     pytest.mark.gpu,

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records.results import Dtype, Phase
-from runner.measure.accuracy.step import check_result, make_reference
-from runner.measure.compile.compiler import effective_mode, is_by_dynamo
-from runner.measure.compile.cuda_graph import GraphedModel, check_graph
-from runner.measure.compile.dynamo import read_counts, reset
-from runner.measure.device import Device
-from runner.measure.model_transforms import CannotTreatError
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.runner.measure.accuracy.step import check_result, make_reference
+from compile_hud.runner.measure.compile.compiler import effective_mode, is_by_dynamo
+from compile_hud.runner.measure.compile.cuda_graph import GraphedModel, check_graph
+from compile_hud.runner.measure.compile.dynamo import read_counts, reset
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.model_transforms import CannotTreatError
 from tests.integration.contexts import CPU, make_context
 from tests.integration.launching import order
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from db.jobs.health import (
+from compile_hud.db.jobs.health import (
     LATE_AFTER,
     DeviceState,
     DiskState,
@@ -15,8 +15,8 @@ from db.jobs.health import (
     load_health,
     save_scheduler,
 )
-from db.jobs.queue import JobState
-from db.store import Store
+from compile_hud.db.jobs.queue import JobState
+from compile_hud.db.store import Store
 from tests.builders import START, make_run
 from tests.fakes import FakeClock
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from db.records.results import Dtype, Outcome, Phase
+from compile_hud.db.records.results import Dtype, Outcome, Phase
 from tests.integration.imports import only_result, report_of, runs
 from tests.integration.terminal import Terminal
 from tests.records_v3 import A100, DAY_S, make_record, write_lines

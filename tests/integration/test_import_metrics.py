@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from db.queries.results import find_series
-from db.records.metrics import Direction
-from db.records.results import REFERENCE_FAMILY
-from runner.analysis.judging.attribution import EAGER_OR_MACHINE
+from compile_hud.db.queries.results import find_series
+from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.results import REFERENCE_FAMILY
+from compile_hud.runner.analysis.judging.attribution import EAGER_OR_MACHINE
 from tests.builders import make_case, make_document, make_result, make_run
 from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal

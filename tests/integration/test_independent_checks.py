@@ -14,16 +14,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records.results import Dtype, Phase
-from runner.measure.accuracy.step import check_result, make_reference
-from runner.measure.compile import dynamo
-from runner.measure.compile.compiler import time_compilation
-from runner.measure.context import Context, Findings
-from runner.measure.device import Device
-from runner.measure.latency.sampling import sample
-from runner.measure.steps import StepLog
-from runner.measure.subject import Subject, mean_square
-from runner.protocol import LaunchRequest, MeasureSettings, Workload
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.runner.measure.accuracy.step import check_result, make_reference
+from compile_hud.runner.measure.compile import dynamo
+from compile_hud.runner.measure.compile.compiler import time_compilation
+from compile_hud.runner.measure.context import Context, Findings
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.latency.sampling import sample
+from compile_hud.runner.measure.steps import StepLog
+from compile_hud.runner.measure.subject import Subject, mean_square
+from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, Workload
 from tests.builders import make_case
 from tests.fixtures.odd_models import BATCH, WIDTH, Breaking, Plain, Recompiling
 

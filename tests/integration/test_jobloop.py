@@ -14,27 +14,27 @@ from typing import Any
 
 import pytest
 
-from db.errors import StoreLocked
-from db.jobs.health import load_health
-from db.queries.results import load_runs
-from db.records.results import Alert, RunDocument, RunState
-from db.records.triage import Revision
-from db.store import Store
-from runner.analysis.alerts.triage import Decision
-from runner.cli.serve import make_watches
-from runner.config.schedules import ExecutorKind, Watch, WatchKind
-from runner.errors import (
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.jobs.health import load_health
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import Alert, RunDocument, RunState
+from compile_hud.db.records.triage import Revision
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.triage import Decision
+from compile_hud.runner.cli.serve import make_watches
+from compile_hud.runner.config.schedules import ExecutorKind, Watch, WatchKind
+from compile_hud.runner.errors import (
     DeviceLost,
     ExecutorError,
     RunInterrupted,
     ToolchainError,
 )
-from runner.execution.executor import CaseOrder
-from runner.scheduling.job_worker import Engine, JobLoop
-from runner.scheduling.scheduler import scheduling
-from runner.system.interrupts import Interrupts
-from runner.system.machine import Reply
-from runner.workspace import RunOrder
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.scheduling.job_worker import Engine, JobLoop
+from compile_hud.runner.scheduling.scheduler import scheduling
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.workspace import RunOrder
 from tests.builders import make_alert, make_run
 from tests.fakes import FakeExecutor, FakeMachine
 from tests.integration.bisecting import git
@@ -280,7 +280,7 @@ def lock_the_store(
         for name in ("ingest", "save_run", "finish_job", "put_job_back"):
             monkeypatch.setattr(Store, name, locked)
         if is_disk_full:
-            monkeypatch.setattr("runner.persistence.spool.write_json", no_room)
+            monkeypatch.setattr("compile_hud.runner.persistence.spool.write_json", no_room)
 
     place.executor.on_execute = on_execute
 
@@ -329,7 +329,7 @@ def test_a_run_that_waits_in_the_spool_is_not_measured_again_by_the_next_start(
         place.loop.run_queued()
     place.executor.executed.clear()
     place.loop.unnoted.clear()
-    monkeypatch.setattr("db.jobs.queue.is_gone", lambda _holder: True)
+    monkeypatch.setattr("compile_hud.db.jobs.queue.is_gone", lambda _holder: True)
     assert place.loop.run_queued() == ""
     assert place.executor.executed == []
     assert [summary.run.state for summary in load_runs(place.store)] == [RunState.FINISHED]

@@ -9,12 +9,12 @@ from datetime import timedelta
 
 import pytest
 
-from db.errors import NotFoundError
-from db.jobs.health import save_scheduler
-from db.jobs.queue import MAX_ATTEMPTS, Job
-from db.schema._merge_job_tables import JobTable
-from db.shared import processes
-from db.store import Store
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.jobs.health import save_scheduler
+from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job
+from compile_hud.db.schema._merge_job_tables import JobTable
+from compile_hud.db.shared import processes
+from compile_hud.db.store import Store
 from tests.builders import make_scheduler
 from tests.fakes import FakeClock
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from db.alerts.annotations import EVERYTHING, new_annotation
-from runner.cli.main import main
-from runner.doctor.check import Check, CheckState
+from compile_hud.db.alerts.annotations import EVERYTHING, new_annotation
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.doctor.check import Check, CheckState
 from tests.builders import START, make_alert, make_document, make_kernel, make_result, make_run
 from tests.integration.terminal import Terminal
 from tests.records_v3 import make_record, write_lines
@@ -101,7 +101,7 @@ def test_json_stands_alone_on_standard_output(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     failed = Check(name="torch", state=CheckState.FAIL, text="none", hint="install it")
-    monkeypatch.setattr("runner.cli.doctor.run_checks", lambda **_: iter([failed]))
+    monkeypatch.setattr("compile_hud.runner.cli.doctor.run_checks", lambda **_: iter([failed]))
     terminal = Terminal(tmp_path)
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "log.json").write_text("[]")

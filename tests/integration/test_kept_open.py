@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from db.engine import connection_cache as kept_open
-from db.engine.connection_cache import KEPT_OPEN
-from db.queries import results as queries
-from db.store import Store
+from compile_hud.db.engine import connection_cache as kept_open
+from compile_hud.db.engine.connection_cache import KEPT_OPEN
+from compile_hud.db.queries import results as queries
+from compile_hud.db.store import Store
 from tests.builders import make_run
 from tests.integration import store_processes
 from tests.integration.store_processes import child

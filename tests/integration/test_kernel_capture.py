@@ -21,22 +21,25 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records.kernels import KernelSource
-from runner.analysis.kernels.standalone_script import script_of
-from runner.measure.context import Context
-from runner.measure.device import Device
-from runner.measure.kernels import generated_code as generated
-from runner.measure.kernels import profile_step as kernels
-from runner.measure.kernels._merge_measure_arguments import describe_arguments
-from runner.measure.kernels.generated_code import (
+from compile_hud.db.records.kernels import KernelSource
+from compile_hud.runner.analysis.kernels.standalone_script import script_of
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.kernels import generated_code as generated
+from compile_hud.runner.measure.kernels import profile_step as kernels
+from compile_hud.runner.measure.kernels._merge_measure_arguments import describe_arguments
+from compile_hud.runner.measure.kernels.generated_code import (
     generated_kernels,
     generated_modules,
     shown_kernels,
 )
-from runner.measure.kernels.library_calls import recorded_library_calls, shown_library_calls
-from runner.measure.kernels.profile_step import MAX_ITERATIONS, report_kernels
-from runner.measure.kernels.provenance import Provenance, recorded_origins
-from runner.protocol import notes_path
+from compile_hud.runner.measure.kernels.library_calls import (
+    recorded_library_calls,
+    shown_library_calls,
+)
+from compile_hud.runner.measure.kernels.profile_step import MAX_ITERATIONS, report_kernels
+from compile_hud.runner.measure.kernels.provenance import Provenance, recorded_origins
+from compile_hud.runner.protocol import notes_path
 from tests.builders import make_kernel
 from tests.integration.contexts import forget_compiled, make_context
 

@@ -26,15 +26,18 @@ from torch import Tensor, nn
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 
-from db.records.kernels import Kernel
-from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernels.diff import KernelDiff, diff_kernels
-from runner.analysis.kernels.grouping import KernelSide, MatchedBy
-from runner.measure.kernels.profile_step import report_kernels
-from runner.measure.kernels.provenance import recorded_origins
-from runner.protocol import notes_path
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.profile import KernelReport, read_kernels
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import (
+    ChangeKind,
+    KernelChange,
+)
+from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels
+from compile_hud.runner.analysis.kernels.grouping import KernelSide, MatchedBy
+from compile_hud.runner.measure.kernels.profile_step import report_kernels
+from compile_hud.runner.measure.kernels.provenance import recorded_origins
+from compile_hud.runner.protocol import notes_path
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.profile import KernelReport, read_kernels
 from tests.integration.contexts import forget_compiled, make_context
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from db.queries.kernel_counters import keep_counters
-from db.queries.kernels import load_kernels
-from db.store import Store
+from compile_hud.db.queries.kernel_counters import keep_counters
+from compile_hud.db.queries.kernels import load_kernels
+from compile_hud.db.store import Store
 from tests.builders import make_case, make_document, make_kernel, make_result, make_run
 from tests.integration.terminal import Terminal
 

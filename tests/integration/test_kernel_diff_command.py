@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from db.records.kernels import KernelSource, Profile
-from db.records.results import CaseResult
-from db.records.run_warning import RunWarning
-from runner.analysis.kernels.diff import diff_kernels
-from runner.cli.kernels.diff import print_diff
+from compile_hud.db.records.kernels import KernelSource, Profile
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.kernels.diff import diff_kernels
+from compile_hud.runner.cli.kernels.diff import print_diff
 from tests.builders import (
     make_case,
     make_document,

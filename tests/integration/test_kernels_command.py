@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from db.records.kernels import KernelSource, Profile
-from db.records.results import CaseResult
-from db.records.run_warning import RunWarning
+from compile_hud.db.records.kernels import KernelSource, Profile
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.records.run_warning import RunWarning
 from tests.builders import make_case, make_document, make_kernel, make_result, make_run
 from tests.integration.terminal import Terminal
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from db.ingest.results import put_documents
-from db.queries import results as queries
-from db.queries.kernels import (
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.kernels import (
     ResultPlace,
     load_kernel_points,
     load_kernel_runs,
@@ -20,10 +20,10 @@ from db.queries.kernels import (
     load_sources,
     load_watched_runs,
 )
-from db.queries.outcomes import load_ended
-from db.records.kernels import Kernel, KernelSource, Origin
-from db.records.results import AlertState, CaseResult
-from db.store import Store
+from compile_hud.db.queries.outcomes import load_ended
+from compile_hud.db.records.kernels import Kernel, KernelSource, Origin
+from compile_hud.db.records.results import AlertState, CaseResult
+from compile_hud.db.store import Store
 from tests.builders import (
     START,
     make_alert,

@@ -11,18 +11,23 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from db.ingest.results import put_documents
-from db.queries import results as queries
-from db.queries._merge_plans import load_plans
-from db.records.results import PUT_OFF, CaseResult, Outcome, Run, RunDocument
-from db.schema.tables import LatestMeasurementTable, LatestResultTable, PlanTable, SupersededTable
-from db.store import Store
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries import results as queries
+from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.records.results import PUT_OFF, CaseResult, Outcome, Run, RunDocument
+from compile_hud.db.schema.tables import (
+    LatestMeasurementTable,
+    LatestResultTable,
+    PlanTable,
+    SupersededTable,
+)
+from compile_hud.db.store import Store
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 CASES = tuple(make_case(mode=mode) for mode in ("eager", "default", "max-autotune"))
 SUMMARIES = (SupersededTable, LatestResultTable, LatestMeasurementTable)
 # The migration fills the summaries from the raw rows of older stores.
-FROM_RAW_ROWS = import_module("db.migrations.m0009_keep_what_pages_read").STATEMENTS
+FROM_RAW_ROWS = import_module("compile_hud.db.migrations.m0009_keep_what_pages_read").STATEMENTS
 
 
 def drawn_results(seed: int) -> list[tuple[Run, CaseResult]]:

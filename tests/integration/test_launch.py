@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from runner.measure import launch
-from runner.measure.context import Context
+from compile_hud.runner.measure import launch
+from compile_hud.runner.measure.context import Context
 from tests.integration.contexts import make_context
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from db.errors import RecordError
-from db.jobs.live_log import LIMIT_BYTES, LiveLog, LogLine, find_live_log, work_name
-from db.jobs.queue import get_live_log
-from db.records.results import RunState
-from db.store import Store
+from compile_hud.db.errors import RecordError
+from compile_hud.db.jobs.live_log import LIMIT_BYTES, LiveLog, LogLine, find_live_log, work_name
+from compile_hud.db.jobs.queue import get_live_log
+from compile_hud.db.records.results import RunState
+from compile_hud.db.store import Store
 from tests.builders import make_run
 
 RUN = "0123456789ab"

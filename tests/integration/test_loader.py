@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models_zoo.building.loader import ModelLoadError, check_names, load_builder
+from compile_hud.models_zoo.building.loader import ModelLoadError, check_names, load_builder
 
 WHOLE = """
     import torch

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import LockUnavailable
-from runner.system.locks import immediate_lock, is_alive, machine_lock_dir, waiting_lock
+from compile_hud.runner.errors import LockUnavailable
+from compile_hud.runner.system.locks import immediate_lock, is_alive, machine_lock_dir, waiting_lock
 
 
 class HeldError(Exception):

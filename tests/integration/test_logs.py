@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from db.shared.logging import FORMAT_VARIABLE, set_up_logging
+from compile_hud.db.shared.logging import FORMAT_VARIABLE, set_up_logging
 from tests.integration.terminal import Terminal
 
 

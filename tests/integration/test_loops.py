@@ -13,9 +13,9 @@ from torch._inductor.codegen.cpp import CppScheduling
 from torch._inductor.codegen.triton import TritonScheduling
 from torch._inductor.utils import get_code
 
-from runner.measure.kernels import provenance
-from runner.measure.kernels.loop_costs import LoopWork, work_of_loops
-from runner.measure.kernels.provenance import Origins, recorded_origins
+from compile_hud.runner.measure.kernels import provenance
+from compile_hud.runner.measure.kernels.loop_costs import LoopWork, work_of_loops
+from compile_hud.runner.measure.kernels.provenance import Origins, recorded_origins
 
 # Inductor's own modules use what torch is about to drop.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

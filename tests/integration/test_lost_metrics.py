@@ -9,20 +9,27 @@ from pathlib import Path
 
 import pytest
 
-from app.components.alert_rows import alert_topic, change_text, mark_text
-from app.components.result_matrix import missing_cases
-from app.components.trend.rows import alert_label
-from app.views.alerts.event_table import EventGroup
-from app.views.alerts.tables import alert_title
-from db.ingest.results import put_documents
-from db.queries._merge_ok_results import load_ok_results
-from db.queries._merge_plans import load_plans
-from db.queries.judge_state import load_events
-from db.queries.results import load_alerts
-from db.records.results import REFERENCE_FAMILY, Alert, Case, CaseResult, Run, RunDocument
-from db.store import Store
-from runner.analysis.kernels._merge_analysis_alert_kernels import kernel_ends
-from runner.detection.detect import detect
+from compile_hud.app.components.alert_rows import alert_topic, change_text, mark_text
+from compile_hud.app.components.result_matrix import missing_cases
+from compile_hud.app.components.trend.rows import alert_label
+from compile_hud.app.views.alerts.event_table import EventGroup
+from compile_hud.app.views.alerts.tables import alert_title
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries._merge_ok_results import load_ok_results
+from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.queries.judge_state import load_events
+from compile_hud.db.queries.results import load_alerts
+from compile_hud.db.records.results import (
+    REFERENCE_FAMILY,
+    Alert,
+    Case,
+    CaseResult,
+    Run,
+    RunDocument,
+)
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.kernels._merge_analysis_alert_kernels import kernel_ends
+from compile_hud.runner.detection.detect import detect
 from tests.builders import (
     START,
     make_alert,

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.config.load import parse_config
-from runner.config.notifications import ReceiverSettings
-from runner.notifications.delivery_policy import Answer
-from runner.notifications.http_client import HttpRules
-from runner.notifications.receivers.factory import make_receiver
-from runner.notifications.receivers.mail import Mail
-from runner.notifications.receivers.smtp import MailServer
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.notifications import ReceiverSettings
+from compile_hud.runner.notifications.delivery_policy import Answer
+from compile_hud.runner.notifications.http_client import HttpRules
+from compile_hud.runner.notifications.receivers.factory import make_receiver
+from compile_hud.runner.notifications.receivers.mail import Mail
+from compile_hud.runner.notifications.receivers.smtp import MailServer
 from tests.integration.terminal import CONFIG, Terminal
 from tests.integration.test_webhook_servers import self_signed
 from tests.mail_server import HANG_UP, MailBox, mail_server

@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from runner.measure.compile import compiler as compiling
-from runner.measure.compile.compiler import (
+from compile_hud.runner.measure.compile import compiler as compiling
+from compile_hud.runner.measure.compile.compiler import (
     CompileTimes,
     effective_mode,
     family_cpu_s,
     time_compilation,
 )
-from runner.measure.compile.dynamo import CompileCounts, generated_code_sha256
-from runner.measure.device import Device, open_device
-from runner.measure.latency.sampling import paired_speedup
-from runner.measure.latency.timing import Side, Timing
-from runner.measure.subject import mean_square
+from compile_hud.runner.measure.compile.dynamo import CompileCounts, generated_code_sha256
+from compile_hud.runner.measure.device import Device, open_device
+from compile_hud.runner.measure.latency.sampling import paired_speedup
+from compile_hud.runner.measure.latency.timing import Side, Timing
+from compile_hud.runner.measure.subject import mean_square
 from tests.builders import make_case
 
 CPU = Device(kind="cpu", num_threads=1)

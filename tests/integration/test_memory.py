@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records.results import Phase
-from runner.measure.context import Context, Findings
-from runner.measure.device import Device
-from runner.measure.resources.memory import (
+from compile_hud.db.records.results import Phase
+from compile_hud.runner.measure.context import Context, Findings
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.resources.memory import (
     CudaPeak,
     cpu_peak_bytes,
     highest_balance,
@@ -22,9 +22,9 @@ from runner.measure.resources.memory import (
     report_memory,
     storage_bytes,
 )
-from runner.measure.steps import StepLog
-from runner.measure.subject import Subject, mean_square
-from runner.protocol import LaunchRequest, MeasureSettings, Workload
+from compile_hud.runner.measure.steps import StepLog
+from compile_hud.runner.measure.subject import Subject, mean_square
+from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, Workload
 from tests.builders import make_case
 
 CPU = Device(kind="cpu", num_threads=1)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from db.alerts.sent_messages import (
+from compile_hud.db.alerts.sent_messages import (
     SentMessage,
     forget_message,
     load_outdated,
     load_told,
     put_message,
 )
-from db.records.results import AlertState
-from db.store import Store
+from compile_hud.db.records.results import AlertState
+from compile_hud.db.store import Store
 from tests.builders import START, make_alert, make_case
 from tests.stored import save_alerts
 

@@ -13,27 +13,27 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from db.alerts.outbox import load_outbox
-from db.alerts.sent_messages import load_outdated
-from db.errors import StoreError
-from db.records.notifications import NewsKind, NotificationState
-from db.records.results import Alert, AlertState
-from db.records.triage import Revision
-from db.rows._merge_notification_rows import put_notifications
-from db.schema._merge_message_tables import MessageTable
-from db.store import Store
-from runner.alerting import notifier as outlet
-from runner.alerting.notifier import send_waiting
-from runner.analysis.alerts.triage import Decision
-from runner.config.load import parse_config
-from runner.errors import ConfigError
-from runner.events import Event, Said
-from runner.notifications.delivery_policy import AnswerKind
-from runner.notifications.dispatcher import SLOW, Item, Message
-from runner.notifications.http_client import HttpRules
-from runner.notifications.receivers.discord import Discord
-from runner.notifications.receivers.slack import SlackBot
-from runner.workspace import Seams, Workplace
+from compile_hud.db.alerts.outbox import load_outbox
+from compile_hud.db.alerts.sent_messages import load_outdated
+from compile_hud.db.errors import StoreError
+from compile_hud.db.records.notifications import NewsKind, NotificationState
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import Revision
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.schema._merge_message_tables import MessageTable
+from compile_hud.db.store import Store
+from compile_hud.runner.alerting import notifier as outlet
+from compile_hud.runner.alerting.notifier import send_waiting
+from compile_hud.runner.analysis.alerts.triage import Decision
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.events import Event, Said
+from compile_hud.runner.notifications.delivery_policy import AnswerKind
+from compile_hud.runner.notifications.dispatcher import SLOW, Item, Message
+from compile_hud.runner.notifications.http_client import HttpRules
+from compile_hud.runner.notifications.receivers.discord import Discord
+from compile_hud.runner.notifications.receivers.slack import SlackBot
+from compile_hud.runner.workspace import Seams, Workplace
 from tests.builders import START, make_alert, make_case, make_notification
 from tests.chat_servers import CHANNEL, TOKEN, Chat, chatting
 
@@ -273,7 +273,7 @@ def test_where_a_message_is_and_that_it_was_sent_are_kept_together(
         raise StoreError("the disk is full")
 
     office.tell(ALERT)
-    monkeypatch.setattr("db.alerts.outbox.put_message", full)
+    monkeypatch.setattr("compile_hud.db.alerts.outbox.put_message", full)
     office.send()
     (item,) = load_outbox(office.store)
     assert (item.state, office.num_kept()) == (NotificationState.SENDING, 0)
@@ -287,7 +287,9 @@ def test_a_message_whose_notifications_were_pruned_is_left_alone(
     office.send()
     office.asked()
     office.revise(ACKNOWLEDGED)
-    monkeypatch.setattr("runner.notifications.message_updates.load_notifications", lambda *_: ())
+    monkeypatch.setattr(
+        "compile_hud.runner.notifications.message_updates.load_notifications", lambda *_: ()
+    )
     office.send()
     assert (office.asked(), office.num_kept()) == ([], 0)
 

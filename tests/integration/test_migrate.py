@@ -12,17 +12,23 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy.engine import Connection
 
-from db.engine.database import open_database
-from db.errors import StoreTooNew, StoreTooOld
-from db.queries import results as queries
-from db.queries._merge_plans import load_plans
-from db.records.metrics import Direction
-from db.records.results import CaseResult, Run, series_key
-from db.rows.mapping import Values, case_values, measurement_values, result_values, run_values
-from db.schema import migrate
-from db.schema.tables import Base
-from db.schema.version import revision_of
-from db.store import Store
+from compile_hud.db.engine.database import open_database
+from compile_hud.db.errors import StoreTooNew, StoreTooOld
+from compile_hud.db.queries import results as queries
+from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.results import CaseResult, Run, series_key
+from compile_hud.db.rows.mapping import (
+    Values,
+    case_values,
+    measurement_values,
+    result_values,
+    run_values,
+)
+from compile_hud.db.schema import migrate
+from compile_hud.db.schema.tables import Base
+from compile_hud.db.schema.version import revision_of
+from compile_hud.db.store import Store
 from tests.builders import START, make_result, make_run
 from tests.integration.old_stores import PATIENCE, insert_known, make_old_store
 
@@ -92,7 +98,7 @@ def test_migrations_make_what_the_tables_say_on_duckdb(tmp_path: Path) -> None:
 def test_a_new_store_is_made_without_a_migration(
     duckdb_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.schema.migrate.EnvironmentContext", None)
+    monkeypatch.setattr("compile_hud.db.schema.migrate.EnvironmentContext", None)
     store = Store(duckdb_url)
     store.save_run(make_run())
     assert [run.run.id for run in queries.load_runs(store)] == ["run-1"]

@@ -8,11 +8,11 @@ from typing import NoReturn
 
 import pytest
 
-from db.engine.readers_writer_lock import Patience
-from db.errors import RecordError, StoreError, StoreLocked, StoreTooOld
-from db.queries.results import load_document, load_runs
-from db.records.results import Run, RunState
-from db.store import LOCK_TIMEOUT_S, Store
+from compile_hud.db.engine.readers_writer_lock import Patience
+from compile_hud.db.errors import RecordError, StoreError, StoreLocked, StoreTooOld
+from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.records.results import Run, RunState
+from compile_hud.db.store import LOCK_TIMEOUT_S, Store
 from tests.builders import make_run
 from tests.integration import store_processes
 from tests.integration.store_processes import child, kill

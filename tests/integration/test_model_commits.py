@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from models_zoo.catalog.spec import ModelSpec
-from runner.execution.model_commits import ZOO, model_commits
+from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.runner.execution.model_commits import ZOO, model_commits
 from tests.fakes import make_catalog
 
 
@@ -67,7 +67,9 @@ def test_without_git_there_is_no_commit(repository: Path, monkeypatch: pytest.Mo
 
 
 def test_the_zoo_is_one_and_a_module_elsewhere_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.execution.model_commits._commit", lambda _folder: "0123456789")
+    monkeypatch.setattr(
+        "compile_hud.runner.execution.model_commits._commit", lambda _folder: "0123456789"
+    )
     module = ModelSpec(name="mod", family="own", build="mine.mod", summary="", sizes={})
     specs = [*make_catalog("bert", "gpt2").values(), module]
     assert model_commits(specs) == {ZOO: "0123456789"}

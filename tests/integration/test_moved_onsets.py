@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.queries.results import load_alerts
-from db.records.results import Alert, AlertState, RunDocument
-from db.store import Store
-from runner.analysis.alerts.triage import set_state
-from runner.detection.detect import detect
+from compile_hud.db.queries.results import load_alerts
+from compile_hud.db.records.results import Alert, AlertState, RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.triage import set_state
+from compile_hud.runner.detection.detect import detect
 from tests.integration.test_detect import nights, put
 from tests.stored import save_alerts
 

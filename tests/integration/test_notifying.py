@@ -13,20 +13,30 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 
 from benchmarks.receiving import Inbox, receiving
-from db.alerts.outbox import load_outbox
-from db.records.notifications import Notification
-from db.records.results import Alert
-from db.rows._merge_notification_rows import put_notifications
-from runner.alerting import notifier as outlet
-from runner.alerting.notifier import compose, make_dispatcher, make_telling, send_waiting
-from runner.alerting.payload import alerts_json
-from runner.config.load import Config, parse_config
-from runner.detection.detect import detect
-from runner.errors import ConfigError
-from runner.events import Event, Said
-from runner.notifications.dispatcher import Message
-from runner.notifications.receivers.factory import NotReady, Unready, make_receiver, resolved
-from runner.workspace import Seams, Workplace
+from compile_hud.db.alerts.outbox import load_outbox
+from compile_hud.db.records.notifications import Notification
+from compile_hud.db.records.results import Alert
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.runner.alerting import notifier as outlet
+from compile_hud.runner.alerting.notifier import (
+    compose,
+    make_dispatcher,
+    make_telling,
+    send_waiting,
+)
+from compile_hud.runner.alerting.payload import alerts_json
+from compile_hud.runner.config.load import Config, parse_config
+from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.events import Event, Said
+from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.notifications.receivers.factory import (
+    NotReady,
+    Unready,
+    make_receiver,
+    resolved,
+)
+from compile_hud.runner.workspace import Seams, Workplace
 from tests.builders import make_alert, make_notification
 from tests.integration.terminal import CONFIG, Terminal
 from tests.integration.test_detect import nights, put

@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records.results import Dtype, Phase
-from runner.measure.accuracy import oracle_cache
-from runner.measure.accuracy.oracle_cache import check_against, find_reference
-from runner.measure.accuracy.step import make_reference
-from runner.measure.context import Context, Findings
-from runner.measure.device import Device
-from runner.measure.steps import StepLog
-from runner.measure.subject import Subject, mean_square
-from runner.protocol import LaunchRequest, MeasureSettings, RawMetric, Workload
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.runner.measure.accuracy import oracle_cache
+from compile_hud.runner.measure.accuracy.oracle_cache import check_against, find_reference
+from compile_hud.runner.measure.accuracy.step import make_reference
+from compile_hud.runner.measure.context import Context, Findings
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.steps import StepLog
+from compile_hud.runner.measure.subject import Subject, mean_square
+from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, RawMetric, Workload
 from tests.builders import make_case
 
 CPU = Device(kind="cpu", num_threads=1)

@@ -13,13 +13,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from runner.measure import launch
-from runner.measure import shape_sweep as shapes
-from runner.measure.compile import dynamo
-from runner.measure.context import Context
-from runner.measure.shape_sweep import ShapeError, is_swept, sweep_shapes, visit
-from runner.measure.steps import StepLog
-from runner.protocol import ShapeSweep
+from compile_hud.runner.measure import launch
+from compile_hud.runner.measure import shape_sweep as shapes
+from compile_hud.runner.measure.compile import dynamo
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.shape_sweep import ShapeError, is_swept, sweep_shapes, visit
+from compile_hud.runner.measure.steps import StepLog
+from compile_hud.runner.protocol import ShapeSweep
 from tests.integration.contexts import make_context
 
 LENGTHS = (4, 6, 8, 10)

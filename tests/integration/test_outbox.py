@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from db.alerts.outbox import (
+from compile_hud.db.alerts.outbox import (
     count_outbox,
     load_outbox,
     receivers_to_serve,
@@ -17,18 +17,26 @@ from db.alerts.outbox import (
     resend,
     revise_queue,
 )
-from db.queries.results import load_alerts
-from db.records.notifications import Notification, NotificationState, Queue, Severity
-from db.records.results import Alert
-from db.records.triage import JUDGE, Revision
-from db.rows._merge_notification_rows import put_notifications
-from db.store import Store
-from runner.analysis.confirmation.confirmation import Confirmed
-from runner.detection.detect import detect
-from runner.notifications.delivery_policy import Answer, AnswerKind, Policy
-from runner.notifications.dispatcher import DEFECT, PASS_S, SLOW, UNKNOWN, Dispatcher, Item, Message
-from runner.notifications.quiet_hours import Quiet, QuietRule, quiet_hours
-from runner.notifications.routing import Route, Telling
+from compile_hud.db.queries.results import load_alerts
+from compile_hud.db.records.notifications import Notification, NotificationState, Queue, Severity
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.triage import JUDGE, Revision
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.confirmation.confirmation import Confirmed
+from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind, Policy
+from compile_hud.runner.notifications.dispatcher import (
+    DEFECT,
+    PASS_S,
+    SLOW,
+    UNKNOWN,
+    Dispatcher,
+    Item,
+    Message,
+)
+from compile_hud.runner.notifications.quiet_hours import Quiet, QuietRule, quiet_hours
+from compile_hud.runner.notifications.routing import Route, Telling
 from tests.builders import START, make_alert, make_notification
 from tests.fakes import FakeClock, FakeReceiver
 from tests.integration.test_detect import nights, put
@@ -75,7 +83,7 @@ def dispatcher(
 def test_what_is_severe_is_seen_however_many_wait_before_it(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("db.alerts.outbox.MAX_LOOKED_AT", 2)
+    monkeypatch.setattr("compile_hud.db.alerts.outbox.MAX_LOOKED_AT", 2)
     waiting = [make_notification(f"n{number}") for number in range(6)]
     waiting[3] = replace(waiting[3], subject="shared")
     waiting[4] = replace(waiting[4], subject="shared", severity=Severity.SEVERE)

@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from db.alerts.outbox import load_outbox, revise_queue
-from db.alerts.outbox_maintenance import (
+from compile_hud.db.alerts.outbox import load_outbox, revise_queue
+from compile_hud.db.alerts.outbox_maintenance import (
     ReceiverState,
     find_old_notifications,
     forget_notifications,
     load_receiver_states,
     put_missing,
 )
-from db.records.notifications import Notification, NotificationState, Queue, ReceiverHealth
-from db.records.results import AlertState
-from db.rows._merge_notification_rows import put_notifications
-from db.store import Store
+from compile_hud.db.records.notifications import (
+    Notification,
+    NotificationState,
+    Queue,
+    ReceiverHealth,
+)
+from compile_hud.db.records.results import AlertState
+from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.store import Store
 from tests.builders import START, make_alert, make_notification
 from tests.stored import save_alerts
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from db.ingest.results import put_documents
-from db.queries._merge_plans import load_plans
-from db.queries.outcomes import load_ended, load_unusual_outcomes
-from db.queries.results import load_outcomes
-from db.records.results import Outcome, RunDocument
-from db.store import Store
-from runner.analysis.outcomes.outcomes import judge_outcomes
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.queries.outcomes import load_ended, load_unusual_outcomes
+from compile_hud.db.queries.results import load_outcomes
+from compile_hud.db.records.results import Outcome, RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.outcomes.outcomes import judge_outcomes
 from tests.builders import START, make_case, make_document, make_result, make_run
 
 OK, FAILED = Outcome.OK, Outcome.FAILED

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from models_zoo.building.loader import load_builder
-from runner.measure import user_traceback as own_code
-from runner.measure.compile.source_locations import failure_reason
-from runner.measure.user_traceback import OwnError, own_error
+from compile_hud.models_zoo.building.loader import load_builder
+from compile_hud.runner.measure import user_traceback as own_code
+from compile_hud.runner.measure.compile.source_locations import failure_reason
+from compile_hud.runner.measure.user_traceback import OwnError, own_error
 
 GOOD = """
 import torch
@@ -170,4 +170,4 @@ def test_what_is_no_mistake_of_the_users_keeps_its_whole_traceback(tmp_path: Pat
     assert own_error(RuntimeError("no compiler"), build=build) is None
     with pytest.raises(ImportError) as raised:
         load_builder(str(tmp_path / "no_such.py"))
-    assert own_error(raised.value, build="models_zoo.encoders.bert") is None
+    assert own_error(raised.value, build="compile_hud.models_zoo.encoders.bert") is None

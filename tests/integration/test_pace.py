@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from runner.measure.device import open_device
-from runner.measure.latency.machine_pace import CHAIN_LENGTH, fixed_work, open_pace
-from runner.measure.latency.sampling import sample
+from compile_hud.runner.measure.device import open_device
+from compile_hud.runner.measure.latency.machine_pace import CHAIN_LENGTH, fixed_work, open_pace
+from compile_hud.runner.measure.latency.sampling import sample
 from tests.integration.contexts import make_context
 
 

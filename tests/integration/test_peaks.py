@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from db.records.results import MEASURED_DTYPES, Dtype
-from runner.execution import utilisation
-from runner.measure.device import Device
-from runner.measure.latency.timing import Timing
-from runner.measure.resources import device_peaks as peaks
-from runner.measure.resources.device_peaks import (
+from compile_hud.db.records.results import MEASURED_DTYPES, Dtype
+from compile_hud.runner.execution import utilisation
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.latency.timing import Timing
+from compile_hud.runner.measure.resources import device_peaks as peaks
+from compile_hud.runner.measure.resources.device_peaks import (
     MAX_COPY_BYTES,
     MIN_COPY_BYTES,
     Budget,

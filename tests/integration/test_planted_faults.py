@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from db.records.results import CaseResult, Outcome
-from runner.execution.local_executor import LocalExecutor
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.runner.execution.local_executor import LocalExecutor
 from tests.integration.launching import order
 
 # Joins the worker on its core: the last one that this process may use.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from runner.execution.local_executor import HEADER_FACTS, header_mark
+from compile_hud.runner.execution.local_executor import HEADER_FACTS, header_mark
 from tests.fakes import FACTS
 
 
@@ -21,7 +21,7 @@ def worker() -> ModuleType:
     with warnings.catch_warnings():
         # Inductor's imports use what torch deprecates.
         warnings.simplefilter("ignore", DeprecationWarning)
-        return importlib.import_module("runner.worker.fork_server")
+        return importlib.import_module("compile_hud.runner.worker.fork_server")
 
 
 @pytest.fixture

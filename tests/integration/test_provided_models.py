@@ -11,14 +11,14 @@ import pytest
 import torch
 from torch import nn
 
-from db.records.results import Outcome
-from models_zoo.building.loader import load_builder
-from models_zoo.catalog.providers import provided_models
-from models_zoo.catalog.spec import UnavailableModelError, UnknownNameError
-from runner.measure.launch import run_launch
-from runner.planning.plan import make_plan
-from runner.planning.suites import Selection
-from runner.protocol import LaunchRequest, MeasureSettings
+from compile_hud.db.records.results import Outcome
+from compile_hud.models_zoo.building.loader import load_builder
+from compile_hud.models_zoo.catalog.providers import provided_models
+from compile_hud.models_zoo.catalog.spec import UnavailableModelError, UnknownNameError
+from compile_hud.runner.measure.launch import run_launch
+from compile_hud.runner.planning.plan import make_plan
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.protocol import LaunchRequest, MeasureSettings
 
 TIMM = """
     from types import SimpleNamespace

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runner.cli.compare.pull_request import keep_comment
-from runner.errors import CommentFailed
+from compile_hud.runner.cli.compare.pull_request import keep_comment
+from compile_hud.runner.errors import CommentFailed
 from tests.github_server import Repository, github_server
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from db.errors import StoreLocked
-from db.jobs.health import DeviceState, load_health
-from db.shared.processes import this_process
-from db.store import Store
-from runner.config.load import parse_config
-from runner.config.schedules import Schedule
-from runner.scheduling.heartbeat import Pulse, store_folder
-from runner.scheduling.scheduler import scheduling
-from runner.system.machine import Reply
-from runner.workspace import Seams, Workplace
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.jobs.health import DeviceState, load_health
+from compile_hud.db.shared.processes import this_process
+from compile_hud.db.store import Store
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.schedules import Schedule
+from compile_hud.runner.scheduling.heartbeat import Pulse, store_folder
+from compile_hud.runner.scheduling.scheduler import scheduling
+from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.workspace import Seams, Workplace
 from tests.builders import make_run
 from tests.fakes import FakeClock, FakeMachine
 

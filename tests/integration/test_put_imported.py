@@ -7,14 +7,19 @@ from datetime import timedelta
 
 import pytest
 
-from db.errors import MixedStoreError
-from db.ingest.imported_history import Imported, mark_imported, put_imported, was_imported
-from db.queries.results import find_series, load_document
-from db.records.results import RunDocument
-from db.store import Store
-from runner.interop.importers.case_evidence import Evidence, result_of
-from runner.interop.importers.importer import merge_results
-from runner.interop.importers.vocabulary import find_metric
+from compile_hud.db.errors import MixedStoreError
+from compile_hud.db.ingest.imported_history import (
+    Imported,
+    mark_imported,
+    put_imported,
+    was_imported,
+)
+from compile_hud.db.queries.results import find_series, load_document
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.interop.importers.case_evidence import Evidence, result_of
+from compile_hud.runner.interop.importers.importer import merge_results
+from compile_hud.runner.interop.importers.vocabulary import find_metric
 from tests.builders import START, make_case, make_document, make_run
 
 

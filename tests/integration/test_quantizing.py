@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records.results import MEASURED_DTYPES, Outcome
-from models_zoo.catalog.spec import Tolerance, Treatment, UnavailableModelError
-from models_zoo.catalog.variants import VARIANTS
-from runner.execution.local_executor import LocalExecutor
-from runner.measure.accuracy.metrics import tolerance_for
-from runner.measure.device import Device
-from runner.measure.model_transforms import CannotTreatError, treat
-from runner.measure.quantization import report_quantized
-from runner.measure.resources.memory import storage_bytes
+from compile_hud.db.records.results import MEASURED_DTYPES, Outcome
+from compile_hud.models_zoo.catalog.spec import Tolerance, Treatment, UnavailableModelError
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.measure.accuracy.metrics import tolerance_for
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.model_transforms import CannotTreatError, treat
+from compile_hud.runner.measure.quantization import report_quantized
+from compile_hud.runner.measure.resources.memory import storage_bytes
 from tests.integration.contexts import make_context
 from tests.integration.launching import order
 

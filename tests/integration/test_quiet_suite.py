@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from db.records.results import Case
-from runner.analysis.detection.false_discovery import Claim, believed
-from runner.analysis.judging.judge import judge_histories
+from compile_hud.db.records.results import Case
+from compile_hud.runner.analysis.detection.false_discovery import Claim, believed
+from compile_hud.runner.analysis.judging.judge import judge_histories
 from tests.builders import make_case
 from tests.histories import make_series
 

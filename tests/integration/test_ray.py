@@ -48,7 +48,7 @@ class Driver:
         run = ("run", "--executor", "ray", "--device", "cpu", "--json", "-")
         with self._stderr.open("w") as stderr, self._json.open("w") as stdout:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "runner", *run, *arguments],
+                [sys.executable, "-m", "compile_hud.runner", *run, *arguments],
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": nodes.address},
                 stdout=stdout,

@@ -6,11 +6,16 @@ from datetime import timedelta
 
 import pytest
 
-from db.ingest.results import put_documents
-from db.queries.latest import load_last_ok, load_model_summaries, load_places, load_recent
-from db.records.results import REFERENCE_FAMILY, Outcome, Run, RunDocument
-from db.records.summaries import Place
-from db.store import Store
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.latest import (
+    load_last_ok,
+    load_model_summaries,
+    load_places,
+    load_recent,
+)
+from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome, Run, RunDocument
+from compile_hud.db.records.summaries import Place
+from compile_hud.db.store import Store
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 BERT, VIT = make_case("bert"), make_case("vit")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.toolchains.registry import Probe
+from compile_hud.runner.toolchains.registry import Probe
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.running import interrupt, on_case
 from tests.integration.terminal import CONFIG, Terminal

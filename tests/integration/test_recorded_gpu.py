@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from runner.analysis.stats.estimates import estimate
-from runner.analysis.stats.launch_noise import launch_spread
-from runner.cli.main import main
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.profile import KernelReport, read_kernels
+from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.analysis.stats.launch_noise import launch_spread
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.profile import KernelReport, read_kernels
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 DOCUMENT = FIXTURES / "h200.json.gz"
@@ -125,7 +125,9 @@ def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The clock of the machine that runs the tests is not what is tested.
-    monkeypatch.setattr("runner.persistence.json_files.MAX_AHEAD", timedelta(days=36_500))
+    monkeypatch.setattr(
+        "compile_hud.runner.persistence.json_files.MAX_AHEAD", timedelta(days=36_500)
+    )
     runner = CliRunner()
     store = ["--store", f"duckdb:///{tmp_path}/store.duckdb"]
     assert runner.invoke(main, ["ingest", *store, str(DOCUMENT)]).exit_code == 0

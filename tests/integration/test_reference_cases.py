@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models_zoo.building.loader import load_builder
-from models_zoo.catalog.reference_cases import REFERENCES
+from compile_hud.models_zoo.building.loader import load_builder
+from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
 
 SMALLER: Mapping[str, Mapping[str, Any]] = {
     "ref_gemm": {"width": 8},

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from db.queries.judge_state import save_judged
-from db.records._merge_events import Event, EventKind
-from db.records.results import Alert
+from compile_hud.db.queries.judge_state import save_judged
+from compile_hud.db.records._merge_events import Event, EventKind
+from compile_hud.db.records.results import Alert
 from tests.builders import make_alert, make_case, make_run
 from tests.integration.terminal import Terminal
 from tests.stored import save_alerts

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from db.maintenance.retention import OldSamples, find_old_samples, remove_samples
-from db.queries import results as queries
-from db.records.results import AlertState
-from db.records.triage import Revision
-from db.store import Store
+from compile_hud.db.maintenance.retention import OldSamples, find_old_samples, remove_samples
+from compile_hud.db.queries import results as queries
+from compile_hud.db.records.results import AlertState
+from compile_hud.db.records.triage import Revision
+from compile_hud.db.store import Store
 from tests.builders import START, make_alert, make_result, make_run, make_sighting
 from tests.integration.test_backup import Opened, contents
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from db.queries.results import load_runs
-from db.records.results import Outcome
-from runner.execution.executor import CaseOrder
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.execution.executor import CaseOrder
 from tests.builders import make_alert
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.terminal import CONFIG, Terminal
@@ -113,7 +113,9 @@ def test_a_regression_in_one_toolchain_is_told_with_its_name(
 ) -> None:
     new = [make_alert(toolchain=name, machine="box") for name in ("night", "elsewhere")]
     report = SimpleNamespace(new=new, alerts=new)
-    monkeypatch.setattr("runner.cli.run.after_run.detect", lambda _store, **_facts: report)
+    monkeypatch.setattr(
+        "compile_hud.runner.cli.run.after_run.detect", lambda _store, **_facts: report
+    )
     result = terminal.hud(*BOTH)
     assert result.exit_code == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("regression: ")]

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from db.queries.runs import load_running, load_triggered
-from db.records.results import RunState
-from db.store import Store
+from compile_hud.db.queries.runs import load_running, load_triggered
+from compile_hud.db.records.results import RunState
+from compile_hud.db.store import Store
 from tests.builders import START, make_run
 
 # More than a page of newer runs.

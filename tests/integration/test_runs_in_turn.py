@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from db.queries.results import load_runs
-from db.records.results import RunDocument, RunState
-from runner.errors import ExecutorError, SpoolFull, ToolchainUnusable
-from runner.events import CaseFinished, CaseStarted, RunEnded, RunStarted
-from runner.execution.executor import CaseOrder
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import RunDocument, RunState
+from compile_hud.runner.errors import ExecutorError, SpoolFull, ToolchainUnusable
+from compile_hud.runner.events import CaseFinished, CaseStarted, RunEnded, RunStarted
+from compile_hud.runner.execution.executor import CaseOrder
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.running import REQUEST, Place, interrupt, on_case, wait_until
 
@@ -155,7 +155,7 @@ def test_every_run_has_heartbeats(place: Place, monkeypatch: pytest.MonkeyPatch)
     def beat(_keeper: object, run_id: str, **_: object) -> None:
         beats.append(run_id)
 
-    monkeypatch.setattr("runner.persistence.result_writer.Keeper.beat", beat)
+    monkeypatch.setattr("compile_hud.runner.persistence.result_writer.Keeper.beat", beat)
 
     class AtOnce:
         def __init__(self, beat: Any) -> None:
@@ -167,6 +167,6 @@ def test_every_run_has_heartbeats(place: Place, monkeypatch: pytest.MonkeyPatch)
         def __exit__(self, *_error: object) -> None:
             return None
 
-    monkeypatch.setattr("runner.execution.run_plan.heartbeat", AtOnce)
+    monkeypatch.setattr("compile_hud.runner.execution.run_plan.heartbeat", AtOnce)
     stable, nightly = run_both(place)
     assert beats == [stable.run.id, nightly.run.id]

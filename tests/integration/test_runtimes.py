@@ -11,14 +11,24 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from db.records.results import Dtype, Outcome
-from models_zoo.catalog.spec import UnavailableModelError
-from runner.execution.local_executor import LocalExecutor
-from runner.measure.device import Device
-from runner.measure.model_transforms import CannotTreatError
-from runner.measure.runtimes import onnx_runtime, openvino, tensorrt
-from runner.measure.runtimes.exported import Export, ExportedModel, ExportError, Load, check_outputs
-from runner.measure.runtimes.registry import allocates_itself, compile_options, is_exported
+from compile_hud.db.records.results import Dtype, Outcome
+from compile_hud.models_zoo.catalog.spec import UnavailableModelError
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.model_transforms import CannotTreatError
+from compile_hud.runner.measure.runtimes import onnx_runtime, openvino, tensorrt
+from compile_hud.runner.measure.runtimes.exported import (
+    Export,
+    ExportedModel,
+    ExportError,
+    Load,
+    check_outputs,
+)
+from compile_hud.runner.measure.runtimes.registry import (
+    allocates_itself,
+    compile_options,
+    is_exported,
+)
 from tests.builders import make_case
 from tests.integration.contexts import CPU
 from tests.integration.launching import order

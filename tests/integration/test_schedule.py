@@ -11,19 +11,19 @@ import pytest
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from sqlalchemy.exc import OperationalError
 
-from db.errors import StoreLocked
-from db.queries.results import load_runs
-from db.records.results import RunState
-from db.store import Store
-from runner.errors import (
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import RunState
+from compile_hud.db.store import Store
+from compile_hud.runner.errors import (
     RunInterrupted,
     SchedulerHeld,
     SchedulerUnavailable,
 )
-from runner.execution.executor import CaseOrder
-from runner.scheduling.job_requests import JobRequests, night_key
-from runner.scheduling.job_worker import JobLoop
-from runner.scheduling.scheduler import Scheduler, scheduling
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.scheduling.job_requests import JobRequests, night_key
+from compile_hud.runner.scheduling.job_worker import JobLoop
+from compile_hud.runner.scheduling.scheduler import Scheduler, scheduling
 from tests.fakes import FakeExecutor
 from tests.integration.queueing import NIGHT, REQUEST, Place
 
@@ -209,7 +209,7 @@ def interrupt_case(number: int) -> Callable[[CaseOrder], None]:
 
 def free_the_lease(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after the death of the process that holds the lease."""
-    monkeypatch.setattr("db.jobs.queue.is_gone", lambda _holder: True)
+    monkeypatch.setattr("compile_hud.db.jobs.queue.is_gone", lambda _holder: True)
     place.executor = FakeExecutor(clock=place.clock)
 
 
@@ -320,7 +320,7 @@ def test_schedules_fire_on_after_their_file_could_not_be_written(
 
     miss_a_night(tmp_path)
     monkeypatch.setattr(SQLAlchemyJobStore, "update_job", update_late)
-    monkeypatch.setattr("runner.scheduling.scheduler.RETRY_S", 0.0)
+    monkeypatch.setattr("compile_hud.runner.scheduling.scheduler.RETRY_S", 0.0)
     schedules = {"night": NIGHT}
     with scheduling(schedules, state_dir=tmp_path, wake=threading.Event()) as scheduler:
         assert is_updated.wait(60)

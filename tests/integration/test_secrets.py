@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from db.alerts.outbox import load_outbox
-from db.records.triage import Revision
-from db.store import Store
-from runner.cli.main import main
-from runner.measure.environment_facts import FLAG_VARIABLES
-from runner.workspace import Seams
+from compile_hud.db.alerts.outbox import load_outbox
+from compile_hud.db.records.triage import Revision
+from compile_hud.db.store import Store
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.measure.environment_facts import FLAG_VARIABLES
+from compile_hud.runner.workspace import Seams
 from tests.builders import make_alert, make_notification
 from tests.integration.terminal import Terminal
 from tests.integration.test_backup import Opened, contents

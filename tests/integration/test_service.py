@@ -10,21 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from db.errors import StoreError, StoreFull, StoreLocked
-from db.queries.results import load_run, load_runs
-from db.records.results import CaseResult, Outcome, Run, RunState
-from db.store import Store
-from models_zoo.catalog.spec import UnknownNameError
-from runner.errors import ExecutorError, ResumeError, RunInterrupted, SpoolFull, ToolchainUnusable
-from runner.events import CaseFinished, Event, RunEnded, RunStarted, Said
-from runner.execution.executor import CaseOrder
-from runner.execution.run_plan import REFERENCE_BUDGET_S
-from runner.persistence.result_writer import Keeper
-from runner.persistence.spool import DrainReport, ResultStore, Spool
-from runner.planning.suites import Selection
-from runner.protocol import MeasureSettings
-from runner.system.heartbeat_thread import heartbeat
-from runner.system.locks import waiting_lock
+from compile_hud.db.errors import StoreError, StoreFull, StoreLocked
+from compile_hud.db.queries.results import load_run, load_runs
+from compile_hud.db.records.results import CaseResult, Outcome, Run, RunState
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.errors import (
+    ExecutorError,
+    ResumeError,
+    RunInterrupted,
+    SpoolFull,
+    ToolchainUnusable,
+)
+from compile_hud.runner.events import CaseFinished, Event, RunEnded, RunStarted, Said
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.run_plan import REFERENCE_BUDGET_S
+from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.persistence.spool import DrainReport, ResultStore, Spool
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.system.heartbeat_thread import heartbeat
+from compile_hud.runner.system.locks import waiting_lock
 from tests.builders import START, make_result, make_run
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.running import REQUEST, Place, interrupt, on_case, wait_until

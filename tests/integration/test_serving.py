@@ -9,18 +9,18 @@ from typing import NoReturn
 
 import pytest
 
-from db.errors import StoreLocked
-from db.jobs.health import load_health
-from db.queries.results import load_runs
-from db.records.results import Outcome, RunState
-from db.store import Store
-from runner.detection.detect import DetectReport
-from runner.errors import ExecutorError, JudgingLost
-from runner.execution.executor import CaseOrder
-from runner.persistence.result_writer import Keeper
-from runner.persistence.spool import DrainReport
-from runner.scheduling.job_worker import JobLoop
-from runner.scheduling.scheduler import scheduling
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.jobs.health import load_health
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.db.store import Store
+from compile_hud.runner.detection.detect import DetectReport
+from compile_hud.runner.errors import ExecutorError, JudgingLost
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.persistence.spool import DrainReport
+from compile_hud.runner.scheduling.job_worker import JobLoop
+from compile_hud.runner.scheduling.scheduler import scheduling
 from tests.builders import make_run
 from tests.fakes import FakeExecutor
 from tests.integration.terminal import Terminal
@@ -31,7 +31,7 @@ PAUSE = [sys.executable, "-c", "import signal; signal.pause()"]
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("runner.cli.serve.dashboard_command", lambda **_: PAUSE)
+    monkeypatch.setattr("compile_hud.runner.cli.serve.dashboard_command", lambda **_: PAUSE)
     return Terminal(tmp_path)
 
 
@@ -231,7 +231,7 @@ def run_unjudged(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave a regression behind that nobody has looked at."""
     terminal.hud("run", "--suite", "mine")
     terminal.clock.advance(86400)
-    monkeypatch.setattr("runner.cli.run.after_run.detect", busy)
+    monkeypatch.setattr("compile_hud.runner.cli.run.after_run.detect", busy)
     monkeypatch.setattr(FakeExecutor, "ENDINGS", {"net": Outcome.FAILED})
     assert "not judged: held by PID 7" in terminal.hud("run", "--suite", "mine").stderr
 
@@ -253,7 +253,7 @@ def test_judging_whose_processes_are_ended_is_said(
     def lost(*_: object, **__: object) -> NoReturn:
         raise JudgingLost("ended from outside")
 
-    monkeypatch.setattr(f"runner.commands.{where}.detect", lost)
+    monkeypatch.setattr(f"compile_hud.runner.commands.{where}.detect", lost)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
     assert "not judged: ended from outside. `hud detect` does it later" in result.stderr
@@ -262,7 +262,7 @@ def test_judging_whose_processes_are_ended_is_said(
 def test_a_store_that_cannot_be_judged_at_the_start_is_said(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.cli.serve.detect", busy)
+    monkeypatch.setattr("compile_hud.runner.cli.serve.detect", busy)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
     assert "not judged: held by PID 7. `hud detect` does it later" in result.stderr
@@ -271,7 +271,7 @@ def test_a_store_that_cannot_be_judged_at_the_start_is_said(
 def test_a_store_that_takes_nothing_is_not_asked_again_to_be_judged(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.cli.serve.detect", busy)
+    monkeypatch.setattr("compile_hud.runner.cli.serve.detect", busy)
     monkeypatch.setattr(Keeper, "drain", lambda _keeper: DrainReport(trouble="held by PID 7"))
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert "not judged" not in result.stderr

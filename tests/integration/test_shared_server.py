@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from db.queries.results import load_document, load_runs
-from db.records.results import RunState
-from db.store import Store
+from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.records.results import RunState
+from compile_hud.db.store import Store
 from tests.e2e.dashboard import serving
 from tests.integration.run_process import ROOT
 

@@ -19,10 +19,10 @@ from benchmarks.nights.audit import Evidence, audit, gather
 from benchmarks.nights.machine import MARK_VARIABLE, Machine, processes_marked
 from benchmarks.nights.receiver import RECEIVED
 from benchmarks.nights.simulation import BERLIN, SYDNEY, Plan, Trouble, simulate
-from db.jobs.queue import JobState
-from db.queries.results import load_document, load_runs
-from db.schema._merge_job_tables import JobTable
-from db.store import Store
+from compile_hud.db.jobs.queue import JobState
+from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.schema._merge_job_tables import JobTable
+from compile_hud.db.store import Store
 from tests.integration.running import wait_until
 
 # Clocks go forward in the second night.

@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.soak import Look, judge_before, look, simulated, slope_of, soak
 from benchmarks.startup import RESULTS
-from db.queries.runs import load_run_ids
-from runner.config.load import load_config
+from compile_hud.db.queries.runs import load_run_ids
+from compile_hud.runner.config.load import load_config
 
 
 def test_cases_in_a_row_leave_no_process_no_descriptor_and_no_file(

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from db.errors import StoreFull, StoreLocked
-from db.queries.results import load_document, load_runs
-from db.records.results import CaseResult, Run, RunState
-from db.store import Store
-from runner.errors import SpoolFull
-from runner.persistence.spool import Spool
+from compile_hud.db.errors import StoreFull, StoreLocked
+from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.records.results import CaseResult, Run, RunState
+from compile_hud.db.store import Store
+from compile_hud.runner.errors import SpoolFull
+from compile_hud.runner.persistence.spool import Spool
 from tests.builders import make_case, make_result, make_run
 from tests.fakes import FakeClock
 

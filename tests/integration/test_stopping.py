@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from db.store import Store
+from compile_hud.db.store import Store
 from tests.integration.terminal import Terminal
 
 
@@ -26,7 +26,8 @@ def test_detect_that_is_stopped_says_what_judges(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     monkeypatch.setattr(
-        "runner.cli.maintenance.detect_alerts", lambda *_, **__: os.kill(os.getpid(), number)
+        "compile_hud.runner.cli.maintenance.detect_alerts",
+        lambda *_, **__: os.kill(os.getpid(), number),
     )
     result = terminal.hud("detect")
     assert result.exit_code == 130
@@ -39,7 +40,8 @@ def test_ctrl_c_in_any_command_is_one_line(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "runner.cli.maintenance.fill_demo", lambda *_, **__: signal.raise_signal(signal.SIGINT)
+        "compile_hud.runner.cli.maintenance.fill_demo",
+        lambda *_, **__: signal.raise_signal(signal.SIGINT),
     )
     result = terminal.hud("demo")
     assert (result.exit_code, result.stderr) == (130, "hud: stopped\n")
@@ -60,6 +62,6 @@ def test_ctrl_c_in_the_middle_of_a_query_is_one_line(
             timer.join()
 
     terminal.store().migrate()
-    monkeypatch.setattr("runner.cli.maintenance.fill_demo", ask)
+    monkeypatch.setattr("compile_hud.runner.cli.maintenance.fill_demo", ask)
     result = terminal.hud("demo", "--store", terminal.store().url)
     assert (result.exit_code, result.stderr) == (130, "hud: stopped\n")

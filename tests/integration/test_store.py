@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from db.errors import MixedStoreError, NotFoundError, RecordError
-from db.queries import results as queries
-from db.records.results import AlertState, Outcome, RunState
-from db.schema.tables import PlanTable
-from db.store import Store
+from compile_hud.db.errors import MixedStoreError, NotFoundError, RecordError
+from compile_hud.db.queries import results as queries
+from compile_hud.db.records.results import AlertState, Outcome, RunState
+from compile_hud.db.schema.tables import PlanTable
+from compile_hud.db.store import Store
 from tests.builders import (
     START,
     make_alert,

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from db.errors import StoreFull
-from db.queries import results as queries
-from db.schema.tables import (
+from compile_hud.db.errors import StoreFull
+from compile_hud.db.queries import results as queries
+from compile_hud.db.schema.tables import (
     CaseResultTable,
     IngestedTable,
     MeasurementTable,
     SampleTable,
     SeriesTable,
 )
-from db.store import Store
+from compile_hud.db.store import Store
 from tests.builders import make_measurement, make_result, make_run
 from tests.integration import store_processes
 from tests.integration.store_processes import child, result_of

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from db.engine import readers_writer_lock as turnstile
-from db.errors import StoreLocked, StoreUnavailable
-from db.queries import results as queries
-from db.store import Store
-from runner.config.load import parse_config
-from runner.persistence.result_writer import Keeper
-from runner.workspace import Seams, Workplace
+from compile_hud.db.engine import readers_writer_lock as turnstile
+from compile_hud.db.errors import StoreLocked, StoreUnavailable
+from compile_hud.db.queries import results as queries
+from compile_hud.db.store import Store
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.workspace import Seams, Workplace
 from tests.builders import START, make_run
 from tests.integration import store_processes
 from tests.integration.store_processes import FakeMonotonic, child
@@ -191,7 +191,7 @@ def test_a_postgresql_server_that_does_not_answer_keeps_nobody_waiting_who_is_in
     def create_engine(*_: object, connect_args: dict[str, int], **__: object) -> None:
         options.append(connect_args["connect_timeout"])
 
-    monkeypatch.setattr("db.engine.database.sa.create_engine", create_engine)
+    monkeypatch.setattr("compile_hud.db.engine.database.sa.create_engine", create_engine)
     Store("postgresql+psycopg://hud@nowhere/of-this-test").in_a_hurry()
     assert options == [10, 3]
 

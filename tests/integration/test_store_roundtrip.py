@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from db.queries import results as queries
-from db.records.results import Alert, CaseResult, Run
-from db.store import Store
+from compile_hud.db.queries import results as queries
+from compile_hud.db.records.results import Alert, CaseResult, Run
+from compile_hud.db.store import Store
 from tests.builders import make_run
 from tests.stored import save_alerts
 from tests.strategies import ALERTS, results, runs

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis.studies.catalog import STUDIES
-from runner.analysis.studies.study import Study, StudyCases, TableSpec
+from compile_hud.runner.analysis.studies.catalog import STUDIES
+from compile_hud.runner.analysis.studies.study import Study, StudyCases, TableSpec
 from tests.integration.terminal import Terminal
 
 STUDY = Study(

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from db.records.results import RunState
-from db.store import Store
-from runner.config.load import parse_config
-from runner.errors import DashboardUnavailable
-from runner.events import Event, Said
-from runner.scheduling._merge_listeners import find_listener
-from runner.scheduling.supervisor import (
+from compile_hud.db.records.results import RunState
+from compile_hud.db.store import Store
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.errors import DashboardUnavailable
+from compile_hud.runner.events import Event, Said
+from compile_hud.runner.scheduling._merge_listeners import find_listener
+from compile_hud.runner.scheduling.supervisor import (
     FIRST_RUN,
     Backoff,
     Dashboard,
@@ -26,7 +26,7 @@ from runner.scheduling.supervisor import (
     dashboard_environment,
     first_run_of,
 )
-from runner.system.locks import is_alive
+from compile_hud.runner.system.locks import is_alive
 from tests.builders import START, make_run
 
 URL = "duckdb:///a.duckdb"
@@ -64,7 +64,7 @@ def test_a_dashboard_that_dies_is_started_again_and_ends_with_us() -> None:
 def test_a_dashboard_that_ignores_being_told_to_end_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("runner.scheduling.supervisor._STOP_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("compile_hud.runner.scheduling.supervisor._STOP_TIMEOUT_S", 0.01)
     script = "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()"
     with Dashboard(
         [sys.executable, "-c", script], environment=os.environ, notify=Listener()
@@ -148,7 +148,7 @@ def test_a_missing_dashboard_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_dashboard_is_another_process_on_the_same_store() -> None:
     command = dashboard_command(host="::1", port=7)
-    assert command == [sys.executable, "-m", "app", "--host", "::1", "--port", "7"]
+    assert command == [sys.executable, "-m", "compile_hud.app", "--host", "::1", "--port", "7"]
     given = dashboard_environment(parse_config("", path=None, env={"HUD_DATABASE_URL": URL}))
     assert given["HUD_DATABASE_URL"] == URL
     assert given["HUD_TRACES_DIR"] == os.path.abspath("a.duckdb.traces")

@@ -11,14 +11,19 @@ import pytest
 import torch
 from torch import nn
 
-from db.records.results import Phase
-from runner.measure.context import Context
-from runner.measure.device import Device
-from runner.measure.latency.sampling import sample
-from runner.measure.latency.timing import Timing
-from runner.measure.resources import nvml
-from runner.measure.resources.nvml import REASONS, NvmlMissingError, open_gpu, reason_words
-from runner.measure.resources.telemetry import MIN_INTERVAL_S, Telemetry, open_telemetry
+from compile_hud.db.records.results import Phase
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.latency.sampling import sample
+from compile_hud.runner.measure.latency.timing import Timing
+from compile_hud.runner.measure.resources import nvml
+from compile_hud.runner.measure.resources.nvml import (
+    REASONS,
+    NvmlMissingError,
+    open_gpu,
+    reason_words,
+)
+from compile_hud.runner.measure.resources.telemetry import MIN_INTERVAL_S, Telemetry, open_telemetry
 from tests.integration.contexts import make_context
 from tests.integration.fake_nvml import ADDRESS, UUID, FakeNvml, install
 

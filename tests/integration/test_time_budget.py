@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from db.queries._merge_plans import load_plans
-from db.queries.outcomes import load_unusual_outcomes
-from db.queries.results import load_latest, load_outcomes
-from db.records.results import CaseResult, Outcome, RunDocument, RunState
+from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.queries.outcomes import load_unusual_outcomes
+from compile_hud.db.queries.results import load_latest, load_outcomes
+from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
 from tests.fakes import FakeExecutor
 from tests.integration.running import REQUEST, Place, interrupt, on_case
 

@@ -12,11 +12,15 @@ from typing import Any
 
 import pytest
 
-from runner.errors import ExecutorError, ToolchainError
-from runner.execution.local_executor import toolchain_home
-from runner.toolchains.installer import InstallSeams, build_again
-from runner.toolchains.registry import built_toolchains, changing, python_of
-from runner.toolchains.requirements import declared_requirements, from_metadata, package_name
+from compile_hud.runner.errors import ExecutorError, ToolchainError
+from compile_hud.runner.execution.local_executor import toolchain_home
+from compile_hud.runner.toolchains.installer import InstallSeams, build_again
+from compile_hud.runner.toolchains.registry import built_toolchains, changing, python_of
+from compile_hud.runner.toolchains.requirements import (
+    declared_requirements,
+    from_metadata,
+    package_name,
+)
 from tests.fakes import FACTS, FakeExecutor
 from tests.integration.pretender import USUAL, Pretender, make_built
 from tests.integration.terminal import CONFIG, Terminal
@@ -152,7 +156,7 @@ def test_a_full_disk_is_one_line(
     def no_room(*_arguments: object, **_values: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("runner.toolchains.installer.register", no_room)
+    monkeypatch.setattr("compile_hud.runner.toolchains.installer.register", no_room)
     result = add(terminal, python)
     assert result.exit_code == 2
     assert "hud: cannot build .hud/venvs/old: No space left on device\n" in result.stderr
@@ -207,7 +211,7 @@ def test_a_toolchain_stays_when_the_next_one_cannot_be_built(
         assert list(built_toolchains(Path(".hud"))) == ["old"]
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("runner.toolchains.installer.register", no_room)
+    monkeypatch.setattr("compile_hud.runner.toolchains.installer.register", no_room)
     assert replace(terminal, python).exit_code == 2
     assert python_of(folder).is_symlink()
     assert left(terminal) == ["old", "old.log"]
@@ -355,7 +359,9 @@ def test_a_toolchain_that_runs_is_neither_removed_nor_replaced(
 def test_a_checkout_and_an_installation_need_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     checkout = declared_requirements()
     lines = [item if "numpy" in item else f'{item}; extra == "zoo"' for item in checkout]
-    monkeypatch.setattr("runner.toolchains.requirements._PYPROJECT", Path("/no/such/file"))
+    monkeypatch.setattr(
+        "compile_hud.runner.toolchains.requirements._PYPROJECT", Path("/no/such/file")
+    )
     monkeypatch.setattr("importlib.metadata.requires", lambda _name: lines)
     assert declared_requirements() == from_metadata(lines) == checkout
 

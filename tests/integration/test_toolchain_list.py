@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.toolchains.registry import Probe, probe
+from compile_hud.runner.toolchains.registry import Probe, probe
 from tests.integration.pretender import make_built
 from tests.integration.terminal import Terminal
 
@@ -103,7 +103,7 @@ def test_an_interpreter_that_has_no_torch_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
 ) -> None:
     if "tail" in text:
-        monkeypatch.setattr("runner.toolchains.registry.PROBE_TIMEOUT_S", 0.0)
+        monkeypatch.setattr("compile_hud.runner.toolchains.registry.PROBE_TIMEOUT_S", 0.0)
     assert probe(script(tmp_path / "python", text)) == Probe(problem=problem)
 
 

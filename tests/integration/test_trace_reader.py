@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.profile import KernelReport, read_kernels
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.profile import KernelReport, read_kernels
 
 NUM_ITERATIONS = 4
 # It calls itself once, which torch's table folds into one call.

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from db.errors import StoreFull
-from db.queries.results import load_result
-from db.records.results import CaseResult
-from db.store import Store
-from runner.persistence.spool import UNCLAIMED_S, Spool
-from runner.persistence.trace_retention import TraceRules, prune_traces
-from runner.persistence.trace_store import TraceFolder
+from compile_hud.db.errors import StoreFull
+from compile_hud.db.queries.results import load_result
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.store import Store
+from compile_hud.runner.persistence.spool import UNCLAIMED_S, Spool
+from compile_hud.runner.persistence.trace_retention import TraceRules, prune_traces
+from compile_hud.runner.persistence.trace_store import TraceFolder
 from tests.builders import START, make_alert, make_document, make_result, make_run, make_sighting
 from tests.fakes import FakeClock
 from tests.integration.terminal import Terminal
@@ -127,7 +127,7 @@ def test_a_full_disk_costs_the_trace_and_not_the_result(
 ) -> None:
     spool = make_spool(tmp_path, folder=tmp_path / "kept")
     waiting = leave_trace(spool)
-    monkeypatch.setattr("runner.persistence.trace_store.move_file", _no_room)
+    monkeypatch.setattr("compile_hud.runner.persistence.trace_store.move_file", _no_room)
     assert stored_profile(spool, store, result_with_trace())["trace"] == ""
     assert not waiting.exists()
     assert "the trace r1.json.gz is lost: No space left on device" in caplog.text
@@ -235,7 +235,7 @@ def test_a_run_that_finds_no_room_for_its_results_makes_some(
         return "removed 1 of 2 traces"
 
     monkeypatch.setattr(Store, "ingest", no_room)
-    monkeypatch.setattr("runner.workspace.prune_traces", prune_some)
+    monkeypatch.setattr("compile_hud.runner.workspace.prune_traces", prune_some)
     result = Terminal(tmp_path).hud("run", "--model", "bert", "--mode", "eager", "--no-reference")
     assert result.exit_code == 1
     assert "no room left" in result.stderr
@@ -246,7 +246,7 @@ def test_a_folder_that_cannot_be_pruned_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("runner.workspace.prune_traces", _no_access)
+    monkeypatch.setattr("compile_hud.runner.workspace.prune_traces", _no_access)
     result = Terminal(tmp_path).hud("run", "--model", "bert", "--mode", "eager", "--no-reference")
     assert result.exit_code == 0
     assert "not all that is old is removed: no access" in result.stderr

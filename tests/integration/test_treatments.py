@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from db.records.results import Outcome, Phase
-from models_zoo.catalog.spec import UNTREATED, Treatment
-from runner.execution.local_executor import LocalExecutor
-from runner.measure.model_transforms import CannotTreatError, treat
-from runner.measure.resources.memory import idle_bytes, storage_bytes
+from compile_hud.db.records.results import Outcome, Phase
+from compile_hud.models_zoo.catalog.spec import UNTREATED, Treatment
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.measure.model_transforms import CannotTreatError, treat
+from compile_hud.runner.measure.resources.memory import idle_bytes, storage_bytes
 from tests.fixtures.odd_models import Convolution
 from tests.integration.contexts import make_context
 from tests.integration.launching import order

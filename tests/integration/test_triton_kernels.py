@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from models_zoo.building.loader import load_builder
-from models_zoo.catalog.spec import UnavailableModelError
-from models_zoo.kernels import triton_kernels
+from compile_hud.models_zoo.building.loader import load_builder
+from compile_hud.models_zoo.catalog.spec import UnavailableModelError
+from compile_hud.models_zoo.kernels import triton_kernels
 from tests.integration.published import ONLY_ON_A_GPU
 
 TRITON = "triton==3.9.0"
@@ -27,9 +27,9 @@ MAX_ERROR = {"float32": 2e-6, "float64": 2e-14, "bfloat16": 2**-7}
 SCRIPT = """
 import json, sys
 import torch
-from models_zoo.rms_norm import EPS, RmsNorm
-from models_zoo.softmax import Softmax
-from models_zoo.triton_kernels import rms_norm, softmax
+from compile_hud.models_zoo.rms_norm import EPS, RmsNorm
+from compile_hud.models_zoo.softmax import Softmax
+from compile_hud.models_zoo.triton_kernels import rms_norm, softmax
 
 def error(ours, twin):
     return float((ours.double() - twin).abs().max() / twin.abs().max())

@@ -13,11 +13,11 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from db.queries.results import load_runs
-from db.store import Store
-from runner.cli.main import main
-from runner.toolchains.registry import built_toolchains
-from runner.workspace import Seams
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.store import Store
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.toolchains.registry import built_toolchains
+from compile_hud.runner.workspace import Seams
 
 # A minute or two.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]

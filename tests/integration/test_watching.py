@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from db.records.results import Outcome
-from runner.cli.run.nsight_commands import METRICS, Command, run_commands
-from runner.errors import ProfilerFailed
-from runner.measure import single_launch as alone
-from runner.protocol import LaunchReport, LaunchRequest
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.cli.run.nsight_commands import METRICS, Command, run_commands
+from compile_hud.runner.errors import ProfilerFailed
+from compile_hud.runner.measure import single_launch as alone
+from compile_hud.runner.protocol import LaunchReport, LaunchRequest
 from tests.builders import START, make_document, make_kernel, make_result, make_run
 from tests.integration.launching import order
 from tests.integration.terminal import Terminal
@@ -73,7 +73,7 @@ def test_commands_are_printed_where_the_profiler_is_not(terminal: Terminal) -> N
     assert measure.startswith("hud run --model net --mode default --phase inference --dtype fp32")
     assert "NSYS_NVTX_PROFILER_REGISTER_ONLY=0 nsys profile " in profile
     assert " --capture-range=nvtx --nvtx-capture=hud/kernels " in profile
-    assert profile.endswith(f" -m runner.measure.single_launch {folder}/request.json")
+    assert profile.endswith(f" -m compile_hud.runner.measure.single_launch {folder}/request.json")
     assert stats.startswith("nsys stats --report=cuda_gpu_kern_sum --format=csv ")
     assert stats.endswith(f" > {folder}/nsys.csv")
     key = "net/inference/default/fp32/default/cuda"

@@ -19,10 +19,15 @@ from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
 from benchmarks.receiving import Handler, receiving
-from runner.notifications._merge_alerts_posting import Poster
-from runner.notifications.delivery_policy import AnswerKind
-from runner.notifications.http_client import MAX_ANSWER_BYTES, HttpRules, RequestFailed, post
-from runner.notifications.receivers.webhook import Webhook
+from compile_hud.runner.notifications._merge_alerts_posting import Poster
+from compile_hud.runner.notifications.delivery_policy import AnswerKind
+from compile_hud.runner.notifications.http_client import (
+    MAX_ANSWER_BYTES,
+    HttpRules,
+    RequestFailed,
+    post,
+)
+from compile_hud.runner.notifications.receivers.webhook import Webhook
 from tests.unit.test_webhook import KEY, SECRET, message
 
 QUICK = HttpRules(allow_private=True, connect_s=2.0, total_s=0.5)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.receiving import Inbox, receiving
-from db.alerts.outbox import load_outbox
-from db.records.results import AlertState
-from runner.alerting.notifier import send_waiting
+from compile_hud.db.alerts.outbox import load_outbox
+from compile_hud.db.records.results import AlertState
+from compile_hud.runner.alerting.notifier import send_waiting
 from tests.builders import make_alert, make_case
 from tests.integration.terminal import CONFIG, Terminal
 from tests.integration.test_notifying import place

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import runner.execution.local_executor
-from db.records.results import CaseResult, Dtype, Outcome, Phase
-from runner.execution.local_executor import LocalExecutor
-from runner.measure.latency.steady_state import MIN_FALL_ROUNDS
+import compile_hud.runner.execution.local_executor
+from compile_hud.db.records.results import CaseResult, Dtype, Outcome, Phase
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.measure.latency.steady_state import MIN_FALL_ROUNDS
 from tests.integration.launching import MEGABYTE, median, order, step_names
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from db.records.results import CaseResult, Outcome
-from runner.errors import ExecutorError
-from runner.execution.local_executor import LocalExecutor
-from runner.protocol import PROTOCOL_VERSION
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.protocol import PROTOCOL_VERSION
 from tests.integration.launching import is_alive, order, wait_for
 
 
@@ -196,7 +196,7 @@ RUNNER = """
 import sys
 from pathlib import Path
 from tests.integration.launching import order
-from runner.executor import LocalExecutor
+from compile_hud.runner.executor import LocalExecutor
 executor = LocalExecutor(python=Path(sys.executable), state_dir=Path(sys.argv[1]))
 executor.execute(order("hanging", config={"pid_path": sys.argv[2]}))
 """

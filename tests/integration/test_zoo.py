@@ -15,12 +15,12 @@ from torch._inductor import config as inductor_config
 from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
-from models_zoo.building.inputs import token_ids
-from models_zoo.building.loader import load_builder
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.shapes import axes_of, vary
-from models_zoo.catalog.sweeps import sweep_values
-from runner.protocol import ShapeSweep
+from compile_hud.models_zoo.building.inputs import token_ids
+from compile_hud.models_zoo.building.loader import load_builder
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.shapes import axes_of, vary
+from compile_hud.models_zoo.catalog.sweeps import sweep_values
+from compile_hud.runner.protocol import ShapeSweep
 from tests.integration.published import (
     NOT_CAPTURED,
     ONLY_ON_A_GPU,

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from models_zoo.building.loader import Builder, load_builder
-from models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.building.loader import Builder, load_builder
+from compile_hud.models_zoo.catalog.catalog import CATALOG
 
 
 def made(name: str) -> tuple[nn.Module, dict[str, Tensor], Builder]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from runner.analysis.comparison.bisection import SEARCH_ERROR, num_answers
-from runner.analysis.comparison.paired import looks
-from runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
-from runner.bisect.record import Ending
-from runner.cli.bisect.command import DEFAULT_MAX_LAUNCHES
-from runner.execution.paired_launches import MIN_PAIRS
+from compile_hud.runner.analysis.comparison.bisection import SEARCH_ERROR, num_answers
+from compile_hud.runner.analysis.comparison.paired import looks
+from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
+from compile_hud.runner.bisect.record import Ending
+from compile_hud.runner.cli.bisect.command import DEFAULT_MAX_LAUNCHES
+from compile_hud.runner.execution.paired_launches import MIN_PAIRS
 from tests.project.sources import text_of
 
 TEXT = " ".join(text_of("docs/bisect.md").split())

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from runner.cli.main import main as hud
-from runner.config.load import load_config
-from runner.scheduling.scheduler import scheduling
+from compile_hud.runner.cli.main import main as hud
+from compile_hud.runner.config.load import load_config
+from compile_hud.runner.scheduling.scheduler import scheduling
 from tests.project.sources import ROOT, python_files, text_of
 
 COMPOSE: dict[str, Any] = yaml.safe_load(text_of("docker-compose.yml"))

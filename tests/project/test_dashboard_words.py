@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.components.result_matrix import MODE_ORDER
-from models_zoo.catalog.variants import MODES
+from compile_hud.app.components.result_matrix import MODE_ORDER
+from compile_hud.models_zoo.catalog.variants import MODES
 
 
 def test_the_dashboard_orders_the_modes_of_the_zoo() -> None:

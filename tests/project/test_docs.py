@@ -9,16 +9,16 @@ from pathlib import Path
 import click
 import pytest
 
-from db.records.metrics import METRICS
-from db.records.results import AlertState, Outcome, Verdict
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.studies.catalog import STUDIES
-from runner.cli.main import main as hud
-from runner.config.schema import SETTINGS
-from runner.doctor.machine import COSTS
-from runner.planning import time_budget as budget
-from runner.planning.suites import BUILTIN_SUITES
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import AlertState, Outcome, Verdict
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.analysis.studies.catalog import STUDIES
+from compile_hud.runner.cli.main import main as hud
+from compile_hud.runner.config.schema import SETTINGS
+from compile_hud.runner.doctor.machine import COSTS
+from compile_hud.runner.planning import time_budget as budget
+from compile_hud.runner.planning.suites import BUILTIN_SUITES
 from tests.project.sources import ROOT, documents, module_of, text_of
 
 MAX_ADR_LINES = 60

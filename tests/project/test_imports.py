@@ -10,14 +10,14 @@ import sys
 from tests.project.sources import ROOT, python_files
 
 HEAVY = ("torch", "transformers", "diffusers", "streamlit", "pandas", "scipy.optimize")
-TORCH_SIDE = ("runner.worker.fork_server", "runner.measure", "models_zoo.")
+TORCH_SIDE = ("compile_hud.runner.worker.fork_server", "compile_hud.runner.measure", "models_zoo.")
 TORCH_FREE_ZOO = (
-    "models_zoo.catalog.spec",
-    "models_zoo.catalog.catalog",
-    "models_zoo.rows",
-    "models_zoo.catalog.variants",
-    "models_zoo.catalog.reference_cases",
-    "models_zoo.catalog.providers",
+    "compile_hud.models_zoo.catalog.spec",
+    "compile_hud.models_zoo.catalog.catalog",
+    "compile_hud.models_zoo.rows",
+    "compile_hud.models_zoo.catalog.variants",
+    "compile_hud.models_zoo.catalog.reference_cases",
+    "compile_hud.models_zoo.catalog.providers",
 )
 
 
@@ -55,7 +55,7 @@ def test_dashboard_loads_no_torch() -> None:
 
 
 def test_command_line_loads_nothing_heavy() -> None:
-    assert not heavy_after("runner.cli.main")
+    assert not heavy_after("compile_hud.runner.cli.main")
 
 
 def test_runner_loads_neither_torch_nor_streamlit() -> None:

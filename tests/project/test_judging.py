@@ -5,26 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis.alerts import event_grouping as events
-from runner.analysis.alerts import lifecycle
-from runner.analysis.comparison import cpu_clocks as clocks
-from runner.analysis.comparison import measurements as comparison
-from runner.analysis.comparison import paired
-from runner.analysis.confirmation import suspects
-from runner.analysis.confirmation import verdict as finding
-from runner.analysis.detection import _merge_analysis_chain as chain
-from runner.analysis.detection import constants as history
-from runner.analysis.detection import drift, evidence, variance
-from runner.analysis.detection import false_discovery as fdr
-from runner.analysis.detection import noise_densities as densities
-from runner.analysis.detection import sequential_test as watch
-from runner.analysis.judging import attribution as cause
-from runner.analysis.judging import machine_state as machine
-from runner.analysis.outcomes import cadence, outcomes
-from runner.analysis.stats import estimates as stats
-from runner.analysis.stats import launch_noise as noise
-from runner.detection import confirm
-from runner.execution.paired_launches import MIN_PAIRS
+from compile_hud.runner.analysis.alerts import event_grouping as events
+from compile_hud.runner.analysis.alerts import lifecycle
+from compile_hud.runner.analysis.comparison import cpu_clocks as clocks
+from compile_hud.runner.analysis.comparison import measurements as comparison
+from compile_hud.runner.analysis.comparison import paired
+from compile_hud.runner.analysis.confirmation import suspects
+from compile_hud.runner.analysis.confirmation import verdict as finding
+from compile_hud.runner.analysis.detection import _merge_analysis_chain as chain
+from compile_hud.runner.analysis.detection import constants as history
+from compile_hud.runner.analysis.detection import drift, evidence, variance
+from compile_hud.runner.analysis.detection import false_discovery as fdr
+from compile_hud.runner.analysis.detection import noise_densities as densities
+from compile_hud.runner.analysis.detection import sequential_test as watch
+from compile_hud.runner.analysis.judging import attribution as cause
+from compile_hud.runner.analysis.judging import machine_state as machine
+from compile_hud.runner.analysis.outcomes import cadence, outcomes
+from compile_hud.runner.analysis.stats import estimates as stats
+from compile_hud.runner.analysis.stats import launch_noise as noise
+from compile_hud.runner.detection import confirm
+from compile_hud.runner.execution.paired_launches import MIN_PAIRS
 
 TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").read_text())
 

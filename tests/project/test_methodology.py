@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from db.records.metrics import METRICS
-from runner.measure import shape_sweep as shapes
-from runner.measure import steps
-from runner.measure.accuracy import metrics as accuracy
-from runner.measure.accuracy import oracle_cache
-from runner.measure.compile import compiler as compiling
-from runner.measure.latency import steady_state as settling
-from runner.measure.latency import timing
-from runner.measure.resources import _merge_measure_counters as counters
-from runner.measure.resources import energy, telemetry
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.runner.measure import shape_sweep as shapes
+from compile_hud.runner.measure import steps
+from compile_hud.runner.measure.accuracy import metrics as accuracy
+from compile_hud.runner.measure.accuracy import oracle_cache
+from compile_hud.runner.measure.compile import compiler as compiling
+from compile_hud.runner.measure.latency import steady_state as settling
+from compile_hud.runner.measure.latency import timing
+from compile_hud.runner.measure.resources import _merge_measure_counters as counters
+from compile_hud.runner.measure.resources import energy, telemetry
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "methodology.md").read_text(encoding="ascii")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.analysis.stats import quality_checks as stability
-from runner.analysis.stats import sample_checks
-from runner.execution import launch_aggregation as combine
-from runner.measure import device
-from runner.measure.latency import steady_state as settling
-from runner.measure.latency import timing
+from compile_hud.runner.analysis.stats import quality_checks as stability
+from compile_hud.runner.analysis.stats import sample_checks
+from compile_hud.runner.execution import launch_aggregation as combine
+from compile_hud.runner.measure import device
+from compile_hud.runner.measure.latency import steady_state as settling
+from compile_hud.runner.measure.latency import timing
 
 PAGE = Path(__file__).parents[2] / "docs" / "methodology.md"
 WORDS = " ".join(PAGE.read_text(encoding="ascii").split())

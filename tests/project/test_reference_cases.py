@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from db.records.results import REFERENCE_FAMILY
-from models_zoo.catalog import reference_cases as reference
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.reference_cases import REFERENCES
-from models_zoo.catalog.spec import ModelSpec
-from runner.analysis.judging.machine_state import KINDS
-from runner.execution import run_plan as service
+from compile_hud.db.records.results import REFERENCE_FAMILY
+from compile_hud.models_zoo.catalog import reference_cases as reference
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
+from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.runner.analysis.judging.machine_state import KINDS
+from compile_hud.runner.execution import run_plan as service
 
 ZOO = Path(__file__).parents[2] / "models_zoo"
 PINNED = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from db.schema.markdown import markdown
+from compile_hud.db.schema.markdown import markdown
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "schema.md"
 

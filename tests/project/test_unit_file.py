@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.main import main as hud
+from compile_hud.runner.cli.main import main as hud
 from tests.project.sources import ROOT, text_of
 
 UNIT = "docs/compile-hud.service"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from models_zoo.catalog.architecture_search import candidate_models
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.providers import provided_models
-from models_zoo.catalog.reference_cases import REFERENCES
-from models_zoo.catalog.spec import ModelSpec
+from compile_hud.models_zoo.catalog.architecture_search import candidate_models
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.providers import provided_models
+from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
+from compile_hud.models_zoo.catalog.spec import ModelSpec
 
 ZOO = Path(__file__).parents[2] / "models_zoo"
 README = ZOO / "README.md"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from db.shared.access_rules import (
+from compile_hud.db.shared.access_rules import (
     AccessRules,
     Person,
     Role,

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from db.records.results import CaseResult, Outcome
-from runner.errors import DeviceLost, DiskFull
-from runner.execution.launch_aggregation import DISK_FULL, HOST_DIED, Ending, report_of_ending
-from runner.execution.retries import (
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.runner.errors import DeviceLost, DiskFull
+from compile_hud.runner.execution.launch_aggregation import (
+    DISK_FULL,
+    HOST_DIED,
+    Ending,
+    report_of_ending,
+)
+from compile_hud.runner.execution.retries import (
     MAX_ATTEMPTS,
     is_device_lost,
     measure_undisturbed,

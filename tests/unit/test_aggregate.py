@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records.results import Outcome
-from runner.analysis.stats.cohort import (
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.analysis.stats.cohort import (
     CohortMeans,
     cohort_means,
     common_cohort,

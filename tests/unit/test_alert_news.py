@@ -7,12 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from db.records._merge_events import Event, EventKind
-from db.records.notifications import News, NewsKind, Severity, notification_id
-from db.records.results import Alert, AlertState, Verdict
-from db.records.triage import Revision
-from runner.notifications.alert_changes import find_news, is_still_news, severity_of, worst_of
-from runner.notifications.routing import MAX_HOLD, Route, Telling, notifications_of
+from compile_hud.db.records._merge_events import Event, EventKind
+from compile_hud.db.records.notifications import News, NewsKind, Severity, notification_id
+from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.records.triage import Revision
+from compile_hud.runner.notifications.alert_changes import (
+    find_news,
+    is_still_news,
+    severity_of,
+    worst_of,
+)
+from compile_hud.runner.notifications.routing import MAX_HOLD, Route, Telling, notifications_of
 from tests.builders import START, make_alert, make_case, make_sighting
 
 EVENT = Event(id="event", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from db.records._merge_ranking import worsening, worst_first
-from db.records.results import Verdict
+from compile_hud.db.records._merge_ranking import worsening, worst_first
+from compile_hud.db.records.results import Verdict
 from tests.builders import make_alert, make_case
 
 

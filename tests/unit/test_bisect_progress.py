@@ -6,8 +6,8 @@ import io
 
 from rich.console import Console
 
-from runner.cli.bisect._merge_bisect_progress import BisectProgress
-from runner.events import PairLaunched, Said
+from compile_hud.runner.cli.bisect._merge_bisect_progress import BisectProgress
+from compile_hud.runner.events import PairLaunched, Said
 from tests.builders import make_case
 from tests.fakes import FakeClock
 

@@ -6,11 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from db.records.results import Outcome
-from runner.analysis.comparison.bisection import Mark, Reading
-from runner.bisect.record import Axis, Bisection, Ending, Limits, Revision, Step
-from runner.bisect.report import change_text, conclusion, ends_text, repro, revision_text
-from runner.protocol import MeasureSettings
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.analysis.comparison.bisection import Mark, Reading
+from compile_hud.runner.bisect.record import Axis, Bisection, Ending, Limits, Revision, Step
+from compile_hud.runner.bisect.report import (
+    change_text,
+    conclusion,
+    ends_text,
+    repro,
+    revision_text,
+)
+from compile_hud.runner.protocol import MeasureSettings
 from tests.builders import START, make_case
 
 

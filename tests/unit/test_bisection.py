@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from db.records.metrics import METRICS
-from db.records.results import CaseResult, Outcome, Verdict
-from runner.analysis.comparison.bisection import (
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult, Outcome, Verdict
+from compile_hud.runner.analysis.comparison.bisection import (
     EndsVerdict,
     Mark,
     Reading,
@@ -23,7 +23,7 @@ from runner.analysis.comparison.bisection import (
     read_pair,
     verdict_of,
 )
-from runner.analysis.comparison.paired import PairStandard, compare_pair, looks
+from compile_hud.runner.analysis.comparison.paired import PairStandard, compare_pair, looks
 from tests.builders import make_case, make_measurement, make_result
 
 FLOOR = 0.05

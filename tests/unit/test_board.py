@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runner.cluster.assignments import MAX_GIVEN, Board, Ticket
-from runner.planning.plan import PlannedCase
-from runner.protocol import Workload
+from compile_hud.runner.cluster.assignments import MAX_GIVEN, Board, Ticket
+from compile_hud.runner.planning.plan import PlannedCase
+from compile_hud.runner.protocol import Workload
 from tests.builders import make_case
 
 WORKLOAD = Workload(build="fake", config={}, num_samples=1, num_tokens=None)

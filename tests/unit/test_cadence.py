@@ -4,9 +4,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from runner.analysis.outcomes.cadence import cadence_of, late_from
-from runner.config.schedules import Schedule
-from runner.scheduling.timetable import make_timetable
+from compile_hud.runner.analysis.outcomes.cadence import cadence_of, late_from
+from compile_hud.runner.config.schedules import Schedule
+from compile_hud.runner.scheduling.timetable import make_timetable
 from tests.histories import night
 
 DAY = timedelta(days=1)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from models_zoo.catalog.architecture_search import Architecture, architectures, candidate_models
-from models_zoo.catalog.catalog import find_models
-from models_zoo.catalog.spec import UnknownNameError
-from runner.planning.plan import make_plan
-from runner.planning.suites import Selection
+from compile_hud.models_zoo.catalog.architecture_search import (
+    Architecture,
+    architectures,
+    candidate_models,
+)
+from compile_hud.models_zoo.catalog.catalog import find_models
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.planning.plan import make_plan
+from compile_hud.runner.planning.suites import Selection
 
 NAME = "arch/8-512-8-2.67"
 
@@ -44,7 +48,7 @@ def test_candidates_are_planned_like_models() -> None:
         (NAME, "eager"),
         (NAME, "default"),
     ]
-    assert plan[0].workload.build == "models_zoo.decoders.architecture"
+    assert plan[0].workload.build == "compile_hud.models_zoo.decoders.architecture"
 
 
 def test_other_names_are_left_to_others() -> None:

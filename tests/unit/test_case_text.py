@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from db.records.imported import IMPORTED_DETAILS
-from db.records.results import Outcome
-from runner.cli.results import case_text
-from runner.cli.results.case_text import measurement_rows, print_case
+from compile_hud.db.records.imported import IMPORTED_DETAILS
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.cli.results import case_text
+from compile_hud.runner.cli.results.case_text import measurement_rows, print_case
 from tests.builders import make_measurement, make_result
 
 TRACEBACK = """Traceback (of the model's own code):

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from db.records.results import Dtype, Phase
-from models_zoo.catalog.catalog import CATALOG, find_models, find_size
-from models_zoo.catalog.spec import ModelSpec, SizeSpec, UnknownNameError
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.models_zoo.catalog.catalog import CATALOG, find_models, find_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec, UnknownNameError
 
 FAMILIES = {
     "encoder",

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from runner.analysis.detection._merge_analysis_chain import (
+from compile_hud.runner.analysis.detection._merge_analysis_chain import (
     MIN_MODE_POINTS,
     NUM_PARAMETERS,
     Chain,
     two_modes,
 )
-from runner.analysis.detection.noise_densities import MIN_BANDWIDTH, OUTLIER_RANGE, Bell, Kernel
-from runner.analysis.stats.estimates import robust_sd
+from compile_hud.runner.analysis.detection.noise_densities import (
+    MIN_BANDWIDTH,
+    OUTLIER_RANGE,
+    Bell,
+    Kernel,
+)
+from compile_hud.runner.analysis.stats.estimates import robust_sd
 
 APART, SPREAD = 1.2, 0.15
 

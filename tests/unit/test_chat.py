@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
-from db.records.notifications import NewsKind
-from db.records.results import Alert, AlertState
-from runner.notifications._merge_alerts_posting import Poster
-from runner.notifications.delivery_policy import AnswerKind
-from runner.notifications.dispatcher import MAX_ALERTS_SHOWN, MAX_ITEMS_SHOWN, Item, Message
-from runner.notifications.http_client import Reply
-from runner.notifications.message_text import in_words
-from runner.notifications.receivers.chat import (
+from compile_hud.db.records.notifications import NewsKind
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.runner.notifications._merge_alerts_posting import Poster
+from compile_hud.runner.notifications.delivery_policy import AnswerKind
+from compile_hud.runner.notifications.dispatcher import (
+    MAX_ALERTS_SHOWN,
+    MAX_ITEMS_SHOWN,
+    Item,
+    Message,
+)
+from compile_hud.runner.notifications.http_client import Reply
+from compile_hud.runner.notifications.message_text import in_words
+from compile_hud.runner.notifications.receivers.chat import (
     DISCORD_DESCRIPTION,
     DISCORD_TITLE,
     DISCORD_TOTAL,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from db.records.results import Case, CaseResult, Measurement, Verdict
-from runner.analysis.comparison.measurements import Comparison
-from runner.analysis.comparison.runs import compare_results
+from compile_hud.db.records.results import Case, CaseResult, Measurement, Verdict
+from compile_hud.runner.analysis.comparison.measurements import Comparison
+from compile_hud.runner.analysis.comparison.runs import compare_results
 from tests.builders import make_case, make_measurement, make_result
 
 SAME, SLOW, SLOWER = [1.0] * 3, [1.3] * 3, [2.0] * 3

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from db.records.results import CaseResult, Outcome
-from db.records.run_warning import RunWarning
-from runner.execution.executor import CaseOrder
-from runner.execution.launch_aggregation import (
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.launch_aggregation import (
     HOST_DIED,
     Ending,
     combine,
@@ -20,7 +20,7 @@ from runner.execution.launch_aggregation import (
     needs_launch,
     report_of_ending,
 )
-from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
+from compile_hud.runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.builders import make_case
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

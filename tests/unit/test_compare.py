@@ -7,8 +7,8 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from db.records.results import CaseResult, Measurement, Outcome, Run, Verdict
-from runner.analysis.comparison.runs import (
+from compile_hud.db.records.results import CaseResult, Measurement, Outcome, Run, Verdict
+from compile_hud.runner.analysis.comparison.runs import (
     OUTCOME,
     CaseComparison,
     NotComparableError,
@@ -16,7 +16,7 @@ from runner.analysis.comparison.runs import (
     environment_differences,
     has_failure,
 )
-from runner.analysis.stats.rounds import results_by_case
+from compile_hud.runner.analysis.stats.rounds import results_by_case
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 
 NUM_SAMPLES = 9

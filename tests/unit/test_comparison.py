@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records.metrics import METRICS, Direction, Metric
-from db.records.results import Measurement, Verdict
-from runner.analysis.comparison.measurements import (
+from compile_hud.db.records.metrics import METRICS, Direction, Metric
+from compile_hud.db.records.results import Measurement, Verdict
+from compile_hud.runner.analysis.comparison.measurements import (
     Comparison,
     Judgement,
     compare_logs,
     compare_measurements,
     decide,
 )
-from runner.analysis.stats.launch_noise import calm_sd, prior_sd, run_sd
+from compile_hud.runner.analysis.stats.launch_noise import calm_sd, prior_sd, run_sd
 from tests.builders import make_measurement
 
 STRICT = Judgement(floor=0.05, launch_sd=0.02)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from runner.measure.compile.phases import CompileClock, phase_of
+from compile_hud.runner.measure.compile.phases import CompileClock, phase_of
 
 
 class Script:

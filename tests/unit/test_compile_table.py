@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.cli.results.case_tables import MAX_PLACES, place_lines, print_compile
+from compile_hud.runner.cli.results.case_tables import MAX_PLACES, place_lines, print_compile
 from tests.builders import make_case, make_document, make_measurement, make_result, make_run
 
 PLACE = {

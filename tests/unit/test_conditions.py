@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from runner.measure.latency.conditions import (
+from compile_hud.runner.measure.latency.conditions import (
     MIN_TICKS,
     Look,
     conditions,
@@ -15,7 +15,7 @@ from runner.measure.latency.conditions import (
     cpu_ticks,
     frequency_hz,
 )
-from runner.measure.latency.timing import Side, Timing
+from compile_hud.runner.measure.latency.timing import Side, Timing
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 STAT = "cpu  100 0 50 800 10 0 0 40 7 7\ncpu0 1 2 3 4 5 6 7 8 9 10\n"

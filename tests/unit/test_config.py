@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from runner.config.load import Config, demo_store_url, find_line, load_config, parse_config
-from runner.config.schema import SETTINGS
-from runner.errors import ConfigError
-from runner.persistence.trace_retention import TraceRules
-from runner.planning.suites import BUILTIN_SUITES
+from compile_hud.runner.config.load import (
+    Config,
+    demo_store_url,
+    find_line,
+    load_config,
+    parse_config,
+)
+from compile_hud.runner.config.schema import SETTINGS
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.persistence.trace_retention import TraceRules
+from compile_hud.runner.planning.suites import BUILTIN_SUITES
 
 PATH = Path("/project/hud.toml")
 

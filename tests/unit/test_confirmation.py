@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from db.records.results import Alert, AlertState, Verdict
-from runner.analysis.comparison.measurements import Comparison
-from runner.analysis.confirmation.confirmation import (
+from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.runner.analysis.comparison.measurements import Comparison
+from compile_hud.runner.analysis.confirmation.confirmation import (
     concluded,
     confirmation_json,
     fails_run,
@@ -20,9 +20,9 @@ from runner.analysis.confirmation.confirmation import (
     side_json,
     told,
 )
-from runner.analysis.confirmation.verdict import Conclusion, Finding, Method
-from runner.analysis.judging.attribution import Cause
-from runner.analysis.stats.launch_levels import launch_levels
+from compile_hud.runner.analysis.confirmation.verdict import Conclusion, Finding, Method
+from compile_hud.runner.analysis.judging.attribution import Cause
+from compile_hud.runner.analysis.stats.launch_levels import launch_levels
 from tests.builders import make_alert, make_measurement, make_result
 
 CHANGE = Comparison(

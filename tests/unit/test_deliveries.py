@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records.notifications import (
+from compile_hud.db.records.notifications import (
     NewsKind,
     Notification,
     NotificationState,
@@ -18,7 +18,7 @@ from db.records.notifications import (
     Severity,
     urgent,
 )
-from runner.notifications.delivery_policy import (
+from compile_hud.runner.notifications.delivery_policy import (
     MAX_RETRY_AFTER_S,
     Answer,
     AnswerKind,
@@ -29,7 +29,7 @@ from runner.notifications.delivery_policy import (
     settle,
     take,
 )
-from runner.notifications.quiet_hours import Quiet
+from compile_hud.runner.notifications.quiet_hours import Quiet
 from tests.builders import START, make_notification
 
 SENT = Answer(kind=AnswerKind.SENT)

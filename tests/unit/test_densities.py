@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from runner.analysis.detection.noise_densities import (
+from compile_hud.runner.analysis.detection.noise_densities import (
     MIN_BANDWIDTH,
     OUTLIER_RANGE,
     OUTLIERS,
@@ -15,7 +15,7 @@ from runner.analysis.detection.noise_densities import (
     Bell,
     Kernel,
 )
-from runner.analysis.stats.estimates import robust_sd
+from compile_hud.runner.analysis.stats.estimates import robust_sd
 
 PEAK = 2 / (np.pi * np.sqrt(3))
 

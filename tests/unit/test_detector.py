@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.detection.constants import MIN_BASELINE_POINTS, SUSTAINED_POINTS
-from runner.analysis.detector import describe_steps, find_steps
+from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, SUSTAINED_POINTS
+from compile_hud.runner.analysis.detector import describe_steps, find_steps
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.detection.drift import Drift, find_drifts
-from runner.analysis.detector import describe_steps
+from compile_hud.runner.analysis.detection.drift import Drift, find_drifts
+from compile_hud.runner.analysis.detector import describe_steps
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 WEEKLY_PERCENT = 0.01 / 7

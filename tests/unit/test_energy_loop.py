@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from db.records.metrics import FLUSHED
-from db.records.results import Measurement
-from db.records.run_warning import RunWarning
-from runner.analysis.stats.quality_checks import (
+from compile_hud.db.records.metrics import FLUSHED
+from compile_hud.db.records.results import Measurement
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.stats.quality_checks import (
     MAX_ENERGY_STRETCH,
     MIN_ENERGY_STRETCH,
     stability_warnings,

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.entry import EXIT_INTERRUPTED, main
+from compile_hud.runner.cli.entry import EXIT_INTERRUPTED, main
 
 # What is imported from gets a signal meanwhile, and swallows whatever that raises.
 SCRIPT = """
 import signal, sys, types
-from runner.entry import main
+from compile_hud.runner.entry import main
 
 class Loading(types.ModuleType):
     def __getattr__(self, name):
@@ -24,7 +24,7 @@ class Loading(types.ModuleType):
             print("swallowed", repr(error))
         return lambda **_: print("loaded", signal.getsignal(signal.SIGINT).__name__)
 
-sys.modules["runner.cli.main"] = Loading("runner.cli.main")
+sys.modules["compile_hud.runner.cli.main"] = Loading("compile_hud.runner.cli.main")
 main()
 """
 
@@ -47,7 +47,8 @@ def test_ctrl_c_is_handled_afterwards_as_it_was_before(monkeypatch: pytest.Monke
     before = signal.getsignal(signal.SIGINT)
     handlers = []
     monkeypatch.setattr(
-        "runner.cli.main.main", lambda **_: handlers.append(signal.getsignal(signal.SIGINT))
+        "compile_hud.runner.cli.main.main",
+        lambda **_: handlers.append(signal.getsignal(signal.SIGINT)),
     )
     main()
     assert handlers == [before]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from runner.execution.environment import COMPARABILITY_KEYS, differing_keys, fingerprint, revision
+from compile_hud.runner.execution.environment import (
+    COMPARABILITY_KEYS,
+    differing_keys,
+    fingerprint,
+    revision,
+)
 
 FACTS = {key: f"some {key}" for key in COMPARABILITY_KEYS} | {
     "torch_version": "2.13.0",

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from db.records.results import Run
-from db.records.run_warning import RunWarning
-from runner.analysis.comparison.environment_diff import (
+from compile_hud.db.records.results import Run
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.comparison.environment_diff import (
     environment_diff,
     environment_text,
     warnings_diff,
 )
-from runner.analysis.comparison.runs import NotComparableError, check_comparable
+from compile_hud.runner.analysis.comparison.runs import NotComparableError, check_comparable
 from tests.builders import make_run
 
 FACTS = {

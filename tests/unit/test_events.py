@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from db.records._merge_events import EventKind
-from db.records.results import Alert, Case, RunState, Verdict
-from db.records.run_ref import Sighting
-from db.records.summaries import PlannedRun
-from runner.analysis.alerts.event_grouping import events_of, topic_of
+from compile_hud.db.records._merge_events import EventKind
+from compile_hud.db.records.results import Alert, Case, RunState, Verdict
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.summaries import PlannedRun
+from compile_hud.runner.analysis.alerts.event_grouping import events_of, topic_of
 from tests.builders import FINGERPRINT, START, make_alert, make_case
 
 MODELS = ("bert", "vit", "t5")

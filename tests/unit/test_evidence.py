@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from runner.analysis.detection.evidence import (
+from compile_hud.runner.analysis.detection.evidence import (
     LEAD_OVER_BLIP,
     LEAD_OVER_MODE,
     LEAD_OVER_SMALL,
@@ -22,7 +22,7 @@ from runner.analysis.detection.evidence import (
     Scales,
     beside,
 )
-from runner.analysis.detector import find_steps
+from compile_hud.runner.analysis.detector import find_steps
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from db.records.results import Alert
-from runner.analysis.judging.attribution_evidence import with_evidence
+from compile_hud.db.records.results import Alert
+from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
 from tests.builders import make_alert, make_case
 
 

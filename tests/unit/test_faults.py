@@ -8,8 +8,8 @@ import duckdb
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from db.engine.error_mapping import is_lock_held, lock_holder, mapped_errors
-from db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
+from compile_hud.db.engine.error_mapping import is_lock_held, lock_holder, mapped_errors
+from compile_hud.db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
 
 HELD = (
     'IO Error: Could not set lock on file "/a/hud.duckdb": Conflicting lock is held in'

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtr
 
-from runner.analysis.detection.false_discovery import (
+from compile_hud.runner.analysis.detection.false_discovery import (
     FALSE_DISCOVERY_RATE,
     LOOKS,
     Claim,
@@ -14,7 +14,7 @@ from runner.analysis.detection.false_discovery import (
     interval_p_value,
     step_p_value,
 )
-from runner.analysis.stats.estimates import student_quantile
+from compile_hud.runner.analysis.stats.estimates import student_quantile
 from tests.builders import make_alert
 
 OLD = 1 + 0.01 * np.array([-1.2, 0.3, 0.9, -0.4, 1.5, -0.8, 0.1, -1.6, 0.6, 1.1, -0.2, 0.4] * 3)

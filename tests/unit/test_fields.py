@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from db.errors import RecordError
-from db.records.json_fields import (
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.json_fields import (
     get_counts,
     get_list,
     get_mapping,

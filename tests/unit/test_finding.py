@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records.results import Alert, CaseResult, Outcome, Verdict
-from runner.analysis.comparison.measurements import Comparison
-from runner.analysis.comparison.paired import PairStandard, compare_pair
-from runner.analysis.comparison.runs import CaseComparison
-from runner.analysis.confirmation.verdict import (
+from compile_hud.db.records.results import Alert, CaseResult, Outcome, Verdict
+from compile_hud.runner.analysis.comparison.measurements import Comparison
+from compile_hud.runner.analysis.comparison.paired import PairStandard, compare_pair
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.analysis.confirmation.verdict import (
     Conclusion,
     Finding,
     Method,
@@ -28,7 +28,7 @@ from runner.analysis.confirmation.verdict import (
     find_outcome,
     not_measured,
 )
-from runner.analysis.judging.machine_state import MachineChange, level_change
+from compile_hud.runner.analysis.judging.machine_state import MachineChange, level_change
 from tests.builders import make_alert, make_case, make_measurement, make_result
 
 CONFIRMED, REFUTED, INCONCLUSIVE = (

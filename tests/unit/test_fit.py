@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.detection._merge_analysis_fit import best_split, fits_line
+from compile_hud.runner.analysis.detection._merge_analysis_fit import best_split, fits_line
 
 POINTS = st.lists(st.integers(min_value=-9, max_value=9), min_size=12, max_size=30)
 

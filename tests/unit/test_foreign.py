@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.errors import RecordError
-from db.records.metrics import METRICS, Direction
-from db.records.results import Outcome
-from runner.interop.importers.case_evidence import Evidence, evidence_of, result_of
-from runner.interop.importers.dynamo_name import DynamoName, parse_name
-from runner.interop.importers.torchbench import METRICS as TORCHBENCH_METRICS
-from runner.interop.importers.vocabulary import (
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.metrics import METRICS, Direction
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.interop.importers.case_evidence import Evidence, evidence_of, result_of
+from compile_hud.runner.interop.importers.dynamo_name import DynamoName, parse_name
+from compile_hud.runner.interop.importers.torchbench import METRICS as TORCHBENCH_METRICS
+from compile_hud.runner.interop.importers.vocabulary import (
     KNOWN_METRICS,
     MAX_NAME_LENGTH,
     as_number,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from db.records.results import Outcome
-from runner.execution.cold_cache_sessions import FreshSessions
-from runner.execution.executor import CaseOrder
-from runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.execution.cold_cache_sessions import FreshSessions
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.builders import make_case
 from tests.fakes import FakeExecutor
 

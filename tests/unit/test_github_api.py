@@ -7,9 +7,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.http_client import Reply, Request
-from runner.notifications.receivers.github_api import GitHubApi, GitHubFailed
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.http_client import Reply, Request
+from compile_hud.runner.notifications.receivers.github_api import GitHubApi, GitHubFailed
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runner.system.gpus import list_gpus, list_users, measured_gpu, users_of
-from runner.system.machine import Reply
+from compile_hud.runner.system.gpus import list_gpus, list_users, measured_gpu, users_of
+from compile_hud.runner.system.machine import Reply
 from tests.fakes import FakeMachine
 
 TWO = """\

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from db.records.run_warning import RunWarning
-from runner.events import Event, Said
-from runner.execution.device_idle import wait_until_idle, with_users
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.events import Event, Said
+from compile_hud.runner.execution.device_idle import wait_until_idle, with_users
 from tests.builders import make_result
 from tests.fakes import FakeClock
 

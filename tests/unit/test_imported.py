@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from db.records.imported import Statement, newest_statement, stated_directions
-from db.records.metrics import Direction
+from compile_hud.db.records.imported import Statement, newest_statement, stated_directions
+from compile_hud.db.records.metrics import Direction
 from tests.builders import START, make_result
 
 LOWER, HIGHER, NEITHER = (

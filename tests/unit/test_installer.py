@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.toolchains import installer
-from runner.toolchains.installer import (
+from compile_hud.runner.toolchains import installer
+from compile_hud.runner.toolchains.installer import (
     ToolchainRequest,
     explain_failure,
     torch_arguments,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from runner.errors import ExecutorError
-from runner.execution._merge_interleave import launch_in_turn
-from runner.execution.executor import CaseOrder
-from runner.execution.paired_launches import PairSide
-from runner.protocol import LaunchReport, MeasureSettings, Workload
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution._merge_interleave import launch_in_turn
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.paired_launches import PairSide
+from compile_hud.runner.protocol import LaunchReport, MeasureSettings, Workload
 from tests.builders import make_case
 from tests.fakes import FakeExecutor, FakeSession
 
@@ -45,7 +45,9 @@ class LoggingExecutor(FakeExecutor):
 
 
 def side(name: str, log: list[str], *, num_launches: int) -> PairSide:
-    workload = Workload(build="models_zoo.encoders.bert", config={}, num_samples=1, num_tokens=None)
+    workload = Workload(
+        build="compile_hud.models_zoo.encoders.bert", config={}, num_samples=1, num_tokens=None
+    )
     order = CaseOrder(
         run_id=f"run {name}",
         case=make_case(),

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from runner.errors import RunInterrupted
-from runner.system.interrupts import Interrupts
+from compile_hud.runner.errors import RunInterrupted
+from compile_hud.runner.system.interrupts import Interrupts
 
 ALL = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 

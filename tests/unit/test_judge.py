@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records.metrics import METRICS, Direction, Metric
-from db.records.results import Alert, AlertState, Verdict
-from db.records.summaries import Series
-from runner.analysis.judging import judge as judging
-from runner.analysis.judging.judge import NEEDED_METRICS, alert_id
+from compile_hud.db.records.metrics import METRICS, Direction, Metric
+from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.records.summaries import Series
+from compile_hud.runner.analysis.judging import judge as judging
+from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS, alert_id
 from tests.builders import make_case
 from tests.histories import joined, make_series, night
 from tests.judging import judge, judge_case, noisy

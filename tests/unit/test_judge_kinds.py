@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.records.alerts import began
-from db.records.results import AlertState, Verdict
-from db.records.summaries import Series
-from runner.analysis.judging import judge as judging
+from compile_hud.db.records.alerts import began
+from compile_hud.db.records.results import AlertState, Verdict
+from compile_hud.db.records.summaries import Series
+from compile_hud.runner.analysis.judging import judge as judging
 from tests.histories import make_series, night
 from tests.judging import judge, judge_case, noisy
 

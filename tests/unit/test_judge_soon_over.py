@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.records.results import AlertState, Verdict
+from compile_hud.db.records.results import AlertState, Verdict
 from tests.histories import night
 from tests.judging import judge, noisy
 

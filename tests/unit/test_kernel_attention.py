@@ -11,10 +11,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from db.records.kernels import Kernel
-from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernels.diff import diff_kernels
-from runner.analysis.kernels.grouping import MatchedBy
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import (
+    ChangeKind,
+    KernelChange,
+)
+from compile_hud.runner.analysis.kernels.diff import diff_kernels
+from compile_hud.runner.analysis.kernels.grouping import MatchedBy
 from tests.kernel_diffs import US, cublas, only_row, side_with, triton
 
 SCORES = "float32 192x512x512"

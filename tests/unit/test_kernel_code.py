@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.kernels.code_similarity import (
+from compile_hud.runner.analysis.kernels.code_similarity import (
     choices_of,
     likeness,
     plain_code,
     token_pairs,
     without_choices,
 )
-from runner.analysis.kernels.grouping import operator_name, told_operators
+from compile_hud.runner.analysis.kernels.grouping import operator_name, told_operators
 from tests.kernel_codes import cpp_template, pointwise, template
 
 CPP = """

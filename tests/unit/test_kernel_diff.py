@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from db.errors import RecordError
-from db.records.kernels import Profile
-from runner.analysis.kernels import matching as kernel_match
-from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind
-from runner.analysis.kernels.diff import KernelDiff, diff_kernels, top_kernels, top_rows
-from runner.analysis.kernels.grouping import Group, MatchedBy
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.kernels import Profile
+from compile_hud.runner.analysis.kernels import matching as kernel_match
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind
+from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels, top_kernels, top_rows
+from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy
 from tests.kernel_codes import pointwise, template
 from tests.kernel_diffs import US, cublas, only_row, side_with, taking, triton
 

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from db.records.kernels import Kernel
-from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernels.diff import KernelDiff, diff_kernels
-from runner.analysis.kernels.grouping import KernelSide
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import (
+    ChangeKind,
+    KernelChange,
+)
+from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels
+from compile_hud.runner.analysis.kernels.grouping import KernelSide
 from tests.strategies import KERNEL_SIDES, kernel_side
 
 MANY = settings(max_examples=60)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from db.records.kernels import Kernel, Origin
-from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind
-from runner.analysis.kernels.diff import diff_kernels
-from runner.analysis.kernels.grouping import MatchedBy
+from compile_hud.db.records.kernels import Kernel, Origin
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind
+from compile_hud.runner.analysis.kernels.diff import diff_kernels
+from compile_hud.runner.analysis.kernels.grouping import MatchedBy
 from tests.builders import make_kernel
 from tests.kernel_diffs import US, cublas, only_row, side_with, taking, triton
 

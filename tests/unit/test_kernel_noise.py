@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from db.records.kernels import Profile
-from db.records.run_warning import RunWarning
-from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind
-from runner.analysis.kernels.diff import KernelDiff, diff_kernels, top_rows
-from runner.analysis.kernels.grouping import KernelSide
-from runner.analysis.kernels.noise import deviation_of, result_noise
+from compile_hud.db.records.kernels import Profile
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind
+from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels, top_rows
+from compile_hud.runner.analysis.kernels.grouping import KernelSide
+from compile_hud.runner.analysis.kernels.noise import deviation_of, result_noise
 from tests.kernel_diffs import US, cublas, only_row, side_with, taking, triton
 
 KERNEL = triton(source_hash="a" * 64)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records.kernels import Kernel, KernelSource
-from runner.analysis.kernels.standalone_script import NoKernelScript, script_of
+from compile_hud.db.records.kernels import Kernel, KernelSource
+from compile_hud.runner.analysis.kernels.standalone_script import NoKernelScript, script_of
 from tests.builders import make_kernel
 from tests.strategies import JSON_VALUES, TEXT
 

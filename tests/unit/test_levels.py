@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records.results import CaseResult, Measurement
-from runner.analysis.stats.launch_levels import common_pace, launch_levels
+from compile_hud.db.records.results import CaseResult, Measurement
+from compile_hud.runner.analysis.stats.launch_levels import common_pace, launch_levels
 from tests.builders import make_case, make_measurement, make_result
 
 TIMES = ["latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from db.records.results import Alert, AlertState, Verdict
-from db.records.run_ref import Sighting
-from runner.analysis.alerts.event_grouping import events_of
-from runner.analysis.alerts.lifecycle import NOT_FOUND, Update, known_as, update_alerts
+from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.runner.analysis.alerts.event_grouping import events_of
+from compile_hud.runner.analysis.alerts.lifecycle import NOT_FOUND, Update, known_as, update_alerts
 from tests.builders import make_alert
 from tests.histories import night as nth_night
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.system.dashboard_urls import dashboard_url, series_url
+from compile_hud.runner.system.dashboard_urls import dashboard_url, series_url
 from tests.builders import make_alert
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.records.results import Alert, AlertState, RunState, Verdict
-from db.records.summaries import OkResults, PlannedRun
-from runner.analysis.judging.series_rules import series_rules
-from runner.analysis.outcomes.missing_metrics import judge_lost_metrics
+from compile_hud.db.records.results import Alert, AlertState, RunState, Verdict
+from compile_hud.db.records.summaries import OkResults, PlannedRun
+from compile_hud.runner.analysis.judging.series_rules import series_rules
+from compile_hud.runner.analysis.outcomes.missing_metrics import judge_lost_metrics
 from tests.builders import make_alert, make_case
 from tests.histories import night
 

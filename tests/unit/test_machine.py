@@ -7,10 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from db.records.results import CaseResult, Outcome
-from db.records.summaries import Series
-from runner.analysis.comparison.measurements import Comparison, Judgement, compare_measurements
-from runner.analysis.judging.machine_state import (
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.records.summaries import Series
+from compile_hud.runner.analysis.comparison.measurements import (
+    Comparison,
+    Judgement,
+    compare_measurements,
+)
+from compile_hud.runner.analysis.judging.machine_state import (
     KINDS,
     MachineChange,
     MachineVerdict,

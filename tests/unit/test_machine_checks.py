@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.doctor.check import Check, CheckState
-from runner.doctor.machine import COSTS, machine_checks
-from runner.system.machine import Reply
+from compile_hud.runner.doctor.check import Check, CheckState
+from compile_hud.runner.doctor.machine import COSTS, machine_checks
+from compile_hud.runner.system.machine import Reply
 from tests.fakes import FakeMachine
 
 OK, WARN = CheckState.OK, CheckState.WARN

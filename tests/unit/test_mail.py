@@ -12,8 +12,8 @@ from email.message import EmailMessage
 
 import pytest
 
-from runner.notifications.dispatcher import Message
-from runner.notifications.receivers.mail import letter_of
+from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.notifications.receivers.mail import letter_of
 from tests.builders import START, make_case
 from tests.unit.test_chat import HOSTILE, LINES, item, message
 

@@ -6,10 +6,16 @@ import re
 
 import pytest
 
-from db.records.results import Verdict
-from runner.analysis.comparison.measurements import Comparison
-from runner.analysis.comparison.runs import CaseComparison
-from runner.cli.compare.markdown import Compared, Trends, code, comparison_markdown, sparkline
+from compile_hud.db.records.results import Verdict
+from compile_hud.runner.analysis.comparison.measurements import Comparison
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.cli.compare.markdown import (
+    Compared,
+    Trends,
+    code,
+    comparison_markdown,
+    sparkline,
+)
 from tests.builders import make_case, make_run
 
 HOSTILE = (

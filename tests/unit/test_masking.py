@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from db.shared._merge_masking import masked
+from compile_hud.db.shared._merge_masking import masked
 
 SECRET = "s3cretv4lue"
 

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.records.results import Outcome, Verdict
-from runner.errors import ExecutorError
-from runner.execution.executor import CaseOrder
-from runner.execution.paired_launches import PairLimits, PairResult, PairSide, measure_pair
-from runner.protocol import LaunchReport, MeasureSettings, Workload
+from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.paired_launches import (
+    PairLimits,
+    PairResult,
+    PairSide,
+    measure_pair,
+)
+from compile_hud.runner.protocol import LaunchReport, MeasureSettings, Workload
 from tests.builders import make_case
 from tests.fakes import Draw, FakeExecutor, FakeSession, draw_latencies
 

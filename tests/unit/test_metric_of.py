@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.records.metrics import METRICS, Direction, metric_of
+from compile_hud.db.records.metrics import METRICS, Direction, metric_of
 
 
 @pytest.mark.parametrize(

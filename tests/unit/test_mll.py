@@ -5,8 +5,8 @@ import re
 from datetime import timedelta
 from typing import Any
 
-from db.records.results import Outcome, RunDocument
-from runner.interop.exporters.mlperf import to_mll
+from compile_hud.db.records.results import Outcome, RunDocument
+from compile_hud.runner.interop.exporters.mlperf import to_mll
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 # What the readers of mlperf_logging take a line apart with.

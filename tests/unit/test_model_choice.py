@@ -6,14 +6,14 @@ from dataclasses import fields, replace
 
 import pytest
 
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.spec import ModelSpec, UnknownNameError
-from models_zoo.catalog.tags import TAGS, tags_of
-from runner.cli.options import CaseOptions, make_orders
-from runner.config.load import parse_config
-from runner.planning._merge_model_choice import choose_models
-from runner.planning.suites import Selection
-from runner.workspace import Seams, Workplace
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.spec import ModelSpec, UnknownNameError
+from compile_hud.models_zoo.catalog.tags import TAGS, tags_of
+from compile_hud.runner.cli.options import CaseOptions, make_orders
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.planning._merge_model_choice import choose_models
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.workspace import Seams, Workplace
 
 FEW = {name: CATALOG[name] for name in ("bert", "gpt2", "gpt2_decode", "vit", "dcgan")}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.detection._merge_analysis_modes import log_mode
+from compile_hud.runner.analysis.detection._merge_analysis_modes import log_mode
 
 NIGHTS = st.lists(st.floats(min_value=-4, max_value=5), min_size=3, max_size=12)
 ORDINARY = [-4.0] * 40

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from models_zoo.catalog.spec import ModelSpec
-from runner.config.load import parse_config
-from runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
-from runner.errors import ConfigError
+from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
+from compile_hud.runner.errors import ConfigError
 from tests.fakes import make_catalog
 
 

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from db.records._merge_events import Event, EventKind
-from db.records.results import Alert
-from runner.cli.run.after_run import texts_of
-from runner.detection.detect import DetectReport
+from compile_hud.db.records._merge_events import Event, EventKind
+from compile_hud.db.records.results import Alert
+from compile_hud.runner.cli.run.after_run import texts_of
+from compile_hud.runner.detection.detect import DetectReport
 from tests.builders import make_alert, make_case
 
 EVENT = Event(id="e", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.errors import ImportFailed
-from runner.interop.importers import nsight
-from runner.interop.importers.nsight import Reading, match_names, read_counters
+from compile_hud.runner.errors import ImportFailed
+from compile_hud.runner.interop.importers import nsight
+from compile_hud.runner.interop.importers.nsight import Reading, match_names, read_counters
 
 TRITON = "triton_poi_fused_add_0"
 VECTORIZED = "void at::native::vectorized_elementwise_kernel<(int)4, float>(int, float)"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from db.records.metrics import METRICS
-from db.records.results import CaseResult, RunDocument
-from runner.interop.exporters.openmetrics import family_name, to_openmetrics
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult, RunDocument
+from compile_hud.runner.interop.exporters.openmetrics import family_name, to_openmetrics
 from tests.builders import START, make_case, make_document, make_measurement, make_result, make_run
 
 

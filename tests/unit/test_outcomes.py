@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from db.records.results import Alert, AlertState, Outcome, RunState, Verdict
-from db.records.summaries import OutcomeHistory, OutcomePoint
-from runner.analysis.alerts.lifecycle import update_alerts
-from runner.analysis.outcomes import outcomes
-from runner.analysis.outcomes.cadence import Timetable
+from compile_hud.db.records.results import Alert, AlertState, Outcome, RunState, Verdict
+from compile_hud.db.records.summaries import OutcomeHistory, OutcomePoint
+from compile_hud.runner.analysis.alerts.lifecycle import update_alerts
+from compile_hud.runner.analysis.outcomes import outcomes
+from compile_hud.runner.analysis.outcomes.cadence import Timetable
 from tests.histories import make_outcomes, night, planned_runs
 
 OK, FAILED, SKIPPED = Outcome.OK, Outcome.FAILED, Outcome.SKIPPED

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.overhead import account
 from benchmarks.startup import BenchmarkError
-from db.records.results import CaseResult, Outcome
+from compile_hud.db.records.results import CaseResult, Outcome
 from tests.builders import START, make_case, make_document, make_result, make_run
 
 ORIGIN_S = START.timestamp()

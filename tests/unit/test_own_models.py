@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from models_zoo.catalog.catalog import CATALOG, find_size
-from models_zoo.catalog.spec import ModelSpec
-from runner.config.load import parse_config
-from runner.config.user_models import OwnModelError, installed_models, own_model
-from runner.errors import ConfigError
+from compile_hud.models_zoo.catalog.catalog import CATALOG, find_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.user_models import OwnModelError, installed_models, own_model
+from compile_hud.runner.errors import ConfigError
 
 
 def package(folder: Path, *, name: str, entries: str) -> PathDistribution:

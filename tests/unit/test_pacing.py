@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.records.summaries import Series
-from runner.analysis.judging.judge import judge_case
+from compile_hud.db.records.summaries import Series
+from compile_hud.runner.analysis.judging.judge import judge_case
 from tests.builders import make_case
 from tests.histories import make_series
 

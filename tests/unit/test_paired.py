@@ -9,17 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from db.records.metrics import Direction
-from db.records.results import CaseResult, Measurement, Outcome, Verdict
-from runner.analysis.comparison.measurements import decide
-from runner.analysis.comparison.paired import (
+from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.results import CaseResult, Measurement, Outcome, Verdict
+from compile_hud.runner.analysis.comparison.measurements import decide
+from compile_hud.runner.analysis.comparison.paired import (
     PairStandard,
     calm_pairs,
     compare_pair,
     is_decided,
     looks,
 )
-from runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from tests.builders import make_case, make_measurement, make_result
 
 STANDARD = PairStandard()

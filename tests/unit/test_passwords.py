@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import make_url
 
-from runner.config.postgres_password import PASSWORD_FILE_VARIABLE, with_password
-from runner.errors import ConfigError
+from compile_hud.runner.config.postgres_password import PASSWORD_FILE_VARIABLE, with_password
+from compile_hud.runner.errors import ConfigError
 
 URL = "postgresql+psycopg://hud@db/hud"
 

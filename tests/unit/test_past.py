@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from db.records.results import Alert, Case, CaseResult
-from db.records.summaries import Series
-from runner.analysis.confirmation._merge_analysis_past import past_of
-from runner.analysis.confirmation.suspects import early_suspects
-from runner.analysis.confirmation.verdict import Conclusion, Finding, find_by_history
-from runner.analysis.judging.series_rules import SeriesRules
+from compile_hud.db.records.results import Alert, Case, CaseResult
+from compile_hud.db.records.summaries import Series
+from compile_hud.runner.analysis.confirmation._merge_analysis_past import past_of
+from compile_hud.runner.analysis.confirmation.suspects import early_suspects
+from compile_hud.runner.analysis.confirmation.verdict import Conclusion, Finding, find_by_history
+from compile_hud.runner.analysis.judging.series_rules import SeriesRules
 from tests.builders import make_case, make_measurement, make_result, make_run
 from tests.histories import make_series, night
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from db.engine.readers_writer_lock import Patience
+from compile_hud.db.engine.readers_writer_lock import Patience
 
 
 def _patience(naps_s: list[float], *, timeout_s: float = 1.0, jitter: float = 0.0) -> Patience:

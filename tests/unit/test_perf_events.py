@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from runner.measure.resources import cpu_counters as perf_events
-from runner.measure.resources.cpu_counters import (
+from compile_hud.runner.measure.resources import cpu_counters as perf_events
+from compile_hud.runner.measure.resources.cpu_counters import (
     HARDWARE,
     SOFTWARE,
     LinuxKernel,

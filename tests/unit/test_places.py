@@ -6,7 +6,7 @@ from traceback import FrameSummary
 
 import pytest
 
-from runner.measure.compile.source_locations import (
+from compile_hud.runner.measure.compile.source_locations import (
     MAX_FAILURE_CHARS,
     MAX_REASON_CHARS,
     CodePlace,

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.spec import ModelSpec, SizeSpec, UnknownNameError
-from runner.planning.plan import find_suite, make_plan, plan_case
-from runner.planning.suites import BUILTIN_SUITES, NIGHTLY, QUICK, TINY, Selection
-from runner.protocol import ShapeSweep
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec, UnknownNameError
+from compile_hud.runner.planning.plan import find_suite, make_plan, plan_case
+from compile_hud.runner.planning.suites import BUILTIN_SUITES, NIGHTLY, QUICK, TINY, Selection
+from compile_hud.runner.protocol import ShapeSweep
 from tests.builders import make_case
 from tests.fakes import make_catalog
 
@@ -61,7 +61,7 @@ def test_a_variant_brings_its_mode_and_arguments() -> None:
     (planned,) = make_plan(selection, catalog=make_catalog("bert"), device="cpu")
     assert planned.case.mode == "default"
     assert planned.workload.dynamic is True
-    assert planned.workload.build == "models_zoo.encoders.bert"
+    assert planned.workload.build == "compile_hud.models_zoo.encoders.bert"
 
 
 def test_other_shapes_go_through_what_default_and_dynamic_compile_for_inference() -> None:

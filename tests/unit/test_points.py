@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from db.records._merge_points import PointColumns, point_columns
-from db.records.summaries import Point
+from compile_hud.db.records._merge_points import PointColumns, point_columns
+from compile_hud.db.records.summaries import Point
 from tests.histories import joined, make_series
 
 SERIES = make_series([3.0, 1.0, 2.0], first_night=5)

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from runner.cli.output import Column, print_table
+from compile_hud.runner.cli.output import Column, print_table
 
 
 @pytest.mark.parametrize("sign", ["\n", "\r\n", "\r", "\v", "\N{LINE SEPARATOR}", "\x1b", "\t"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from db.shared.text import one_line, printable, signed, signed_percent
+from compile_hud.db.shared.text import one_line, printable, signed, signed_percent
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\r", "\x9b", "\u202e", "\0"])

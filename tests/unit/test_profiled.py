@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from db.records.results import CaseResult, Outcome
-from runner.execution.kernel_profile import leave_trace, with_kernels
-from runner.protocol import notes_path
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.runner.execution.kernel_profile import leave_trace, with_kernels
+from compile_hud.runner.protocol import notes_path
 from tests.builders import make_measurement, make_result
 
 CODE = "void kernel() {}"

@@ -8,10 +8,21 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from db.records.results import Case, CaseResult
-from db.shared.text import first_line
-from runner.events import CaseFinished, CaseStarted, PairLaunched, RunEnded, RunStarted, Said
-from runner.reporting.terminal_progress import TerminalProgress, case_line, estimate_left_s
+from compile_hud.db.records.results import Case, CaseResult
+from compile_hud.db.shared.text import first_line
+from compile_hud.runner.events import (
+    CaseFinished,
+    CaseStarted,
+    PairLaunched,
+    RunEnded,
+    RunStarted,
+    Said,
+)
+from compile_hud.runner.reporting.terminal_progress import (
+    TerminalProgress,
+    case_line,
+    estimate_left_s,
+)
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 from tests.fakes import FakeClock
 

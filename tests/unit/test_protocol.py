@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from db.records.results import Outcome
-from db.records.run_warning import RunWarning
-from runner.measure.steps import STEP_ORDER, StepLog
-from runner.protocol import (
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.measure.steps import STEP_ORDER, StepLog
+from compile_hud.runner.protocol import (
     Checkout,
     LaunchReport,
     LaunchRequest,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from models_zoo.catalog.catalog import CATALOG, find_models, with_provided
-from models_zoo.catalog.providers import provided_models
-from models_zoo.catalog.spec import UnknownNameError
-from runner.planning.plan import make_plan, plan_case
-from runner.planning.suites import Selection
+from compile_hud.models_zoo.catalog.catalog import CATALOG, find_models, with_provided
+from compile_hud.models_zoo.catalog.providers import provided_models
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.runner.planning.plan import make_plan, plan_case
+from compile_hud.runner.planning.suites import Selection
 from tests.fakes import make_catalog
 
 
 @pytest.mark.parametrize(
     ("name", "build"),
     [
-        ("timm/resnet50", "models_zoo.vision.from_timm"),
-        ("timm/vit_base_patch16_224.dino", "models_zoo.vision.from_timm"),
-        ("torchvision/swin_t", "models_zoo.vision.from_torchvision"),
+        ("timm/resnet50", "compile_hud.models_zoo.vision.from_timm"),
+        ("timm/vit_base_patch16_224.dino", "compile_hud.models_zoo.vision.from_timm"),
+        ("torchvision/swin_t", "compile_hud.models_zoo.vision.from_torchvision"),
     ],
 )
 def test_a_name_of_a_provider_is_a_row(name: str, build: str) -> None:

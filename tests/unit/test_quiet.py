@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.notifications.quiet_hours import Quiet, QuietRule, quiet_hours, weekly_time
+from compile_hud.runner.notifications.quiet_hours import Quiet, QuietRule, quiet_hours, weekly_time
 
 BERLIN = "Europe/Berlin"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.config.notifications import (
+from compile_hud.runner.config.notifications import (
     ReceiverKind,
     ReceiverSettings,
     WrongReceiver,
@@ -15,7 +15,7 @@ from runner.config.notifications import (
     check_receiver,
     place,
 )
-from runner.config.setting import SecretRefused
+from compile_hud.runner.config.setting import SecretRefused
 
 
 def settings(kind: str, **given: Any) -> ReceiverSettings:

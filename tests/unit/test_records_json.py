@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from db.errors import RecordError
-from db.records.kernels import Kernel, KernelSource, Profile
-from db.records.results import Case, CaseResult, Measurement, Run, RunDocument
-from db.records.run_warning import RunWarning
-from db.records.triage import AlertChange
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.kernels import Kernel, KernelSource, Profile
+from compile_hud.db.records.results import Case, CaseResult, Measurement, Run, RunDocument
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.triage import AlertChange
 from tests.strategies import (
     CASES,
     CHANGES,

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from db.records.results import CaseResult, Outcome, Run
-from runner.config.load import parse_config
-from runner.detection.remeasure import Bench
-from runner.errors import ExecutorError
-from runner.execution.environment import fingerprint
-from runner.execution.executor import CaseOrder
-from runner.execution.paired_launches import PairLimits, PairResult
-from runner.protocol import MeasureSettings
-from runner.toolchains.registry import Probe
-from runner.workspace import Seams, Workplace
+from compile_hud.db.records.results import CaseResult, Outcome, Run
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.detection.remeasure import Bench
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.environment import fingerprint
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.paired_launches import PairLimits, PairResult
+from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.toolchains.registry import Probe
+from compile_hud.runner.workspace import Seams, Workplace
 from tests.builders import make_case, make_measurement, make_result, make_run
 from tests.fakes import FACTS, FakeExecutor
 

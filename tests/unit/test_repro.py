@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.repro import glob_escape, repro_command
+from compile_hud.runner.analysis.repro import glob_escape, repro_command
 from tests.builders import make_case
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from runner.toolchains import requirements
-from runner.toolchains.requirements import (
+from compile_hud.runner.toolchains import requirements
+from compile_hud.runner.toolchains.requirements import (
     from_metadata,
     from_pyproject,
     installed_pins,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 from hypothesis import given
 
-from db.rows.mapping import clean_json, clean_text, utc, utc_or_none
+from compile_hud.db.rows.mapping import clean_json, clean_text, utc, utc_or_none
 from tests.builders import START
 from tests.strategies import JSON_OBJECTS, TEXT
 

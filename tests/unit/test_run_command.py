@@ -7,11 +7,11 @@ import io
 import pytest
 from rich.console import Console
 
-from db.records.results import Case, Outcome, RunDocument, Verdict
-from db.records.run_warning import RunWarning
-from runner.cli.run import command as run_command
-from runner.cli.run.after_run import not_the_machines, regressions_of
-from runner.cli.run.command import print_results, warning_text
+from compile_hud.db.records.results import Case, Outcome, RunDocument, Verdict
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.cli.run import command as run_command
+from compile_hud.runner.cli.run.after_run import not_the_machines, regressions_of
+from compile_hud.runner.cli.run.command import print_results, warning_text
 from tests.builders import make_alert, make_case, make_measurement, make_result, make_run
 
 RUN = make_run(machine="box", toolchain="stable")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from runner.analysis.stats.sample_checks import (
+from compile_hud.runner.analysis.stats.sample_checks import (
     MIN_DRIFT,
     MIN_DRIFT_SAMPLES,
     MIN_DRIFT_Z,

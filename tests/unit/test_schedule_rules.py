@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.config.load import Config, parse_config
-from runner.config.schedules import (
+from compile_hud.runner.config.load import Config, parse_config
+from compile_hud.runner.config.schedules import (
     ExecutorKind,
     Schedule,
     ScheduleError,
@@ -17,8 +17,8 @@ from runner.config.schedules import (
     WatchKind,
     make_schedule,
 )
-from runner.errors import ConfigError
-from runner.scheduling.timetable import fire_times, make_timetable
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.scheduling.timetable import fire_times, make_timetable
 
 BUILT = {"nightly": Path("/state/venvs/nightly/bin/python")}
 

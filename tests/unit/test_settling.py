@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from runner.analysis.stats.estimates import order_statistic_interval
-from runner.measure.latency.steady_state import (
+from compile_hud.runner.analysis.stats.estimates import order_statistic_interval
+from compile_hud.runner.measure.latency.steady_state import (
     begins_to_fall,
     has_settled,
     last_fall,

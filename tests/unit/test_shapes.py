@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from models_zoo.catalog.architecture_search import candidate_models
-from models_zoo.catalog.catalog import CATALOG, find_size
-from models_zoo.catalog.shapes import AXES, UnfitShapeError, axes_of, vary
-from models_zoo.catalog.spec import ModelSpec, NamedShape, SizeSpec, UnknownNameError
-from runner.config.schema import section_rows
-from runner.planning.plan import make_plan, plan_case
-from runner.planning.suites import NIGHTLY, Selection
+from compile_hud.models_zoo.catalog.architecture_search import candidate_models
+from compile_hud.models_zoo.catalog.catalog import CATALOG, find_size
+from compile_hud.models_zoo.catalog.shapes import AXES, UnfitShapeError, axes_of, vary
+from compile_hud.models_zoo.catalog.spec import ModelSpec, NamedShape, SizeSpec, UnknownNameError
+from compile_hud.runner.config.schema import section_rows
+from compile_hud.runner.planning.plan import make_plan, plan_case
+from compile_hud.runner.planning.suites import NIGHTLY, Selection
 from tests.fakes import make_catalog
 
 SMALL = {"batch": 4, "length": 64, "max_length": 128}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.stats.estimates import Estimate
-from runner.analysis.studies.mode_choice import Choice, Cost, choose_mode
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.mode_choice import Choice, Cost, choose_mode
 
 
 def exact(value: float, *, by: float = 0.01) -> Estimate:

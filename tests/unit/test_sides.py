@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from db.records.results import Case, CaseResult, Run
-from runner.analysis.comparison.run_selection import (
+from compile_hud.db.records.results import Case, CaseResult, Run
+from compile_hud.runner.analysis.comparison.run_selection import (
     mean_ratios,
     of_variant,
     run_at_revision,
     run_before,
 )
-from runner.analysis.comparison.runs import compare_results
+from compile_hud.runner.analysis.comparison.runs import compare_results
 from tests.builders import START, make_case, make_measurement, make_result, make_run
 
 

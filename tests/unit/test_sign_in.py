@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from db.shared.access_rules import AccessRules, Role
-from runner.config.load import parse_config
-from runner.config.sign_in import SignIn, handed_over
-from runner.errors import ConfigError
+from compile_hud.db.shared.access_rules import AccessRules, Role
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.sign_in import SignIn, handed_over
+from compile_hud.runner.errors import ConfigError
 
 AUTH = """
 [auth]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.alerts.action_links import (
+from compile_hud.db.alerts.action_links import (
     Action,
     ActionLink,
     LinkExpired,

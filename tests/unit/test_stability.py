@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.records.results import Measurement
-from db.records.run_warning import RunWarning
-from runner.analysis.stats.quality_checks import Tried, find_headline, stability_warnings
+from compile_hud.db.records.results import Measurement
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.stats.quality_checks import (
+    Tried,
+    find_headline,
+    stability_warnings,
+)
 
 TRIED = Tried(
     device="cpu",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.stats.estimates import (
+from compile_hud.runner.analysis.stats.estimates import (
     Estimate,
     Spread,
     estimate,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from runner.measure.steps import StepLog
+from compile_hud.runner.measure.steps import StepLog
 
 
 def test_no_time_of_a_step_has_the_range_that_shows_it() -> None:

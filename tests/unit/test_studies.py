@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from db.records.metrics import METRICS
-from models_zoo.catalog.catalog import CATALOG
-from models_zoo.catalog.spec import UnknownNameError
-from models_zoo.catalog.variants import VARIANTS
-from runner.analysis.studies.catalog import STUDIES
-from runner.planning.plan import make_plan
-from runner.planning.study_runs import find_study, study_suite
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.models_zoo.catalog.catalog import CATALOG
+from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.analysis.studies.catalog import STUDIES
+from compile_hud.runner.planning.plan import make_plan
+from compile_hud.runner.planning.study_runs import find_study, study_suite
 
 PLACES = [(study, device) for study in STUDIES.values() for device in study.cases]
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from db.records.results import Outcome
-from db.records.run_warning import RunWarning
-from runner.analysis.stats.estimates import Estimate
-from runner.analysis.studies.study import BY_METRIC, Published, StudyRun, TableSpec
-from runner.analysis.studies.tables import StudyCell
-from runner.reporting._merge_study_text import cell_text, cohort_text, study_json
-from runner.reporting.study_report import study_page
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.study import BY_METRIC, Published, StudyRun, TableSpec
+from compile_hud.runner.analysis.studies.tables import StudyCell
+from compile_hud.runner.reporting._merge_study_text import cell_text, cohort_text, study_json
+from compile_hud.runner.reporting.study_report import study_page
 from tests.builders import START, make_case, make_run
 from tests.studies import make_seen, make_study, speedup
 

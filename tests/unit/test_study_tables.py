@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records.results import Outcome, Run, RunState
-from runner.analysis.stats.estimates import Estimate
-from runner.analysis.studies.study import (
+from compile_hud.db.records.results import Outcome, Run, RunState
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.study import (
     BY_METRIC,
     Published,
     Seen,
@@ -19,7 +19,7 @@ from runner.analysis.studies.study import (
     TableSpec,
     runs_to_show,
 )
-from runner.analysis.studies.tables import (
+from compile_hud.runner.analysis.studies.tables import (
     StudyTable,
     beside_published,
     gaps,

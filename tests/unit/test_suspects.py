@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from db.records.results import Alert, AlertState, Run, Verdict
-from db.records.summaries import Series
-from db.records.triage import SeriesSettings
-from runner.analysis.confirmation.suspects import (
+from compile_hud.db.records.results import Alert, AlertState, Run, Verdict
+from compile_hud.db.records.summaries import Series
+from compile_hud.db.records.triage import SeriesSettings
+from compile_hud.runner.analysis.confirmation.suspects import (
     Standing,
     early_suspects,
     suspects_among,
     worst_first,
 )
-from runner.analysis.judging.judge import alert_id, judge_case
-from runner.analysis.judging.series_rules import SeriesRules
+from compile_hud.runner.analysis.judging.judge import alert_id, judge_case
+from compile_hud.runner.analysis.judging.series_rules import SeriesRules
 from tests.builders import make_alert, make_case, make_run, make_sighting
 from tests.histories import make_series, night
 

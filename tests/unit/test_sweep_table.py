@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.cli.results._merge_commands_sweep_table import print_sweep, sweep_row
+from compile_hud.runner.cli.results._merge_commands_sweep_table import print_sweep, sweep_row
 from tests.builders import make_result
 
 ROW = {

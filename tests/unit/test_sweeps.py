@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from models_zoo.catalog.spec import SizeSpec, SweepSpec
-from models_zoo.catalog.sweeps import sweep_values
+from compile_hud.models_zoo.catalog.spec import SizeSpec, SweepSpec
+from compile_hud.models_zoo.catalog.sweeps import sweep_values
 
 LENGTH = SweepSpec(axis="length")
 IMAGE = SweepSpec(axis="image_size", multiple_of=32)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from db.shared.text import counted, short_revision
-from runner.format import clock, distinct, metric, mode_text, percent, quantity
+from compile_hud.db.shared.text import counted, short_revision
+from compile_hud.runner.format import clock, distinct, metric, mode_text, percent, quantity
 from tests.builders import make_case, make_measurement, make_result
 
 

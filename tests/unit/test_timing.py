@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from runner.measure.latency import timing
-from runner.measure.latency.timing import (
+from compile_hud.runner.measure.latency import timing
+from compile_hud.runner.measure.latency.timing import (
     MAX_FALLS,
     MAX_WARMUP_ROUNDS,
     MIN_CALLS,
@@ -31,7 +31,7 @@ from runner.measure.latency.timing import (
     uncollected,
     warm_up,
 )
-from runner.protocol import MeasureSettings
+from compile_hud.runner.protocol import MeasureSettings
 
 FIXED = MeasureSettings(num_rounds=40, budget_s=math.inf, target_interval=0.0)
 EXHAUSTED = MeasureSettings(num_rounds=100, budget_s=-1.0)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import ToolchainError
-from runner.toolchains.registry import toolchain_folder
+from compile_hud.runner.errors import ToolchainError
+from compile_hud.runner.toolchains.registry import toolchain_folder
 
 STATE = Path("state")
 

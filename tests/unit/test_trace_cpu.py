@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from db.records._merge_kernel_modules import ModuleTime, modules_of
-from db.records.kernels import Kernel, Origin
-from runner.errors import TraceError
-from runner.traces.compile_notes import KernelNote, KernelNotes
-from runner.traces.profile import KernelReport
+from compile_hud.db.records._merge_kernel_modules import ModuleTime, modules_of
+from compile_hud.db.records.kernels import Kernel, Origin
+from compile_hud.runner.errors import TraceError
+from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.runner.traces.profile import KernelReport
 from tests.kernel_codes import cpp_template
 from tests.traces import Json, annotation, operator, report_of, span
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.errors import TraceError
-from runner.traces import _merge_traces_events as events
-from runner.traces import chrome_trace as stream
-from runner.traces._merge_traces_events import Event, Header, TraceReader, read_events
+from compile_hud.runner.errors import TraceError
+from compile_hud.runner.traces import _merge_traces_events as events
+from compile_hud.runner.traces import chrome_trace as stream
+from compile_hud.runner.traces._merge_traces_events import Event, Header, TraceReader, read_events
 from tests.traces import annotation, operator, write_trace
 
 ADD = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 10.5, "dur": 2}

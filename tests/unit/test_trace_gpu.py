@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from db.records.kernels import Kernel
-from runner.traces.compile_notes import KernelNote, KernelNotes
-from runner.traces.profile import KernelReport
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.runner.traces.profile import KernelReport
 from tests.traces import Json, annotation, launch, on_gpu, operator, report_of
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from db.records.kernels import Kernel
-from runner.errors import TraceError
-from runner.traces import timeline
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.kernel_names import label_of
-from runner.traces.profile import KernelReport, read_kernels
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.runner.errors import TraceError
+from compile_hud.runner.traces import timeline
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.kernel_names import label_of
+from compile_hud.runner.traces.profile import KernelReport, read_kernels
 from tests.traces import Json, annotation, on_gpu, operator, report_of
 
 ANYTHING = st.recursive(

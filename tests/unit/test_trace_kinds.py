@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.records.kernels import KINDS, LIBRARIES
-from runner.traces.kernel_kinds import (
+from compile_hud.db.records.kernels import KINDS, LIBRARIES
+from compile_hud.runner.traces.kernel_kinds import (
     KERNELS,
     OPERATORS,
     class_of_kernel,
     class_of_operator,
     own_name,
 )
-from runner.traces.kernel_names import label_of
+from compile_hud.runner.traces.kernel_names import label_of
 
 LOOP = "void at::native::vectorized_elementwise_kernel<4, {0}, std::array<char*, 3ul> >(int, {0})"
 ADD = LOOP.format("at::native::CUDAFunctor_add<float>")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from db.shared.trace_paths import find_trace, is_web_address, trace_name, traces_folder
+from compile_hud.db.shared.trace_paths import find_trace, is_web_address, trace_name, traces_folder
 
 
 def test_an_id_that_would_leave_the_folder_names_no_file() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.errors import RecordError
-from db.records.kernels import Origin
-from runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.kernels import Origin
+from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
 from tests.strategies import AMOUNTS, TEXT
 
 ORIGINS = st.builds(Origin, node=TEXT, target=TEXT, module=TEXT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.traces.intervals import Intervals, joined, shares_ns
+from compile_hud.runner.traces.intervals import Intervals, joined, shares_ns
 
 PAIRS = st.lists(
     st.tuples(st.integers(-20, 20), st.integers(0, 9)).map(lambda pair: (pair[0], sum(pair))),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import TraceError
-from runner.traces._merge_traces_rank_report import RankReport
-from runner.traces.ranks import read_ranks
+from compile_hud.runner.errors import TraceError
+from compile_hud.runner.traces._merge_traces_rank_report import RankReport
+from compile_hud.runner.traces.ranks import read_ranks
 from tests.traces import Json, annotation, launch, on_gpu, operator, write_trace
 
 REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

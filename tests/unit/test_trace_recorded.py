@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.profile import KernelReport, read_kernels
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.profile import KernelReport, read_kernels
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "traces"
 NUM_ITERATIONS = 3

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from db.errors import RecordError
-from db.records.kernels import Profile, Slice
-from runner.traces._merge_traces_strip import MAX_SLICES, longest, median_iteration
-from runner.traces.intervals import Intervals
-from runner.traces.profile import KernelReport
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.kernels import Profile, Slice
+from compile_hud.runner.traces._merge_traces_strip import MAX_SLICES, longest, median_iteration
+from compile_hud.runner.traces.intervals import Intervals
+from compile_hud.runner.traces.profile import KernelReport
 from tests.traces import annotation, launch, on_gpu, operator, report_of
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from runner.traces._merge_traces_inputs import shapes_text, tensors_of
-from runner.traces._merge_traces_roofline import share_of_peak
-from runner.traces.operator_costs import Work, work_of
+from compile_hud.runner.traces._merge_traces_inputs import shapes_text, tensors_of
+from compile_hud.runner.traces._merge_traces_roofline import share_of_peak
+from compile_hud.runner.traces.operator_costs import Work, work_of
 
 F = 4
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from runner.persistence.trace_retention import KeptTrace, TraceRules, traces_to_remove
+from compile_hud.runner.persistence.trace_retention import KeptTrace, TraceRules, traces_to_remove
 from tests.builders import START
 
 RULES = TraceRules(num_nights=2, max_bytes=100)

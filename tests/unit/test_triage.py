@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from db.alerts.replay import check_replayable, replayed_alert
-from db.records.results import Alert, AlertState
-from db.records.run_ref import Sighting
-from db.records.triage import (
+from compile_hud.db.alerts.replay import check_replayable, replayed_alert
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.triage import (
     AlertChange,
     ChangedField,
     SeriesSettings,
@@ -22,7 +22,7 @@ from db.records.triage import (
     settings_of,
     with_settings,
 )
-from runner.analysis.alerts.triage import (
+from compile_hud.runner.analysis.alerts.triage import (
     AlertStateError,
     ChangedMeanwhile,
     add_comment,
@@ -31,7 +31,7 @@ from runner.analysis.alerts.triage import (
     set_owner,
     set_state,
 )
-from runner.analysis.judging.series_rules import SeriesRule, series_rules
+from compile_hud.runner.analysis.judging.series_rules import SeriesRule, series_rules
 from tests.builders import START, make_alert
 
 KEY = "bert/inference/tiny/fp32/default/cpu#latency_s@ffffffffffffffff"

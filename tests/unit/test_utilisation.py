@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from db.records.results import CaseResult, Dtype, Measurement, Outcome
-from runner.execution.utilisation import peaks_in_trace, with_utilisation
+from compile_hud.db.records.results import CaseResult, Dtype, Measurement, Outcome
+from compile_hud.runner.execution.utilisation import peaks_in_trace, with_utilisation
 from tests.builders import make_case, make_measurement, make_result
 
 PEAKS = {

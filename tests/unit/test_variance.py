@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.detection.variance import AFTER_POINTS, find_noise_changes
-from runner.analysis.detector import describe_steps
+from compile_hud.runner.analysis.detection.variance import AFTER_POINTS, find_noise_changes
+from compile_hud.runner.analysis.detector import describe_steps
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 

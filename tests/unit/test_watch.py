@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.analysis.detection.constants import LEVEL_POINTS
-from runner.analysis.detection.sequential_test import Follower, Onset, find_onsets
+from compile_hud.runner.analysis.detection.constants import LEVEL_POINTS
+from compile_hud.runner.analysis.detection.sequential_test import Follower, Onset, find_onsets
 
 OTHER = np.array([7.0])
 

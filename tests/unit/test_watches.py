@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from runner.config.schedules import Schedule, Watch, WatchKind
-from runner.errors import BisectError, WatchFailed
-from runner.events import Event, Said
-from runner.scheduling.change_triggers import MAX_WAIT_S, Watches, WatchSeams, find_revision
-from runner.scheduling.job_requests import JobRequest
-from runner.system.machine import Reply
-from runner.toolchains.torch_releases import TorchSource
+from compile_hud.runner.config.schedules import Schedule, Watch, WatchKind
+from compile_hud.runner.errors import BisectError, WatchFailed
+from compile_hud.runner.events import Event, Said
+from compile_hud.runner.scheduling.change_triggers import (
+    MAX_WAIT_S,
+    Watches,
+    WatchSeams,
+    find_revision,
+)
+from compile_hud.runner.scheduling.job_requests import JobRequest
+from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.toolchains.torch_releases import TorchSource
 from tests.fakes import FakeClock, FakeMachine
 
 A, B, C = ("a" * 40, "b" * 40, "c" * 40)

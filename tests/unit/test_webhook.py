@@ -12,10 +12,10 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
-from runner.notifications._merge_alerts_posting import Poster
-from runner.notifications.delivery_policy import AnswerKind
-from runner.notifications.dispatcher import Item, Message
-from runner.notifications.http_client import (
+from compile_hud.runner.notifications._merge_alerts_posting import Poster
+from compile_hud.runner.notifications.delivery_policy import AnswerKind
+from compile_hud.runner.notifications.dispatcher import Item, Message
+from compile_hud.runner.notifications.http_client import (
     HttpRules,
     Reply,
     RequestFailed,
@@ -24,9 +24,13 @@ from runner.notifications.http_client import (
     is_public,
     post,
 )
-from runner.notifications.http_response import answer_of, failure_of, retry_after_s
-from runner.notifications.receivers._merge_alerts_signing import BadSecret, key_of, signed_headers
-from runner.notifications.receivers.webhook import Webhook, envelope
+from compile_hud.runner.notifications.http_response import answer_of, failure_of, retry_after_s
+from compile_hud.runner.notifications.receivers._merge_alerts_signing import (
+    BadSecret,
+    key_of,
+    signed_headers,
+)
+from compile_hud.runner.notifications.receivers.webhook import Webhook, envelope
 from tests.builders import START, make_alert, make_notification
 
 KEY = bytes(range(32))

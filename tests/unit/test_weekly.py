@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.records.results import Alert, AlertState
-from db.records.triage import AlertChange, ChangedField
-from runner.notifications.dispatcher import Item, Message
-from runner.notifications.message_text import in_words
-from runner.notifications.receivers.webhook import envelope
-from runner.notifications.weekly_digest import (
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import AlertChange, ChangedField
+from compile_hud.runner.notifications.dispatcher import Item, Message
+from compile_hud.runner.notifications.message_text import in_words
+from compile_hud.runner.notifications.receivers.webhook import envelope
+from compile_hud.runner.notifications.weekly_digest import (
     MAX_SHOWN,
     Weekly,
     fixed_between,

@@ -7,11 +7,16 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from db.records.results import REFERENCE_FAMILY, Case
-from runner.execution.executor import CaseOrder
-from runner.execution.paired_launches import PairSide
-from runner.planning.time_budget import SUSPECT_WEIGHT, TRACKED_WEIGHT, TimeBudget, Worth
-from runner.protocol import MeasureSettings, Workload
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.paired_launches import PairSide
+from compile_hud.runner.planning.time_budget import (
+    SUSPECT_WEIGHT,
+    TRACKED_WEIGHT,
+    TimeBudget,
+    Worth,
+)
+from compile_hud.runner.protocol import MeasureSettings, Workload
 from tests.builders import START, make_case
 from tests.fakes import FakeClock, FakeExecutor
 

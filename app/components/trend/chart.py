@@ -13,10 +13,10 @@ from typing import Any
 
 import altair as alt
 
-from app.ui.charts import PICK, Row, chart_of, finished, time_axis, verdict_colour
-from app.ui.format import is_interval
-from app.ui.theme import NEUTRAL, VERDICT_COLOURS
-from db.records.results import Verdict
+from compile_hud.app.ui.charts import PICK, Row, chart_of, finished, time_axis, verdict_colour
+from compile_hud.app.ui.format import is_interval
+from compile_hud.app.ui.theme import NEUTRAL, VERDICT_COLOURS
+from compile_hud.db.records.results import Verdict
 
 # The selections that clicks with shift and a brush along the time make.
 PAIR = "pair"
@@ -42,7 +42,7 @@ _MARK_TOOLTIP = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """What the chart of a series shows; the rows are those of `app.components.trend.rows`.
+    """What the chart of a series shows; the rows are those of `compile_hud.app.components.trend.rows`.
 
     Points, noise bands, marks of what changed, runs that gave no number, and single samples. `note`
     stands below the axis.

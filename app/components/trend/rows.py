@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.components.alert_rows import alert_metric, named_change
-from app.components.trend.chart import Trend, trend_spec
-from app.components.trend.window import kept
-from app.data.page_records import EnvironmentChange, SeriesPage
-from app.ui.charts import samples_spec
-from app.ui.format import (
+from compile_hud.app.components.alert_rows import alert_metric, named_change
+from compile_hud.app.components.trend.chart import Trend, trend_spec
+from compile_hud.app.components.trend.window import kept
+from compile_hud.app.data.page_records import EnvironmentChange, SeriesPage
+from compile_hud.app.ui.charts import samples_spec
+from compile_hud.app.ui.format import (
     Scale,
     metric_label,
     moment,
@@ -20,12 +20,12 @@ from app.ui.format import (
     percent_interval,
     scale_for,
 )
-from db.alerts.annotations import Annotation
-from db.records.alerts import DRIFT, began
-from db.records.metrics import METRICS
-from db.records.results import Alert, AlertState, Outcome, Verdict
-from db.records.summaries import MeasurementSummary, Sample, TrendPoint
-from db.shared.text import KIND_WORDS, one_line, shortened
+from compile_hud.db.alerts.annotations import Annotation
+from compile_hud.db.records.alerts import DRIFT, began
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Alert, AlertState, Outcome, Verdict
+from compile_hud.db.records.summaries import MeasurementSummary, Sample, TrendPoint
+from compile_hud.db.shared.text import KIND_WORDS, one_line, shortened
 
 _LABEL_LENGTH = 60
 # There may be many, and the list below has all of each.

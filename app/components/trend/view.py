@@ -7,17 +7,17 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.page_frame import draw_chart
-from app.components.trend.chart import TREND_SELECTIONS, brushed, pair_of
-from app.components.trend.rows import trend_chart
-from app.components.trend.window import part_of
-from app.data import store as data
-from app.data._merge_series_data import load_raw
-from app.data.page_records import SeriesPage
-from app.ui.charts import PICK, picked
-from app.ui.html import caption, command_line
-from app.ui.share import go
-from app.ui.urls import (
+from compile_hud.app.components.page_frame import draw_chart
+from compile_hud.app.components.trend.chart import TREND_SELECTIONS, brushed, pair_of
+from compile_hud.app.components.trend.rows import trend_chart
+from compile_hud.app.components.trend.window import part_of
+from compile_hud.app.data import store as data
+from compile_hud.app.data._merge_series_data import load_raw
+from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.ui.charts import PICK, picked
+from compile_hud.app.ui.html import caption, command_line
+from compile_hud.app.ui.share import go
+from compile_hud.app.ui.urls import (
     CompareState,
     SeriesState,
     compare_url,
@@ -26,8 +26,8 @@ from app.ui.urls import (
     run_url,
     series_url,
 )
-from app.views.series.tables import trend_caption
-from db.records.results import Case
+from compile_hud.app.views.series.tables import trend_caption
+from compile_hud.db.records.results import Case
 
 # The key of the chart begins with it.
 TREND_KEY = "trend"

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from app.data.page_records import SeriesPage
-from db.records.alerts import DRIFT, began
-from db.records.results import Alert
-from db.records.summaries import TrendPoint
+from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.db.records.alerts import DRIFT, began
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.summaries import TrendPoint
 
 # The browser draws each as a dot; more of them it draws slowly, and nobody tells them apart.
 MAX_SAMPLES = 4000

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.auth import access
-from app.components.page_frame import choose, notices, stale_note, state_page
-from app.data import store as data
-from app.ui.html import heading
-from app.ui.scripts import KEYS_LEGEND, picked
-from app.ui.urls import ALL_STATES, parse_alerts
-from app.views.alerts.event_table import event_groups, event_table, events_heading
-from app.views.alerts.new_alerts import see_all
-from app.views.alerts.triage_form import decision_form
-from app.views.alerts.view import show_alert, show_event
-from db.errors import NotFoundError
-from db.records.results import Alert, AlertState
-from db.shared.access_rules import Role
+from compile_hud.app.auth import access
+from compile_hud.app.components.page_frame import choose, notices, stale_note, state_page
+from compile_hud.app.data import store as data
+from compile_hud.app.ui.html import heading
+from compile_hud.app.ui.scripts import KEYS_LEGEND, picked
+from compile_hud.app.ui.urls import ALL_STATES, parse_alerts
+from compile_hud.app.views.alerts.event_table import event_groups, event_table, events_heading
+from compile_hud.app.views.alerts.new_alerts import see_all
+from compile_hud.app.views.alerts.triage_form import decision_form
+from compile_hud.app.views.alerts.view import show_alert, show_event
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.shared.access_rules import Role
 
 _STATE_LABELS = {"": "open and acknowledged", ALL_STATES: "all"}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.components.alert_rows import (
+from compile_hud.app.components.alert_rows import (
     alert_topic,
     change_text,
     event_words,
@@ -15,17 +15,17 @@ from app.components.alert_rows import (
     revision_cell,
     verdict_style,
 )
-from app.ui.format import percent_interval
-from app.ui.html import Cell, Column, Group, Note, facts, grouped_table
-from app.ui.urls import decide_url, event_url
-from app.views.alerts.tables import alerts_table, pick_cell, pick_column, sighting_cell
-from db.records._merge_events import Event
-from db.records._merge_ranking import is_higher_better, worsening, worst_first
-from db.records.alerts import began, ends_of, leading
-from db.records.metrics import METRICS
-from db.records.results import Alert, AlertState
-from db.records.triage import ONGOING
-from db.shared.text import counted
+from compile_hud.app.ui.format import percent_interval
+from compile_hud.app.ui.html import Cell, Column, Group, Note, facts, grouped_table
+from compile_hud.app.ui.urls import decide_url, event_url
+from compile_hud.app.views.alerts.tables import alerts_table, pick_cell, pick_column, sighting_cell
+from compile_hud.db.records._merge_events import Event
+from compile_hud.db.records._merge_ranking import is_higher_better, worsening, worst_first
+from compile_hud.db.records.alerts import began, ends_of, leading
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.text import counted
 
 _COLUMNS = (
     Column(label="event", title="one change, however many series show it"),

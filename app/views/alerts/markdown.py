@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from app.components.alert_rows import alert_topic, change_text, levels_text
-from app.components.evidence import confirmation_text
-from app.ui.format import moment, percent_interval
-from app.ui.share import code, summary_text
-from app.views.alerts.tables import alert_title
-from db.records.alerts import ends_of
-from db.records.results import Alert
-from db.records.run_ref import Sighting
+from compile_hud.app.components.alert_rows import alert_topic, change_text, levels_text
+from compile_hud.app.components.evidence import confirmation_text
+from compile_hud.app.ui.format import moment, percent_interval
+from compile_hud.app.ui.share import code, summary_text
+from compile_hud.app.views.alerts.tables import alert_title
+from compile_hud.db.records.alerts import ends_of
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.run_ref import Sighting
 
 _MAX_ALERTS = 20
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.data import store as data
-from app.ui.html import link
-from app.ui.urls import AlertsState, alerts_url, decide_url
-from app.views.alerts.tables import alert_title
-from db.errors import StoreError
-from db.queries.results import load_alerts
-from db.records.results import Alert, AlertState, Verdict
-from db.shared.text import counted
+from compile_hud.app.data import store as data
+from compile_hud.app.ui.html import link
+from compile_hud.app.ui.urls import AlertsState, alerts_url, decide_url
+from compile_hud.app.views.alerts.tables import alert_title
+from compile_hud.db.errors import StoreError
+from compile_hud.db.queries.results import load_alerts
+from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.shared.text import counted
 
 # Ids of the alerts that a browser window has seen, and of those that it was told of.
 _SEEN = "alerts-seen"

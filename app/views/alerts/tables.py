@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
-from app.components.alert_rows import (
+from compile_hud.app.components.alert_rows import (
     ALERT_COLUMNS,
     alert_metric,
     alert_row,
@@ -17,17 +17,17 @@ from app.components.alert_rows import (
     levels_text,
     named_change,
 )
-from app.components.evidence import confirmation_text
-from app.data.page_records import AlertPage
-from app.ui.format import moment, percent_interval
-from app.ui.html import Cell, Column, Note, facts, table
-from app.ui.urls import decide_url, event_url, kernels_url, run_url
-from db.records.alerts import ends_of
-from db.records.metrics import METRICS
-from db.records.results import Alert, AlertState
-from db.records.run_ref import Sighting
-from db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
-from db.shared.text import KIND_WORDS, counted
+from compile_hud.app.components.evidence import confirmation_text
+from compile_hud.app.data.page_records import AlertPage
+from compile_hud.app.ui.format import moment, percent_interval
+from compile_hud.app.ui.html import Cell, Column, Note, facts, table
+from compile_hud.app.ui.urls import decide_url, event_url, kernels_url, run_url
+from compile_hud.db.records.alerts import ends_of
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
+from compile_hud.db.shared.text import KIND_WORDS, counted
 
 # What a button says, and the state it leads to.
 DECISIONS = {

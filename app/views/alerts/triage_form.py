@@ -10,16 +10,16 @@ from typing import TypeVar
 
 import streamlit as st
 
-from app.auth import access
-from app.components.page_frame import notices
-from app.components.sign_in import sign_in_button
-from app.data import store as data
-from app.data import triage as decision_data
-from app.data.triage import Said
-from app.ui.html import caption, notice
-from app.views.alerts.tables import DECISIONS, DECISIONS_TEXT, EVENT_TEXT, decidable
-from db.records.results import Alert, AlertState
-from db.shared.access_rules import Person, Role
+from compile_hud.app.auth import access
+from compile_hud.app.components.page_frame import notices
+from compile_hud.app.components.sign_in import sign_in_button
+from compile_hud.app.data import store as data
+from compile_hud.app.data import triage as decision_data
+from compile_hud.app.data.triage import Said
+from compile_hud.app.ui.html import caption, notice
+from compile_hud.app.views.alerts.tables import DECISIONS, DECISIONS_TEXT, EVENT_TEXT, decidable
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.shared.access_rules import Person, Role
 
 # Kept by the browser's session, so that one gives it once.
 _NAME = "decided-by"

@@ -6,26 +6,31 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.components.alert_rows import alert_metric
-from app.components.annotations import show_annotations
-from app.components.evidence import difference_table
-from app.components.page_frame import notices, stale_note
-from app.components.trend.view import TREND_KEY, show_repro, show_trend
-from app.data import store as data
-from app.data.annotations import annotated
-from app.ui.html import caption, heading
-from app.ui.share import Share, file_name, show_share
-from app.ui.urls import DEFAULT_SERIES_METRIC, decide_url, event_url, kernel_diff_url
-from app.views.alerts.event_table import EventGroup, event_facts
-from app.views.alerts.markdown import alert_markdown, event_markdown
-from app.views.alerts.tables import alert_facts, alert_title, alerts_table, changes_table
-from app.views.alerts.triage_form import decision_form
-from app.views.kernel_diff import data as diff_data
-from app.views.kernel_diff.links import alert_kernel_table, alert_kernel_text
-from db.records._merge_ranking import worst_first
-from db.records.alerts import DRIFT, end_words
-from db.records.results import Alert
-from db.records.triage import AlertChange
+from compile_hud.app.components.alert_rows import alert_metric
+from compile_hud.app.components.annotations import show_annotations
+from compile_hud.app.components.evidence import difference_table
+from compile_hud.app.components.page_frame import notices, stale_note
+from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
+from compile_hud.app.data import store as data
+from compile_hud.app.data.annotations import annotated
+from compile_hud.app.ui.html import caption, heading
+from compile_hud.app.ui.share import Share, file_name, show_share
+from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, decide_url, event_url, kernel_diff_url
+from compile_hud.app.views.alerts.event_table import EventGroup, event_facts
+from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
+from compile_hud.app.views.alerts.tables import (
+    alert_facts,
+    alert_title,
+    alerts_table,
+    changes_table,
+)
+from compile_hud.app.views.alerts.triage_form import decision_form
+from compile_hud.app.views.kernel_diff import data as diff_data
+from compile_hud.app.views.kernel_diff.links import alert_kernel_table, alert_kernel_text
+from compile_hud.db.records._merge_ranking import worst_first
+from compile_hud.db.records.alerts import DRIFT, end_words
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.triage import AlertChange
 
 _DRIFT_TEXT = (
     "All that is different between the run in which the drift began and the one in which it was"

@@ -8,17 +8,23 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.components.machine_status import machine_notice
-from app.components.page_frame import empty_store, no_result, notices, stale_note, state_page
-from app.data import store as data
-from app.data.mode_summaries import comparing_command
-from app.ui.html import caption, folded, heading, notice
-from app.ui.share import Share, file_name, show_share
-from app.ui.urls import CompareState, compare_url, parse_compare
-from app.views.compare import data as compare_data
-from app.views.compare.markdown import compare_markdown
-from app.views.compare.records import ComparedRow, ComparePage
-from app.views.compare.tables import (
+from compile_hud.app.components.machine_status import machine_notice
+from compile_hud.app.components.page_frame import (
+    empty_store,
+    no_result,
+    notices,
+    stale_note,
+    state_page,
+)
+from compile_hud.app.data import store as data
+from compile_hud.app.data.mode_summaries import comparing_command
+from compile_hud.app.ui.html import caption, folded, heading, notice
+from compile_hud.app.ui.share import Share, file_name, show_share
+from compile_hud.app.ui.urls import CompareState, compare_url, parse_compare
+from compile_hud.app.views.compare import data as compare_data
+from compile_hud.app.views.compare.markdown import compare_markdown
+from compile_hud.app.views.compare.records import ComparedRow, ComparePage
+from compile_hud.app.views.compare.tables import (
     compared_csv,
     headline,
     mean_table,
@@ -29,7 +35,7 @@ from app.views.compare.tables import (
     suggestions,
     verdict_tiles,
 )
-from app.views.compare.view import (
+from compile_hud.app.views.compare.view import (
     show_choices,
     show_environment,
     show_filters,
@@ -37,7 +43,7 @@ from app.views.compare.view import (
     show_no_other,
     show_refusal,
 )
-from db.errors import NotFoundError
+from compile_hud.db.errors import NotFoundError
 
 MEANS_CAPTION = (
     "Geometric mean of candidate / baseline over the cases that are ok on both sides, each weighing"

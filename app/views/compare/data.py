@@ -1,4 +1,4 @@
-"""What the page that compares two runs reads, cached as in `app.data.store`."""
+"""What the page that compares two runs reads, cached as in `compile_hud.app.data.store`."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from app.components.result_matrix import variants_in_order
-from app.data import store as data
-from app.data.page_records import Loaded
-from app.ui.urls import OVERVIEW_METRICS, CompareState
-from app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair, Mean
-from app.views.compare.tables import worst_first
-from db.errors import NotFoundError
-from db.queries.results import load_document, load_run
-from db.records.results import Case, CaseResult, Outcome, Run, RunDocument, RunState
-from db.records.summaries import RunSummary
-from db.store import Store
-from runner.analysis.comparison.environment_diff import environment_diff
-from runner.analysis.comparison.run_selection import (
+from compile_hud.app.components.result_matrix import variants_in_order
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState
+from compile_hud.app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair, Mean
+from compile_hud.app.views.compare.tables import worst_first
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.queries.results import load_document, load_run
+from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument, RunState
+from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
+from compile_hud.runner.analysis.comparison.run_selection import (
     mean_ratios,
     of_variant,
     run_at_revision,
     run_before,
 )
-from runner.analysis.comparison.runs import (
+from compile_hud.runner.analysis.comparison.runs import (
     CaseComparison,
     NotComparableError,
     check_comparable,
     compare_results,
 )
-from runner.analysis.judging.machine_state import compare_machine
+from compile_hud.runner.analysis.judging.machine_state import compare_machine
 
 # What cases are alike in, whatever device measures them.
 _LIKE = ("model", "phase", "shape", "dtype", "variant")

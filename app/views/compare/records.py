@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.data.page_records import MachineMove
-from db.records.results import Case, Outcome, Run, Verdict
+from compile_hud.app.data.page_records import MachineMove
+from compile_hud.db.records.results import Case, Outcome, Run, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from app.components.result_matrix import DIMENSIONS, common_dimensions
-from app.ui._merge_cells import interval_notes
-from app.ui.csv import csv_text
-from app.ui.format import (
+from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
+from compile_hud.app.ui._merge_cells import interval_notes
+from compile_hud.app.ui.csv import csv_text
+from compile_hud.app.ui.format import (
     Scale,
     metric_label,
     moment,
@@ -19,9 +19,9 @@ from app.ui.format import (
     percent_interval,
     scale_for,
 )
-from app.ui.html import Cell, Column, Note, facts, folded, notice, table, tiles
-from app.ui.theme import VERDICT_STYLES
-from app.ui.urls import (
+from compile_hud.app.ui.html import Cell, Column, Note, facts, folded, notice, table, tiles
+from compile_hud.app.ui.theme import VERDICT_STYLES
+from compile_hud.app.ui.urls import (
     OVERVIEW_METRICS,
     CompareState,
     KernelDiffState,
@@ -30,11 +30,18 @@ from app.ui.urls import (
     run_url,
     series_url,
 )
-from app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair, Mean, Tally
-from db.records.metrics import METRICS, Direction
-from db.records.results import Case, Run, RunState, Verdict
-from db.records.summaries import RunSummary
-from db.shared.text import counted, short_revision
+from compile_hud.app.views.compare.records import (
+    ComparedRow,
+    ComparePage,
+    Level,
+    LevelPair,
+    Mean,
+    Tally,
+)
+from compile_hud.db.records.metrics import METRICS, Direction
+from compile_hud.db.records.results import Case, Run, RunState, Verdict
+from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.text import counted, short_revision
 
 # What needs a person's eye comes first; inside each the worst does.
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)

@@ -6,18 +6,24 @@ import dataclasses
 
 import streamlit as st
 
-from app.components.evidence import difference_table
-from app.components.page_frame import choose, state_page
-from app.data.mode_summaries import run_command
-from app.ui.format import metric_label
-from app.ui.html import caption, folded, heading, notice
-from app.ui.urls import OVERVIEW_METRICS, CompareState, compare_url
-from app.views.compare.records import ComparePage
-from app.views.compare.tables import level_table, metrics_of, models_of, run_label, shown_rows
-from db.errors import NotFoundError
-from db.records.imported import is_imported
-from db.records.results import Verdict
-from db.records.summaries import RunSummary
+from compile_hud.app.components.evidence import difference_table
+from compile_hud.app.components.page_frame import choose, state_page
+from compile_hud.app.data.mode_summaries import run_command
+from compile_hud.app.ui.format import metric_label
+from compile_hud.app.ui.html import caption, folded, heading, notice
+from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState, compare_url
+from compile_hud.app.views.compare.records import ComparePage
+from compile_hud.app.views.compare.tables import (
+    level_table,
+    metrics_of,
+    models_of,
+    run_label,
+    shown_rows,
+)
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.summaries import RunSummary
 
 LEVELS_CAPTION = (
     "The levels of both runs beside each other. What the environment does and what the code does"

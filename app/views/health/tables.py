@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from app.data._merge_healthpage import HealthPage
-from app.ui.format import age, duration, moment, quantity
-from app.ui.html import Cell, Column, table
-from app.ui.urls import run_url
-from db.jobs.health import DiskState, SchedulerState
-from db.jobs.queue import JobState, QueuedJob
-from db.records.notifications import WAITING, Notification
-from db.shared.text import counted
+from compile_hud.app.data._merge_healthpage import HealthPage
+from compile_hud.app.ui.format import age, duration, moment, quantity
+from compile_hud.app.ui.html import Cell, Column, table
+from compile_hud.app.ui.urls import run_url
+from compile_hud.db.jobs.health import DiskState, SchedulerState
+from compile_hud.db.jobs.queue import JobState, QueuedJob
+from compile_hud.db.records.notifications import WAITING, Notification
+from compile_hud.db.shared.text import counted
 
 # A night of a large zoo with traces writes a few gigabytes.
 LEAST_FREE_BYTES = 5 * 2**30

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.auth import access
-from app.components.page_frame import guarded, notices, state_page
-from app.data import health as health_data
-from app.data import store as data
-from app.data._merge_healthpage import HealthPage
-from app.data.health import FRESH_S, load_health_page
-from app.ui.flash import keep_said, show_said
-from app.ui.html import caption, heading, notice
-from app.ui.urls import parse_health
-from app.views.health.tables import (
+from compile_hud.app.auth import access
+from compile_hud.app.components.page_frame import guarded, notices, state_page
+from compile_hud.app.data import health as health_data
+from compile_hud.app.data import store as data
+from compile_hud.app.data._merge_healthpage import HealthPage
+from compile_hud.app.data.health import FRESH_S, load_health_page
+from compile_hud.app.ui.flash import keep_said, show_said
+from compile_hud.app.ui.html import caption, heading, notice
+from compile_hud.app.ui.urls import parse_health
+from compile_hud.app.views.health.tables import (
     dead_table,
     device_table,
     disk_table,
@@ -24,7 +24,7 @@ from app.views.health.tables import (
     troubles,
     wellness,
 )
-from db.shared.access_rules import Role
+from compile_hud.db.shared.access_rules import Role
 
 _SEND = "send-again"
 

@@ -6,21 +6,21 @@ import dataclasses
 
 import streamlit as st
 
-from app.components.page_frame import not_found_page, notices, stale_note, state_page
-from app.data import store as data
-from app.ui.html import folded, heading
-from app.ui.urls import KernelDiffState, parse_kernel_diff
-from app.views.kernel_diff import data as diff_data
-from app.views.kernel_diff.records import DiffPage, DiffSide
-from app.views.kernel_diff.tables import environment_table, headline, side_table
-from app.views.kernel_diff.view import (
+from compile_hud.app.components.page_frame import not_found_page, notices, stale_note, state_page
+from compile_hud.app.data import store as data
+from compile_hud.app.ui.html import folded, heading
+from compile_hud.app.ui.urls import KernelDiffState, parse_kernel_diff
+from compile_hud.app.views.kernel_diff import data as diff_data
+from compile_hud.app.views.kernel_diff.records import DiffPage, DiffSide
+from compile_hud.app.views.kernel_diff.tables import environment_table, headline, side_table
+from compile_hud.app.views.kernel_diff.view import (
     show_choices,
     show_diff_share,
     show_row,
     show_table,
     show_waterfall,
 )
-from db.errors import NotFoundError
+from compile_hud.db.errors import NotFoundError
 
 UNLIKE_TEXT = (
     "The environments of the two runs differ in what decides about times. Which kernels belong"

@@ -1,4 +1,4 @@
-"""What pages read of two results whose kernels they compare, cached as in `app.data.store`."""
+"""What pages read of two results whose kernels they compare, cached as in `compile_hud.app.data.store`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,35 @@ import logging
 import math
 from typing import NamedTuple
 
-from app.data import store as data
-from app.data.page_records import Loaded
-from app.ui.urls import KernelDiffState
-from app.views.kernel_diff.records import AlertKernels, DiffPage, DiffRow, DiffSide
-from db.errors import RecordError
-from db.queries._merge_kernel_profiles import load_profiled
-from db.queries.kernels import KernelRun, load_kernel_runs
-from db.queries.results import load_result_summaries, load_run
-from db.records.imported import is_imported
-from db.records.kernels import KernelSource
-from db.records.results import Alert, Case, Outcome, Run, Verdict
-from db.store import Store
-from runner.analysis.comparison.environment_diff import environment_diff
-from runner.analysis.kernels._merge_analysis_alert_kernels import is_about_slower, kernel_ends
-from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernels.diff import (
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.ui.urls import KernelDiffState
+from compile_hud.app.views.kernel_diff.records import AlertKernels, DiffPage, DiffRow, DiffSide
+from compile_hud.db.errors import RecordError
+from compile_hud.db.queries._merge_kernel_profiles import load_profiled
+from compile_hud.db.queries.kernels import KernelRun, load_kernel_runs
+from compile_hud.db.queries.results import load_result_summaries, load_run
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.kernels import KernelSource
+from compile_hud.db.records.results import Alert, Case, Outcome, Run, Verdict
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
+from compile_hud.runner.analysis.kernels._merge_analysis_alert_kernels import (
+    is_about_slower,
+    kernel_ends,
+)
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import (
+    ChangeKind,
+    KernelChange,
+)
+from compile_hud.runner.analysis.kernels.diff import (
     TOLD_DIGITS,
     KernelDiff,
     diff_kernels,
     kernel_side,
     top_rows,
 )
-from runner.analysis.kernels.grouping import KernelSide
+from compile_hud.runner.analysis.kernels.grouping import KernelSide
 
 logger = logging.getLogger(__name__)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from app.components.result_matrix import DIMENSIONS
-from app.data.page_records import RunPage
-from app.ui.html import Cell, Column, table
-from app.ui.theme import VERDICT_STYLES
-from app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url
-from app.views.kernel_diff.records import AlertKernels, class_words
-from db.queries.kernels import KernelRun
-from db.records.results import Case
-from db.records.summaries import ResultSummary, TrendPoint
-from db.shared.text import signed_us
-from runner.analysis.kernels.diff import share_text
+from compile_hud.app.components.result_matrix import DIMENSIONS
+from compile_hud.app.data.page_records import RunPage
+from compile_hud.app.ui.html import Cell, Column, table
+from compile_hud.app.ui.theme import VERDICT_STYLES
+from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url
+from compile_hud.app.views.kernel_diff.records import AlertKernels, class_words
+from compile_hud.db.queries.kernels import KernelRun
+from compile_hud.db.records.results import Case
+from compile_hud.db.records.summaries import ResultSummary, TrendPoint
+from compile_hud.db.shared.text import signed_us
+from compile_hud.runner.analysis.kernels.diff import share_text
 
 _EAGER = "eager"
 _COLUMNS = (

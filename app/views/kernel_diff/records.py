@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.ui.urls import KernelDiffState
-from db.records.kernels import Kernel, KernelSource
-from db.records.results import Case, Run, Verdict
+from compile_hud.app.ui.urls import KernelDiffState
+from compile_hud.db.records.kernels import Kernel, KernelSource
+from compile_hud.db.records.results import Case, Run, Verdict
 
 
 def class_words(kind: str) -> str:

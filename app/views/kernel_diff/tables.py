@@ -7,14 +7,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from app.components.evidence import difference_table
-from app.ui.format import exact_times, microseconds, moment, percent
-from app.ui.html import Cell, Column, Note, facts, long_table, table, tiles
-from app.ui.theme import VERDICT_STYLES
-from app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url, run_url
-from app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, class_words
-from app.views.kernels.counters import counter_columns
-from app.views.kernels.tables import (
+from compile_hud.app.components.evidence import difference_table
+from compile_hud.app.ui.format import exact_times, microseconds, moment, percent
+from compile_hud.app.ui.html import Cell, Column, Note, facts, long_table, table, tiles
+from compile_hud.app.ui.theme import VERDICT_STYLES
+from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url, run_url
+from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, class_words
+from compile_hud.app.views.kernels.counters import counter_columns
+from compile_hud.app.views.kernels.tables import (
     NUM_ORIGINS,
     ORIGIN_COLUMNS,
     launch_facts,
@@ -22,9 +22,9 @@ from app.views.kernels.tables import (
     origin_cells,
     value_text,
 )
-from db.records.kernels import Kernel, Origin
-from db.records.results import Verdict
-from db.shared.text import counted, one_line, shortened, signed_us, significant
+from compile_hud.db.records.kernels import Kernel, Origin
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.shared.text import counted, one_line, shortened, signed_us, significant
 
 SIDES = ("baseline", "candidate")
 # One screen and a half; the rest is behind a fold.

@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 import streamlit as st
 
-from app.components.page_frame import choose, draw_code
-from app.ui.code import Code, code_of, unified_diff
-from app.ui.format import moment
-from app.ui.html import caption, escaped, heading, notice
-from app.ui.share import HERE, Share, file_name, show_share
-from app.ui.urls import KernelDiffState, kernel_diff_url, swapped
-from app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, class_words
-from app.views.kernel_diff.tables import (
+from compile_hud.app.components.page_frame import choose, draw_code
+from compile_hud.app.ui.code import Code, code_of, unified_diff
+from compile_hud.app.ui.format import moment
+from compile_hud.app.ui.html import caption, escaped, heading, notice
+from compile_hud.app.ui.share import HERE, Share, file_name, show_share
+from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, swapped
+from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, class_words
+from compile_hud.app.views.kernel_diff.tables import (
     SIDES,
     classes_of,
     diff_tables,
@@ -24,11 +24,11 @@ from app.views.kernel_diff.tables import (
     origin_table,
     row_facts,
 )
-from app.views.kernel_diff.waterfall import waterfall, waterfall_steps
-from db.records.kernels import KernelSource
-from db.records.results import Case
-from db.records.summaries import RunSummary
-from db.shared.text import short_revision
+from compile_hud.app.views.kernel_diff.waterfall import waterfall, waterfall_steps
+from compile_hud.db.records.kernels import KernelSource
+from compile_hud.db.records.results import Case
+from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.text import short_revision
 
 WATERFALL_CAPTION = (
     "Each bar begins where the one above ends; the last is the whole difference. The numbers are"

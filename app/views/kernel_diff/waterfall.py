@@ -12,12 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.ui.html import escaped, link
-from app.ui.theme import VERDICT_STYLES
-from app.ui.urls import KernelDiffState, kernel_diff_url
-from app.views.kernel_diff.records import DiffPage, DiffRow, class_words
-from db.records.results import Verdict
-from db.shared.text import counted, one_line, shortened, signed_us
+from compile_hud.app.ui.html import escaped, link
+from compile_hud.app.ui.theme import VERDICT_STYLES
+from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url
+from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, class_words
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.shared.text import counted, one_line, shortened, signed_us
 
 # More bars than fit on a screen say no more than their sum.
 MAX_BARS = 14

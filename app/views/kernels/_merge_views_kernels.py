@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.components.page_frame import not_found_page, notices, stale_note, state_page
-from app.data.page_records import KernelsPage
-from app.ui.html import Cell, Column, beside, facts, heading, notice, table
-from app.ui.urls import KernelsState, kernels_url, parse_kernels
-from app.views.kernels import data as kernel_data
-from app.views.kernels.breakdown import header_facts, no_trace_text, parts_bars, parts_table
-from app.views.kernels.figures import show_icicle, show_roofline, show_strip
-from app.views.kernels.tables import kernel_id
-from app.views.kernels.view import show_kernel, show_table
-from db.errors import NotFoundError
-from db.records.results import Outcome
+from compile_hud.app.components.page_frame import not_found_page, notices, stale_note, state_page
+from compile_hud.app.data.page_records import KernelsPage
+from compile_hud.app.ui.html import Cell, Column, beside, facts, heading, notice, table
+from compile_hud.app.ui.urls import KernelsState, kernels_url, parse_kernels
+from compile_hud.app.views.kernels import data as kernel_data
+from compile_hud.app.views.kernels.breakdown import (
+    header_facts,
+    no_trace_text,
+    parts_bars,
+    parts_table,
+)
+from compile_hud.app.views.kernels.figures import show_icicle, show_roofline, show_strip
+from compile_hud.app.views.kernels.tables import kernel_id
+from compile_hud.app.views.kernels.view import show_kernel, show_table
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.results import Outcome
 
 _HOW_TO_GET_THEM = (
     "Kernels are recorded after the samples of every case that ends ok ([run] kernels = true, which"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from app.data.page_records import KernelsPage
-from app.ui.format import quantity, scale_for
-from app.ui.html import Bar, Cell, Column, Note, Part, escaped, stack, table
-from app.ui.theme import known_kind
-from app.ui.urls import perfetto_url, run_url, trace_url
-from db.records.kernels import IDLE, Kernel, Profile
-from db.shared.text import significant
+from compile_hud.app.data.page_records import KernelsPage
+from compile_hud.app.ui.format import quantity, scale_for
+from compile_hud.app.ui.html import Bar, Cell, Column, Note, Part, escaped, stack, table
+from compile_hud.app.ui.theme import known_kind
+from compile_hud.app.ui.urls import perfetto_url, run_url, trace_url
+from compile_hud.db.records.kernels import IDLE, Kernel, Profile
+from compile_hud.db.shared.text import significant
 
 PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
 ADDED = "idle that recording adds"

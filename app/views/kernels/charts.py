@@ -11,14 +11,14 @@ from typing import Any
 
 import altair as alt
 
-from app.ui.charts import Row, chart_of, finished, picks, time_axis
-from app.ui.format import moment, quantity, scale_for
-from app.ui.theme import KIND_COLOURS, KIND_INK, MIXED_KINDS, NEUTRAL, known_kind
-from app.views.kernels.icicle import LEVELS, SEVERAL, Rect
-from app.views.kernels.roofline import Roof, Spot, roof_labels, span_of
-from app.views.kernels.tables import kernel_id, shown
-from db.queries.kernels import KernelPoint
-from db.records.kernels import KINDS
+from compile_hud.app.ui.charts import Row, chart_of, finished, picks, time_axis
+from compile_hud.app.ui.format import moment, quantity, scale_for
+from compile_hud.app.ui.theme import KIND_COLOURS, KIND_INK, MIXED_KINDS, NEUTRAL, known_kind
+from compile_hud.app.views.kernels.icicle import LEVELS, SEVERAL, Rect
+from compile_hud.app.views.kernels.roofline import Roof, Spot, roof_labels, span_of
+from compile_hud.app.views.kernels.tables import kernel_id, shown
+from compile_hud.db.queries.kernels import KernelPoint
+from compile_hud.db.records.kernels import KINDS
 
 _ICICLE_ROW_HEIGHT = 30
 # The height of a chart includes its axis with the title.
@@ -170,7 +170,7 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
 def strip_spec(rows: Sequence[Row], *, unit: str) -> dict[str, Any]:
     """Return a lane for each thread or stream; a click selects a kernel's id.
 
-    The rows are those of `app.views.kernels.timeline.strip_rows`, their times in `unit`.
+    The rows are those of `compile_hud.app.views.kernels.timeline.strip_rows`, their times in `unit`.
     """
     lanes = sorted({str(row["lane"]) for row in rows})
     rect = (

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.ui.format import scale_for
-from db.queries.kernel_counters import SHARES, counted, counter_names
-from db.records.kernels import Kernel
-from db.shared.text import printable, shortened
+from compile_hud.app.ui.format import scale_for
+from compile_hud.db.queries.kernel_counters import SHARES, counted, counter_names
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.shared.text import printable, shortened
 
 # Nsight Compute counts hundreds of things; a kernel that is opened has all of them.
 MAX_COLUMNS = 12

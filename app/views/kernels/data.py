@@ -1,4 +1,4 @@
-"""What pages read of kernels, one read a page, cached by the generation as in `app.data.store`."""
+"""What pages read of kernels, one read a page, cached by the generation as in `compile_hud.app.data.store`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ import dataclasses
 import os
 from pathlib import Path
 
-from app.data import store as data
-from app.data.page_records import KernelsPage, Loaded
-from app.ui.code import Script
-from db.errors import NotFoundError, RecordError
-from db.queries.kernels import (
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import KernelsPage, Loaded
+from compile_hud.app.ui.code import Script
+from compile_hud.db.errors import NotFoundError, RecordError
+from compile_hud.db.queries.kernels import (
     KernelPoint,
     load_kernel_points,
     load_kernels,
     load_results_with_kernels,
     load_sources,
 )
-from db.queries.results import load_result_summaries, load_run
-from db.records.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
-from db.records.summaries import ResultSummary
-from db.shared.text import printable
-from db.shared.trace_paths import (
+from compile_hud.db.queries.results import load_result_summaries, load_run
+from compile_hud.db.records.kernels import (
+    Kernel,
+    KernelSource,
+    Profile,
+    profile_of,
+    with_told_shares,
+)
+from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.shared.text import printable
+from compile_hud.db.shared.trace_paths import (
     PERFETTO_URL,
     PERFETTO_VARIABLE,
     TRACES_VARIABLE,
@@ -29,8 +35,12 @@ from db.shared.trace_paths import (
     is_web_address,
     traces_folder,
 )
-from runner.analysis.kernels.noise import result_noise
-from runner.analysis.kernels.standalone_script import NoKernelScript, script_of, title_of
+from compile_hud.runner.analysis.kernels.noise import result_noise
+from compile_hud.runner.analysis.kernels.standalone_script import (
+    NoKernelScript,
+    script_of,
+    title_of,
+)
 
 
 def trace_path(result_id: str) -> Path | None:

@@ -7,22 +7,27 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.page_frame import draw_chart
-from app.components.trend.view import draw_runs
-from app.data import store as data
-from app.data.page_records import KernelsPage
-from app.ui.charts import PICK, picked
-from app.ui.format import scale_for
-from app.ui.html import caption, escaped, heading, notice
-from app.views.kernels import data as kernel_data
-from app.views.kernels.breakdown import kind_style
-from app.views.kernels.charts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
-from app.views.kernels.icicle import layout
-from app.views.kernels.roofline import roofs_of, spots_of, uncounted
-from app.views.kernels.tables import kernel_id, uncounted_text
-from app.views.kernels.timeline import strip_rows, strip_text
-from db.queries.kernels import KernelPoint
-from db.records.kernels import Kernel
+from compile_hud.app.components.page_frame import draw_chart
+from compile_hud.app.components.trend.view import draw_runs
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import KernelsPage
+from compile_hud.app.ui.charts import PICK, picked
+from compile_hud.app.ui.format import scale_for
+from compile_hud.app.ui.html import caption, escaped, heading, notice
+from compile_hud.app.views.kernels import data as kernel_data
+from compile_hud.app.views.kernels.breakdown import kind_style
+from compile_hud.app.views.kernels.charts import (
+    icicle_spec,
+    kernel_trend_spec,
+    roofline_spec,
+    strip_spec,
+)
+from compile_hud.app.views.kernels.icicle import layout
+from compile_hud.app.views.kernels.roofline import roofs_of, spots_of, uncounted
+from compile_hud.app.views.kernels.tables import kernel_id, uncounted_text
+from compile_hud.app.views.kernels.timeline import strip_rows, strip_text
+from compile_hud.db.queries.kernels import KernelPoint
+from compile_hud.db.records.kernels import Kernel
 
 _ICICLE_TEXT = (
     "Modules above the operators in them above their kernels, each as wide as its time. A click on"

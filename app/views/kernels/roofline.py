@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.ui.format import scale_for
-from db.records.kernels import Kernel
+from compile_hud.app.ui.format import scale_for
+from compile_hud.db.records.kernels import Kernel
 
 _COPY = "copy_bytes_per_s"
 _FLOPS = "_flops_per_s"

@@ -11,15 +11,15 @@ from typing import Any
 
 import pandas as pd
 
-from app.ui.format import column_scale, quantity
-from app.ui.html import Cell, Column, long_table, table
-from app.ui.urls import KernelsState
-from app.views.kernels.counters import counter_columns
-from db.queries.kernel_counters import COUNTERS
-from db.records._merge_kernel_modules import MODULES, modules_of
-from db.records.kernels import Kernel, Origin
-from db.records.results import Case, Run
-from db.shared.text import printable, shortened, significant
+from compile_hud.app.ui.format import column_scale, quantity
+from compile_hud.app.ui.html import Cell, Column, long_table, table
+from compile_hud.app.ui.urls import KernelsState
+from compile_hud.app.views.kernels.counters import counter_columns
+from compile_hud.db.queries.kernel_counters import COUNTERS
+from compile_hud.db.records._merge_kernel_modules import MODULES, modules_of
+from compile_hud.db.records.kernels import Kernel, Origin
+from compile_hud.db.records.results import Case, Run
+from compile_hud.db.shared.text import printable, shortened, significant
 
 # Names and shapes of a hostile trace are 10 kB long; whole ones are in `hud kernels --json`.
 _TEXT_LIMIT = 300

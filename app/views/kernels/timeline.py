@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.ui.format import Scale, quantity
-from app.views.kernels.tables import kernel_id, shown
-from db.records.kernels import Kernel, Profile
+from compile_hud.app.ui.format import Scale, quantity
+from compile_hud.app.views.kernels.tables import kernel_id, shown
+from compile_hud.db.records.kernels import Kernel, Profile
 
 _ON_CPU = "cpu"
 _GAPS_TEXT = " The gaps are those under the profiler, longer than without it."

@@ -7,16 +7,16 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.page_frame import choose, draw_code, type_in
-from app.data import store as data
-from app.data.page_records import KernelsPage
-from app.ui.code import Code, code_of
-from app.ui.html import caption, command_line, facts, folded, heading, notice
-from app.ui.urls import KernelsState
-from app.views.kernels import data as kernel_data
-from app.views.kernels.counters import hidden_counters
-from app.views.kernels.figures import show_kernel_trend
-from app.views.kernels.tables import (
+from compile_hud.app.components.page_frame import choose, draw_code, type_in
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import KernelsPage
+from compile_hud.app.ui.code import Code, code_of
+from compile_hud.app.ui.html import caption, command_line, facts, folded, heading, notice
+from compile_hud.app.ui.urls import KernelsState
+from compile_hud.app.views.kernels import data as kernel_data
+from compile_hud.app.views.kernels.counters import hidden_counters
+from compile_hud.app.views.kernels.figures import show_kernel_trend
+from compile_hud.app.views.kernels.tables import (
     KernelTable,
     counter_table,
     kernel_facts,
@@ -25,7 +25,7 @@ from app.views.kernels.tables import (
     origin_table,
     repro_command,
 )
-from db.records.kernels import Kernel, KernelSource
+from compile_hud.db.records.kernels import Kernel, KernelSource
 
 _READY_MADE = (
     "Ready-made code ({library}): only what is generated has a source, and a script that runs it"

@@ -10,17 +10,17 @@ from datetime import datetime
 
 import numpy as np
 
-from app.components.alert_rows import is_by_machine, open_alerts
-from app.components.result_matrix import MODE_ORDER, missing_cases
-from app.data import store as data
-from app.data.page_records import Loaded
-from app.ui.urls import ModelsState
-from app.views.models.records import ModeHealth, ModelHealth
-from db.queries.latest import Recent, load_last_ok, load_model_summaries
-from db.records.results import Alert, Outcome, Verdict
-from db.records.summaries import LatestCell
-from runner.analysis.detection.constants import MIN_BASELINE_POINTS
-from runner.analysis.stats.estimates import robust_sd
+from compile_hud.app.components.alert_rows import is_by_machine, open_alerts
+from compile_hud.app.components.result_matrix import MODE_ORDER, missing_cases
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.ui.urls import ModelsState
+from compile_hud.app.views.models.records import ModeHealth, ModelHealth
+from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summaries
+from compile_hud.db.records.results import Alert, Outcome, Verdict
+from compile_hud.db.records.summaries import LatestCell
+from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS
+from compile_hud.runner.analysis.stats.estimates import robust_sd
 
 # The metric whose medians tell how noisy a model is.
 NOISE_METRIC = "latency_s"

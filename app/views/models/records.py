@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from db.records.results import Case
+from compile_hud.db.records.results import Case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

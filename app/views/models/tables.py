@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from app.components.result_matrix import DIMENSIONS, variants_in_order
-from app.ui.format import Scale, age, moment, outcome_label, scale_for
-from app.ui.html import Cell, Column, Note, table
-from app.ui.urls import OverviewState, overview_url, run_url, series_url
-from app.views.models.records import ModeHealth, ModelHealth
-from db.shared.text import significant
+from compile_hud.app.components.result_matrix import DIMENSIONS, variants_in_order
+from compile_hud.app.ui.format import Scale, age, moment, outcome_label, scale_for
+from compile_hud.app.ui.html import Cell, Column, Note, table
+from compile_hud.app.ui.urls import OverviewState, overview_url, run_url, series_url
+from compile_hud.app.views.models.records import ModeHealth, ModelHealth
+from compile_hud.db.shared.text import significant
 
 _NO_SUMMARY = "no description was stored with its results"
 _ALERTS_TITLE = "open regressions; what the machine did, and not the code, is counted apart"

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.components._merge_casefilters import (
+from compile_hud.app.components._merge_casefilters import (
     draw_filters,
     draw_silence,
     load_filled,
     load_placed,
     show_nothing_fits,
 )
-from app.components.page_frame import state_page, type_in
-from app.data import store as data
-from app.data.latest_results import load_trends
-from app.ui.html import caption, heading
-from app.ui.pagination import FirstRows, first_note, show_rest
-from app.ui.urls import ModelsState, cases_url, parse_models, without
-from app.views.models.data import (
+from compile_hud.app.components.page_frame import state_page, type_in
+from compile_hud.app.data import store as data
+from compile_hud.app.data.latest_results import load_trends
+from compile_hud.app.ui.html import caption, heading
+from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
+from compile_hud.app.ui.urls import ModelsState, cases_url, parse_models, without
+from compile_hud.app.views.models.data import (
     MODELS_METRICS,
     NOISE_METRIC,
     Known,
@@ -26,8 +26,8 @@ from app.views.models.data import (
     load_summaries,
     model_healths,
 )
-from app.views.models.tables import models_table, models_title
-from app.views.overview.tables import latest_facts
+from compile_hud.app.views.models.tables import models_table, models_title
+from compile_hud.app.views.overview.tables import latest_facts
 
 CAPTION = (
     "Each mode says how many cases of the model are ok, and leads to what is not. The noise is what"

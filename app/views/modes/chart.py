@@ -7,8 +7,8 @@ from typing import Any
 
 import altair as alt
 
-from app.ui.charts import Row, chart_of, finished
-from app.ui.theme import NEUTRAL
+from compile_hud.app.ui.charts import Row, chart_of, finished
+from compile_hud.app.ui.theme import NEUTRAL
 
 _HEIGHT = 300
 # How far beyond the first and the last compile time the axis reaches.
@@ -20,7 +20,7 @@ _LABEL_ROOM = 0.45
 def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
     """Return speedup against compile time; filled modes are on the front, which a line joins.
 
-    The rows are those of `app.views.modes.tables.chart_rows`, by compile time.
+    The rows are those of `compile_hud.app.views.modes.tables.chart_rows`, by compile time.
     """
     domain = _domain(rows)
     x = alt.X(

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.components.result_matrix import MODE_ORDER, missing_cases
-from app.data.mode_summaries import subject_of
-from app.ui.format import speedup_label
-from app.ui.urls import COLD
-from app.views.modes.records import CallsRow, ModelCell, ModelRow, ModeRow, ModesPage, Spread
-from db.records.results import Alert, Outcome
-from db.records.summaries import LatestCell, MeasurementSummary
-from runner.analysis.stats.break_even import calls_to_pay_back
-from runner.analysis.stats.estimates import Estimate
-from runner.analysis.studies.mode_choice import Choice, Cost, choose_mode
+from compile_hud.app.components.result_matrix import MODE_ORDER, missing_cases
+from compile_hud.app.data.mode_summaries import subject_of
+from compile_hud.app.ui.format import speedup_label
+from compile_hud.app.ui.urls import COLD
+from compile_hud.app.views.modes.records import (
+    CallsRow,
+    ModelCell,
+    ModelRow,
+    ModeRow,
+    ModesPage,
+    Spread,
+)
+from compile_hud.db.records.results import Alert, Outcome
+from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
+from compile_hud.runner.analysis.stats.break_even import calls_to_pay_back
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.mode_choice import Choice, Cost, choose_mode
 
 MODES = MODE_ORDER[1:]
 _EAGER = MODE_ORDER[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from db.records.results import Case, Outcome
+from compile_hud.db.records.results import Case, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

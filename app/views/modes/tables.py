@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.components.result_matrix import DIMENSIONS, common_dimensions
-from app.ui._merge_cells import interval_notes
-from app.ui.format import Scale, outcome_label, percent, quantity, scale_for
-from app.ui.html import Cell, Column, Note, table
-from app.ui.urls import run_url, series_url
-from app.views.modes.records import ModelCell, ModeRow, ModesPage, Spread
-from db.records.summaries import LatestCell
-from db.shared.text import significant
+from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
+from compile_hud.app.ui._merge_cells import interval_notes
+from compile_hud.app.ui.format import Scale, outcome_label, percent, quantity, scale_for
+from compile_hud.app.ui.html import Cell, Column, Note, table
+from compile_hud.app.ui.urls import run_url, series_url
+from compile_hud.app.views.modes.records import ModelCell, ModeRow, ModesPage, Spread
+from compile_hud.db.records.summaries import LatestCell
+from compile_hud.db.shared.text import significant
 
 EAGER = "eager"
 _NO_COMPILING = "do not compile"

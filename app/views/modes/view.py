@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.components._merge_casefilters import (
+from compile_hud.app.components._merge_casefilters import (
     draw_filters,
     draw_silence,
     load_filled,
     load_placed,
     show_nothing_fits,
 )
-from app.components.case_filters import Placed
-from app.components.page_frame import choose, draw_chart
-from app.data import store as data
-from app.data.page_records import Overview
-from app.ui.html import beside, caption, heading, notice
-from app.ui.pagination import FirstRows, first_note, show_rest
-from app.ui.urls import CACHES, COLD, ModesState, parse_modes
-from app.views.modes.chart import modes_spec
-from app.views.modes.data import MODES_METRICS, modes_page
-from app.views.modes.records import ModesPage
-from app.views.modes.tables import answer, calls_table, chart_rows, mode_table, model_table
-from app.views.overview.tables import latest_facts
+from compile_hud.app.components.case_filters import Placed
+from compile_hud.app.components.page_frame import choose, draw_chart
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Overview
+from compile_hud.app.ui.html import beside, caption, heading, notice
+from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
+from compile_hud.app.ui.urls import CACHES, COLD, ModesState, parse_modes
+from compile_hud.app.views.modes.chart import modes_spec
+from compile_hud.app.views.modes.data import MODES_METRICS, modes_page
+from compile_hud.app.views.modes.records import ModesPage
+from compile_hud.app.views.modes.tables import (
+    answer,
+    calls_table,
+    chart_rows,
+    mode_table,
+    model_table,
+)
+from compile_hud.app.views.overview.tables import latest_facts
 
 CHART_CAPTION = (
     "Geometric means over the models that are ok in every mode, with the 95 % interval of the"

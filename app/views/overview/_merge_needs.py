@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.components.alert_rows import (
+from compile_hud.app.components.alert_rows import (
     alert_topic,
     alert_url,
     change_text,
@@ -15,14 +15,14 @@ from app.components.alert_rows import (
     sightings_text,
     verdict_style,
 )
-from app.components.result_matrix import DIMENSIONS, MISSING_KINDS
-from app.ui.format import age, moment, percent_interval
-from app.ui.html import Cell, Column, Note, table
-from app.ui.urls import decide_url, run_url
-from db.records.alerts import began
-from db.records.imported import is_imported
-from db.records.results import Alert
-from db.shared.text import short_revision, shortened
+from compile_hud.app.components.result_matrix import DIMENSIONS, MISSING_KINDS
+from compile_hud.app.ui.format import age, moment, percent_interval
+from compile_hud.app.ui.html import Cell, Column, Note, table
+from compile_hud.app.ui.urls import decide_url, run_url
+from compile_hud.db.records.alerts import began
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.results import Alert
+from compile_hud.db.shared.text import short_revision, shortened
 
 FAILING, WORSE = "failing", "worse"
 _COLUMNS = (

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from app.components.alert_rows import (
+from compile_hud.app.components.alert_rows import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
     alert_row,
@@ -14,17 +14,17 @@ from app.components.alert_rows import (
     lets_through,
     open_alerts,
 )
-from app.components.result_matrix import DIMENSIONS, common_dimensions
-from app.data.page_records import ModeSummary
-from app.ui.format import age, moment, outcome_label
-from app.ui.html import Cell, Note, facts, folded, table
-from app.ui.urls import CompareState, OverviewState, compare_url, run_url
-from app.views.overview._merge_needs import needs_of, needs_table, needs_title
-from db.jobs.health import SchedulerState
-from db.records.results import Alert, Outcome, Run, Verdict
-from db.records.summaries import LatestCell, RunSummary
-from db.shared.text import counted, short_revision
-from runner.analysis.comparison.run_selection import run_before
+from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
+from compile_hud.app.data.page_records import ModeSummary
+from compile_hud.app.ui.format import age, moment, outcome_label
+from compile_hud.app.ui.html import Cell, Note, facts, folded, table
+from compile_hud.app.ui.urls import CompareState, OverviewState, compare_url, run_url
+from compile_hud.app.views.overview._merge_needs import needs_of, needs_table, needs_title
+from compile_hud.db.jobs.health import SchedulerState
+from compile_hud.db.records.results import Alert, Outcome, Run, Verdict
+from compile_hud.db.records.summaries import LatestCell, RunSummary
+from compile_hud.db.shared.text import counted, short_revision
+from compile_hud.runner.analysis.comparison.run_selection import run_before
 
 # A notice has room for so many.
 _SHOWN_SCHEDULES = 3

@@ -6,39 +6,39 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.components._merge_casefilters import (
+from compile_hud.app.components._merge_casefilters import (
     draw_filters,
     draw_silence,
     load_filled,
     load_placed,
     show_nothing_fits,
 )
-from app.components.case_filters import Placed
-from app.components.machine_status import machine_notice
-from app.components.page_frame import choose
-from app.components.result_matrix import (
+from compile_hud.app.components.case_filters import Placed
+from compile_hud.app.components.machine_status import machine_notice
+from compile_hud.app.components.page_frame import choose
+from compile_hud.app.components.result_matrix import (
     build_matrix,
     common_dimensions,
     first_metric,
     num_rows_of,
     shown_metrics,
 )
-from app.data import store as data
-from app.data.latest_results import load_trends
-from app.data.mode_summaries import mode_summaries
-from app.data.page_records import Overview
-from app.ui.format import metric_label, speedup_label
-from app.ui.html import caption, heading, notice, table, tiles
-from app.ui.pagination import FirstRows, first_note, show_rest
-from app.ui.urls import OVERVIEW_METRICS, OverviewState, parse_overview
-from app.views.overview.tables import (
+from compile_hud.app.data import store as data
+from compile_hud.app.data.latest_results import load_trends
+from compile_hud.app.data.mode_summaries import mode_summaries
+from compile_hud.app.data.page_records import Overview
+from compile_hud.app.ui.format import metric_label, speedup_label
+from compile_hud.app.ui.html import caption, heading, notice, table, tiles
+from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
+from compile_hud.app.ui.urls import OVERVIEW_METRICS, OverviewState, parse_overview
+from compile_hud.app.views.overview.tables import (
     alert_sections,
     dead_letter_notice,
     latest_facts,
     mode_tile,
     unwatched_text,
 )
-from db.records.summaries import RunSummary
+from compile_hud.db.records.summaries import RunSummary
 
 
 def show() -> None:

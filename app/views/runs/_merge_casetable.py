@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.components.alert_rows import mark_text
-from app.components.result_matrix import DIMENSIONS, common_dimensions, effective_note
-from app.data.page_records import RunPage
-from app.ui._merge_cells import WARNINGS_COLUMN, warnings_cell
-from app.ui.format import Scale, metric_label, outcome_label, scale_for, speedup_label
-from app.ui.html import Cell, Column, Note
-from app.ui.urls import run_url, series_url
-from db.records._merge_ranking import worst_first
-from db.records.metrics import METRICS
-from db.records.results import Alert, Case, Outcome, Run, RunState, Verdict
-from db.records.summaries import ResultSummary
-from db.shared.text import counted
+from compile_hud.app.components.alert_rows import mark_text
+from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions, effective_note
+from compile_hud.app.data.page_records import RunPage
+from compile_hud.app.ui._merge_cells import WARNINGS_COLUMN, warnings_cell
+from compile_hud.app.ui.format import Scale, metric_label, outcome_label, scale_for, speedup_label
+from compile_hud.app.ui.html import Cell, Column, Note
+from compile_hud.app.ui.urls import run_url, series_url
+from compile_hud.db.records._merge_ranking import worst_first
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Alert, Case, Outcome, Run, RunState, Verdict
+from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.shared.text import counted
 
 _METRICS = (
     "latency_s",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from db.records.metrics import METRICS
+from compile_hud.db.records.metrics import METRICS
 
 OTHER = "other"
 GROUPS: dict[str, tuple[str, ...]] = {

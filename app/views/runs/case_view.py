@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.components.page_frame import draw_chart
-from app.components.run_request_form import Wanted, ask_form
-from app.components.trend.rows import result_samples_chart
-from app.data import store as data
-from app.data.mode_summaries import sweep_of
-from app.data.page_records import RunPage
-from app.ui.charts import sweep_spec
-from app.ui.format import metric_label, outcome_label
-from app.ui.html import caption, command_line, folded, heading, notice
-from app.ui.urls import RunPageState, run_url, series_url
-from app.views.kernel_diff import data as diff_data
-from app.views.kernel_diff.links import has_kernels, kernel_links
-from app.views.runs.launches import compile_stack, launch_table, steps_table, training_stack
-from app.views.runs.measurements import measurement_table, missing_table
-from app.views.runs.shape_sweep import SWEEP_CAPTION, sweep_rows, sweep_table
-from app.views.runs.tables import (
+from compile_hud.app.components.page_frame import draw_chart
+from compile_hud.app.components.run_request_form import Wanted, ask_form
+from compile_hud.app.components.trend.rows import result_samples_chart
+from compile_hud.app.data import store as data
+from compile_hud.app.data.mode_summaries import sweep_of
+from compile_hud.app.data.page_records import RunPage
+from compile_hud.app.ui.charts import sweep_spec
+from compile_hud.app.ui.format import metric_label, outcome_label
+from compile_hud.app.ui.html import caption, command_line, folded, heading, notice
+from compile_hud.app.ui.urls import RunPageState, run_url, series_url
+from compile_hud.app.views.kernel_diff import data as diff_data
+from compile_hud.app.views.kernel_diff.links import has_kernels, kernel_links
+from compile_hud.app.views.runs.launches import (
+    compile_stack,
+    launch_table,
+    steps_table,
+    training_stack,
+)
+from compile_hud.app.views.runs.measurements import measurement_table, missing_table
+from compile_hud.app.views.runs.shape_sweep import SWEEP_CAPTION, sweep_rows, sweep_table
+from compile_hud.app.views.runs.tables import (
     accuracy_table,
     other_details,
     place_tables,
@@ -28,10 +33,10 @@ from app.views.runs.tables import (
     tolerance_facts,
     warning_table,
 )
-from app.views.series.tables import samples_caption
-from db.jobs.queue import suite_of_case
-from db.records.results import Outcome
-from db.records.summaries import ResultSummary
+from compile_hud.app.views.series.tables import samples_caption
+from compile_hud.db.jobs.queue import suite_of_case
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.summaries import ResultSummary
 
 _LOG_HEIGHT = 320
 _SHORT_LOG_LINES = 14

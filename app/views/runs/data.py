@@ -1,13 +1,13 @@
-"""What the page of a run reads while the run is going; a part of `app.data.store`."""
+"""What the page of a run reads while the run is going; a part of `compile_hud.app.data.store`."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from app.data import store as data
-from db.jobs.live_log import STATE_VARIABLE, LiveLog, find_live_log
-from db.jobs.queue import get_live_log
+from compile_hud.app.data import store as data
+from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, find_live_log
+from compile_hud.db.jobs.queue import get_live_log
 
 
 def load_local_log(run_id: str) -> LiveLog | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.ui.format import Scale, scale_for
-from app.ui.html import Bar, Cell, Column, Part, stack, table
-from db.records.summaries import ResultSummary
+from compile_hud.app.ui.format import Scale, scale_for
+from compile_hud.app.ui.html import Bar, Cell, Column, Part, stack, table
+from compile_hud.db.records.summaries import ResultSummary
 
 # Ends of names and the stored units they stand for.
 _UNITS = (

@@ -7,22 +7,22 @@ from datetime import datetime
 
 import streamlit as st
 
-from app.components.machine_status import moved_cell
-from app.components.page_frame import choose, notices, stale_note, state_page
-from app.components.run_request_form import ask_form, suites_of
-from app.data import store as data
-from app.data.page_records import MachineMove
-from app.ui.format import age, duration, moment, outcome_label
-from app.ui.html import Cell, Column, heading, table
-from app.ui.pagination import FirstRows, first_note, show_rest
-from app.ui.progress import progress_of
-from app.ui.urls import parse_runs, run_url
-from app.views.runs.tables import CASES_TOOK
-from db.records.imported import is_imported
-from db.records.results import Outcome, RunState
-from db.records.summaries import RunSummary
-from db.shared.text import short_revision
-from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+from compile_hud.app.components.machine_status import moved_cell
+from compile_hud.app.components.page_frame import choose, notices, stale_note, state_page
+from compile_hud.app.components.run_request_form import ask_form, suites_of
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import MachineMove
+from compile_hud.app.ui.format import age, duration, moment, outcome_label
+from compile_hud.app.ui.html import Cell, Column, heading, table
+from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
+from compile_hud.app.ui.progress import progress_of
+from compile_hud.app.ui.urls import parse_runs, run_url
+from compile_hud.app.views.runs.tables import CASES_TOOK
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.text import short_revision
+from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 
 _COLUMNS = (
     Column(label="started"),

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.components.page_frame import POLL_S
-from app.ui.format import outcome_label
-from app.ui.html import caption, escaped, folded, heading
-from app.ui.scripts import script
-from app.views.runs import data as live_data
-from db.errors import RecordError, StoreError
-from db.jobs.live_log import LIMIT_BYTES, LiveLog
-from db.records.results import Outcome
-from db.records.summaries import ResultSummary
+from compile_hud.app.components.page_frame import POLL_S
+from compile_hud.app.ui.format import outcome_label
+from compile_hud.app.ui.html import caption, escaped, folded, heading
+from compile_hud.app.ui.scripts import script
+from compile_hud.app.views.runs import data as live_data
+from compile_hud.db.errors import RecordError, StoreError
+from compile_hud.db.jobs.live_log import LIMIT_BYTES, LiveLog
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.summaries import ResultSummary
 
 # More at a time nobody reads; each is on the page of its case, too.
 _MAX_LOGS = 20

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.data.page_records import RunPage
-from app.ui.format import estimate, metric_label, moment, outcome_label
-from app.ui.share import code, summary_text
-from app.ui.urls import OVERVIEW_METRICS
-from db.records.results import Outcome
-from db.records.summaries import ResultSummary
-from db.shared.text import first_line, shortened
+from compile_hud.app.data.page_records import RunPage
+from compile_hud.app.ui.format import estimate, metric_label, moment, outcome_label
+from compile_hud.app.ui.share import code, summary_text
+from compile_hud.app.ui.urls import OVERVIEW_METRICS
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.shared.text import first_line, shortened
 
 # A message is no list of everything; its link leads to one.
 _MAX_FAILED = 10

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.ui._merge_cells import interval_cell
-from app.ui.format import metric_label, scale_for
-from app.ui.html import Cell, Column, table
-from app.ui.urls import run_url, series_url
-from app.views.runs._merge_groups import grouped
-from db.records.metrics import METRICS
-from db.records.results import Run
-from db.records.summaries import MeasurementSummary, ResultSummary
+from compile_hud.app.ui._merge_cells import interval_cell
+from compile_hud.app.ui.format import metric_label, scale_for
+from compile_hud.app.ui.html import Cell, Column, table
+from compile_hud.app.ui.urls import run_url, series_url
+from compile_hud.app.views.runs._merge_groups import grouped
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Run
+from compile_hud.db.records.summaries import MeasurementSummary, ResultSummary
 
 _COLUMNS = (
     Column(label=""),

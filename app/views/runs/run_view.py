@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.components.machine_status import machine_notice, moved_cell, reference_table
-from app.components.page_frame import not_found_page, notices, stale_note
-from app.components.run_request_form import ask_form, suites_of
-from app.data import store as data
-from app.data.mode_summaries import run_command
-from app.data.page_records import RunPage
-from app.ui.format import outcome_label
-from app.ui.html import Cell, facts, folded, heading, notice, table
-from app.ui.pagination import FirstRows, first_note, show_rest
-from app.ui.share import Share, file_name, show_share
-from app.ui.urls import RunPageState, parse_run, run_url
-from app.views.runs._merge_casetable import case_table, num_cases
-from app.views.runs.case_view import show_case
-from app.views.runs.logs import failed_logs, show_live_log
-from app.views.runs.markdown import run_markdown
-from app.views.runs.tables import environment_table, run_dimensions, run_times
-from db.errors import NotFoundError
-from db.records.results import Outcome, RunState
-from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+from compile_hud.app.components.machine_status import machine_notice, moved_cell, reference_table
+from compile_hud.app.components.page_frame import not_found_page, notices, stale_note
+from compile_hud.app.components.run_request_form import ask_form, suites_of
+from compile_hud.app.data import store as data
+from compile_hud.app.data.mode_summaries import run_command
+from compile_hud.app.data.page_records import RunPage
+from compile_hud.app.ui.format import outcome_label
+from compile_hud.app.ui.html import Cell, facts, folded, heading, notice, table
+from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
+from compile_hud.app.ui.share import Share, file_name, show_share
+from compile_hud.app.ui.urls import RunPageState, parse_run, run_url
+from compile_hud.app.views.runs._merge_casetable import case_table, num_cases
+from compile_hud.app.views.runs.case_view import show_case
+from compile_hud.app.views.runs.logs import failed_logs, show_live_log
+from compile_hud.app.views.runs.markdown import run_markdown
+from compile_hud.app.views.runs.tables import environment_table, run_dimensions, run_times
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 
 
 def show() -> None:

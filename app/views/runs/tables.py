@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.components.result_matrix import common_dimensions, effective_note
-from app.data.page_records import RunPage
-from app.ui.format import duration, moment, outcome_label
-from app.ui.html import Cell, Column, Note, facts, table
-from db.records.imported import is_imported, was_timed
-from db.records.results import Run, RunState
-from db.records.summaries import ResultSummary
-from db.shared.text import runtime_text, significant
+from compile_hud.app.components.result_matrix import common_dimensions, effective_note
+from compile_hud.app.data.page_records import RunPage
+from compile_hud.app.ui.format import duration, moment, outcome_label
+from compile_hud.app.ui.html import Cell, Column, Note, facts, table
+from compile_hud.db.records.imported import is_imported, was_timed
+from compile_hud.db.records.results import Run, RunState
+from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.db.shared.text import runtime_text, significant
 
 CASES_TOOK = "without what lies between them, as the start of the toolchain, and pauses of the run"
 # Lists of sentences in a result's details, by what they explain.

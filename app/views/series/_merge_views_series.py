@@ -6,12 +6,12 @@ import dataclasses
 
 import streamlit as st
 
-from app.components.annotations import show_annotations
-from app.components.page_frame import notices, stale_note, state_page
-from app.components.trend.view import show_trend
-from app.data import store as data
-from app.data.annotations import annotated
-from app.ui.urls import (
+from compile_hud.app.components.annotations import show_annotations
+from compile_hud.app.components.page_frame import notices, stale_note, state_page
+from compile_hud.app.components.trend.view import show_trend
+from compile_hud.app.data import store as data
+from compile_hud.app.data.annotations import annotated
+from compile_hud.app.ui.urls import (
     ModelsState,
     OverviewState,
     RunsState,
@@ -20,7 +20,7 @@ from app.ui.urls import (
     parse_series,
     runs_url,
 )
-from app.views.series.view import (
+from compile_hud.app.views.series.view import (
     drawn_part,
     part_words,
     show_header,
@@ -30,7 +30,7 @@ from app.views.series.view import (
     show_samples,
     show_series_share,
 )
-from db.errors import NotFoundError
+from compile_hud.db.errors import NotFoundError
 
 
 def show() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from app.components.trend.rows import alerts_of, point_note, unit_of
-from app.data.page_records import SeriesPage
-from app.ui.csv import CsvValue, csv_text
-from app.ui.format import estimate, metric_label, moment
-from app.ui.share import code, summary_text
-from app.views.series.tables import alert_notices
-from db.records.results import Alert
+from compile_hud.app.components.trend.rows import alerts_of, point_note, unit_of
+from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.ui.csv import CsvValue, csv_text
+from compile_hud.app.ui.format import estimate, metric_label, moment
+from compile_hud.app.ui.share import code, summary_text
+from compile_hud.app.views.series.tables import alert_notices
+from compile_hud.db.records.results import Alert
 
 _COLUMNS = (
     "run_started_utc",

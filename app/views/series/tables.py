@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from app.components.alert_rows import levels_text, sightings_text
-from app.components.result_matrix import DIMENSIONS, variants_in_order
-from app.components.trend.rows import (
+from compile_hud.app.components.alert_rows import levels_text, sightings_text
+from compile_hud.app.components.result_matrix import DIMENSIONS, variants_in_order
+from compile_hud.app.components.trend.rows import (
     alert_label,
     alerts_of,
     change_from_previous,
     point_note,
     unit_of,
 )
-from app.data.page_records import SeriesPage
-from app.ui._merge_cells import interval_cell
-from app.ui.format import (
+from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.ui._merge_cells import interval_cell
+from compile_hud.app.ui.format import (
     Scale,
     estimate,
     is_interval,
@@ -25,13 +25,13 @@ from app.ui.format import (
     percent_interval,
     quantity,
 )
-from app.ui.html import Cell, Column, facts, table
-from app.ui.urls import decide_url, kernels_url, run_url, series_url
-from app.views.kernel_diff.links import point_cell
-from db.records.metrics import METRICS, metric_of
-from db.records.results import Alert
-from db.records.summaries import TrendPoint
-from db.shared.text import short_revision
+from compile_hud.app.ui.html import Cell, Column, facts, table
+from compile_hud.app.ui.urls import decide_url, kernels_url, run_url, series_url
+from compile_hud.app.views.kernel_diff.links import point_cell
+from compile_hud.db.records.metrics import METRICS, metric_of
+from compile_hud.db.records.results import Alert
+from compile_hud.db.records.summaries import TrendPoint
+from compile_hud.db.shared.text import short_revision
 
 _POINTS_CAPTION = "Each point is one run: median and 95 % interval"
 _SINGLE_CAPTION = "Each point is one run, of which there is one sample and so no interval"

@@ -6,20 +6,20 @@ import functools
 
 import streamlit as st
 
-from app.components.page_frame import choose, draw_chart, state_page
-from app.components.trend.rows import samples_chart, scale_of
-from app.components.trend.view import TREND_KEY, show_repro
-from app.components.trend.window import part_of, with_samples
-from app.data import store as data
-from app.data.page_records import SeriesPage
-from app.ui.format import metric_label
-from app.ui.html import caption, escaped, facts, heading, notice
-from app.ui.pagination import FirstRows, first_note, show_rest
-from app.ui.share import Share, file_name, show_share
-from app.ui.urls import DEFAULT_SERIES_METRIC, YES, SeriesState, moment_in
-from app.views.kernel_diff import data as diff_data
-from app.views.series import tables as seriestable
-from app.views.series.markdown import series_csv, series_markdown
+from compile_hud.app.components.page_frame import choose, draw_chart, state_page
+from compile_hud.app.components.trend.rows import samples_chart, scale_of
+from compile_hud.app.components.trend.view import TREND_KEY, show_repro
+from compile_hud.app.components.trend.window import part_of, with_samples
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.ui.format import metric_label
+from compile_hud.app.ui.html import caption, escaped, facts, heading, notice
+from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
+from compile_hud.app.ui.share import Share, file_name, show_share
+from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, YES, SeriesState, moment_in
+from compile_hud.app.views.kernel_diff import data as diff_data
+from compile_hud.app.views.series import tables as seriestable
+from compile_hud.app.views.series.markdown import series_csv, series_markdown
 
 
 def show_header(page: SeriesPage, *, state: SeriesState) -> None:

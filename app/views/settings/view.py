@@ -6,11 +6,15 @@ import os
 
 import streamlit as st
 
-from app.components.page_frame import notices, state_page
-from app.data import store as data
-from app.ui.html import Cell, Column, caption, facts, heading, table
-from app.ui.urls import parse_settings
-from db.shared.settings_snapshot import SETTINGS_VARIABLE, ShownSetting, settings_from_json
+from compile_hud.app.components.page_frame import notices, state_page
+from compile_hud.app.data import store as data
+from compile_hud.app.ui.html import Cell, Column, caption, facts, heading, table
+from compile_hud.app.ui.urls import parse_settings
+from compile_hud.db.shared.settings_snapshot import (
+    SETTINGS_VARIABLE,
+    ShownSetting,
+    settings_from_json,
+)
 
 _COLUMNS = (
     Column(label="setting"),

@@ -10,8 +10,8 @@ from typing import Any
 
 import altair as alt
 
-from app.ui.charts import Row, chart_of, finished, picks
-from app.ui.theme import NEUTRAL
+from compile_hud.app.ui.charts import Row, chart_of, finished, picks
+from compile_hud.app.ui.theme import NEUTRAL
 
 INTERVALS_TEXT = (
     "95 % intervals of measuring these very cases again on this device; several models are a"

@@ -1,18 +1,23 @@
-"""What the page of studies reads, cached by the generation as in `app.data.store`."""
+"""What the page of studies reads, cached by the generation as in `compile_hud.app.data.store`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.components.result_matrix import common_dimensions
-from app.data import store as data
-from app.data.page_records import Loaded
-from app.ui.format import metric_label
-from app.ui.urls import DEFAULT_SERIES_METRIC
-from app.views.studies.charts import INTERVALS_TEXT, SCATTER_TEXT, intervals_spec, scatter_spec
-from app.views.studies.records import StudyPage, StudySection
-from app.views.studies.tables import (
+from compile_hud.app.components.result_matrix import common_dimensions
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.ui.format import metric_label
+from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC
+from compile_hud.app.views.studies.charts import (
+    INTERVALS_TEXT,
+    SCATTER_TEXT,
+    intervals_spec,
+    scatter_spec,
+)
+from compile_hud.app.views.studies.records import StudyPage, StudySection
+from compile_hud.app.views.studies.tables import (
     cases_part,
     gaps_part,
     grid_part,
@@ -22,11 +27,11 @@ from app.views.studies.tables import (
     scatter_points,
     table_part,
 )
-from db.queries.results import load_result_summaries, load_suite_runs
-from db.records.results import Run
-from db.store import Store
-from runner.analysis.studies.catalog import STUDIES
-from runner.analysis.studies.study import (
+from compile_hud.db.queries.results import load_result_summaries, load_suite_runs
+from compile_hud.db.records.results import Run
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.studies.catalog import STUDIES
+from compile_hud.runner.analysis.studies.study import (
     Seen,
     Study,
     StudyRun,
@@ -34,7 +39,12 @@ from runner.analysis.studies.study import (
     section_titles,
     seen_in_summaries,
 )
-from runner.analysis.studies.tables import StudyTable, beside_published, gaps, study_tables
+from compile_hud.runner.analysis.studies.tables import (
+    StudyTable,
+    beside_published,
+    gaps,
+    study_tables,
+)
 
 TITLES: Mapping[str, str] = {study.name: study.title for study in STUDIES.values()}
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.ui.html import Cell, Column
-from db.records.results import Run
+from compile_hud.app.ui.html import Cell, Column
+from compile_hud.db.records.results import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.ui._merge_cells import interval_notes
-from app.ui.format import Scale, estimate, metric_label, outcome_label, scale_for
-from app.ui.html import Cell, Column, Note
-from app.ui.urls import run_url
-from app.views.studies.records import GridPart, TablePart
-from db.records.metrics import METRICS
-from db.records.results import Outcome
-from runner.analysis.studies.study import Published, Seen, StudyRun
-from runner.analysis.studies.tables import Beside, Gap, StudyCell, StudyTable
+from compile_hud.app.ui._merge_cells import interval_notes
+from compile_hud.app.ui.format import Scale, estimate, metric_label, outcome_label, scale_for
+from compile_hud.app.ui.html import Cell, Column, Note
+from compile_hud.app.ui.urls import run_url
+from compile_hud.app.views.studies.records import GridPart, TablePart
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.analysis.studies.study import Published, Seen, StudyRun
+from compile_hud.runner.analysis.studies.tables import Beside, Gap, StudyCell, StudyTable
 
 # The speedups from which on a field of a heat map is a shade darker.
 SHADES = (1.0, 1.25, 1.5, 2.0, 3.0)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.components.page_frame import choose, draw_chart, notices, stale_note, state_page
-from app.data import store as data
-from app.ui.charts import PICK, picked
-from app.ui.format import age, moment
-from app.ui.html import Cell, abreast, caption, facts, folded, heading, notice, table
-from app.ui.share import go
-from app.ui.urls import DEFAULT_STUDY, parse_studies, run_url
-from app.views.studies import data as study_data
-from app.views.studies.records import GridPart, StudySection, TablePart
+from compile_hud.app.components.page_frame import (
+    choose,
+    draw_chart,
+    notices,
+    stale_note,
+    state_page,
+)
+from compile_hud.app.data import store as data
+from compile_hud.app.ui.charts import PICK, picked
+from compile_hud.app.ui.format import age, moment
+from compile_hud.app.ui.html import Cell, abreast, caption, facts, folded, heading, notice, table
+from compile_hud.app.ui.share import go
+from compile_hud.app.ui.urls import DEFAULT_STUDY, parse_studies, run_url
+from compile_hud.app.views.studies import data as study_data
+from compile_hud.app.views.studies.records import GridPart, StudySection, TablePart
 
 _HOW_TO_GET_ONE = (
     "A run of it fills this page. On a CPU that is a small selection and takes some minutes, on a"

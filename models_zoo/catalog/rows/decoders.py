@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from models_zoo.catalog.rows.sizes import step_size, text_size
-from models_zoo.catalog.spec import ModelSpec, SweepSpec, Tolerance
+from compile_hud.models_zoo.catalog.rows.sizes import step_size, text_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec, Tolerance
 
 _GPT2 = ModelSpec(
     name="gpt2",
     family="decoder",
-    build="models_zoo.decoders.gpt2",
+    build="compile_hud.models_zoo.decoders.gpt2",
     summary="Causal attention and a vocabulary-wide projection: prefill of a classic decoder.",
     sizes={
         "tiny": text_size(
@@ -45,7 +45,7 @@ _GPT2 = ModelSpec(
 _LLAMA = ModelSpec(
     name="llama",
     family="decoder",
-    build="models_zoo.decoders.llama",
+    build="compile_hud.models_zoo.decoders.llama",
     summary="RMSNorm, rotary embedding, grouped-query attention and SwiGLU: the pieces of today's"
     " language models, most of which a compiler can fuse.",
     sizes={
@@ -86,7 +86,7 @@ _LLAMA = ModelSpec(
 _GPT2_DECODE = ModelSpec(
     name="gpt2_decode",
     family="decoder",
-    build="models_zoo.decoders.gpt2_decode",
+    build="compile_hud.models_zoo.decoders.gpt2_decode",
     summary="One token of each text against a filled key-value cache: launching and reading the"
     " weights, hardly any arithmetic.",
     sizes={
@@ -124,7 +124,7 @@ _GPT2_DECODE = ModelSpec(
 _LLAMA_DECODE = ModelSpec(
     name="llama_decode",
     family="decoder",
-    build="models_zoo.decoders.llama_decode",
+    build="compile_hud.models_zoo.decoders.llama_decode",
     summary="One token against a filled key-value cache with grouped queries: bound by reading"
     " the weights, which is what serving a language model is.",
     sizes={
@@ -168,7 +168,7 @@ _LLAMA_DECODE = ModelSpec(
 _QWEN = ModelSpec(
     name="qwen",
     family="decoder",
-    build="models_zoo.decoders.qwen",
+    build="compile_hud.models_zoo.decoders.qwen",
     summary="Normalised queries and keys in front of the rotary embedding, and heads wider than"
     " the model: many small norms to fuse.",
     sizes={
@@ -212,7 +212,7 @@ _QWEN = ModelSpec(
 _MOE = ModelSpec(
     name="moe",
     family="mixture-of-experts",
-    build="models_zoo.decoders.moe",
+    build="compile_hud.models_zoo.decoders.moe",
     summary="Top-2 routing over eight experts: sorting, gathering and grouped matrix products whose"
     " sizes depend on the data.",
     sizes={
@@ -262,7 +262,7 @@ _MOE = ModelSpec(
 _MAMBA = ModelSpec(
     name="mamba",
     family="state-space",
-    build="models_zoo.decoders.mamba",
+    build="compile_hud.models_zoo.decoders.mamba",
     summary="A selective scan instead of attention: long chains of element-wise work on tensors"
     " that eager mode writes out and a compiler need not.",
     sizes={

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from models_zoo.catalog.rows.sizes import pair_size, text_size
-from models_zoo.catalog.spec import ModelSpec, SweepSpec
+from compile_hud.models_zoo.catalog.rows.sizes import pair_size, text_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec
 
 _T5 = ModelSpec(
     name="t5",
     family="encoder-decoder",
-    build="models_zoo.encoder_decoders.t5",
+    build="compile_hud.models_zoo.encoder_decoders.t5",
     summary="Cross-attention and a learnt position bias inside the softmax: attention that the"
     " fused kernels do not cover as it is.",
     sizes={
@@ -46,7 +46,7 @@ _T5 = ModelSpec(
 _WHISPER = ModelSpec(
     name="whisper",
     family="encoder-decoder",
-    build="models_zoo.encoder_decoders.whisper",
+    build="compile_hud.models_zoo.encoder_decoders.whisper",
     summary="Convolutions over sound, a long encoder that is not causal and a short decoder:"
     " cross-attention of unlike lengths.",
     sizes={

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from models_zoo.catalog.rows.sizes import text_size
-from models_zoo.catalog.spec import ModelSpec, SweepSpec
+from compile_hud.models_zoo.catalog.rows.sizes import text_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec
 
 _BERT = ModelSpec(
     name="bert",
     family="encoder",
-    build="models_zoo.encoders.bert",
+    build="compile_hud.models_zoo.encoders.bert",
     summary="Bidirectional attention, LayerNorm and GELU: the stock of deployed text models.",
     sizes={
         "tiny": text_size(
@@ -45,7 +45,7 @@ _BERT = ModelSpec(
 _DISTILBERT = ModelSpec(
     name="distilbert",
     family="encoder",
-    build="models_zoo.encoders.distilbert",
+    build="compile_hud.models_zoo.encoders.distilbert",
     summary="BERT with half of its layers and no token types: less work for each launch.",
     sizes={
         "tiny": text_size(
@@ -82,7 +82,7 @@ _DISTILBERT = ModelSpec(
 _ROBERTA = ModelSpec(
     name="roberta",
     family="encoder",
-    build="models_zoo.encoders.roberta",
+    build="compile_hud.models_zoo.encoders.roberta",
     summary="Positions counted from the padding by a cumulative sum, and a vocabulary of 50,000.",
     sizes={
         "tiny": text_size(
@@ -119,7 +119,7 @@ _ROBERTA = ModelSpec(
 _ALBERT = ModelSpec(
     name="albert",
     family="encoder",
-    build="models_zoo.encoders.albert",
+    build="compile_hud.models_zoo.encoders.albert",
     summary="One layer's weights used twelve times over: a graph of many calls to few weights, and"
     " gradients that add up.",
     sizes={
@@ -160,7 +160,7 @@ _ALBERT = ModelSpec(
 _ELECTRA = ModelSpec(
     name="electra",
     family="encoder",
-    build="models_zoo.encoders.electra",
+    build="compile_hud.models_zoo.encoders.electra",
     summary="A narrow encoder that judges each token instead of choosing from the vocabulary:"
     " matrix products too small to fill a device.",
     sizes={

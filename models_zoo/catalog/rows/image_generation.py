@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from models_zoo.catalog.rows.sizes import sample_size
-from models_zoo.catalog.spec import ModelSpec, SweepSpec
+from compile_hud.models_zoo.catalog.rows.sizes import sample_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec
 
 _UNET = ModelSpec(
     name="unet",
     family="diffusion",
-    build="models_zoo.image_generation.unet",
+    build="compile_hud.models_zoo.image_generation.unet",
     summary="Group norm, convolutions and cross-attention at several resolutions: one denoising"
     " step, and the longest compilation here.",
     sizes={
@@ -49,7 +49,7 @@ _UNET = ModelSpec(
 _DIT = ModelSpec(
     name="dit",
     family="diffusion",
-    build="models_zoo.image_generation.dit",
+    build="compile_hud.models_zoo.image_generation.dit",
     summary="A transformer whose norms are scaled and shifted by time and class: adaptive LayerNorm"
     " that a compiler can fuse.",
     sizes={
@@ -87,7 +87,7 @@ _DIT = ModelSpec(
 _VAE = ModelSpec(
     name="vae",
     family="diffusion",
-    build="models_zoo.image_generation.vae",
+    build="compile_hud.models_zoo.image_generation.vae",
     summary="Latents decoded to pixels: convolutions and group norms over large images, bound by"
     " memory, and one attention in the middle.",
     # Two latents at least: of one, AOTAutograd gives a group norm a layout that it does not take,
@@ -124,7 +124,7 @@ _VAE = ModelSpec(
 _DCGAN = ModelSpec(
     name="dcgan",
     family="gan",
-    build="models_zoo.image_generation.dcgan",
+    build="compile_hud.models_zoo.image_generation.dcgan",
     summary="Transposed convolutions from noise to images; in training two networks in one graph,"
     " one of them thrice.",
     sizes={

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models_zoo.catalog.rows.sizes import sample_size
-from models_zoo.catalog.spec import ModelSpec, SweepSpec
+from compile_hud.models_zoo.catalog.rows.sizes import sample_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec
 
 _NORM_SIZES = {
     "tiny": sample_size(width=64, batch=4),
@@ -21,7 +21,7 @@ _PHASES = ("inference",)
 _RMS_NORM = ModelSpec(
     name="rms_norm",
     family="kernel",
-    build="models_zoo.kernels.rms_norm",
+    build="compile_hud.models_zoo.kernels.rms_norm",
     summary="Five operators that should become one kernel: what a compiler makes of a norm.",
     sizes=_NORM_SIZES,
     phases=_PHASES,
@@ -31,7 +31,7 @@ _RMS_NORM = ModelSpec(
 _TRITON_RMS_NORM = ModelSpec(
     name="triton_rms_norm",
     family="kernel",
-    build="models_zoo.kernels.triton_rms_norm",
+    build="compile_hud.models_zoo.kernels.triton_rms_norm",
     summary="The same norm written in Triton: what a compiler leaves of a kernel by hand.",
     sizes=_NORM_SIZES,
     phases=_PHASES,
@@ -41,7 +41,7 @@ _TRITON_RMS_NORM = ModelSpec(
 _SOFTMAX = ModelSpec(
     name="softmax",
     family="kernel",
-    build="models_zoo.kernels.softmax",
+    build="compile_hud.models_zoo.kernels.softmax",
     summary="Long rows that are read once or thrice: a reduction within a reduction.",
     sizes=_SOFTMAX_SIZES,
     phases=_PHASES,
@@ -51,7 +51,7 @@ _SOFTMAX = ModelSpec(
 _TRITON_SOFTMAX = ModelSpec(
     name="triton_softmax",
     family="kernel",
-    build="models_zoo.kernels.triton_softmax",
+    build="compile_hud.models_zoo.kernels.triton_softmax",
     summary="The same rows in one Triton program each, held on the chip from load to store.",
     sizes=_SOFTMAX_SIZES,
     phases=_PHASES,

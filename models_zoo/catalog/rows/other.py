@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from models_zoo.catalog.rows.sizes import pair_size, sample_size, text_size
-from models_zoo.catalog.spec import ModelSpec, SweepSpec
+from compile_hud.models_zoo.catalog.rows.sizes import pair_size, sample_size, text_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec
 
 _NN_TRANSFORMER = ModelSpec(
     name="nn_transformer",
     family="transformer",
-    build="models_zoo.encoder_decoders.nn_transformer",
+    build="compile_hud.models_zoo.encoder_decoders.nn_transformer",
     summary="PyTorch's own layers instead of a library's: the model that compiler articles quote,"
     " in their configuration.",
     sizes={
@@ -46,7 +46,7 @@ _NN_TRANSFORMER = ModelSpec(
 _LSTM = ModelSpec(
     name="lstm",
     family="recurrent",
-    build="models_zoo.decoders.lstm",
+    build="compile_hud.models_zoo.decoders.lstm",
     summary="One step after the other, each waiting for the one before: what a compiler leaves to"
     " the library.",
     sizes={
@@ -108,7 +108,7 @@ CRITEO_TABLE_SIZES = (
 _DLRM = ModelSpec(
     name="dlrm",
     family="recommender",
-    build="models_zoo.recommenders.dlrm",
+    build="compile_hud.models_zoo.recommenders.dlrm",
     summary="Tables looked up at random and tiny networks: gathering and launching, not"
     " arithmetic.",
     sizes={
@@ -140,7 +140,7 @@ _DLRM = ModelSpec(
 _FLEX_ATTENTION = ModelSpec(
     name="flex_attention",
     family="decoder",
-    build="models_zoo.decoders.flex_attention",
+    build="compile_hud.models_zoo.decoders.flex_attention",
     summary="Attention that is written down as a mask and generated as a kernel: whole blocks are"
     " left out.",
     sizes={

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from models_zoo.catalog.shapes import make_size
-from models_zoo.catalog.spec import ConfigValue, SizeSpec
+from compile_hud.models_zoo.catalog.shapes import make_size
+from compile_hud.models_zoo.catalog.spec import ConfigValue, SizeSpec
 
 
 def text_size(**config: ConfigValue) -> SizeSpec:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from models_zoo.catalog.rows.sizes import sample_size, text_size
-from models_zoo.catalog.spec import ModelSpec, SweepSpec
+from compile_hud.models_zoo.catalog.rows.sizes import sample_size, text_size
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec
 
 _VIT = ModelSpec(
     name="vit",
     family="vision",
-    build="models_zoo.vision.vit",
+    build="compile_hud.models_zoo.vision.vit",
     summary="Image patches through a transformer: matrix products of an odd length that fits"
     " no tile.",
     sizes={
@@ -46,7 +46,7 @@ _VIT = ModelSpec(
 _RESNET = ModelSpec(
     name="resnet",
     family="vision",
-    build="models_zoo.vision.resnet",
+    build="compile_hud.models_zoo.vision.resnet",
     summary="Convolutions with batch norm and ReLU: folding, fusion and memory layout rather than"
     " matrix products.",
     sizes={
@@ -84,7 +84,7 @@ _RESNET = ModelSpec(
 _CONVNEXT = ModelSpec(
     name="convnext",
     family="vision",
-    build="models_zoo.vision.convnext",
+    build="compile_hud.models_zoo.vision.convnext",
     summary="Depthwise 7 x 7 convolutions between LayerNorms over channels: what changes memory"
     " layout in every block.",
     sizes={
@@ -108,7 +108,7 @@ _CONVNEXT = ModelSpec(
 _SWIN = ModelSpec(
     name="swin",
     family="vision",
-    build="models_zoo.vision.swin",
+    build="compile_hud.models_zoo.vision.swin",
     summary="Attention in shifted windows with a learnt bias: rolling, partitioning and masks"
     " around many small matrix products.",
     sizes={
@@ -149,7 +149,7 @@ _SWIN = ModelSpec(
 _EFFICIENTNET = ModelSpec(
     name="efficientnet",
     family="vision",
-    build="models_zoo.vision.efficientnet",
+    build="compile_hud.models_zoo.vision.efficientnet",
     summary="Depthwise convolutions with SiLU and a gate over channels: little arithmetic a byte,"
     " so fusion decides.",
     sizes={
@@ -196,7 +196,7 @@ _EFFICIENTNET = ModelSpec(
 _MOBILENET = ModelSpec(
     name="mobilenet",
     family="vision",
-    build="models_zoo.vision.mobilenet",
+    build="compile_hud.models_zoo.vision.mobilenet",
     summary="Inverted bottlenecks with ReLU6 and no gate: the stock of vision on small devices.",
     sizes={
         "tiny": sample_size(
@@ -242,7 +242,7 @@ _MOBILENET = ModelSpec(
 _SEGFORMER = ModelSpec(
     name="segformer",
     family="segmentation",
-    build="models_zoo.vision.segformer",
+    build="compile_hud.models_zoo.vision.segformer",
     summary="Attention over thousands of places whose keys are reduced first, and a head that"
     " resizes four resolutions to one.",
     sizes={
@@ -283,7 +283,7 @@ _SEGFORMER = ModelSpec(
 _DETR = ModelSpec(
     name="detr",
     family="detection",
-    build="models_zoo.vision.detr",
+    build="compile_hud.models_zoo.vision.detr",
     summary="A convolutional backbone, then an encoder and a decoder with a query for each object:"
     " two kinds of network in one graph.",
     sizes={
@@ -336,7 +336,7 @@ _DETR = ModelSpec(
 _CLIP = ModelSpec(
     name="clip",
     family="vision-language",
-    build="models_zoo.vision.clip",
+    build="compile_hud.models_zoo.vision.clip",
     summary="An image and a text tower that meet in one small matrix product: two graphs of"
     " different lengths in one.",
     sizes={

@@ -16,15 +16,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from db.records._merge_events import Event, EventKind
-from db.records._merge_ranking import is_higher_better
-from db.records.alerts import DRIFT, began, leading
-from db.records.metrics import METRICS
-from db.records.results import Alert, Verdict
-from db.records.summaries import PlannedRun
-from db.shared.text import short_revision
-from runner.analysis.detection.series_changes import STEP
-from runner.analysis.judging.attribution import MACHINE
+from compile_hud.db.records._merge_events import Event, EventKind
+from compile_hud.db.records._merge_ranking import is_higher_better
+from compile_hud.db.records.alerts import DRIFT, began, leading
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Alert, Verdict
+from compile_hud.db.records.summaries import PlannedRun
+from compile_hud.db.shared.text import short_revision
+from compile_hud.runner.analysis.detection.series_changes import STEP
+from compile_hud.runner.analysis.judging.attribution import MACHINE
 
 # Noise may show a step a night late or early.
 NUM_RUNS_APART = 1

@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import datetime
 
-from db.records._merge_events import Event
-from db.records.alerts import began
-from db.records.results import Alert, AlertState
-from db.records.triage import ONGOING, Revision, SeriesSettings, with_settings
-from runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS
-from runner.analysis.outcomes.outcomes import ENDING_KINDS
+from compile_hud.db.records._merge_events import Event
+from compile_hud.db.records.alerts import began
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import ONGOING, Revision, SeriesSettings, with_settings
+from compile_hud.runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS
+from compile_hud.runner.analysis.outcomes.outcomes import ENDING_KINDS
 
 # A new level nearer than this share of the old change to the old bad level is that level.
 SAME_LEVEL_SHARE = 0.5

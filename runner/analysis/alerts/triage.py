@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from db.records.results import Alert, AlertState
-from db.records.run_ref import Sighting
-from db.records.triage import ONGOING, Revision
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.triage import ONGOING, Revision
 
 # The judge alone says that something is fixed; a fixed alert can still be called noise, so that it
 # stays silent when it comes back.

@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from db.records.metrics import METRICS, Direction
-from db.records.results import CaseResult, Outcome, Verdict
-from runner.analysis.comparison.measurements import FAMILY_ERROR
-from runner.analysis.comparison.paired import main_metric
-from runner.analysis.comparison.runs import OUTCOME, CaseComparison
-from runner.analysis.stats.rounds import Pair
+from compile_hud.db.records.metrics import METRICS, Direction
+from compile_hud.db.records.results import CaseResult, Outcome, Verdict
+from compile_hud.runner.analysis.comparison.measurements import FAMILY_ERROR
+from compile_hud.runner.analysis.comparison.paired import main_metric
+from compile_hud.runner.analysis.comparison.runs import OUTCOME, CaseComparison
+from compile_hud.runner.analysis.stats.rounds import Pair
 
 # paired.py keeps half of the error of a comparison for one metric: so much of it is a bisection's.
 SEARCH_ERROR = FAMILY_ERROR / 2

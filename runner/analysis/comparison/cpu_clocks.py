@@ -14,18 +14,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from db.records.metrics import Direction
-from db.records.results import CaseResult, Measurement, Verdict
-from db.shared.text import signed_percent
-from runner.analysis.comparison.measurements import (
+from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.results import CaseResult, Measurement, Verdict
+from compile_hud.db.shared.text import signed_percent
+from compile_hud.runner.analysis.comparison.measurements import (
     Comparison,
     Judgement,
     compare_logs,
     inconclusive,
 )
-from runner.analysis.stats.launch_levels import launch_levels
-from runner.analysis.stats.launch_noise import PAIRED_CPU_SD, PAIRED_WALL_SD, run_sd
-from runner.analysis.stats.rounds import Pair
+from compile_hud.runner.analysis.stats.launch_levels import launch_levels
+from compile_hud.runner.analysis.stats.launch_noise import PAIRED_CPU_SD, PAIRED_WALL_SD, run_sd
+from compile_hud.runner.analysis.stats.rounds import Pair
 
 WALL, CPU = "latency_s", "latency_cpu_s"
 EAGER_WALL, EAGER_CPU = "eager_latency_s", "eager_latency_cpu_s"

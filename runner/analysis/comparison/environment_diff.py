@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from db.records.results import Run
-from db.records.run_warning import RunWarning
-from db.shared.text import short_revision
-from runner.analysis.comparison.runs import SOFTWARE_FACTS, FactDifference, environment_differences
+from compile_hud.db.records.results import Run
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.text import short_revision
+from compile_hud.runner.analysis.comparison.runs import (
+    SOFTWARE_FACTS,
+    FactDifference,
+    environment_differences,
+)
 
 # What a person looks at first, by the fact that tells it.
 _NAMES = {

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.records.metrics import METRICS, Direction, Metric
-from db.records.results import Measurement, Verdict
-from db.shared.text import signed_percent
-from runner.analysis.detection.constants import TRIGGER_OF_FLOOR
-from runner.analysis.stats.estimates import (
+from compile_hud.db.records.metrics import METRICS, Direction, Metric
+from compile_hud.db.records.results import Measurement, Verdict
+from compile_hud.db.shared.text import signed_percent
+from compile_hud.runner.analysis.detection.constants import TRIGGER_OF_FLOOR
+from compile_hud.runner.analysis.stats.estimates import (
     launch_medians,
     order_statistic_interval,
     student_quantile,
 )
-from runner.analysis.stats.launch_noise import PRIOR_DEGREES
+from compile_hud.runner.analysis.stats.launch_noise import PRIOR_DEGREES
 
 # Chance that any of all comparisons made together is called significant with nothing changed. 2 %
 # rather than the usual 5 %: whoever gates every change on it sees one in fifty fail for nothing.

@@ -20,25 +20,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.records.metrics import METRICS, Direction
-from db.records.results import CaseResult, Measurement, Verdict
-from runner.analysis.comparison.cpu_clocks import CPU, WALL, judge_paired_clocks
-from runner.analysis.comparison.measurements import (
+from compile_hud.db.records.metrics import METRICS, Direction
+from compile_hud.db.records.results import CaseResult, Measurement, Verdict
+from compile_hud.runner.analysis.comparison.cpu_clocks import CPU, WALL, judge_paired_clocks
+from compile_hud.runner.analysis.comparison.measurements import (
     Comparison,
     Judgement,
     compare_log_ratios,
     compare_measurements,
 )
-from runner.analysis.comparison.runs import (
+from compile_hud.runner.analysis.comparison.runs import (
     DEFAULT_FAIL_ABOVE,
     CaseComparison,
     floor_of,
     judged_metrics,
     rows_of,
 )
-from runner.analysis.detection.constants import TRIGGER_OF_FLOOR
-from runner.analysis.stats.launch_noise import PAIR_PRIOR_DEGREES, calm_sd
-from runner.analysis.stats.rounds import Pair
+from compile_hud.runner.analysis.detection.constants import TRIGGER_OF_FLOOR
+from compile_hud.runner.analysis.stats.launch_noise import PAIR_PRIOR_DEGREES, calm_sd
+from compile_hud.runner.analysis.stats.rounds import Pair
 
 # Looking after each pair would cost more certainty than stopping a pair earlier saves.
 LOOK_GROWTH = 1.5

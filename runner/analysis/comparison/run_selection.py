@@ -14,10 +14,10 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from db.records.results import CaseResult, Run
-from db.shared.text import short_revision
-from runner.analysis.comparison.runs import OUTCOME, CaseComparison
-from runner.analysis.stats.cohort import geometric_mean
+from compile_hud.db.records.results import CaseResult, Run
+from compile_hud.db.shared.text import short_revision
+from compile_hud.runner.analysis.comparison.runs import OUTCOME, CaseComparison
+from compile_hud.runner.analysis.stats.cohort import geometric_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,23 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from db.records.metrics import METRICS
-from db.records.results import Case, CaseResult, Outcome, Run, RunDocument, Verdict
-from runner.analysis.comparison.cpu_clocks import judge_clocks, was_quiet
-from runner.analysis.comparison.measurements import (
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument, Verdict
+from compile_hud.runner.analysis.comparison.cpu_clocks import judge_clocks, was_quiet
+from compile_hud.runner.analysis.comparison.measurements import (
     Comparison,
     Judgement,
     compare_measurements,
     inconclusive,
 )
-from runner.analysis.judging.machine_state import (
+from compile_hud.runner.analysis.judging.machine_state import (
     ABSOLUTE_METRICS,
     MachineChange,
     compare_machine,
     explained,
 )
-from runner.analysis.stats.launch_noise import prior_sd, run_sd
-from runner.analysis.stats.rounds import Pair, results_by_case
+from compile_hud.runner.analysis.stats.launch_noise import prior_sd, run_sd
+from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
 
 DEFAULT_FAIL_ABOVE = 0.05
 # The name under which an outcome is compared, beside the metrics.

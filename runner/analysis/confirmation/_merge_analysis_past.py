@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from db.records._merge_points import point_columns
-from db.records.results import Alert, AlertState, CaseResult
-from db.records.summaries import Series
-from runner.analysis.confirmation.verdict import EAGER_CLOCKS, Past
-from runner.analysis.detection.constants import BASELINE_POINTS
-from runner.analysis.judging.machine_pace import common_pace_s, series_at_one_pace
-from runner.analysis.judging.machine_state import CLOCKS, MachineChange, level_change
-from runner.analysis.stats.launch_levels import PACE, PACED_TIMES, level_at
+from compile_hud.db.records._merge_points import point_columns
+from compile_hud.db.records.results import Alert, AlertState, CaseResult
+from compile_hud.db.records.summaries import Series
+from compile_hud.runner.analysis.confirmation.verdict import EAGER_CLOCKS, Past
+from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS
+from compile_hud.runner.analysis.judging.machine_pace import common_pace_s, series_at_one_pace
+from compile_hud.runner.analysis.judging.machine_state import CLOCKS, MachineChange, level_change
+from compile_hud.runner.analysis.stats.launch_levels import PACE, PACED_TIMES, level_at
 
 
 def past_of(

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from db.records.results import Alert, AlertState, CaseResult, Verdict
-from db.records.triage import Revision
-from runner.analysis.confirmation.suspects import num_tries
-from runner.analysis.confirmation.verdict import Conclusion, Finding, Method
-from runner.analysis.judging.attribution import UNKNOWN
-from runner.analysis.judging.attribution_evidence import with_evidence
-from runner.analysis.stats.launch_levels import launch_levels
+from compile_hud.db.records.results import Alert, AlertState, CaseResult, Verdict
+from compile_hud.db.records.triage import Revision
+from compile_hud.runner.analysis.confirmation.suspects import num_tries
+from compile_hud.runner.analysis.confirmation.verdict import Conclusion, Finding, Method
+from compile_hud.runner.analysis.judging.attribution import UNKNOWN
+from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
+from compile_hud.runner.analysis.stats.launch_levels import launch_levels
 
 # What people decided while a case was measured again stays as they set it.
 _DECIDED = (AlertState.ACKNOWLEDGED, AlertState.EXPECTED, AlertState.NOISE)

@@ -16,24 +16,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from db.records._merge_points import points_at
-from db.records.metrics import METRICS, Direction
-from db.records.results import Alert, AlertState, Run, Verdict
-from db.records.summaries import Point, Series
-from db.records.triage import ONGOING
-from runner.analysis.detection.constants import (
+from compile_hud.db.records._merge_points import points_at
+from compile_hud.db.records.metrics import METRICS, Direction
+from compile_hud.db.records.results import Alert, AlertState, Run, Verdict
+from compile_hud.db.records.summaries import Point, Series
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.runner.analysis.detection.constants import (
     BASELINE_POINTS,
     SUSTAINED_POINTS,
     TRIGGER_OF_FLOOR,
     middle,
 )
-from runner.analysis.detection.series_changes import STEP
-from runner.analysis.judging.cost_step import Shift
-from runner.analysis.judging.judge import alert_id, sighting
-from runner.analysis.judging.machine_pace import series_at_one_pace
-from runner.analysis.judging.machine_state import level_change
-from runner.analysis.judging.series_rules import SeriesRules
-from runner.analysis.outcomes.outcomes import OUTCOME
+from compile_hud.runner.analysis.detection.series_changes import STEP
+from compile_hud.runner.analysis.judging.cost_step import Shift
+from compile_hud.runner.analysis.judging.judge import alert_id, sighting
+from compile_hud.runner.analysis.judging.machine_pace import series_at_one_pace
+from compile_hud.runner.analysis.judging.machine_state import level_change
+from compile_hud.runner.analysis.judging.series_rules import SeriesRules
+from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
 
 # A verdict that three measurements in three nights could not reach will not come from a fourth.
 MAX_TRIES = 3

@@ -19,12 +19,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from db.records.metrics import METRICS, Direction
-from db.records.results import Alert, CaseResult, Measurement, Outcome, Verdict
-from db.shared.text import signed_percent
-from runner.analysis.comparison.measurements import Comparison, decide
-from runner.analysis.comparison.runs import CaseComparison
-from runner.analysis.judging.attribution import (
+from compile_hud.db.records.metrics import METRICS, Direction
+from compile_hud.db.records.results import Alert, CaseResult, Measurement, Outcome, Verdict
+from compile_hud.db.shared.text import signed_percent
+from compile_hud.runner.analysis.comparison.measurements import Comparison, decide
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.analysis.judging.attribution import (
     COMPILER,
     EAGER,
     MACHINE,
@@ -34,13 +34,13 @@ from runner.analysis.judging.attribution import (
     Witnesses,
     blame,
 )
-from runner.analysis.judging.machine_state import (
+from compile_hud.runner.analysis.judging.machine_state import (
     ABSOLUTE_METRICS,
     MachineChange,
     MachineVerdict,
     level_change,
 )
-from runner.analysis.stats.launch_levels import launch_levels, level_at
+from compile_hud.runner.analysis.stats.launch_levels import launch_levels, level_at
 
 # Nearer to the old level than to the suspected one, which the interval leaves out as well. Asking
 # for all of the interval would leave nine of ten suspects with nothing behind them undecided.

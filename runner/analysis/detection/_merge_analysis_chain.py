@@ -17,8 +17,8 @@ import math
 
 import numpy as np
 
-from runner.analysis.detection.constants import middle
-from runner.analysis.detection.noise_densities import (
+from compile_hud.runner.analysis.detection.constants import middle
+from compile_hud.runner.analysis.detection.noise_densities import (
     MIN_BANDWIDTH,
     OUTLIER_RANGE,
     OUTLIERS,

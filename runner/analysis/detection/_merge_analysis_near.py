@@ -10,8 +10,8 @@ from bisect import bisect_left
 
 import numpy as np
 
-from runner.analysis.detection.constants import LEVEL_POINTS
-from runner.analysis.stats.estimates import sliding_medians
+from compile_hud.runner.analysis.detection.constants import LEVEL_POINTS
+from compile_hud.runner.analysis.stats.estimates import sliding_medians
 
 
 class NearNights:

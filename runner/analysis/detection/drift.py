@@ -26,8 +26,13 @@ from itertools import chain
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from runner.analysis.detection.constants import MEDIAN_INEFFICIENCY, checked
-from runner.analysis.stats.estimates import CONFIDENCE, robust_sd, sliding_medians, student_quantile
+from compile_hud.runner.analysis.detection.constants import MEDIAN_INEFFICIENCY, checked
+from compile_hud.runner.analysis.stats.estimates import (
+    CONFIDENCE,
+    robust_sd,
+    sliding_medians,
+    student_quantile,
+)
 
 NUM_BLOCKS = 5
 # 1 % a week is 10 % in 70 nights, or in ten points of a weekly series.

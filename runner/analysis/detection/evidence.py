@@ -25,11 +25,16 @@ from functools import cached_property
 
 import numpy as np
 
-from runner.analysis.detection._merge_analysis_chain import Chain, two_modes
-from runner.analysis.detection._merge_analysis_modes import log_mode
-from runner.analysis.detection.constants import middle
-from runner.analysis.detection.noise_densities import MIN_BANDWIDTH, Bell, Density, Kernel
-from runner.analysis.stats.estimates import robust_sd
+from compile_hud.runner.analysis.detection._merge_analysis_chain import Chain, two_modes
+from compile_hud.runner.analysis.detection._merge_analysis_modes import log_mode
+from compile_hud.runner.analysis.detection.constants import middle
+from compile_hud.runner.analysis.detection.noise_densities import (
+    MIN_BANDWIDTH,
+    Bell,
+    Density,
+    Kernel,
+)
+from compile_hud.runner.analysis.stats.estimates import robust_sd
 
 # Steps that are tried, besides the median of the distances themselves: from one floor to two, near
 # enough to each other that noise of half a floor does not tell them apart.

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtrc, stdtr
 
-from db.records.results import Alert
-from runner.analysis.detection.constants import MEDIAN_INEFFICIENCY
-from runner.analysis.stats.estimates import robust_sd, student_quantile
+from compile_hud.db.records.results import Alert
+from compile_hud.runner.analysis.detection.constants import MEDIAN_INEFFICIENCY
+from compile_hud.runner.analysis.stats.estimates import robust_sd, student_quantile
 
 # With nothing changed, an alert in one run of a hundred, however many series it has: fewer than
 # four a year of nights. Of what is told after real changes, at most one in a hundred is false.

@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from runner.analysis.detection.constants import LEVEL_POINTS, MEDIAN_INEFFICIENCY
+from compile_hud.runner.analysis.detection.constants import LEVEL_POINTS, MEDIAN_INEFFICIENCY
 
 # The kernel's width is 0.64 (0.9 / sqrt(2)) of Silverman's rule, a tenth of the floor at least:
 # finer noise changes no decision about the floor.

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runner.analysis.detection._merge_analysis_fit import best_split, fits_line
-from runner.analysis.detection._merge_analysis_near import NearNights
-from runner.analysis.detection.constants import (
+from compile_hud.runner.analysis.detection._merge_analysis_fit import best_split, fits_line
+from compile_hud.runner.analysis.detection._merge_analysis_near import NearNights
+from compile_hud.runner.analysis.detection.constants import (
     BACK_SHARE,
     LEVEL_POINTS,
     MEDIAN_INEFFICIENCY,
@@ -35,7 +35,7 @@ from runner.analysis.detection.constants import (
     SUSTAINED_POINTS,
     middle,
 )
-from runner.analysis.detection.evidence import Demand, Scales
+from compile_hud.runner.analysis.detection.evidence import Demand, Scales
 
 # Fewer points say nothing of the noise.
 MIN_NOISE_POINTS = 8

@@ -15,21 +15,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.records._merge_points import PointColumns
-from db.records.alerts import DRIFT
-from db.records.metrics import Direction, Metric
-from runner.analysis.detection.constants import BASELINE_POINTS, SUSTAINED_POINTS
-from runner.analysis.detection.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
-from runner.analysis.detection.false_discovery import (
+from compile_hud.db.records._merge_points import PointColumns
+from compile_hud.db.records.alerts import DRIFT
+from compile_hud.db.records.metrics import Direction, Metric
+from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS, SUSTAINED_POINTS
+from compile_hud.runner.analysis.detection.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
+from compile_hud.runner.analysis.detection.false_discovery import (
     FALSE_DISCOVERY_RATE,
     LOOKS,
     interval_p_value,
     step_p_value,
 )
-from runner.analysis.detection.variance import AFTER_POINTS, NoiseChange, find_noise_changes
-from runner.analysis.detector import Step, describe_steps
-from runner.analysis.judging.attribution import TIMED_METRICS
-from runner.analysis.judging.cost_step import Shift, Track, relative
+from compile_hud.runner.analysis.detection.variance import (
+    AFTER_POINTS,
+    NoiseChange,
+    find_noise_changes,
+)
+from compile_hud.runner.analysis.detector import Step, describe_steps
+from compile_hud.runner.analysis.judging.attribution import TIMED_METRICS
+from compile_hud.runner.analysis.judging.cost_step import Shift, Track, relative
 
 STEP = "step"
 VARIANCE = "variance"

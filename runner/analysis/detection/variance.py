@@ -23,8 +23,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from runner.analysis.detection.constants import checked, parts
-from runner.analysis.stats.estimates import CONFIDENCE, sliding_medians, student_quantile
+from compile_hud.runner.analysis.detection.constants import checked, parts
+from compile_hud.runner.analysis.stats.estimates import (
+    CONFIDENCE,
+    sliding_medians,
+    student_quantile,
+)
 
 LEVEL_POINTS = 15
 # Twice the noise shows in 30 points if at all, more than that in 21.

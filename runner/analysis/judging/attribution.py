@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from db.shared.text import signed_percent
-from runner.analysis.detection.constants import SUSTAINED_POINTS
-from runner.analysis.judging.cost_step import Shift, Track
-from runner.analysis.judging.machine_state import (
+from compile_hud.db.shared.text import signed_percent
+from compile_hud.runner.analysis.detection.constants import SUSTAINED_POINTS
+from compile_hud.runner.analysis.judging.cost_step import Shift, Track
+from compile_hud.runner.analysis.judging.machine_state import (
     ABSOLUTE_METRICS,
     KINDS,
     MachineChange,

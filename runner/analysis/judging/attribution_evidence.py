@@ -11,16 +11,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from db.records.alerts import DRIFT
-from db.records.results import Alert
-from runner.analysis.comparison.environment_diff import (
+from compile_hud.db.records.alerts import DRIFT
+from compile_hud.db.records.results import Alert
+from compile_hud.runner.analysis.comparison.environment_diff import (
     MODEL_PREFIX,
     WARNING_PREFIX,
     EnvironmentDiff,
     environment_text,
 )
-from runner.analysis.detection.series_changes import STEP
-from runner.analysis.judging.attribution import (
+from compile_hud.runner.analysis.detection.series_changes import STEP
+from compile_hud.runner.analysis.judging.attribution import (
     EAGER,
     EAGER_OR_MACHINE,
     MACHINE,

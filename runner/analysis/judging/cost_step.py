@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from db.records._merge_points import PointColumns
-from db.records.summaries import Point, SeriesHeader
-from runner.analysis.detection.constants import BACK_SHARE
+from compile_hud.db.records._merge_points import PointColumns
+from compile_hud.db.records.summaries import Point, SeriesHeader
+from compile_hud.runner.analysis.detection.constants import BACK_SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

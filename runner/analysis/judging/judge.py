@@ -14,20 +14,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 
-from db.records._merge_points import point_columns
-from db.records.metrics import METRICS, Direction, Metric, metric_of
-from db.records.results import Alert, AlertState, Verdict
-from db.records.run_ref import Sighting
-from db.records.summaries import OutcomePoint, Point, Series
-from runner.analysis.detection.false_discovery import Claim
-from runner.analysis.detection.series_changes import Change, changes_of
-from runner.analysis.detection.variance import NoiseChange
-from runner.analysis.judging.attribution import MEASUREMENT, Cause, cause_of, wall_clock_is_alone
-from runner.analysis.judging.cost_step import Track
-from runner.analysis.judging.machine_pace import at_one_pace
-from runner.analysis.judging.machine_state import CLOCKS
-from runner.analysis.judging.series_rules import SeriesRule, SeriesRules
-from runner.analysis.stats.launch_levels import PACE
+from compile_hud.db.records._merge_points import point_columns
+from compile_hud.db.records.metrics import METRICS, Direction, Metric, metric_of
+from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.summaries import OutcomePoint, Point, Series
+from compile_hud.runner.analysis.detection.false_discovery import Claim
+from compile_hud.runner.analysis.detection.series_changes import Change, changes_of
+from compile_hud.runner.analysis.detection.variance import NoiseChange
+from compile_hud.runner.analysis.judging.attribution import (
+    MEASUREMENT,
+    Cause,
+    cause_of,
+    wall_clock_is_alone,
+)
+from compile_hud.runner.analysis.judging.cost_step import Track
+from compile_hud.runner.analysis.judging.machine_pace import at_one_pace
+from compile_hud.runner.analysis.judging.machine_state import CLOCKS
+from compile_hud.runner.analysis.judging.series_rules import SeriesRule, SeriesRules
+from compile_hud.runner.analysis.stats.launch_levels import PACE
 
 NO_RULES = SeriesRules()
 # What the judge has to read: what it judges, and what tells whose fault a step is. What others

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from db.records._merge_points import PointColumns, point_columns
-from db.records.summaries import Series
-from runner.analysis.judging.cost_step import Track
-from runner.analysis.stats.launch_levels import PACE, PACED_TIMES
+from compile_hud.db.records._merge_points import PointColumns, point_columns
+from compile_hud.db.records.summaries import Series
+from compile_hud.runner.analysis.judging.cost_step import Track
+from compile_hud.runner.analysis.stats.launch_levels import PACE, PACED_TIMES
 
 
 def at_one_pace(siblings: Mapping[str, Track]) -> dict[str, Track]:

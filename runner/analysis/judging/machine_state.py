@@ -22,20 +22,20 @@ from typing import Any
 
 import numpy as np
 
-from db.records.metrics import METRICS
-from db.records.results import CaseResult
-from db.records.summaries import Point, Series
-from db.shared.text import signed, signed_percent
-from runner.analysis.comparison.measurements import (
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.records.summaries import Point, Series
+from compile_hud.db.shared.text import signed, signed_percent
+from compile_hud.runner.analysis.comparison.measurements import (
     FAMILY_ERROR,
     Comparison,
     Judgement,
     compare_measurements,
 )
-from runner.analysis.detection.constants import BASELINE_POINTS, SUSTAINED_POINTS
-from runner.analysis.stats.estimates import robust_sd, student_quantile
-from runner.analysis.stats.launch_noise import prior_sd, run_sd
-from runner.analysis.stats.rounds import Pair, results_by_case
+from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS, SUSTAINED_POINTS
+from compile_hud.runner.analysis.stats.estimates import robust_sd, student_quantile
+from compile_hud.runner.analysis.stats.launch_noise import prior_sd, run_sd
+from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
 
 # What each reference case is bound by.
 KINDS = {"ref_gemm": "compute", "ref_copy": "memory", "ref_chain": "launch"}

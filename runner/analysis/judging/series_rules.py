@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from db.records.alerts import VANISHED
-from db.records.results import Alert, AlertState
-from db.records.triage import SeriesSettings, settings_of
+from compile_hud.db.records.alerts import VANISHED
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import SeriesSettings, settings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

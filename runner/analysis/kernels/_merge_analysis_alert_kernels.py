@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from db.records.alerts import VANISHED
-from db.records.results import Alert, Verdict
+from compile_hud.db.records.alerts import VANISHED
+from compile_hud.db.records.results import Alert, Verdict
 
 # What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
 _METRICS = (

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from db.records.kernels import Kernel
-from runner.analysis.kernels.grouping import MatchedBy
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.runner.analysis.kernels.grouping import MatchedBy
 
 
 class ChangeKind(StrEnum):

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from runner.analysis.kernels.fusion import MIN_SHARED, Fusion, is_as_often
-from runner.analysis.kernels.grouping import Group, MatchedBy, calls_of
+from compile_hud.runner.analysis.kernels.fusion import MIN_SHARED, Fusion, is_as_often
+from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, calls_of
 
 # What an operator calls and what Inductor names: eager PyTorch looks an embedding up so.
 _CALLED_BY = {frozenset(("index", "select")): frozenset(("embedding",))}

@@ -18,8 +18,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from runner.analysis.kernels.fusion import Fusion, is_as_often, is_same_count
-from runner.analysis.kernels.grouping import Group, MatchedBy
+from compile_hud.runner.analysis.kernels.fusion import Fusion, is_as_often, is_same_count
+from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy
 
 # Of products, by the operators that are called for them.
 _PRODUCTS: Final = frozenset(("bmm", "baddbmm", "matmul"))

@@ -12,14 +12,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from db.records.kernels import Kernel
-from db.shared.text import shortened, signed_percent
-from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernels.code_similarity import choices_of, likeness, without_choices
-from runner.analysis.kernels.fusion import is_as_often
-from runner.analysis.kernels.grouping import Group, MatchedBy, has_same_inputs
-from runner.analysis.kernels.matching import Match
-from runner.analysis.kernels.noise import Move, Noise, move_of
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.shared.text import shortened, signed_percent
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import (
+    ChangeKind,
+    KernelChange,
+)
+from compile_hud.runner.analysis.kernels.code_similarity import (
+    choices_of,
+    likeness,
+    without_choices,
+)
+from compile_hud.runner.analysis.kernels.fusion import is_as_often
+from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, has_same_inputs
+from compile_hud.runner.analysis.kernels.matching import Match
+from compile_hud.runner.analysis.kernels.noise import Move, Noise, move_of
 
 # A sentence has room for so many operators.
 _NUM_TOLD = 4

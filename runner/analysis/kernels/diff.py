@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from db.records.kernels import ProfiledResult, profile_of
-from db.records.results import CaseResult
-from db.records.run_warning import RunWarning
-from db.shared.text import signed, signed_us
-from runner.analysis.kernels._merge_analysis_kernel_change import KernelChange
-from runner.analysis.kernels.change_classes import change_of, part_change
-from runner.analysis.kernels.grouping import KernelSide
-from runner.analysis.kernels.matching import match_kernels
-from runner.analysis.kernels.noise import (
+from compile_hud.db.records.kernels import ProfiledResult, profile_of
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.text import signed, signed_us
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import KernelChange
+from compile_hud.runner.analysis.kernels.change_classes import change_of, part_change
+from compile_hud.runner.analysis.kernels.grouping import KernelSide
+from compile_hud.runner.analysis.kernels.matching import match_kernels
+from compile_hud.runner.analysis.kernels.noise import (
     Noise,
     codes_text,
     deviation_of,

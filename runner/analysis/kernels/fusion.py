@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from runner.analysis.kernels.grouping import Group, MatchedBy
+from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy
 
 # So much of what both sides compute must be the same.
 MIN_SHARED = 0.75

@@ -16,10 +16,10 @@ from enum import StrEnum
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from db.errors import RecordError
-from db.records.kernels import Kernel, Profile
-from db.records.run_warning import RunWarning
-from runner.analysis.kernels.code_similarity import Pairs, plain_code, token_pairs
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.kernels import Kernel, Profile
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.kernels.code_similarity import Pairs, plain_code, token_pairs
 
 # Whose kernels are generated for the model; the others come from libraries, which choose them.
 GENERATED = ("triton", "inductor-cpp")

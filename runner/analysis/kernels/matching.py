@@ -20,17 +20,17 @@ from operator import attrgetter
 
 import numpy as np
 
-from runner.analysis.kernels._merge_analysis_kernel_shares import share_calls
-from runner.analysis.kernels.attention import find_attention
-from runner.analysis.kernels.code_similarity import likeness, token_pairs
-from runner.analysis.kernels.fusion import (
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_shares import share_calls
+from compile_hud.runner.analysis.kernels.attention import find_attention
+from compile_hud.runner.analysis.kernels.code_similarity import likeness, token_pairs
+from compile_hud.runner.analysis.kernels.fusion import (
     MIN_SHARED,
     Fusion,
     find_fusions,
     is_as_often,
     shared_part,
 )
-from runner.analysis.kernels.grouping import (
+from compile_hud.runner.analysis.kernels.grouping import (
     Group,
     KernelSide,
     MatchedBy,

@@ -22,11 +22,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.records.kernels import Kernel, Profile
-from db.records.metrics import METRICS
-from db.records.run_warning import RunWarning
-from runner.analysis.judging.attribution_evidence import MACHINE_WARNINGS, MEASUREMENT_WARNINGS
-from runner.analysis.kernels.grouping import Group, KernelSide
+from compile_hud.db.records.kernels import Kernel, Profile
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.judging.attribution_evidence import (
+    MACHINE_WARNINGS,
+    MEASUREMENT_WARNINGS,
+)
+from compile_hud.runner.analysis.kernels.grouping import Group, KernelSide
 
 # By chance one kernel in four hundred is beyond three standard errors.
 TOLERANCE_ERRORS = 3.0

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from string import Template
 from typing import Any, TypeGuard
 
-from db.records.kernels import Kernel, KernelSource
-from db.records.results import Case, Run
-from db.shared.text import printable
+from compile_hud.db.records.kernels import Kernel, KernelSource
+from compile_hud.db.records.results import Case, Run
+from compile_hud.db.shared.text import printable
 
 _SIGNATURE = re.compile(r'extern "C"\s+(?:\w+\s+)*?void\s+kernel\(([^)]*)\)')
 _PARAMETER = re.compile(r"\s*(?P<type>[\w:\s<>]+?\**)\s*\b\w+\s*")

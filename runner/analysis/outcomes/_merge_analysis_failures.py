@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from db.records.results import Alert, Outcome
-from db.records.summaries import LastEnding
-from db.records.triage import ONGOING
-from db.shared.text import one_line
-from runner.analysis.outcomes.outcomes import OUTCOME
+from compile_hud.db.records.results import Alert, Outcome
+from compile_hud.db.records.summaries import LastEnding
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.text import one_line
+from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
 
 # A compiler's message may be pages long; the first lines say what it is.
 MAX_REASON_LENGTH = 500

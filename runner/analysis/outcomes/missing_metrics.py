@@ -22,13 +22,13 @@ from typing import Final
 
 import numpy as np
 
-from db.records.alerts import VANISHED
-from db.records.results import Alert, Case, Outcome
-from db.records.summaries import OkResults, OutcomePoint, PlannedRun
-from runner.analysis.detection.constants import MIN_BASELINE_POINTS, SUSTAINED_POINTS
-from runner.analysis.outcomes.cadence import NUM_GAPS, late_from
-from runner.analysis.outcomes.outcomes import CUSTOM_SUITE
-from runner.analysis.outcomes.spans import (
+from compile_hud.db.records.alerts import VANISHED
+from compile_hud.db.records.results import Alert, Case, Outcome
+from compile_hud.db.records.summaries import OkResults, OutcomePoint, PlannedRun
+from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, SUSTAINED_POINTS
+from compile_hud.runner.analysis.outcomes.cadence import NUM_GAPS, late_from
+from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+from compile_hud.runner.analysis.outcomes.spans import (
     Stretch,
     Subject,
     is_soon_after,

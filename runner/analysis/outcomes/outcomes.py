@@ -17,14 +17,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from db.records.alerts import VANISHED
-from db.records.results import Alert, AlertState, Case, Outcome, RunState, Verdict, series_key
-from db.records.run_ref import Sighting
-from db.records.summaries import OutcomeHistory, OutcomePoint, PlannedRun
-from runner.analysis.judging.attribution import UNKNOWN
-from runner.analysis.judging.judge import alert_id
-from runner.analysis.outcomes.cadence import Timetable, cadence_of, late_from
-from runner.analysis.outcomes.spans import (
+from compile_hud.db.records.alerts import VANISHED
+from compile_hud.db.records.results import (
+    Alert,
+    AlertState,
+    Case,
+    Outcome,
+    RunState,
+    Verdict,
+    series_key,
+)
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.summaries import OutcomeHistory, OutcomePoint, PlannedRun
+from compile_hud.runner.analysis.judging.attribution import UNKNOWN
+from compile_hud.runner.analysis.judging.judge import alert_id
+from compile_hud.runner.analysis.outcomes.cadence import Timetable, cadence_of, late_from
+from compile_hud.runner.analysis.outcomes.spans import (
     Subject,
     ended_alert,
     one_of_each,

@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from db.records.results import Alert, AlertState, Case, Verdict, series_key
-from db.records.summaries import OutcomePoint
-from runner.analysis.detection.constants import BASELINE_POINTS
-from runner.analysis.judging.attribution import UNKNOWN
-from runner.analysis.judging.judge import alert_id, sighting
+from compile_hud.db.records.results import Alert, AlertState, Case, Verdict, series_key
+from compile_hud.db.records.summaries import OutcomePoint
+from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS
+from compile_hud.runner.analysis.judging.attribution import UNKNOWN
+from compile_hud.runner.analysis.judging.judge import alert_id, sighting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ Assumptions: every call takes as long as those that were measured; all are of on
 
 from __future__ import annotations
 
-from runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.stats.estimates import Estimate
 
 
 def calls_to_pay_back(cost: Estimate, *, latency: Estimate, speedup: Estimate) -> Estimate | None:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from db.records.results import Outcome
+from compile_hud.db.records.results import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

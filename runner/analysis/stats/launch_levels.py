@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from db.records.results import CaseResult, Measurement
-from runner.analysis.stats.estimates import launch_medians
+from compile_hud.db.records.results import CaseResult, Measurement
+from compile_hud.runner.analysis.stats.estimates import launch_medians
 
 PACE = "pace_s"
 PACED_TIMES = ("latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s")

@@ -10,7 +10,7 @@ for an effect of the run that they share, whose spread is taken as known.
 
 from __future__ import annotations
 
-from runner.analysis.stats.estimates import Spread
+from compile_hud.runner.analysis.stats.estimates import Spread
 
 # The prior counts as eight launches: it outweighs the two to six that a comparison brings, and is
 # outvoted by a dozen.

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from db.records.metrics import FLUSHED, METRICS
-from db.records.results import Measurement
-from db.records.run_warning import RunWarning
-from db.shared.text import signed_percent
-from runner.analysis.stats.launch_levels import measured_levels
-from runner.analysis.stats.sample_checks import (
+from compile_hud.db.records.metrics import FLUSHED, METRICS
+from compile_hud.db.records.results import Measurement
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.text import signed_percent
+from compile_hud.runner.analysis.stats.launch_levels import measured_levels
+from compile_hud.runner.analysis.stats.sample_checks import (
     MIN_DRIFT,
     MIN_DRIFT_Z,
     MIN_MODE_SAMPLES,

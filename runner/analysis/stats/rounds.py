@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from db.records.results import CaseResult, Measurement, Outcome
-from runner.analysis.stats.estimates import estimate
-from runner.analysis.stats.launch_levels import common_pace, launch_levels
-from runner.analysis.stats.launch_noise import launch_spread
+from compile_hud.db.records.results import CaseResult, Measurement, Outcome
+from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.analysis.stats.launch_levels import common_pace, launch_levels
+from compile_hud.runner.analysis.stats.launch_noise import launch_spread
 
 
 @dataclass(frozen=True, slots=True)

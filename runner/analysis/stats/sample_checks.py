@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtri
 
-from runner.analysis.stats.estimates import CONFIDENCE, student_quantile
+from compile_hud.runner.analysis.stats.estimates import CONFIDENCE, student_quantile
 
 # A drift of Mann-Kendall's z above 4 is no chance (1 in 16,000), one above 5 % no trifle.
 MIN_DRIFT_Z = 4.0

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from runner.analysis.studies.study import BY_METRIC, Published, Study, StudyCases, TableSpec
+from compile_hud.runner.analysis.studies.study import (
+    BY_METRIC,
+    Published,
+    Study,
+    StudyCases,
+    TableSpec,
+)
 
 _MODES = (
     "eager",

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from runner.analysis.stats.cohort import common_cohort
-from runner.analysis.stats.estimates import Estimate
-from runner.analysis.studies.tables import geometric_mean_estimate
+from compile_hud.runner.analysis.stats.cohort import common_cohort
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.tables import geometric_mean_estimate
 
 EAGER = "eager"
 # More calls than a process lives for: a millisecond each, they take a day and more.

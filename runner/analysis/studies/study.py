@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from db.records.results import Case, CaseResult, Outcome, Run, RunState
-from db.records.run_warning import RunWarning
-from db.records.summaries import ResultSummary
-from runner.analysis.stats.estimates import Estimate
+from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunState
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.summaries import ResultSummary
+from compile_hud.runner.analysis.stats.estimates import Estimate
 
 # The suite of the run of a study is this and the study's name.
 SUITE_PREFIX = "study-"

@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from db.records.results import Case, Outcome
-from db.shared.text import first_line
-from runner.analysis.stats.cohort import common_cohort, geometric_mean
-from runner.analysis.stats.estimates import Estimate
-from runner.analysis.studies.study import (
+from compile_hud.db.records.results import Case, Outcome
+from compile_hud.db.shared.text import first_line
+from compile_hud.runner.analysis.stats.cohort import common_cohort, geometric_mean
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.study import (
     BY_METRIC,
     EAGER,
     Published,

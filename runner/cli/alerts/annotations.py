@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from db.alerts.annotations import (
+from compile_hud.db.alerts.annotations import (
     EVERYTHING,
     Annotation,
     load_annotations,
@@ -16,13 +16,13 @@ from db.alerts.annotations import (
     put_annotations,
     remove_annotation,
 )
-from db.errors import RecordError
-from db.shared.text import one_line
-from runner.cli.alerts.options import by_option
-from runner.cli.option_types import Moment
-from runner.cli.output import json_option, print_json, say_when_missing, with_workplace
-from runner.persistence.json_files import read_json
-from runner.workspace import Workplace
+from compile_hud.db.errors import RecordError
+from compile_hud.db.shared.text import one_line
+from compile_hud.runner.cli.alerts.options import by_option
+from compile_hud.runner.cli.option_types import Moment
+from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workplace
+from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.workspace import Workplace
 
 
 @click.group("annotate")

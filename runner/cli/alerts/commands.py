@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from db.alerts.replay import check_replayable
-from db.errors import NotFoundError, RecordError
-from db.queries.results import (
+from compile_hud.db.alerts.replay import check_replayable
+from compile_hud.db.errors import NotFoundError, RecordError
+from compile_hud.db.queries.results import (
     find_series,
     load_alert,
     load_alerts,
@@ -22,31 +22,44 @@ from db.queries.results import (
     load_run,
     load_series_settings,
 )
-from db.queries.runs import load_last_ending
-from db.records._merge_ranking import worst_first
-from db.records.results import Alert, AlertState
-from db.records.triage import ONGOING, AlertChange, ChangedField, SeriesSettings, fits, is_set
-from db.store import Store
-from runner.alerting.alert_kernels import cause_kernels
-from runner.alerting.payload import alert_json, alerts_json
-from runner.analysis.alerts.triage import Decide, add_comment, set_muted, set_owner, set_state
-from runner.analysis.outcomes._merge_analysis_failures import fails_otherwise
-from runner.analysis.outcomes.outcomes import OUTCOME
-from runner.cli.alerts.options import DecisionOptions, FloorCommand, deciding
-from runner.cli.alerts.outbox import outbox, resend_dead, send_now, test_receivers
-from runner.cli.alerts.text import (
+from compile_hud.db.queries.runs import load_last_ending
+from compile_hud.db.records._merge_ranking import worst_first
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import (
+    ONGOING,
+    AlertChange,
+    ChangedField,
+    SeriesSettings,
+    fits,
+    is_set,
+)
+from compile_hud.db.store import Store
+from compile_hud.runner.alerting.alert_kernels import cause_kernels
+from compile_hud.runner.alerting.payload import alert_json, alerts_json
+from compile_hud.runner.analysis.alerts.triage import (
+    Decide,
+    add_comment,
+    set_muted,
+    set_owner,
+    set_state,
+)
+from compile_hud.runner.analysis.outcomes._merge_analysis_failures import fails_otherwise
+from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
+from compile_hud.runner.cli.alerts.options import DecisionOptions, FloorCommand, deciding
+from compile_hud.runner.cli.alerts.outbox import outbox, resend_dead, send_now, test_receivers
+from compile_hud.runner.cli.alerts.text import (
     held_lines,
     print_alert,
     print_alerts,
     print_changes,
     print_settings,
 )
-from runner.cli.option_types import NONE, Moment, OrNone, Percentage
-from runner.cli.output import json_option, print_json, say_when_missing, with_workplace
-from runner.cli.results.listings import ALL_STATES
-from runner.format import quantity
-from runner.persistence.json_files import read_json
-from runner.workspace import Workplace
+from compile_hud.runner.cli.option_types import NONE, Moment, OrNone, Percentage
+from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workplace
+from compile_hud.runner.cli.results.listings import ALL_STATES
+from compile_hud.runner.format import quantity
+from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.workspace import Workplace
 
 # An id has none of them, and each pattern of a case and a metric has one.
 _PATTERN_SIGNS = frozenset("/#*?[")

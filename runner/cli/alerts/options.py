@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from db.records.triage import JUDGE
-from runner.cli.output import gather_options, json_option, with_workplace
+from compile_hud.db.records.triage import JUDGE
+from compile_hud.runner.cli.output import gather_options, json_option, with_workplace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

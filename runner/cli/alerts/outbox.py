@@ -9,13 +9,19 @@ from collections.abc import Sequence
 
 import click
 
-from db.alerts.outbox import load_outbox, resend
-from db.errors import NotFoundError
-from db.records.notifications import WAITING, NewsKind, Notification, NotificationState, Severity
-from db.shared.text import counted
-from runner.alerting.notifier import send_waiting
-from runner.cli.alerts.text import SHOWN_ID_LENGTH
-from runner.cli.output import (
+from compile_hud.db.alerts.outbox import load_outbox, resend
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.notifications import (
+    WAITING,
+    NewsKind,
+    Notification,
+    NotificationState,
+    Severity,
+)
+from compile_hud.db.shared.text import counted
+from compile_hud.runner.alerting.notifier import send_waiting
+from compile_hud.runner.cli.alerts.text import SHOWN_ID_LENGTH
+from compile_hud.runner.cli.output import (
     Column,
     json_option,
     new_progress,
@@ -24,11 +30,11 @@ from runner.cli.output import (
     say_when_missing,
     with_workplace,
 )
-from runner.notifications.delivery_policy import AnswerKind
-from runner.notifications.dispatcher import Item, Message
-from runner.notifications.receivers.factory import make_receiver
-from runner.planning.plan import find_names
-from runner.workspace import Workplace
+from compile_hud.runner.notifications.delivery_policy import AnswerKind
+from compile_hud.runner.notifications.dispatcher import Item, Message
+from compile_hud.runner.notifications.receivers.factory import make_receiver
+from compile_hud.runner.planning.plan import find_names
+from compile_hud.runner.workspace import Workplace
 
 _ALL = "all"
 _NO_RECEIVERS = "no [receivers.NAME] in hud.toml: nobody is told of anything"

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from db.records.alerts import began, end_words
-from db.records.results import Alert, Verdict
-from db.records.triage import (
+from compile_hud.db.records.alerts import began, end_words
+from compile_hud.db.records.results import Alert, Verdict
+from compile_hud.db.records.triage import (
     SETTING_NAMES,
     AlertChange,
     ChangedField,
@@ -19,14 +19,14 @@ from db.records.triage import (
     is_muted,
     is_set,
 )
-from db.shared.text import one_line, short_revision, signed_us, with_kind
-from runner.alerting.alert_kernels import CauseKernels
-from runner.analysis.confirmation.confirmation import told
-from runner.analysis.confirmation.verdict import Method
-from runner.analysis.outcomes.outcomes import OUTCOME
-from runner.analysis.repro import repro_command
-from runner.cli.output import Column, print_table, stdout
-from runner.format import percent, quantity
+from compile_hud.db.shared.text import one_line, short_revision, signed_us, with_kind
+from compile_hud.runner.alerting.alert_kernels import CauseKernels
+from compile_hud.runner.analysis.confirmation.confirmation import told
+from compile_hud.runner.analysis.confirmation.verdict import Method
+from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
+from compile_hud.runner.analysis.repro import repro_command
+from compile_hud.runner.cli.output import Column, print_table, stdout
+from compile_hud.runner.format import percent, quantity
 
 # Enough to be unique among many thousands of alerts; commands take the start of an id.
 SHOWN_ID_LENGTH = 8

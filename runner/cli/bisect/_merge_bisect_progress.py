@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from runner.events import Event, PairLaunched, Said
-from runner.reporting.terminal_progress import TerminalProgress
+from compile_hud.runner.events import Event, PairLaunched, Said
+from compile_hud.runner.reporting.terminal_progress import TerminalProgress
 
 
 class BisectProgress:

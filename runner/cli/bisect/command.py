@@ -12,23 +12,35 @@ from typing import Any
 
 import click
 
-from db.errors import RecordError
-from db.records.metrics import METRICS
-from runner.analysis.comparison.bisection import verdict_of
-from runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
-from runner.analysis.confirmation.confirmation import change_pct
-from runner.bisect.record import Bisection, Ending, Limits, read_bisections, write_bisection
-from runner.bisect.report import conclusion, error_bound, repro
-from runner.bisect.search import BisectSeams
-from runner.bisect.search import bisect as search
-from runner.cli.bisect._merge_bisect_progress import BisectProgress
-from runner.cli.bisect.setup import Asked, begin, open_revisions
-from runner.cli.option_types import Percentage
-from runner.cli.options import CaseOptions, case_options
-from runner.cli.output import gather_options, json_option, print_json, stderr, with_workplace
-from runner.errors import BisectError
-from runner.system.locks import holder_text, immediate_lock
-from runner.workspace import Workplace
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.runner.analysis.comparison.bisection import verdict_of
+from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
+from compile_hud.runner.analysis.confirmation.confirmation import change_pct
+from compile_hud.runner.bisect.record import (
+    Bisection,
+    Ending,
+    Limits,
+    read_bisections,
+    write_bisection,
+)
+from compile_hud.runner.bisect.report import conclusion, error_bound, repro
+from compile_hud.runner.bisect.search import BisectSeams
+from compile_hud.runner.bisect.search import bisect as search
+from compile_hud.runner.cli.bisect._merge_bisect_progress import BisectProgress
+from compile_hud.runner.cli.bisect.setup import Asked, begin, open_revisions
+from compile_hud.runner.cli.option_types import Percentage
+from compile_hud.runner.cli.options import CaseOptions, case_options
+from compile_hud.runner.cli.output import (
+    gather_options,
+    json_option,
+    print_json,
+    stderr,
+    with_workplace,
+)
+from compile_hud.runner.errors import BisectError
+from compile_hud.runner.system.locks import holder_text, immediate_lock
+from compile_hud.runner.workspace import Workplace
 
 LATEST = "latest"
 DEFAULT_MAX_LAUNCHES = 80

@@ -9,19 +9,24 @@ from pathlib import Path
 
 import click
 
-from runner.analysis.repro import glob_escape
-from runner.bisect.record import Axis, Bisection, Limits, Revision
-from runner.bisect.revisions import CommitRevisions, Revisions, ToolchainRevisions
-from runner.bisect.worktrees import Worktrees, find_root, list_commits
-from runner.cli.options import CaseOptions, make_orders
-from runner.cli.toolchain import find_python, install_seams
-from runner.config.load import CURRENT_TOOLCHAIN
-from runner.errors import BisectError
-from runner.events import Notify
-from runner.execution.executor import CaseOrder, Executor
-from runner.planning.plan import PlannedCase, find_names, make_plan, plan_case
-from runner.toolchains.torch_releases import TorchSource, TorchToolchains, expand, list_versions
-from runner.workspace import AUTO_DEVICE, Workplace
+from compile_hud.runner.analysis.repro import glob_escape
+from compile_hud.runner.bisect.record import Axis, Bisection, Limits, Revision
+from compile_hud.runner.bisect.revisions import CommitRevisions, Revisions, ToolchainRevisions
+from compile_hud.runner.bisect.worktrees import Worktrees, find_root, list_commits
+from compile_hud.runner.cli.options import CaseOptions, make_orders
+from compile_hud.runner.cli.toolchain import find_python, install_seams
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
+from compile_hud.runner.errors import BisectError
+from compile_hud.runner.events import Notify
+from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.planning.plan import PlannedCase, find_names, make_plan, plan_case
+from compile_hud.runner.toolchains.torch_releases import (
+    TorchSource,
+    TorchToolchains,
+    expand,
+    list_versions,
+)
+from compile_hud.runner.workspace import AUTO_DEVICE, Workplace
 
 _NUM_SHOWN = 4
 _OUR_ROOT = Path(__file__).resolve().parents[2]

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import click
 
-from db.errors import StoreError
-from db.queries.runs import load_histories_of
-from db.records.results import RunDocument
-from runner.analysis.comparison.runs import CaseComparison
-from runner.analysis.stats.rounds import Pair, results_by_case
-from runner.cli.compare.markdown import Compared, comparison_markdown
-from runner.cli.compare.pull_request import keep_comment
-from runner.cli.output import gather_options, new_progress
-from runner.errors import CommentFailed, DocumentNotWritten
-from runner.events import Said
-from runner.workspace import Workplace
+from compile_hud.db.errors import StoreError
+from compile_hud.db.queries.runs import load_histories_of
+from compile_hud.db.records.results import RunDocument
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
+from compile_hud.runner.cli.compare.markdown import Compared, comparison_markdown
+from compile_hud.runner.cli.compare.pull_request import keep_comment
+from compile_hud.runner.cli.output import gather_options, new_progress
+from compile_hud.runner.errors import CommentFailed, DocumentNotWritten
+from compile_hud.runner.events import Said
+from compile_hud.runner.workspace import Workplace
 
 # A month of nights is what fits into a column of a table.
 _NUM_POINTS = 30

@@ -9,32 +9,36 @@ from pathlib import Path
 
 import click
 
-from db.errors import NotFoundError, RecordError
-from db.queries.results import load_document, load_runs
-from db.records.results import CaseResult, Run, RunDocument, RunState
-from db.store import Store
-from runner.analysis.comparison.run_selection import run_at_revision
-from runner.analysis.comparison.runs import (
+from compile_hud.db.errors import NotFoundError, RecordError
+from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunState
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.comparison.run_selection import run_at_revision
+from compile_hud.runner.analysis.comparison.runs import (
     DEFAULT_FAIL_ABOVE,
     CaseComparison,
     compare_results,
     has_failure,
 )
-from runner.analysis.judging.machine_state import MachineChange, compare_machine, machine_text
-from runner.cli.compare.ci_report import ReportOptions, report_options, write_report
-from runner.cli.compare.table import differences_json, print_differences
-from runner.cli.entry import EXIT_INTERRUPTED
-from runner.cli.option_types import Percentage
-from runner.cli.options import CaseOptions, case_options, make_orders
-from runner.cli.output import json_option, new_progress, print_json, with_workplace
-from runner.config.model_files import check_model_files
-from runner.detection.confirm_comparison import Recheck
-from runner.errors import NoSuchDocument
-from runner.events import PairLaunched
-from runner.execution.paired_launches import PairLimits, PairSide, measure_pair
-from runner.persistence.json_files import read_document
-from runner.planning.plan import make_plan
-from runner.workspace import RunOrder, Workplace, execute_together
+from compile_hud.runner.analysis.judging.machine_state import (
+    MachineChange,
+    compare_machine,
+    machine_text,
+)
+from compile_hud.runner.cli.compare.ci_report import ReportOptions, report_options, write_report
+from compile_hud.runner.cli.compare.table import differences_json, print_differences
+from compile_hud.runner.cli.entry import EXIT_INTERRUPTED
+from compile_hud.runner.cli.option_types import Percentage
+from compile_hud.runner.cli.options import CaseOptions, case_options, make_orders
+from compile_hud.runner.cli.output import json_option, new_progress, print_json, with_workplace
+from compile_hud.runner.config.model_files import check_model_files
+from compile_hud.runner.detection.confirm_comparison import Recheck
+from compile_hud.runner.errors import NoSuchDocument
+from compile_hud.runner.events import PairLaunched
+from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
+from compile_hud.runner.persistence.json_files import read_document
+from compile_hud.runner.planning.plan import make_plan
+from compile_hud.runner.workspace import RunOrder, Workplace, execute_together
 
 LATEST, PREVIOUS = "latest", "previous"
 # How far back a revision or the previous run is looked for.

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from db.records.results import Run, Verdict
-from db.shared.text import one_line, shortened, signed_percent
-from runner.analysis.comparison.runs import CaseComparison
-from runner.format import quantity
+from compile_hud.db.records.results import Run, Verdict
+from compile_hud.db.shared.text import one_line, shortened, signed_percent
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.format import quantity
 
 # GitHub takes 65,536 characters in a comment; a row of the longest names has 3,500.
 MAX_CHARS = 60_000

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runner.errors import CommentFailed
-from runner.notifications.http_client import HttpRules
-from runner.notifications.receivers.github_api import GITHUB_URL, GitHubApi, GitHubFailed
+from compile_hud.runner.errors import CommentFailed
+from compile_hud.runner.notifications.http_client import HttpRules
+from compile_hud.runner.notifications.receivers.github_api import (
+    GITHUB_URL,
+    GitHubApi,
+    GitHubFailed,
+)
 
 # Unseen in what GitHub shows; with the name of the suite, so that two jobs keep two comments.
 _MARK = "<!-- compile-hud {} -->"

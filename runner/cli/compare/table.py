@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
-from db.records.results import Run, Verdict
-from db.shared.text import signed_percent
-from runner.analysis.comparison.runs import (
+from compile_hud.db.records.results import Run, Verdict
+from compile_hud.db.shared.text import signed_percent
+from compile_hud.runner.analysis.comparison.runs import (
     CaseComparison,
     FactDifference,
     environment_differences,
     has_failure,
 )
-from runner.cli.output import Column, print_table
-from runner.format import quantity
+from compile_hud.runner.cli.output import Column, print_table
+from compile_hud.runner.format import quantity
 
 # What needs a person's eye comes first.
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)

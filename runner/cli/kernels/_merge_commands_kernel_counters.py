@@ -7,10 +7,14 @@ from pathlib import Path
 
 import click
 
-from runner.cli.kernels.commands import find_kernels
-from runner.cli.kernels.counter_files import CounterReport, import_counters, print_report
-from runner.cli.output import json_option, print_json, with_workplace
-from runner.workspace import Workplace
+from compile_hud.runner.cli.kernels.commands import find_kernels
+from compile_hud.runner.cli.kernels.counter_files import (
+    CounterReport,
+    import_counters,
+    print_report,
+)
+from compile_hud.runner.cli.output import json_option, print_json, with_workplace
+from compile_hud.runner.workspace import Workplace
 
 
 @click.command("counters")

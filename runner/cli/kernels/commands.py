@@ -11,22 +11,35 @@ from typing import Any
 import click
 from rich.console import Console
 
-from db.errors import NotFoundError
-from db.queries.kernel_counters import SHARES, counted, counter_names
-from db.queries.results import load_result
-from db.records.imported import is_imported
-from db.records.kernels import Kernel, KernelSource, Profile, profile_of, with_told_shares
-from db.records.results import CaseResult, Outcome, Run
-from db.shared.text import one_line, printable
-from db.store import Store
-from runner.analysis.kernels.standalone_script import script_of, title_of
-from runner.analysis.repro import repro_command
-from runner.cli.compare.command import find_document
-from runner.cli.kernels.counter_files import names_text
-from runner.cli.output import Column, json_option, print_json, print_table, stdout, with_workplace
-from runner.cli.results.case_text import case_glob, find_case, warning_text
-from runner.format import quantity
-from runner.workspace import Workplace
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.queries.kernel_counters import SHARES, counted, counter_names
+from compile_hud.db.queries.results import load_result
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.kernels import (
+    Kernel,
+    KernelSource,
+    Profile,
+    profile_of,
+    with_told_shares,
+)
+from compile_hud.db.records.results import CaseResult, Outcome, Run
+from compile_hud.db.shared.text import one_line, printable
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.kernels.standalone_script import script_of, title_of
+from compile_hud.runner.analysis.repro import repro_command
+from compile_hud.runner.cli.compare.command import find_document
+from compile_hud.runner.cli.kernels.counter_files import names_text
+from compile_hud.runner.cli.output import (
+    Column,
+    json_option,
+    print_json,
+    print_table,
+    stdout,
+    with_workplace,
+)
+from compile_hud.runner.cli.results.case_text import case_glob, find_case, warning_text
+from compile_hud.runner.format import quantity
+from compile_hud.runner.workspace import Workplace
 
 _SHOW = "show"
 _COLUMNS = (

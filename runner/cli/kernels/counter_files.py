@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from db.queries.kernel_counters import keep_counters
-from db.records.results import CaseResult
-from db.shared.text import printable
-from db.store import Store
-from runner.errors import ImportFailed
-from runner.interop.importers.nsight import Reading, match_names, read_counters
+from compile_hud.db.queries.kernel_counters import keep_counters
+from compile_hud.db.records.results import CaseResult
+from compile_hud.db.shared.text import printable
+from compile_hud.db.store import Store
+from compile_hud.runner.errors import ImportFailed
+from compile_hud.runner.interop.importers.nsight import Reading, match_names, read_counters
 
 # More names than this help nobody who mistyped one.
 _MAX_NAMES = 10

@@ -10,13 +10,16 @@ from fnmatch import fnmatchcase
 
 import click
 
-from db.errors import NotFoundError
-from db.records.kernels import Kernel
-from db.shared.text import counted, one_line, printable, shortened, signed_us
-from runner.analysis.kernels._merge_analysis_kernel_change import ChangeKind, KernelChange
-from runner.analysis.kernels.diff import KernelDiff, diff_kernels
-from runner.cli.kernels.diff_sides import find_sides
-from runner.cli.output import (
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.shared.text import counted, one_line, printable, shortened, signed_us
+from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import (
+    ChangeKind,
+    KernelChange,
+)
+from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels
+from compile_hud.runner.cli.kernels.diff_sides import find_sides
+from compile_hud.runner.cli.output import (
     Column,
     gather_options,
     json_option,
@@ -24,8 +27,8 @@ from runner.cli.output import (
     print_table,
     with_workplace,
 )
-from runner.cli.results.case_text import case_glob
-from runner.workspace import Workplace
+from compile_hud.runner.cli.results.case_text import case_glob
+from compile_hud.runner.workspace import Workplace
 
 _COLUMNS = (
     Column(name="us", is_number=True),

@@ -11,15 +11,15 @@ from typing import Any
 
 import click
 
-from db.errors import NotFoundError, RecordError
-from db.store import Store
-from runner.analysis.kernels.diff import side_of
-from runner.analysis.kernels.grouping import KernelSide
-from runner.cli.compare.command import find_document
-from runner.cli.kernels.commands import find_kernels
-from runner.protocol import notes_path
-from runner.traces.compile_notes import KernelNotes
-from runner.traces.profile import read_kernels
+from compile_hud.db.errors import NotFoundError, RecordError
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.kernels.diff import side_of
+from compile_hud.runner.analysis.kernels.grouping import KernelSide
+from compile_hud.runner.cli.compare.command import find_document
+from compile_hud.runner.cli.kernels.commands import find_kernels
+from compile_hud.runner.protocol import notes_path
+from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.traces.profile import read_kernels
 
 # A result file says so at its beginning; a trace never has this word.
 _OF_A_RESULT = b'"schema_version"'

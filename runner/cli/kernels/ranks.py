@@ -6,11 +6,17 @@ from pathlib import Path
 
 import click
 
-from runner.cli.output import Column, json_option, print_json, print_table, with_workplace
-from runner.format import quantity
-from runner.traces._merge_traces_rank_report import RankReport, RankRow
-from runner.traces.ranks import read_ranks
-from runner.workspace import Workplace
+from compile_hud.runner.cli.output import (
+    Column,
+    json_option,
+    print_json,
+    print_table,
+    with_workplace,
+)
+from compile_hud.runner.format import quantity
+from compile_hud.runner.traces._merge_traces_rank_report import RankReport, RankRow
+from compile_hud.runner.traces.ranks import read_ranks
+from compile_hud.runner.workspace import Workplace
 
 _COLUMNS = (
     Column(name="rank", is_number=True),

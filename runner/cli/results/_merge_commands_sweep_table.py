@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from db.records.results import CaseResult
-from runner.analysis.stats._merge_analysis_sweep import speedups
-from runner.analysis.stats.estimates import estimate
-from runner.cli.output import Column, print_table, stdout
-from runner.format import quantity
+from compile_hud.db.records.results import CaseResult
+from compile_hud.runner.analysis.stats._merge_analysis_sweep import speedups
+from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.cli.output import Column, print_table, stdout
+from compile_hud.runner.format import quantity
 
 
 def print_sweep(result: CaseResult) -> None:

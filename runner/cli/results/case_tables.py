@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from db.records.results import CaseResult, RunDocument
-from db.shared.text import first_line
-from runner.cli.output import Column, print_table, stdout
-from runner.format import metric, mode_text
+from compile_hud.db.records.results import CaseResult, RunDocument
+from compile_hud.db.shared.text import first_line
+from compile_hud.runner.cli.output import Column, print_table, stdout
+from compile_hud.runner.format import metric, mode_text
 
 # More than these of a result are in `--json` and on its page.
 MAX_PLACES = 5

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from db.errors import NotFoundError
-from db.records.imported import was_timed
-from db.records.metrics import METRICS
-from db.records.results import CaseResult, Measurement, Outcome, RunDocument
-from db.records.run_warning import RunWarning
-from db.shared.text import one_line, printable, runtime_text
-from models_zoo.catalog.spec import near_names
-from runner.cli.output import Column, print_table, stdout
-from runner.format import mode_text, quantity
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.imported import was_timed
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult, Measurement, Outcome, RunDocument
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.shared.text import one_line, printable, runtime_text
+from compile_hud.models_zoo.catalog.spec import near_names
+from compile_hud.runner.cli.output import Column, print_table, stdout
+from compile_hud.runner.format import mode_text, quantity
 
 # So many cases of a run are named to who named none of them.
 _MAX_NAMED = 10

@@ -12,20 +12,20 @@ from typing import Any
 
 import click
 
-from db.queries.results import load_document
-from db.queries.runs import load_run_ids
-from db.records.results import CaseResult, RunDocument
-from db.store import Store
-from runner.cli.compare.command import find_document
-from runner.cli.output import with_workplace
-from runner.cli.results.case_text import case_glob
-from runner.errors import DocumentNotWritten, NoSuchDocument
-from runner.interop.exporters.flat_tables import to_csv, to_parquet
-from runner.interop.exporters.mlperf import to_mll
-from runner.interop.exporters.openmetrics import to_openmetrics
-from runner.interop.exporters.v3 import to_v3
-from runner.protocol import whole_file
-from runner.workspace import Workplace
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_run_ids
+from compile_hud.db.records.results import CaseResult, RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.cli.compare.command import find_document
+from compile_hud.runner.cli.output import with_workplace
+from compile_hud.runner.cli.results.case_text import case_glob
+from compile_hud.runner.errors import DocumentNotWritten, NoSuchDocument
+from compile_hud.runner.interop.exporters.flat_tables import to_csv, to_parquet
+from compile_hud.runner.interop.exporters.mlperf import to_mll
+from compile_hud.runner.interop.exporters.openmetrics import to_openmetrics
+from compile_hud.runner.interop.exporters.v3 import to_v3
+from compile_hud.runner.protocol import whole_file
+from compile_hud.runner.workspace import Workplace
 
 ALL_RUNS = "all"
 PARQUET = "parquet"

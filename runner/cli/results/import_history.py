@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from db.shared.text import counted, printable
-from runner.cli.option_types import Moment
-from runner.cli.output import json_option, print_json, with_workplace
-from runner.errors import ImportFailed
-from runner.interop.importers.history import Unsaid
-from runner.interop.importers.importer import READERS, ImportReport, import_file
-from runner.interop.importers.vocabulary import UNKNOWN, ForeignMetric
-from runner.workspace import Workplace
+from compile_hud.db.shared.text import counted, printable
+from compile_hud.runner.cli.option_types import Moment
+from compile_hud.runner.cli.output import json_option, print_json, with_workplace
+from compile_hud.runner.errors import ImportFailed
+from compile_hud.runner.interop.importers.history import Unsaid
+from compile_hud.runner.interop.importers.importer import READERS, ImportReport, import_file
+from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ForeignMetric
+from compile_hud.runner.workspace import Workplace
 
 
 @click.command("import")

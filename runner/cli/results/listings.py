@@ -9,20 +9,27 @@ from typing import Any
 
 import click
 
-from db.queries.judge_state import load_events
-from db.queries.results import load_alerts, load_document, load_histories, load_runs
-from db.records._merge_ranking import worst_first
-from db.records.metrics import METRICS
-from db.records.results import REFERENCE_FAMILY, Alert, AlertState, Outcome, Run, Verdict
-from db.records.summaries import RunSummary
-from db.shared.text import short_revision
-from db.store import Store
-from models_zoo.catalog.tags import tags_of
-from models_zoo.catalog.variants import VARIANTS
-from runner.alerting.payload import alerts_json
-from runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
-from runner.cli.alerts.text import print_alerts
-from runner.cli.output import (
+from compile_hud.db.queries.judge_state import load_events
+from compile_hud.db.queries.results import load_alerts, load_document, load_histories, load_runs
+from compile_hud.db.records._merge_ranking import worst_first
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import (
+    REFERENCE_FAMILY,
+    Alert,
+    AlertState,
+    Outcome,
+    Run,
+    Verdict,
+)
+from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.text import short_revision
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.tags import tags_of
+from compile_hud.models_zoo.catalog.variants import VARIANTS
+from compile_hud.runner.alerting.payload import alerts_json
+from compile_hud.runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
+from compile_hud.runner.cli.alerts.text import print_alerts
+from compile_hud.runner.cli.output import (
     Column,
     json_option,
     print_json,
@@ -31,15 +38,15 @@ from runner.cli.output import (
     stdout,
     with_workplace,
 )
-from runner.cli.results._merge_commands_sweep_table import print_sweep
-from runner.cli.results.case_tables import print_compile
-from runner.cli.results.case_text import find_case, print_case
-from runner.cli.results.shapes_table import show_shapes
-from runner.cli.run.command import print_results
-from runner.cli.toolchain import show_toolchains
-from runner.format import clock
-from runner.planning.suites import Selection
-from runner.workspace import Workplace
+from compile_hud.runner.cli.results._merge_commands_sweep_table import print_sweep
+from compile_hud.runner.cli.results.case_tables import print_compile
+from compile_hud.runner.cli.results.case_text import find_case, print_case
+from compile_hud.runner.cli.results.shapes_table import show_shapes
+from compile_hud.runner.cli.run.command import print_results
+from compile_hud.runner.cli.toolchain import show_toolchains
+from compile_hud.runner.format import clock
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.workspace import Workplace
 
 ALL_STATES = "all"
 

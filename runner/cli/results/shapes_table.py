@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from models_zoo.catalog.catalog import find_models
-from models_zoo.catalog.shapes import Axis, axes_of
-from models_zoo.catalog.spec import ModelSpec, SizeSpec
-from runner.cli.output import Column, print_json, print_table
-from runner.planning.selection import SHAPES_BY_DEVICE
-from runner.workspace import Workplace
+from compile_hud.models_zoo.catalog.catalog import find_models
+from compile_hud.models_zoo.catalog.shapes import Axis, axes_of
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec
+from compile_hud.runner.cli.output import Column, print_json, print_table
+from compile_hud.runner.planning.selection import SHAPES_BY_DEVICE
+from compile_hud.runner.workspace import Workplace
 
 _NAMES = ("model", "shape", "reads", "bounds", "measured")
 

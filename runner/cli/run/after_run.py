@@ -6,20 +6,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from db.errors import StoreError
-from db.records.results import Alert, Run, RunDocument, Verdict
-from db.records.triage import is_muted
-from runner.alerting.notifier import make_telling, send_waiting
-from runner.analysis.confirmation.confirmation import fails_run, is_refuted
-from runner.analysis.judging.attribution import MACHINE
-from runner.cli.output import new_progress
-from runner.detection.confirm import confirm_run
-from runner.detection.detect import DetectReport, detect
-from runner.errors import JudgingLost, RunInterrupted
-from runner.events import Notify, Said
-from runner.scheduling.timetable import timetable_of
-from runner.system.interrupts import Interrupts
-from runner.workspace import Workplace
+from compile_hud.db.errors import StoreError
+from compile_hud.db.records.results import Alert, Run, RunDocument, Verdict
+from compile_hud.db.records.triage import is_muted
+from compile_hud.runner.alerting.notifier import make_telling, send_waiting
+from compile_hud.runner.analysis.confirmation.confirmation import fails_run, is_refuted
+from compile_hud.runner.analysis.judging.attribution import MACHINE
+from compile_hud.runner.cli.output import new_progress
+from compile_hud.runner.detection.confirm import confirm_run
+from compile_hud.runner.detection.detect import DetectReport, detect
+from compile_hud.runner.errors import JudgingLost, RunInterrupted
+from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.scheduling.timetable import timetable_of
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.workspace import Workplace
 
 STOPPED = "stopped while the history was judged; `hud detect` does it again"
 

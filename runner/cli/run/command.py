@@ -11,13 +11,13 @@ from pathlib import Path
 
 import click
 
-from db.queries.results import load_document, load_runs
-from db.records.metrics import speedup_name
-from db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
-from db.shared.text import counted, first_line
-from runner.cli.entry import EXIT_INTERRUPTED
-from runner.cli.options import CaseOptions, case_options, make_orders
-from runner.cli.output import (
+from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.records.metrics import speedup_name
+from compile_hud.db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
+from compile_hud.db.shared.text import counted, first_line
+from compile_hud.runner.cli.entry import EXIT_INTERRUPTED
+from compile_hud.runner.cli.options import CaseOptions, case_options, make_orders
+from compile_hud.runner.cli.output import (
     Column,
     new_progress,
     print_json,
@@ -26,17 +26,23 @@ from runner.cli.output import (
     stdout,
     with_workplace,
 )
-from runner.cli.run.after_run import judge
-from runner.cli.run.nsight import watch_case
-from runner.cli.run.nsight_commands import Tool
-from runner.cli.run.ray import ExecutorOptions, executor_options, measure_on_ray
-from runner.config.load import CURRENT_TOOLCHAIN
-from runner.config.model_files import check_model_files
-from runner.errors import DocumentNotWritten, ResumeError
-from runner.format import distinct, metric, mode_text
-from runner.planning.suites import Selection
-from runner.protocol import write_json
-from runner.workspace import AUTO_DEVICE, RunOrder, Workplace, custom_suite, execute_together
+from compile_hud.runner.cli.run.after_run import judge
+from compile_hud.runner.cli.run.nsight import watch_case
+from compile_hud.runner.cli.run.nsight_commands import Tool
+from compile_hud.runner.cli.run.ray import ExecutorOptions, executor_options, measure_on_ray
+from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
+from compile_hud.runner.config.model_files import check_model_files
+from compile_hud.runner.errors import DocumentNotWritten, ResumeError
+from compile_hud.runner.format import distinct, metric, mode_text
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.protocol import write_json
+from compile_hud.runner.workspace import (
+    AUTO_DEVICE,
+    RunOrder,
+    Workplace,
+    custom_suite,
+    execute_together,
+)
 
 _REASON_WIDTH = 100
 _LATEST = "latest"

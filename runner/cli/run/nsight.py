@@ -9,20 +9,26 @@ from dataclasses import replace
 
 import click
 
-from db.errors import NotFoundError
-from db.queries.kernels import load_kernel_runs
-from db.queries.results import load_result, load_result_summaries
-from db.records.results import Case, CaseResult
-from runner.analysis.repro import repro_command
-from runner.cli.kernels.counter_files import import_counters, print_report
-from runner.cli.output import new_progress
-from runner.cli.run.nsight_commands import Tool, WatchedLaunch, commands_of, csv_of, run_commands
-from runner.execution.local_executor import toolchain_home
-from runner.execution.worker_process import package_links
-from runner.planning.plan import PlannedCase, find_names, make_plan
-from runner.protocol import LaunchRequest, MeasureSettings, write_json
-from runner.system.locks import device_lock
-from runner.workspace import AUTO_DEVICE, RunOrder, Workplace
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.queries.kernels import load_kernel_runs
+from compile_hud.db.queries.results import load_result, load_result_summaries
+from compile_hud.db.records.results import Case, CaseResult
+from compile_hud.runner.analysis.repro import repro_command
+from compile_hud.runner.cli.kernels.counter_files import import_counters, print_report
+from compile_hud.runner.cli.output import new_progress
+from compile_hud.runner.cli.run.nsight_commands import (
+    Tool,
+    WatchedLaunch,
+    commands_of,
+    csv_of,
+    run_commands,
+)
+from compile_hud.runner.execution.local_executor import toolchain_home
+from compile_hud.runner.execution.worker_process import package_links
+from compile_hud.runner.planning.plan import PlannedCase, find_names, make_plan
+from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, write_json
+from compile_hud.runner.system.locks import device_lock
+from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace
 
 # Enough for a number of iterations to be chosen by; nobody reads these samples.
 _NUM_ROUNDS = 5

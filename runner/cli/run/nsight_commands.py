@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from runner.errors import ProfilerFailed
+from compile_hud.runner.errors import ProfilerFailed
 
 # What `hud kernels` shows, what the memory has to move, and how long a call takes.
 METRICS = (
@@ -75,7 +75,12 @@ def csv_of(tool: Tool, launch: WatchedLaunch) -> Path:
 
 
 def _program(launch: WatchedLaunch) -> list[str]:
-    return [str(launch.python), "-m", "runner.measure.single_launch", str(launch.request)]
+    return [
+        str(launch.python),
+        "-m",
+        "compile_hud.runner.measure.single_launch",
+        str(launch.request),
+    ]
 
 
 def _nsys(launch: WatchedLaunch) -> tuple[Command, ...]:

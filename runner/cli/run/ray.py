@@ -9,21 +9,21 @@ from pathlib import Path
 
 import click
 
-from db.records.results import RunDocument
-from runner.cli.output import gather_options, new_progress
-from runner.cli.run.after_run import judge
-from runner.cluster.resume import check_is_silent
-from runner.cluster.setup import (
+from compile_hud.db.records.results import RunDocument
+from compile_hud.runner.cli.output import gather_options, new_progress
+from compile_hud.runner.cli.run.after_run import judge
+from compile_hud.runner.cluster.resume import check_is_silent
+from compile_hud.runner.cluster.setup import (
     RayOptions,
     address_of,
     execute_on_ray,
     on_cluster,
     read_environment,
 )
-from runner.config.model_files import check_model_files
-from runner.events import Notify
-from runner.scheduling.job_worker import Engine
-from runner.workspace import AUTO_DEVICE, RunOrder, Workplace
+from compile_hud.runner.config.model_files import check_model_files
+from compile_hud.runner.events import Notify
+from compile_hud.runner.scheduling.job_worker import Engine
+from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace
 
 RAY = "ray"
 _OPTIONS = (

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from db.records.json_fields import time_to_json
-from db.records.results import CaseResult, Measurement, Run, RunDocument
-from db.shared.text import spreadsheet_text
+from compile_hud.db.records.json_fields import time_to_json
+from compile_hud.db.records.results import CaseResult, Measurement, Run, RunDocument
+from compile_hud.db.shared.text import spreadsheet_text
 
 _TEXT = pa.string()
 SCHEMA = pa.schema(

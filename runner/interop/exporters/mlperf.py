@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from db.records.results import CaseResult, Outcome, Run, RunDocument
+from compile_hud.db.records.results import CaseResult, Outcome, Run, RunDocument
 
 TOKEN = ":::MLLOG"
 POINT, START, END = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"

@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from db.records.metrics import METRICS
-from db.records.results import CaseResult, Measurement, Run, RunDocument
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult, Measurement, Run, RunDocument
 
 # Our unit -> what OpenMetrics calls it, and the end of our names that says the same.
 _UNITS: Mapping[str, tuple[str, str]] = {

@@ -11,10 +11,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from db.records.imported import IMPORTED_TOOLCHAIN, stated_directions
-from db.records.metrics import METRICS
-from db.records.results import CaseResult, Outcome, Run, RunDocument
-from runner.interop.importers.case_evidence import ACCURACY, DERIVED
+from compile_hud.db.records.imported import IMPORTED_TOOLCHAIN, stated_directions
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult, Outcome, Run, RunDocument
+from compile_hud.runner.interop.importers.case_evidence import ACCURACY, DERIVED
 
 _WORDS: Mapping[Outcome, str] = {
     Outcome.OK: "pass",

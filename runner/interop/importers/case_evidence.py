@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from db.records.imported import DIRECTIONS, GUESSED, IMPORTED_DETAILS, agreed
-from db.records.metrics import METRICS, Direction
-from db.records.results import Case, CaseResult, Measurement, Outcome
-from db.shared.text import printable
-from runner.analysis.stats.estimates import estimate
-from runner.interop.importers.vocabulary import ForeignMetric, outcome_of
+from compile_hud.db.records.imported import DIRECTIONS, GUESSED, IMPORTED_DETAILS, agreed
+from compile_hud.db.records.metrics import METRICS, Direction
+from compile_hud.db.records.results import Case, CaseResult, Measurement, Outcome
+from compile_hud.db.shared.text import printable
+from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.interop.importers.vocabulary import ForeignMetric, outcome_of
 
 # The string metric that says whether the outputs are right.
 ACCURACY = "accuracy"

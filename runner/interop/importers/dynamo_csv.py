@@ -12,12 +12,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from db.records.results import Case, Dtype, Phase
-from runner.interop.importers.case_evidence import ACCURACY, NEVER_ZERO
-from runner.interop.importers.dynamo_name import DynamoName, parse_name
-from runner.interop.importers.history import Origin, Row, Unsaid
-from runner.interop.importers.skipped_rows import Skipped, place_name
-from runner.interop.importers.vocabulary import (
+from compile_hud.db.records.results import Case, Dtype, Phase
+from compile_hud.runner.interop.importers.case_evidence import ACCURACY, NEVER_ZERO
+from compile_hud.runner.interop.importers.dynamo_name import DynamoName, parse_name
+from compile_hud.runner.interop.importers.history import Origin, Row, Unsaid
+from compile_hud.runner.interop.importers.skipped_rows import Skipped, place_name
+from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
     DTYPES,
     PHASES,
@@ -28,7 +28,7 @@ from runner.interop.importers.vocabulary import (
     find_metric,
     mode_of,
 )
-from runner.persistence.stream_reader import Source
+from compile_hud.runner.persistence.stream_reader import Source
 
 _NAME, _DEVICE, _BATCH, _TAG = "name", "dev", "batch_size", "tag"
 _NOT_METRICS = (_NAME, _DEVICE, _BATCH, _TAG)

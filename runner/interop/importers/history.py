@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from db.records.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
-from db.records.results import Case, Run, RunDocument, RunState
-from runner.execution.environment import fingerprint
-from runner.interop.importers.case_evidence import Evidence, result_of, split
-from runner.interop.importers.vocabulary import UNKNOWN, ForeignMetric, clean_name
+from compile_hud.db.records.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
+from compile_hud.db.records.results import Case, Run, RunDocument, RunState
+from compile_hud.runner.execution.environment import fingerprint
+from compile_hud.runner.interop.importers.case_evidence import Evidence, result_of, split
+from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ForeignMetric, clean_name
 
 _DAY_S = 86_400
 _GAP_S = 1_800

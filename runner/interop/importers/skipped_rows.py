@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from db.records.json_fields import kind_of
-from db.shared.text import printable, shortened
+from compile_hud.db.records.json_fields import kind_of
+from compile_hud.db.shared.text import printable, shortened
 
 # Enough to find the mistake in a file; what is alike is mostly skipped for one of them.
 MAX_NAMED = 5

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from db.errors import RecordError
-from db.records.json_fields import get_mapping
-from db.records.results import Case, Dtype
-from runner.interop.importers.case_evidence import ACCURACY
-from runner.interop.importers.history import Origin, Row, Unsaid
-from runner.interop.importers.skipped_rows import Skipped, value_name
-from runner.interop.importers.vocabulary import (
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.json_fields import get_mapping
+from compile_hud.db.records.results import Case, Dtype
+from compile_hud.runner.interop.importers.case_evidence import ACCURACY
+from compile_hud.runner.interop.importers.history import Origin, Row, Unsaid
+from compile_hud.runner.interop.importers.skipped_rows import Skipped, value_name
+from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
     NO_NUMBER,
     PHASES,
@@ -31,7 +31,7 @@ from runner.interop.importers.vocabulary import (
     find_metric,
     mode_of,
 )
-from runner.persistence.stream_reader import Source
+from compile_hud.runner.persistence.stream_reader import Source
 
 _TIME = re.compile(r"metrics-(\d{14})\.json(?:\.gz)?")
 _PHASE = "|".join(PHASES)

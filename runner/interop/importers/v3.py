@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from db.errors import RecordError
-from db.records.json_fields import get_list, get_mapping
-from db.records.results import REFERENCE_FAMILY, Case, Dtype, Phase
-from db.shared.text import quoted
-from runner.interop.importers.dynamo_name import parse_name
-from runner.interop.importers.history import Origin, Row, Settings, Unsaid
-from runner.interop.importers.skipped_rows import Skipped, place_name, value_name
-from runner.interop.importers.vocabulary import (
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.json_fields import get_list, get_mapping
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Dtype, Phase
+from compile_hud.db.shared.text import quoted
+from compile_hud.runner.interop.importers.dynamo_name import parse_name
+from compile_hud.runner.interop.importers.history import Origin, Row, Settings, Unsaid
+from compile_hud.runner.interop.importers.skipped_rows import Skipped, place_name, value_name
+from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
     DTYPES,
     MAX_NUMBER,
@@ -33,7 +33,7 @@ from runner.interop.importers.vocabulary import (
     has_unit,
     mode_of,
 )
-from runner.persistence.stream_reader import Source
+from compile_hud.runner.persistence.stream_reader import Source
 
 # Seconds up to the year 5138; as milliseconds that is 1973, before there was anything to measure.
 _MAX_SECONDS = 1e11

@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from db.errors import RecordError
-from db.records.metrics import METRICS, RATE_WORDS, Direction, metric_of
-from db.records.results import Dtype, Outcome, Phase
-from db.shared.text import printable
-from models_zoo.catalog.variants import MODES
-from runner.interop.importers._merge_interop_units import factor_between
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.metrics import METRICS, RATE_WORDS, Direction, metric_of
+from compile_hud.db.records.results import Dtype, Outcome, Phase
+from compile_hud.db.shared.text import printable
+from compile_hud.models_zoo.catalog.variants import MODES
+from compile_hud.runner.interop.importers._merge_interop_units import factor_between
 
 UNKNOWN = "unknown"
 # Long enough for any name that somebody gave on purpose.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from db.records.results import Dtype
+from compile_hud.db.records.results import Dtype
 
 # Below these the answer is another answer, not another rounding.
 # Over the zoo (which of it: docs/methodology.md, "Dtypes") eager itself reaches 0.99999 with the

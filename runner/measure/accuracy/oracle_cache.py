@@ -21,11 +21,11 @@ from typing import Any
 
 import torch
 
-from runner.measure.accuracy.metrics import Distance
-from runner.measure.accuracy.outputs import Result
-from runner.measure.accuracy.step import Reference, check_result, make_reference
-from runner.measure.context import Context, Forward
-from runner.measure.subject import Subject
+from compile_hud.runner.measure.accuracy.metrics import Distance
+from compile_hud.runner.measure.accuracy.outputs import Result
+from compile_hud.runner.measure.accuracy.step import Reference, check_result, make_reference
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.subject import Subject
 
 # Beyond this, hashing the weights and copying the results costs memory that a case may lack and
 # time that is no longer small beside computing them again.

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from runner.measure.accuracy.metrics import (
+from compile_hud.runner.measure.accuracy.metrics import (
     Accuracy,
     Distance,
     EagerError,
@@ -20,9 +20,9 @@ from runner.measure.accuracy.metrics import (
     num_allowed_flips,
     tolerance_for,
 )
-from runner.measure.accuracy.outputs import GRADIENTS, Result
-from runner.measure.context import Context, Forward
-from runner.measure.subject import Subject, fp64_twin
+from compile_hud.runner.measure.accuracy.outputs import GRADIENTS, Result
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.subject import Subject, fp64_twin
 
 SAME = Distance(max_abs=0.0, rmse=0.0, cosine=1.0)
 NOTHING_ALIKE = Distance(max_abs=math.inf, rmse=math.inf, cosine=0.0)

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from db.records.results import Case
-from db.records.run_warning import RunWarning
-from runner.measure._merge_measure_blocks import repeated_blocks
-from runner.measure.compile.cuda_graph import is_graphed
-from runner.measure.compile.dynamo import CompileCounts, has_recorded_cudagraphs
-from runner.measure.compile.phases import CompileClock
-from runner.measure.device import Device
-from runner.measure.runtimes.registry import compile_options, is_exported
-from runner.protocol import Workload
+from compile_hud.db.records.results import Case
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.measure._merge_measure_blocks import repeated_blocks
+from compile_hud.runner.measure.compile.cuda_graph import is_graphed
+from compile_hud.runner.measure.compile.dynamo import CompileCounts, has_recorded_cudagraphs
+from compile_hud.runner.measure.compile.phases import CompileClock
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.runtimes.registry import compile_options, is_exported
+from compile_hud.runner.protocol import Workload
 
 # The first call compiles; with CUDA graphs the second warms up and the third records the graph.
 NUM_COMPILE_CALLS = 3

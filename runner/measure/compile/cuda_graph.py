@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from db.records.results import Case
-from runner.measure.device import Device
-from runner.measure.model_transforms import CannotTreatError
+from compile_hud.db.records.results import Case
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.model_transforms import CannotTreatError
 
 BACKEND = "cuda_graph"
 

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 import torch._dynamo.utils as dynamo_utils
 
-from runner.measure.compile.phases import CompileClock
-from runner.measure.compile.source_locations import (
+from compile_hud.runner.measure.compile.phases import CompileClock
+from compile_hud.runner.measure.compile.source_locations import (
     MAX_PLACES,
     CodePlace,
     place_of_break,

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from db.records.run_warning import RunWarning
-from runner.measure.compile.compiler import (
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.measure.compile.compiler import (
     CompileTimes,
     compile_model,
     effective_mode,
@@ -19,20 +19,20 @@ from runner.measure.compile.compiler import (
     runs_compiled_code,
     time_compilation,
 )
-from runner.measure.compile.cuda_graph import GraphedModel, is_graphed
-from runner.measure.compile.dynamo import (
+from compile_hud.runner.measure.compile.cuda_graph import GraphedModel, is_graphed
+from compile_hud.runner.measure.compile.dynamo import (
     CompileCounts,
     generated_code_sha256,
     read_counts,
     read_guard_kinds,
     reset,
 )
-from runner.measure.compile.phases import AOT, BACKEND, DYNAMO, INDUCTOR, CompileClock
-from runner.measure.compile.source_locations import CodePlace
-from runner.measure.context import Context, Forward
-from runner.measure.runtimes.exported import ExportedModel
-from runner.measure.runtimes.registry import exported, is_exported
-from runner.protocol import LaunchRequest
+from compile_hud.runner.measure.compile.phases import AOT, BACKEND, DYNAMO, INDUCTOR, CompileClock
+from compile_hud.runner.measure.compile.source_locations import CodePlace
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.runtimes.exported import ExportedModel
+from compile_hud.runner.measure.runtimes.registry import exported, is_exported
+from compile_hud.runner.protocol import LaunchRequest
 
 PHASE_METRICS = {
     DYNAMO: "compile_dynamo_s",

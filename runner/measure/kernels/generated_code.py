@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from runner.measure.kernels._merge_measure_arguments import describe_arguments
+from compile_hud.runner.measure.kernels._merge_measure_arguments import describe_arguments
 
 # How the module that Inductor writes defines a kernel: NAME = async_compile.WAY(..., '''CODE'''.
 _DEFINITION = re.compile(

@@ -19,8 +19,13 @@ from typing import Any
 
 import torch
 
-from runner.measure.kernels.generated_code import generated_modules, module_text, replaced, wrapped
-from runner.measure.kernels.provenance import graph_number, origin_of
+from compile_hud.runner.measure.kernels.generated_code import (
+    generated_modules,
+    module_text,
+    replaced,
+    wrapped,
+)
+from compile_hud.runner.measure.kernels.provenance import graph_number, origin_of
 
 # What the calls are attributes of, in every module that Inductor writes.
 LIBRARIES = "extern_kernels"

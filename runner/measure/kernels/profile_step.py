@@ -24,15 +24,19 @@ from torch.nn.modules.module import (
 )
 from torch.profiler import ProfilerActivity
 
-from runner.measure.context import Context, Forward
-from runner.measure.kernels.generated_code import FirstCalls, generated_kernels, shown_kernels
-from runner.measure.kernels.library_calls import shown_library_calls
-from runner.measure.kernels.profiler_ranges import named_range
-from runner.measure.kernels.provenance import Origins, Provenance
-from runner.measure.latency.timing import uncollected
-from runner.measure.runtimes.registry import is_exported
-from runner.protocol import notes_path, write_json
-from runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.kernels.generated_code import (
+    FirstCalls,
+    generated_kernels,
+    shown_kernels,
+)
+from compile_hud.runner.measure.kernels.library_calls import shown_library_calls
+from compile_hud.runner.measure.kernels.profiler_ranges import named_range
+from compile_hud.runner.measure.kernels.provenance import Origins, Provenance
+from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.runtimes.registry import is_exported
+from compile_hud.runner.protocol import notes_path, write_json
+from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
 
 # A trace shows what runs, not how fast: few iterations are enough, and a file stays small.
 MAX_ITERATIONS = 10

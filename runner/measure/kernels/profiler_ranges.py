@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from runner.measure.device import Device
+from compile_hud.runner.measure.device import Device
 
 
 @contextmanager

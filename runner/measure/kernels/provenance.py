@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from db.records.kernels import Origin
-from runner.measure.kernels.generated_code import wrapped
-from runner.measure.kernels.loop_costs import LoopWork, work_of_loops
+from compile_hud.db.records.kernels import Origin
+from compile_hud.runner.measure.kernels.generated_code import wrapped
+from compile_hud.runner.measure.kernels.loop_costs import LoopWork, work_of_loops
 
 # The nodes that a fused kernel shows at most; hundreds explain nothing.
 MAX_ORIGINS = 64

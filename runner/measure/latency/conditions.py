@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.measure.latency.timing import Side, Timing
+from compile_hud.runner.measure.latency.timing import Side, Timing
 
 # Columns of /proc/stat's `cpu` line: time without work, also while it waits for a disk, and time
 # that a hypervisor gave to somebody else.

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import torch
 
-from runner.measure.device import Device
-from runner.measure.latency.timing import Side
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.latency.timing import Side
 
 # Fixed for ever, as series of years are brought to its pace: what must change gets another metric.
 # Half arithmetic, half launching: one product of 14 MFLOP, 0.44 MB, and a chain of tiny additions,

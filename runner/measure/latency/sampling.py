@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from runner.measure.context import Context, Forward
-from runner.measure.latency.conditions import conditions, look
-from runner.measure.latency.machine_pace import open_pace
-from runner.measure.latency.timing import (
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.latency.conditions import conditions, look
+from compile_hud.runner.measure.latency.machine_pace import open_pace
+from compile_hud.runner.measure.latency.timing import (
     Side,
     Timing,
     clock_name,
@@ -18,9 +18,9 @@ from runner.measure.latency.timing import (
     take_samples,
     warm_up,
 )
-from runner.measure.resources.memory import storage_bytes
-from runner.measure.resources.telemetry import open_telemetry
-from runner.protocol import RawMetric
+from compile_hud.runner.measure.resources.memory import storage_bytes
+from compile_hud.runner.measure.resources.telemetry import open_telemetry
+from compile_hud.runner.protocol import RawMetric
 
 # Warm-up may take this share of the sampling budget; a level that falls later is seen later.
 WARMUP_BUDGET_SHARE = 0.5

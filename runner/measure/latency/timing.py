@@ -18,15 +18,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from db.records.metrics import CPU_TIME
-from runner.measure.latency.steady_state import (
+from compile_hud.db.records.metrics import CPU_TIME
+from compile_hud.runner.measure.latency.steady_state import (
     MIN_FALL_ROUNDS,
     begins_to_fall,
     has_settled,
     last_fall,
     relative_half_width,
 )
-from runner.protocol import MeasureSettings
+from compile_hud.runner.protocol import MeasureSettings
 
 # 5 ms: a timer call costs 50 ns, a scheduler tick 1-4 ms; shorter samples are mostly luck.
 SAMPLE_S = 0.005

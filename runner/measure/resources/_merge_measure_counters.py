@@ -11,9 +11,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from runner.measure.context import Context, Forward
-from runner.measure.latency.timing import uncollected
-from runner.measure.resources.cpu_counters import (
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.resources.cpu_counters import (
     HARDWARE,
     SOFTWARE,
     CounterGroup,

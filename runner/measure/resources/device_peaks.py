@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from db.records.results import Dtype
-from runner.measure.device import Device
+from compile_hud.db.records.results import Dtype
+from compile_hud.runner.measure.device import Device
 
 # The facts by the dtype that products run in; runner/execution/utilisation.py has those of every dtype.
 PEAK_DTYPES = {

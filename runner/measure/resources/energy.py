@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from runner.measure.context import Context, Forward
-from runner.measure.latency.timing import uncollected
-from runner.measure.resources.nvml import Gpu, NvmlMissingError, open_gpu
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.resources.nvml import Gpu, NvmlMissingError, open_gpu
 
 # A hundred steps of RAPL's counter, or ten to fifty of NVML's: 2 % and less at either end.
 RAPL_S = 0.3

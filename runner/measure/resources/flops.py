@@ -20,9 +20,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from db.records.results import Phase
-from runner.measure.context import Context
-from runner.measure.subject import Subject
+from compile_hud.db.records.results import Phase
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.subject import Subject
 
 METHOD_FLOPS = "torch.utils.flop_counter over one eager iteration; a multiply-add is two"
 METHOD_PARAMETERS = "elements of model.parameters(), each tensor once"

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from runner.measure.context import Context, Forward
-from runner.measure.resources._merge_measure_snapshot import write_snapshot
-from runner.measure.runtimes.registry import allocates_itself
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.resources._merge_measure_snapshot import write_snapshot
+from compile_hud.runner.measure.runtimes.registry import allocates_itself
 
 MEMORY_EVENT = "[memory]"
 METHOD_CUDA = (

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from runner.measure.context import Context
-from runner.measure.resources.nvml import Gpu, NvmlMissingError, Reading, open_gpu
+from compile_hud.runner.measure.context import Context
+from compile_hud.runner.measure.resources.nvml import Gpu, NvmlMissingError, Reading, open_gpu
 
 # NVML's own figures are renewed every 20 to 100 ms; asking takes up to a millisecond.
 MIN_INTERVAL_S = 0.05

@@ -20,12 +20,12 @@ from typing import Protocol
 
 import torch
 
-from runner.measure.context import Context, Forward
-from runner.measure.device import Device
-from runner.measure.kernels.profiler_ranges import named_range
-from runner.measure.latency.timing import uncollected
-from runner.measure.subject import Subject
-from runner.protocol import RawMetric
+from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.kernels.profiler_ranges import named_range
+from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.subject import Subject
+from compile_hud.runner.protocol import RawMetric
 
 PARTS = ("data", "forward", "backward", "optimizer")
 # The first iterations fill the caches that the steps before have emptied.

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from db.records.results import Dtype
-from runner.measure.accuracy.outputs import named_tensors
-from runner.measure.device import Device
+from compile_hud.db.records.results import Dtype
+from compile_hud.runner.measure.accuracy.outputs import named_tensors
+from compile_hud.runner.measure.device import Device
 
 
 class ExportError(RuntimeError):

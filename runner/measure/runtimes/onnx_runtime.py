@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from db.records.results import Dtype
-from models_zoo.building.packages import import_provider
-from runner.measure.device import Device
-from runner.measure.model_transforms import CannotTreatError
-from runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
+from compile_hud.db.records.results import Dtype
+from compile_hud.models_zoo.building.packages import import_provider
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.model_transforms import CannotTreatError
+from compile_hud.runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
 
 PACKAGES = "onnxruntime onnx onnxscript"
 CPU_PROVIDER = "CPUExecutionProvider"

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from db.records.results import Dtype
-from models_zoo.building.packages import import_provider
-from runner.measure.device import Device
-from runner.measure.model_transforms import CannotTreatError
-from runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
+from compile_hud.db.records.results import Dtype
+from compile_hud.models_zoo.building.packages import import_provider
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.model_transforms import CannotTreatError
+from compile_hud.runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
 
 # Left to itself it computes fp32 models in bf16 where the CPU has instructions for that.
 _PRECISIONS: Mapping[Dtype, str] = {Dtype.FP32: "f32", Dtype.BF16: "bf16", Dtype.FP16: "f16"}

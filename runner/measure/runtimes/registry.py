@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from db.records.results import Case, Dtype
-from runner.measure.device import Device
-from runner.measure.runtimes import onnx_runtime, openvino, tensorrt
-from runner.measure.runtimes.exported import ExportedModel, Load
+from compile_hud.db.records.results import Case, Dtype
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.runtimes import onnx_runtime, openvino, tensorrt
+from compile_hud.runner.measure.runtimes.exported import ExportedModel, Load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from db.records.results import Dtype
-from models_zoo.building.packages import import_provider
-from runner.measure.device import Device
-from runner.measure.model_transforms import CannotTreatError
+from compile_hud.db.records.results import Dtype
+from compile_hud.models_zoo.building.packages import import_provider
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.model_transforms import CannotTreatError
 
 
 def check(device: Device, _dtype: Dtype) -> None:

@@ -17,12 +17,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from db.shared.text import first_line, one_line, shortened
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.dispatcher import Message
-from runner.notifications.message_text import Words, in_words
+from compile_hud.db.shared.text import first_line, one_line, shortened
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.notifications.message_text import Words, in_words
 
-COMMAND: Final = (sys.executable, "-m", "runner.notifications.receivers.apprise_process")
+COMMAND: Final = (
+    sys.executable,
+    "-m",
+    "compile_hud.runner.notifications.receivers.apprise_process",
+)
 PACKAGE: Final = "apprise"
 _SHOWN_LENGTH = 200
 # What calls people or begins markup in some service; a sign that nobody sees takes its meaning.

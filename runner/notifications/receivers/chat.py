@@ -15,11 +15,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from db.shared.text import shortened
-from runner.notifications._merge_alerts_posting import Poster
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.dispatcher import Message
-from runner.notifications.message_text import Paragraph, Words, in_words, without_pictures
+from compile_hud.db.shared.text import shortened
+from compile_hud.runner.notifications._merge_alerts_posting import Poster
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.notifications.message_text import (
+    Paragraph,
+    Words,
+    in_words,
+    without_pictures,
+)
 
 Render = Callable[[Words], dict[str, Any]]
 

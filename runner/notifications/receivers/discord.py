@@ -13,13 +13,13 @@ from datetime import datetime
 from typing import ClassVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from runner.notifications._merge_alerts_multipart import encoded
-from runner.notifications._merge_alerts_posting import ask
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
-from runner.notifications.http_client import HttpRules, Request
-from runner.notifications.message_text import Words, in_words
-from runner.notifications.receivers.chat import discord, with_or_without_pictures
+from compile_hud.runner.notifications._merge_alerts_multipart import encoded
+from compile_hud.runner.notifications._merge_alerts_posting import ask
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
+from compile_hud.runner.notifications.http_client import HttpRules, Request
+from compile_hud.runner.notifications.message_text import Words, in_words
+from compile_hud.runner.notifications.receivers.chat import discord, with_or_without_pictures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,21 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runner.config.notifications import ENV, FILE, ReceiverKind, ReceiverSettings, schemes_of
-from runner.notifications._merge_alerts_posting import Poster
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.dispatcher import Message, Receiver
-from runner.notifications.http_client import CONNECT_S, HttpRules, TargetRefused, check_url
-from runner.notifications.receivers._merge_alerts_signing import BadSecret, key_of
-from runner.notifications.receivers.apprise import Apprise, is_installed
-from runner.notifications.receivers.chat import Chat, Render, slack, teams
-from runner.notifications.receivers.discord import Discord
-from runner.notifications.receivers.github import PUBLISHED, GitHub
-from runner.notifications.receivers.github_api import GITHUB_URL, GitHubApi
-from runner.notifications.receivers.mail import Mail
-from runner.notifications.receivers.slack import SlackBot
-from runner.notifications.receivers.smtp import MailServer
-from runner.notifications.receivers.webhook import Webhook
+from compile_hud.runner.config.notifications import (
+    ENV,
+    FILE,
+    ReceiverKind,
+    ReceiverSettings,
+    schemes_of,
+)
+from compile_hud.runner.notifications._merge_alerts_posting import Poster
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.dispatcher import Message, Receiver
+from compile_hud.runner.notifications.http_client import (
+    CONNECT_S,
+    HttpRules,
+    TargetRefused,
+    check_url,
+)
+from compile_hud.runner.notifications.receivers._merge_alerts_signing import BadSecret, key_of
+from compile_hud.runner.notifications.receivers.apprise import Apprise, is_installed
+from compile_hud.runner.notifications.receivers.chat import Chat, Render, slack, teams
+from compile_hud.runner.notifications.receivers.discord import Discord
+from compile_hud.runner.notifications.receivers.github import PUBLISHED, GitHub
+from compile_hud.runner.notifications.receivers.github_api import GITHUB_URL, GitHubApi
+from compile_hud.runner.notifications.receivers.mail import Mail
+from compile_hud.runner.notifications.receivers.slack import SlackBot
+from compile_hud.runner.notifications.receivers.smtp import MailServer
+from compile_hud.runner.notifications.receivers.webhook import Webhook
 
 _RENDERS: Mapping[ReceiverKind, Render] = {
     ReceiverKind.SLACK: slack,

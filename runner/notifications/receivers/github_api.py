@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from db.store import utc_now
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.http_client import (
+from compile_hud.db.store import utc_now
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.http_client import (
     HttpRules,
     Reply,
     Request,
@@ -24,7 +24,7 @@ from runner.notifications.http_client import (
     TargetRefused,
     request,
 )
-from runner.notifications.http_response import answer_of, failure_of, retry_after_s
+from compile_hud.runner.notifications.http_response import answer_of, failure_of, retry_after_s
 
 GITHUB_URL = "https://api.github.com"
 # So many of a list at once, and pages at most: a list beyond them is not read to its end.

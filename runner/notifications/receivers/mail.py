@@ -13,12 +13,12 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
 
-from db.records.notifications import stable_id
-from runner.notifications.delivery_policy import NUM_SAME_RETRIES, Answer
-from runner.notifications.dispatcher import Message
-from runner.notifications.http_client import HTTP, TargetRefused, check_url
-from runner.notifications.message_text import Paragraph, Words, in_words
-from runner.notifications.receivers.smtp import Letter, MailServer
+from compile_hud.db.records.notifications import stable_id
+from compile_hud.runner.notifications.delivery_policy import NUM_SAME_RETRIES, Answer
+from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.notifications.http_client import HTTP, TargetRefused, check_url
+from compile_hud.runner.notifications.message_text import Paragraph, Words, in_words
+from compile_hud.runner.notifications.receivers.smtp import Letter, MailServer
 
 # Lines of mail are 7-bit: some servers take nothing else.
 _POLICY = SMTP.clone(cte_type="7bit")

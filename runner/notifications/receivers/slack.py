@@ -16,13 +16,13 @@ from datetime import datetime
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
-from db.shared.text import one_line, shortened
-from runner.notifications._merge_alerts_posting import ask
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
-from runner.notifications.http_client import HttpRules, Request
-from runner.notifications.message_text import Words, in_words
-from runner.notifications.receivers.chat import slack, with_or_without_pictures
+from compile_hud.db.shared.text import one_line, shortened
+from compile_hud.runner.notifications._merge_alerts_posting import ask
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
+from compile_hud.runner.notifications.http_client import HttpRules, Request
+from compile_hud.runner.notifications.message_text import Words, in_words
+from compile_hud.runner.notifications.receivers.chat import slack, with_or_without_pictures
 
 # What Slack gives as names of channels and messages.
 _NAMES = re.compile(r"([A-Z0-9]{1,30}) ([0-9]{1,20}\.[0-9]{1,10})")

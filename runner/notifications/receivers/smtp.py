@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult
 
-from db.shared.text import one_line, shortened
-from runner.notifications.delivery_policy import Answer, AnswerKind
-from runner.notifications.http_client import (
+from compile_hud.db.shared.text import one_line, shortened
+from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.http_client import (
     MAIL,
     HttpRules,
     TargetRefused,

@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from db.records.json_fields import SCHEMA_VERSION, time_to_json
-from runner.notifications._merge_alerts_posting import Poster
-from runner.notifications.delivery_policy import Answer
-from runner.notifications.dispatcher import Item, Message
-from runner.notifications.receivers._merge_alerts_signing import signed_headers
+from compile_hud.db.records.json_fields import SCHEMA_VERSION, time_to_json
+from compile_hud.runner.notifications._merge_alerts_posting import Poster
+from compile_hud.runner.notifications.delivery_policy import Answer
+from compile_hud.runner.notifications.dispatcher import Item, Message
+from compile_hud.runner.notifications.receivers._merge_alerts_signing import signed_headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

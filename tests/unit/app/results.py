@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.data.page_records import EnvironmentChange, RunPage, SeriesPage
-from db.alerts.annotations import Annotation
-from db.records.metrics import METRICS
-from db.records.results import Alert, Case, Outcome, Run, RunState
-from db.records.run_warning import RunWarning
-from db.records.summaries import (
+from compile_hud.app.data.page_records import EnvironmentChange, RunPage, SeriesPage
+from compile_hud.db.alerts.annotations import Annotation
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import Alert, Case, Outcome, Run, RunState
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.summaries import (
     LatestCell,
     MeasurementSummary,
     OutcomePoint,

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from app.components.alert_rows import alert_row, sightings_text
-from app.data.page_records import AlertPage
-from app.views.alerts.event_table import event_facts, event_groups
-from app.views.alerts.markdown import alert_markdown
-from app.views.alerts.tables import alert_facts
-from db.records.alerts import ends_of
-from db.records.results import Alert
+from compile_hud.app.components.alert_rows import alert_row, sightings_text
+from compile_hud.app.data.page_records import AlertPage
+from compile_hud.app.views.alerts.event_table import event_facts, event_groups
+from compile_hud.app.views.alerts.markdown import alert_markdown
+from compile_hud.app.views.alerts.tables import alert_facts
+from compile_hud.db.records.alerts import ends_of
+from compile_hud.db.records.results import Alert
 from tests.builders import START, make_alert, make_run, make_sighting
 
 GOOD = make_sighting(make_run("run-1"))

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from app.views.alerts.tables import alert_title
+from compile_hud.app.views.alerts.tables import alert_title
 from tests.builders import make_alert, make_case
 
 

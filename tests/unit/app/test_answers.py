@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app.data.cache import NUM_KEPT, Answers
+from compile_hud.app.data.cache import NUM_KEPT, Answers
 
 URL = "duckdb:///store.duckdb"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.components.trend.chart import PAIR, PART, Trend, brushed, pair_of, trend_spec
-from app.ui.charts import PICK, samples_spec
-from app.ui.theme import IMPROVEMENT, NEUTRAL, REGRESSION
+from compile_hud.app.components.trend.chart import PAIR, PART, Trend, brushed, pair_of, trend_spec
+from compile_hud.app.ui.charts import PICK, samples_spec
+from compile_hud.app.ui.theme import IMPROVEMENT, NEUTRAL, REGRESSION
 
 POINT = {
     "at": "2026-01-01T02:30:00Z",

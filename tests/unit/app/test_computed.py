@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.data.mode_summaries import at_pace, mode_summaries, noise_bands
-from app.data.series import differences, segments
-from db.records.results import AlertState, Outcome
-from db.records.summaries import TrendPoint
+from compile_hud.app.data.mode_summaries import at_pace, mode_summaries, noise_bands
+from compile_hud.app.data.series import differences, segments
+from compile_hud.db.records.results import AlertState, Outcome
+from compile_hud.db.records.summaries import TrendPoint
 from tests.builders import make_alert, make_case
 from tests.unit.app.results import header, latest, point
 

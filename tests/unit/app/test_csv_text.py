@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ui.csv import csv_text
+from compile_hud.app.ui.csv import csv_text
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", " =", "\n+"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.data import store as data
-from app.data.page_records import Loaded
-from app.data.store import store_url
-from db.errors import StoreLocked
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.data.store import store_url
+from compile_hud.db.errors import StoreLocked
 
 
 def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:

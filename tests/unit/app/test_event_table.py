@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.views.alerts.event_table import (
+from compile_hud.app.views.alerts.event_table import (
     EventGroup,
     cause_text,
     cause_texts,
@@ -16,10 +16,10 @@ from app.views.alerts.event_table import (
     event_table,
     events_heading,
 )
-from app.views.alerts.tables import changes_table, decidable
-from db.records._merge_events import Event, EventKind
-from db.records.results import Alert, AlertState
-from db.records.triage import AlertChange, ChangedField
+from compile_hud.app.views.alerts.tables import changes_table, decidable
+from compile_hud.db.records._merge_events import Event, EventKind
+from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.triage import AlertChange, ChangedField
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
 
 EVENT = Event(id="e", kind=EventKind.REVISION, title="many cases: slower", size=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from app.components.evidence import confirmation_text, difference_table
+from compile_hud.app.components.evidence import confirmation_text, difference_table
 from tests.builders import make_alert
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.ui.pagination import NUM_FIRST, FirstRows, first_note
-from app.ui.urls import ALL_ROWS
+from compile_hud.app.ui.pagination import NUM_FIRST, FirstRows, first_note
+from compile_hud.app.ui.urls import ALL_ROWS
 
 
 @pytest.mark.parametrize(

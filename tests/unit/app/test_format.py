@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.ui.format import (
+from compile_hud.app.ui.format import (
     Scale,
     age,
     column_scale,
@@ -22,7 +22,7 @@ from app.ui.format import (
     scale_for,
     significant,
 )
-from db.shared.text import shortened
+from compile_hud.db.shared.text import shortened
 from tests.builders import START
 
 

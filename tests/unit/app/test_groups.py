@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.views.runs._merge_groups import GROUPS, OTHER, grouped
-from db.records.metrics import METRICS
+from compile_hud.app.views.runs._merge_groups import GROUPS, OTHER, grouped
+from compile_hud.db.records.metrics import METRICS
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.data._merge_healthpage import HealthPage
-from app.views.health.tables import (
+from compile_hud.app.data._merge_healthpage import HealthPage
+from compile_hud.app.views.health.tables import (
     device_table,
     disk_table,
     in_words,
@@ -20,9 +20,9 @@ from app.views.health.tables import (
     troubles,
     wellness,
 )
-from db.jobs.health import DeviceState, DiskState, Health, SchedulerState, ScheduleState
-from db.jobs.queue import JobState, QueuedJob
-from db.records.notifications import NotificationState
+from compile_hud.db.jobs.health import DeviceState, DiskState, Health, SchedulerState, ScheduleState
+from compile_hud.db.jobs.queue import JobState, QueuedJob
+from compile_hud.db.records.notifications import NotificationState
 from tests.builders import START
 
 NOW = START + timedelta(days=1)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.server import gc_freeze as heap
+from compile_hud.app.server import gc_freeze as heap
 
 
 class _Knot:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from app.views.kernels.icicle import (
+from compile_hud.app.views.kernels.icicle import (
     KERNEL,
     MODULE,
     NO_MODULE,
@@ -17,9 +17,9 @@ from app.views.kernels.icicle import (
     Rect,
     layout,
 )
-from app.views.kernels.tables import kernel_id
-from db.records._merge_kernel_modules import MODULES, ModuleTime
-from db.records.kernels import Kernel
+from compile_hud.app.views.kernels.tables import kernel_id
+from compile_hud.db.records._merge_kernel_modules import MODULES, ModuleTime
+from compile_hud.db.records.kernels import Kernel
 from tests.builders import make_kernel
 
 

@@ -6,16 +6,21 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from app.ui.charts import picked
-from app.ui.format import Scale
-from app.ui.theme import KIND_COLOURS
-from app.views.kernels.charts import icicle_spec, kernel_trend_spec, roofline_spec, strip_spec
-from app.views.kernels.icicle import layout
-from app.views.kernels.roofline import roofs_of, spots_of
-from app.views.kernels.tables import kernel_id
-from app.views.kernels.timeline import lane_name, strip_rows, strip_text
-from db.queries.kernels import KernelPoint
-from db.records.kernels import KINDS, Profile, Slice
+from compile_hud.app.ui.charts import picked
+from compile_hud.app.ui.format import Scale
+from compile_hud.app.ui.theme import KIND_COLOURS
+from compile_hud.app.views.kernels.charts import (
+    icicle_spec,
+    kernel_trend_spec,
+    roofline_spec,
+    strip_spec,
+)
+from compile_hud.app.views.kernels.icicle import layout
+from compile_hud.app.views.kernels.roofline import roofs_of, spots_of
+from compile_hud.app.views.kernels.tables import kernel_id
+from compile_hud.app.views.kernels.timeline import lane_name, strip_rows, strip_text
+from compile_hud.db.queries.kernels import KernelPoint
+from compile_hud.db.records.kernels import KINDS, Profile, Slice
 from tests.builders import START, make_kernel
 
 PEAKS = {"fp32_flops_per_s": 100e9, "copy_bytes_per_s": 20e9}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.ui.code import MAX_DIFF_LINES, Code, code_of, unified_diff
-from app.ui.format import microseconds
-from app.ui.urls import KernelDiffState, kernel_diff_url, swapped
-from app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide
-from app.views.kernel_diff.tables import (
+from compile_hud.app.ui.code import MAX_DIFF_LINES, Code, code_of, unified_diff
+from compile_hud.app.ui.format import microseconds
+from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, swapped
+from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide
+from compile_hud.app.views.kernel_diff.tables import (
     SHOWN_ROWS,
     diff_tables,
     differing_facts,
@@ -20,10 +20,10 @@ from app.views.kernel_diff.tables import (
     kernel_table,
     markdown,
 )
-from app.views.kernel_diff.waterfall import MAX_BARS, waterfall, waterfall_steps
-from db.records.kernels import KernelSource
-from db.records.results import Verdict
-from db.shared.text import signed_us
+from compile_hud.app.views.kernel_diff.waterfall import MAX_BARS, waterfall, waterfall_steps
+from compile_hud.db.records.kernels import KernelSource
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.shared.text import signed_us
 from tests.builders import make_case, make_kernel, make_run
 
 US = 1e-6

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from app.data.page_records import AlertPage, KernelsPage
-from app.ui.urls import OUTCOME, KernelsState
-from app.views.alerts.tables import alert_facts, sighting_cell
-from app.views.kernels.breakdown import (
+from compile_hud.app.data.page_records import AlertPage, KernelsPage
+from compile_hud.app.ui.urls import OUTCOME, KernelsState
+from compile_hud.app.views.alerts.tables import alert_facts, sighting_cell
+from compile_hud.app.views.kernels.breakdown import (
     header_facts,
     no_trace_text,
     ordered_parts,
@@ -18,8 +18,8 @@ from app.views.kernels.breakdown import (
     parts_table,
     profiler_text,
 )
-from app.views.kernels.counters import MAX_COLUMNS, counter_columns, hidden_counters
-from app.views.kernels.tables import (
+from compile_hud.app.views.kernels.counters import MAX_COLUMNS, counter_columns, hidden_counters
+from compile_hud.app.views.kernels.tables import (
     counter_table,
     kernel_facts,
     kernel_id,
@@ -31,11 +31,11 @@ from app.views.kernels.tables import (
     repro_command,
     uncounted_text,
 )
-from app.views.kernels.timeline import strip_text
-from app.views.kernels.view import row_id
-from app.views.series.tables import point_facts
-from db.records._merge_kernel_modules import MODULES
-from db.records.kernels import Kernel, Origin, Profile, with_told_shares
+from compile_hud.app.views.kernels.timeline import strip_text
+from compile_hud.app.views.kernels.view import row_id
+from compile_hud.app.views.series.tables import point_facts
+from compile_hud.db.records._merge_kernel_modules import MODULES
+from compile_hud.db.records.kernels import Kernel, Origin, Profile, with_told_shares
 from tests.builders import (
     make_alert,
     make_case,

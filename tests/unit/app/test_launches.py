@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.views.runs.launches import (
+from compile_hud.app.views.runs.launches import (
     compile_stack,
     launch_table,
     launches_of,

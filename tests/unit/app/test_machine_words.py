@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from app.components.machine_status import machine_notice, moved_cell, reference_table
-from app.data.page_records import MachineMove
-from db.records.results import Outcome
-from db.records.run_warning import RunWarning
+from compile_hud.app.components.machine_status import machine_notice, moved_cell, reference_table
+from compile_hud.app.data.page_records import MachineMove
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.run_warning import RunWarning
 from tests.builders import make_case
 from tests.unit.app.results import result_summary, run_page
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from app import __main__ as command
-from app.data.store import URL_VARIABLE
+from compile_hud.app import __main__ as command
+from compile_hud.app.data.store import URL_VARIABLE
 
 
 @pytest.fixture
@@ -28,7 +28,11 @@ def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_it_listens_on_this_machine_alone_unless_told(served: dict[str, Any]) -> None:
     command.main([])
-    assert (served["name"], served["host"], served["port"]) == ("app.asgi:app", "127.0.0.1", 8501)
+    assert (served["name"], served["host"], served["port"]) == (
+        "compile_hud.app.asgi:app",
+        "127.0.0.1",
+        8501,
+    )
 
 
 def test_address_and_store_can_be_given(served: dict[str, Any]) -> None:
@@ -62,5 +66,5 @@ def test_it_says_when_it_answers(
         server.started = starts
 
     monkeypatch.setattr(uvicorn.Server, "startup", startup)
-    asyncio.run(command.Server(uvicorn.Config("app.asgi:app")).startup())
+    asyncio.run(command.Server(uvicorn.Config("compile_hud.app.asgi:app")).startup())
     assert capsys.readouterr().out == said

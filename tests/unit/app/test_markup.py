@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ui.html import (
+from compile_hud.app.ui.html import (
     Bar,
     Cell,
     Column,

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.components.result_matrix import (
+from compile_hud.app.components.result_matrix import (
     Matrix,
     build_matrix,
     common_dimensions,
@@ -14,10 +14,10 @@ from app.components.result_matrix import (
     num_rows_of,
     variants_in_order,
 )
-from app.ui.html import Cell
-from db.records.results import Alert, AlertState, Outcome, Verdict
-from db.records.run_warning import RunWarning
-from db.records.summaries import LatestCell
+from compile_hud.app.ui.html import Cell
+from compile_hud.db.records.results import Alert, AlertState, Outcome, Verdict
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.summaries import LatestCell
 from tests.builders import START, make_alert, make_case
 from tests.unit.app.results import latest
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from app.ui.urls import ModelsState
-from app.views.models.data import Known, fitting, model_healths
-from app.views.models.records import ModelHealth
-from app.views.models.tables import models_table, models_title
-from db.records.results import Alert, AlertState, Outcome, Verdict
-from db.records.summaries import LatestCell
+from compile_hud.app.ui.urls import ModelsState
+from compile_hud.app.views.models.data import Known, fitting, model_healths
+from compile_hud.app.views.models.records import ModelHealth
+from compile_hud.app.views.models.tables import models_table, models_title
+from compile_hud.db.records.results import Alert, AlertState, Outcome, Verdict
+from compile_hud.db.records.summaries import LatestCell
 from tests.builders import START, make_alert, make_case
 from tests.unit.app.results import latest
 

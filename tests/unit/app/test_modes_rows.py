@@ -7,12 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from app.views.modes.chart import modes_spec
-from app.views.modes.data import modes_page
-from app.views.modes.records import ModesPage
-from app.views.modes.tables import about, answer, calls_table, chart_rows, mode_table, model_table
-from db.records.results import Alert, Outcome
-from db.records.summaries import LatestCell
+from compile_hud.app.views.modes.chart import modes_spec
+from compile_hud.app.views.modes.data import modes_page
+from compile_hud.app.views.modes.records import ModesPage
+from compile_hud.app.views.modes.tables import (
+    about,
+    answer,
+    calls_table,
+    chart_rows,
+    mode_table,
+    model_table,
+)
+from compile_hud.db.records.results import Alert, Outcome
+from compile_hud.db.records.summaries import LatestCell
 from tests.builders import make_alert, make_case
 from tests.unit.app.results import latest
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import hypothesis.strategies as st
 from hypothesis import given
 
-from app.components.trend.window import kept, part_of, with_samples
+from compile_hud.app.components.trend.window import kept, part_of, with_samples
 from tests.builders import START, make_alert, make_sighting
 from tests.unit.app.results import outcome_point, point, series_page
 

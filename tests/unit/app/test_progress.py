@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from app.components.page_frame import progress_html
-from app.ui.progress import progress_of, running
-from db.records.results import Outcome, RunState
-from db.records.summaries import RunSummary
+from compile_hud.app.components.page_frame import progress_html
+from compile_hud.app.ui.progress import progress_of, running
+from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.db.records.summaries import RunSummary
 from tests.builders import START, make_case, make_run
 
 PLAN = [make_case(model) for model in ("bert", "vit", "unet", "llama")]

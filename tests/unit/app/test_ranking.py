@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.components.alert_rows import (
+from compile_hud.app.components.alert_rows import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
     alert_row,
@@ -22,8 +22,8 @@ from app.components.alert_rows import (
     sightings_text,
     told,
 )
-from app.ui.urls import OverviewState
-from db.records.results import AlertState, Verdict
+from compile_hud.app.ui.urls import OverviewState
+from compile_hud.db.records.results import AlertState, Verdict
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
 
 

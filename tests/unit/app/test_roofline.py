@@ -7,7 +7,14 @@ import math
 
 import pytest
 
-from app.views.kernels.roofline import Roof, roof_labels, roofs_of, span_of, spots_of, uncounted
+from compile_hud.app.views.kernels.roofline import (
+    Roof,
+    roof_labels,
+    roofs_of,
+    span_of,
+    spots_of,
+    uncounted,
+)
 from tests.builders import make_kernel
 
 PEAKS = {

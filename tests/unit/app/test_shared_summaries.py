@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from app.data.mode_summaries import comparing_command, run_command
-from app.ui.share import HERE, block
-from app.views.alerts.markdown import alert_markdown, event_markdown
-from app.views.compare.markdown import compare_markdown
-from app.views.compare.records import ComparedRow, ComparePage
-from app.views.runs.markdown import run_markdown
-from db.records.results import Outcome, Verdict
+from compile_hud.app.data.mode_summaries import comparing_command, run_command
+from compile_hud.app.ui.share import HERE, block
+from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
+from compile_hud.app.views.compare.markdown import compare_markdown
+from compile_hud.app.views.compare.records import ComparedRow, ComparePage
+from compile_hud.app.views.runs.markdown import run_markdown
+from compile_hud.db.records.results import Outcome, Verdict
 from tests.builders import make_alert, make_case, make_run
 from tests.unit.app.results import result_summary, run_page
 

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from app.ui.share import HERE, code, file_name
-from app.views.series.markdown import series_csv, series_markdown
-from db.records.run_ref import Sighting
+from compile_hud.app.ui.share import HERE, code, file_name
+from compile_hud.app.views.series.markdown import series_csv, series_markdown
+from compile_hud.db.records.run_ref import Sighting
 from tests.builders import START, make_alert
 from tests.unit.app.results import point, series_page
 

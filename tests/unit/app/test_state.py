@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ui.urls import (
+from compile_hud.app.ui.urls import (
     OVERVIEW_METRICS,
     KernelDiffState,
     KernelsState,

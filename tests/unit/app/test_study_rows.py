@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from app.ui.format import Scale
-from app.views.studies.charts import intervals_spec, scatter_spec
-from app.views.studies.tables import (
+from compile_hud.app.ui.format import Scale
+from compile_hud.app.views.studies.charts import intervals_spec, scatter_spec
+from compile_hud.app.views.studies.tables import (
     interval_points,
     outcomes_text,
     published_part,
@@ -15,11 +15,11 @@ from app.views.studies.tables import (
     study_cell,
     table_part,
 )
-from db.records.results import Outcome
-from runner.analysis.stats.estimates import Estimate
-from runner.analysis.studies.catalog import STUDIES
-from runner.analysis.studies.study import Published, StudyRun, TableSpec
-from runner.analysis.studies.tables import Beside, StudyCell, study_tables
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.catalog import STUDIES
+from compile_hud.runner.analysis.studies.study import Published, StudyRun, TableSpec
+from compile_hud.runner.analysis.studies.tables import Beside, StudyCell, study_tables
 from tests.builders import make_case, make_run
 from tests.studies import make_seen, make_study, speedup
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.data.mode_summaries import sweep_of
-from app.ui.charts import sweep_spec
-from app.views.runs.shape_sweep import Sweep, sweep_rows, sweep_table
+from compile_hud.app.data.mode_summaries import sweep_of
+from compile_hud.app.ui.charts import sweep_spec
+from compile_hud.app.views.runs.shape_sweep import Sweep, sweep_rows, sweep_table
 
 GUARD = {"reason": "expected 8, actual 4", "file": "net.py", "line": 3, "function": "forward"}
 

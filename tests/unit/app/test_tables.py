@@ -7,21 +7,26 @@ from datetime import timedelta
 
 import pytest
 
-from app.data.page_records import ModeSummary, RunPage
-from app.ui.format import Scale
-from app.ui.html import Cell, Column
-from app.ui.urls import OverviewState
-from app.views.overview.tables import alert_sections, mode_tile, silence_text, unwatched_text
-from app.views.runs._merge_casetable import case_table, num_cases
-from app.views.runs.measurements import measurement_table
-from app.views.runs.tables import (
+from compile_hud.app.data.page_records import ModeSummary, RunPage
+from compile_hud.app.ui.format import Scale
+from compile_hud.app.ui.html import Cell, Column
+from compile_hud.app.ui.urls import OverviewState
+from compile_hud.app.views.overview.tables import (
+    alert_sections,
+    mode_tile,
+    silence_text,
+    unwatched_text,
+)
+from compile_hud.app.views.runs._merge_casetable import case_table, num_cases
+from compile_hud.app.views.runs.measurements import measurement_table
+from compile_hud.app.views.runs.tables import (
     environment_table,
     other_details,
     reasons,
     result_facts,
     run_dimensions,
 )
-from app.views.series.tables import (
+from compile_hud.app.views.series.tables import (
     alert_notices,
     header_facts,
     metrics_of,
@@ -31,9 +36,9 @@ from app.views.series.tables import (
     sibling_table,
     trend_caption,
 )
-from db.jobs.health import SchedulerState, ScheduleState
-from db.records.metrics import Direction
-from db.records.results import Outcome, Verdict
+from compile_hud.db.jobs.health import SchedulerState, ScheduleState
+from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.results import Outcome, Verdict
 from tests.builders import START, make_alert, make_case, make_run, make_sighting
 from tests.unit.app.results import (
     header,

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.components.trend.rows import (
+from compile_hud.app.components.trend.rows import (
     alerts_of,
     change_from_previous,
     change_label,
@@ -24,12 +24,12 @@ from app.components.trend.rows import (
     trend_chart,
     unit_of,
 )
-from app.components.trend.window import part_of
-from app.data.page_records import EnvironmentChange
-from app.ui.format import Scale
-from db.records.results import AlertState, Outcome, RunState, Verdict
-from db.records.run_ref import Sighting
-from db.records.summaries import MeasurementSummary, Sample
+from compile_hud.app.components.trend.window import part_of
+from compile_hud.app.data.page_records import EnvironmentChange
+from compile_hud.app.ui.format import Scale
+from compile_hud.db.records.results import AlertState, Outcome, RunState, Verdict
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.summaries import MeasurementSummary, Sample
 from tests.builders import START, make_alert
 from tests.unit.app.results import header, outcome_point, point, series_page
 
