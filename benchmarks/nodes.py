@@ -124,7 +124,7 @@ def measure_plan(nodes: RayNodes, *, models: Sequence[str]) -> Finished:
         ended = subprocess.run(
             command,
             cwd=folder,
-            env={**kept, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": nodes.address},
+            env={**kept, "PYTHONPATH": f"{ROOT}:{ROOT}/src", "RAY_ADDRESS": nodes.address},
             capture_output=True,
             text=True,
             check=False,

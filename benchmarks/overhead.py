@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.startup import RESULTS, ROOT, BenchmarkError, describe_machine
 from compile_hud.db.records.results import CaseResult, Outcome, RunDocument
-from compile_hud.runner.persistence.json_files import read_document
+from compile_hud.runner.files.json_files import read_document
 
 # 1: first version.
 SCHEMA_VERSION = 1
@@ -50,7 +50,7 @@ def run_hud(folder: Path, *, arguments: Sequence[str], timeout_s: float) -> dict
         done = subprocess.run(
             [*command, "--fail-on", "none"],
             cwd=folder,
-            env={**environment, "PYTHONPATH": str(ROOT)},
+            env={**environment, "PYTHONPATH": f"{ROOT}:{ROOT}/src"},
             stdout=log,
             stderr=subprocess.STDOUT,
             timeout=timeout_s,

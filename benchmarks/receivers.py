@@ -41,7 +41,6 @@ from compile_hud.db.alerts.outbox import count_outbox, load_outbox
 from compile_hud.db.records.notifications import Notification, NotificationState
 from compile_hud.db.rows._merge_notification_rows import put_notifications
 from compile_hud.db.store import Store, utc_now
-from compile_hud.runner.config.notifications import Publication
 from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.dispatcher import Dispatcher, Item, Receiver
 from compile_hud.runner.notifications.http_client import HttpRules
@@ -51,6 +50,7 @@ from compile_hud.runner.notifications.receivers.discord import Discord
 from compile_hud.runner.notifications.receivers.github import GitHub
 from compile_hud.runner.notifications.receivers.github_api import GitHubApi
 from compile_hud.runner.notifications.receivers.mail import Mail
+from compile_hud.runner.notifications.receivers.settings import Publication
 from compile_hud.runner.notifications.receivers.slack import SlackBot
 from compile_hud.runner.notifications.receivers.smtp import MailServer
 from compile_hud.runner.notifications.receivers.webhook import Webhook

@@ -354,7 +354,7 @@ def soak(
 def simulated(folder: Path) -> str:
     """Return the table of a toolchain, made in `folder`, that is no torch and is done at once."""
     python = folder / "python"
-    variables = f'PYTHONPATH="{ROOT}" {FOLDER_VARIABLE}="{folder}"'
+    variables = f'PYTHONPATH="{ROOT}:{ROOT}/src" {FOLDER_VARIABLE}="{folder}"'
     python.write_text(
         f'#!/bin/sh\n{variables} exec "{sys.executable}" -m benchmarks.nights.worker\n',
         encoding="utf-8",

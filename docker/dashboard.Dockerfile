@@ -11,6 +11,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 RUN python -m venv /opt/venv \
     && mkdir app db models_zoo runner \
     && pip install --no-cache-dir -c constraints.txt -e ".[app,runner,postgres]"
+COPY src ./src
 COPY db ./db
 COPY models_zoo ./models_zoo
 COPY runner ./runner

@@ -19,6 +19,7 @@ RUN python3 -m venv /opt/venv \
     && mkdir app db models_zoo runner \
     && pip install --no-cache-dir -c /opt/venv/constraints.txt ${TORCH} \
     && pip install --no-cache-dir -c /opt/venv/constraints.txt -e ".[runner,zoo,gpu,postgres]"
+COPY src ./src
 COPY db ./db
 COPY models_zoo ./models_zoo
 COPY runner ./runner

@@ -57,7 +57,7 @@ def make_catalog(*names: str, phases: tuple[str, ...] = ("inference",)) -> dict[
         name: ModelSpec(
             name=name,
             family="fake",
-            build=f"models_zoo.{name}",
+            build=f"compile_hud.models_zoo.encoders.{name}",
             summary="Not real.",
             sizes=dict.fromkeys(("tiny", "small", "full"), size),
             phases=phases,

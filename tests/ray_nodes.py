@@ -50,7 +50,7 @@ class RayNodes:
                     "HUD_STATE_DIR": str(state_dir),
                     # Two machines that happen to be one.
                     "HUD_LOCK_DIR": str(state_dir / "locks"),
-                    "PYTHONPATH": str(ROOT),
+                    "PYTHONPATH": f"{ROOT}:{ROOT}/src",
                     # By default whatever else the machine does comes before a measurement.
                     "RAY_worker_niceness": "0",
                 },

@@ -1,4 +1,4 @@
-"""What the page of a series reads besides the series: single samples. A part of `compile_hud.app.data.store`."""
+"""What the page of a series reads besides the series: single samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say of dates, read and written; a part of `compile_hud.app.data.store`.
+"""What people say of dates, read and written; a part of `app.data.store`.
 
 Who writes is asked for again here, whatever the page has shown.
 """

@@ -1,4 +1,4 @@
-"""What the page of health reads, and how it sends again what was given up; part of `compile_hud.app.data.store`."""
+"""What the page of health reads, and how it sends failed notifications again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the overview reads beside the latest results, cached as in `compile_hud.app.data.store`."""
+"""What the overview reads beside the latest results, cached as in `app.data.store`."""
 
 from __future__ import annotations
 

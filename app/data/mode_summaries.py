@@ -1,8 +1,8 @@
 """What the dashboard computes from what it reads: modes over the common cohort, noise bands,
 levels at one pace and the intervals of a sweep. Pure.
 
-With the modules that read (`compile_hud.app.data.store` and those named `..._data`) the only one that calls
-`compile_hud.runner.analysis`.
+With the modules that read (`app.data.store` and those named `..._data`) the only one that calls
+`runner.analysis`.
 """
 
 from __future__ import annotations

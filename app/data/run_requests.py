@@ -1,4 +1,4 @@
-"""Where pages ask for runs: a part of `compile_hud.app.data.store`.
+"""Where pages ask for runs: a part of `app.data.store`.
 
 It asks itself who is at the page and whether they may, whatever the page has shown.
 """

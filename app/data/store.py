@@ -1,8 +1,8 @@
 """Where pages query: one read a page, cached by the store's generation.
 
-`compile_hud.app.views.kernels.data` is its part for kernels, `compile_hud.app.views.kernel_diff.data` for what differs between them. Between
-reads a file stays open until a writer wants it. When another process holds it longer than
-LOCK_TIMEOUT_S, the last thing read is shown and said to be stale.
+`app.views.kernels.data` is its part for kernels, `app.views.kernel_diff.data` for what differs
+between them. Between reads a file stays open until a writer wants it. When another process holds it
+longer than LOCK_TIMEOUT_S, the last thing read is shown and said to be stale.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def _read_machine_moves(
 
 
 def machine_move(change: MachineChange) -> MachineMove:
-    """Return what `compile_hud.runner.analysis.judging.machine_state` says of a reference case as pages show it."""
+    """Return the change of a reference case as pages show it."""
     has_interval = change.low is not None and change.high is not None
     return MachineMove(
         model=change.model,

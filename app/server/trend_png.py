@@ -1,4 +1,4 @@
-"""Draw the trends of alerts as PNGs: `python -m compile_hud.app.server.trend_png`, ids in and pictures out as JSON.
+"""Draw the trends of alerts as PNGs: ids come in and pictures go out as JSON.
 
 Each picture is a line as soon as it is drawn, so that none waits for the next.
 

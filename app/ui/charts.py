@@ -36,7 +36,8 @@ def samples_spec(
 ) -> dict[str, Any]:
     """Return every sample of a measurement, launch by launch in the order they were taken.
 
-    The rows are those of `compile_hud.app.components.trend.rows.sample_rows`; `title` has the lines of that of the y axis.
+    The rows are those of `app.components.trend.rows.sample_rows`; `title` has the lines of that of
+    the y axis.
     """
     y_scale = alt.Scale(domain=_domain(samples, low=low, high=high), clamp=True, nice=False)
     y = alt.Y("value:Q", scale=y_scale, title=title)
@@ -73,7 +74,7 @@ def samples_spec(
 def sweep_spec(rows: Sequence[Row], *, axis: str, title: str) -> dict[str, Any]:
     """Return latency by shape, eager dashed and hollow; diamonds are shapes that are labelled.
 
-    The rows are those of `compile_hud.app.views.runs.shape_sweep.sweep_rows`.
+    The rows are those of `app.views.runs.shape_sweep.sweep_rows`.
     """
     lowest, highest = min(row["value"] for row in rows), max(row["value"] for row in rows)
     # Room for the names behind the last points.

@@ -16,13 +16,12 @@ from typing import Any
 import apscheduler.executors.base
 import apscheduler.schedulers.base
 
-import compile_hud.runner.scheduling.job_worker
-import compile_hud.runner.scheduling.scheduler
-import compile_hud.runner.workspace
 from benchmarks.nights.faults import FOLDER_VARIABLE, PAUSE_S
 from compile_hud.db.store import Store
+from compile_hud.runner import workspace
 from compile_hud.runner.cli.main import main
 from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.scheduling import job_worker, scheduler
 from compile_hud.runner.scheduling.job_worker import JobLoop
 from compile_hud.runner.scheduling.scheduler import Scheduler
 from compile_hud.runner.workspace import Seams
@@ -83,7 +82,7 @@ class Looks:
                 looks.last = text
                 return wait_s
 
-        runner.schedule.Scheduler = Watched  # type: ignore[misc]
+        scheduler.Scheduler = Watched  # type: ignore[misc]
         threading.Thread(target=self._wake, daemon=True).start()
 
     def _wake(self) -> None:
@@ -112,7 +111,7 @@ def say_when_idle(folder: Path, *, clock: Clock, looks: Looks) -> None:
         return trouble
 
     JobLoop.run_queued = run_queued  # type: ignore[method-assign]
-    runner.jobloop.LOOK_EVERY_S = 2 * PAUSE_S
+    job_worker.LOOK_EVERY_S = 2 * PAUSE_S
 
 
 def live(folder: Path, arguments: list[str]) -> None:
@@ -122,7 +121,7 @@ def live(folder: Path, arguments: list[str]) -> None:
     fake_time(clock)
     looks.watch()
     say_when_idle(folder, clock=clock, looks=looks)
-    runner.wiring.Store = partial(Store, lock_timeout_s=LOCK_TIMEOUT_S)  # type: ignore[assignment, misc]
+    workspace.Store = partial(Store, lock_timeout_s=LOCK_TIMEOUT_S)  # type: ignore[assignment, misc]
     seams = Seams(
         make_executor=partial(LocalExecutor, now=clock),
         now=clock,

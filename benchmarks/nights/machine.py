@@ -110,7 +110,7 @@ class Machine:
                 cwd=self.folder,
                 env={
                     **env,
-                    "PYTHONPATH": str(ROOT),
+                    "PYTHONPATH": f"{ROOT}:{ROOT}/src",
                     "TZ": LOCAL_ZONE,
                     "HUD_STATE_DIR": str(self.state),
                     "HUD_LOCK_DIR": str(self.folder / "locks"),

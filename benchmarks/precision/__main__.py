@@ -51,7 +51,7 @@ class Bench:
         self._environment = {
             **os.environ,
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": f"{ROOT}:{ROOT}/src",
             "TORCHINDUCTOR_CACHE_DIR": str(folder / model / "peers"),
         }
         self._place = ours.Place(home=folder / "home", cache=folder / model / "ours")

@@ -1,8 +1,9 @@
 """The one place that opens the store.
 
 DuckDB lets one process write or many read, and an idle holder counts. So every transaction opens
-the file, does one short thing and lets go; `compile_hud.db.engine.readers_writer_lock` orders who comes next. PostgreSQL needs
-no lock files: an advisory lock lets one writer in at a time, so the rules are the same on both.
+the file, does one short thing and lets go; `db.engine.readers_writer_lock` orders who comes next.
+PostgreSQL needs no lock files: an advisory lock lets one writer in at a time, so the rules are the
+same on both.
 """
 
 from __future__ import annotations

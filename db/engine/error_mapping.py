@@ -1,4 +1,4 @@
-"""What DuckDB, PostgreSQL and the operating system say, in the words of `compile_hud.db.errors`."""
+"""What DuckDB, PostgreSQL and the operating system say, in the words of `db.errors`."""
 
 from __future__ import annotations
 

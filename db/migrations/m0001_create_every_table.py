@@ -1,6 +1,7 @@
 """Create every table.
 
-A migration is history: it spells its tables out instead of reading `compile_hud.db.schema.tables`, which moves on.
+A migration is history: it spells its tables out instead of reading `db.schema.tables`, which moves
+on.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
+
+from compile_hud.db.records.results import StrEnum
 
 
 class EventKind(StrEnum):

@@ -1,6 +1,7 @@
 """What people decide about alerts and series, and the record of every change.
 
-Only the standard library is needed; the rules that use these are in `compile_hud.runner.analysis.alerts.lifecycle`.
+Only the standard library is needed; the rules that use these are in
+`runner.analysis.alerts.lifecycle`.
 """
 
 from __future__ import annotations

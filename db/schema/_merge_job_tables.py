@@ -1,6 +1,6 @@
 """The tables of what is to be done, who does it and what is said of it.
 
-`compile_hud.db.schema.tables` says what all tables share.
+`db.schema.tables` says what all tables share.
 """
 
 from __future__ import annotations

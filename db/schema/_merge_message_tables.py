@@ -1,4 +1,4 @@
-"""The tables of messages about alerts; `compile_hud.db.schema.tables` says what all tables share."""
+"""The tables of messages about alerts; `db.schema.tables` says what all tables share."""
 
 from __future__ import annotations
 

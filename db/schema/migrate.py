@@ -27,7 +27,7 @@ from compile_hud.db.errors import StoreTooNew, StoreTooOld
 from compile_hud.db.schema.tables import Base
 from compile_hud.db.schema.version import VERSION, revision_of
 
-MIGRATIONS: Final = Path(__file__).parent / "migrations"
+MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
 # Alembic's `op` is one global proxy.
 _ONE_AT_A_TIME: Final = threading.Lock()
 

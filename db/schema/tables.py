@@ -134,7 +134,7 @@ class MeasurementTable(Base):
 
 
 class ArrangedTable(Base):
-    """One row a window of a table whose rows are in the order of their series (db/maintenance/compaction.py).
+    """One row a window of a table in series order (db/maintenance/compaction.py).
 
     `until` is when the last run of the window began; it begins where the one before ends.
     """

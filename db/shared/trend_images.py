@@ -19,7 +19,7 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-COMMAND: Final = (sys.executable, "-m", "compile_hud.app.server.trend_png")
+COMMAND: Final = (sys.executable, "-P", "-m", "compile_hud.app.server.trend_png")
 # A picture takes 1 to 3 s, most of it to import what draws it; a machine may be busy.
 TIMEOUT_S: Final = 60.0
 # For each after the first: what was imported is there.

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 ConfigValue = int | float | str | bool | tuple[int, ...]
+# What the build string of every model of the zoo begins with.
+ZOO_PREFIX = "compile_hud.models_zoo."
 
 
 class UnknownNameError(LookupError):
@@ -42,9 +44,10 @@ class NamedShape:
 class Tolerance:
     """How far a model's results may be from the fp64 oracle before they are `inaccurate`.
 
-    None is the default of the dtype (runner/measure/accuracy/metrics.py): the smallest cosine similarity of
-    an output and of the gradients, the RMS error relative to the oracle's size that is always
-    allowed, the largest multiple of eager's RMS error, and the share of integers that may differ.
+    None is the default of the dtype (runner/measure/accuracy/metrics.py): the smallest cosine
+    similarity of an output and of the gradients, the RMS error relative to the oracle's size that
+    is always allowed, the largest multiple of eager's RMS error, and the share of integers that may
+    differ.
     """
 
     min_cosine: float | None = None

@@ -31,7 +31,7 @@ from compile_hud.runner.analysis.comparison.bisection import (
     find_suspects,
     judge_ends,
 )
-from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol import MeasureSettings, write_json
 
 _Record = TypeVar("_Record")

@@ -31,7 +31,7 @@ from compile_hud.runner.cli.serve import serve_dashboard
 from compile_hud.runner.config.load import demo_store_url
 from compile_hud.runner.demo.history import fill_demo
 from compile_hud.runner.detection.detect import detect as detect_alerts
-from compile_hud.runner.persistence.json_files import STDIN, check_times, read_documents
+from compile_hud.runner.files.json_files import STDIN, check_times, read_documents
 from compile_hud.runner.persistence.spool import Spool
 from compile_hud.runner.scheduling.timetable import timetable_of
 from compile_hud.runner.workspace import Workplace

@@ -21,7 +21,7 @@ from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import ConfigError, ExecutorError
 from compile_hud.runner.events import Notify
 from compile_hud.runner.execution.executor import Executor
-from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.planning.plan import find_names
 from compile_hud.runner.workspace import (
     MakeExecutor,

@@ -19,12 +19,7 @@ from compile_hud.models_zoo.catalog.shapes import AXES
 from compile_hud.models_zoo.catalog.spec import ModelSpec, near_names
 from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
-from compile_hud.runner.config.notifications import (
-    ReceiverSettings,
-    WrongReceiver,
-    check_receiver,
-    make_route,
-)
+from compile_hud.runner.config.notifications import WrongReceiver, check_receiver, make_route
 from compile_hud.runner.config.postgres_password import with_password
 from compile_hud.runner.config.schedules import Schedule, ScheduleError, make_schedule
 from compile_hud.runner.config.schema import ANY_KEY, SETTINGS, section_rows
@@ -32,6 +27,7 @@ from compile_hud.runner.config.setting import SecretRefused, Setting
 from compile_hud.runner.config.sign_in import SignIn, make_sign_in
 from compile_hud.runner.config.user_models import OwnModelError, installed_models, own_model
 from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.notifications.receivers.settings import ReceiverSettings
 from compile_hud.runner.notifications.routing import Route
 from compile_hud.runner.persistence.trace_retention import TraceRules
 from compile_hud.runner.planning.suites import BUILTIN_SUITES, Selection, Suite

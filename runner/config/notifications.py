@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from enum import StrEnum
-from pathlib import Path
+from dataclasses import fields
 from typing import Any
 
 from compile_hud.db.records.notifications import Severity
@@ -21,97 +19,23 @@ from compile_hud.runner.notifications.http_client import (
     TargetRefused,
     check_url,
 )
-from compile_hud.runner.notifications.quiet_hours import (
-    QuietHours,
-    QuietRule,
-    WeeklyTime,
-    quiet_hours,
-    weekly_time,
+from compile_hud.runner.notifications.quiet_hours import QuietHours, parse_hours, weekly_time
+from compile_hud.runner.notifications.receivers.settings import (
+    ALL_KEYS,
+    ENV,
+    FILE,
+    KIND_KEYS,
+    SECRET_SOURCES,
+    Publication,
+    ReceiverKind,
+    ReceiverSettings,
 )
 from compile_hud.runner.notifications.routing import TOLD, Route
 
-ENV, FILE = "env:", "file:"
-_PLACES = f"`{ENV}NAME` or `{FILE}PATH`"
 # What every server of mail takes: ASCII, nothing quoted, nothing that could end a header.
 _MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
 # https://docs.github.com/rest/repos/repos: what owners and names are made of.
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/(?!\.\.?$)[A-Za-z0-9._-]{1,100}")
-
-
-class ReceiverKind(StrEnum):
-    """What a receiver speaks."""
-
-    WEBHOOK = "webhook"
-    SLACK = "slack"
-    DISCORD = "discord"
-    TEAMS = "teams"
-    EMAIL = "email"
-    GITHUB = "github"
-    APPRISE = "apprise"
-
-
-class Publication(StrEnum):
-    """Where people of a repository on GitHub read of alerts."""
-
-    ISSUE = "issue"
-    STATUS = "status"
-    CHECK = "check"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Keys:
-    """Which keys a kind of receiver must have and may have, beside those of every receiver."""
-
-    needed: tuple[str, ...]
-    allowed: tuple[str, ...] = ()
-    schemes: tuple[str, ...] = HTTP
-
-
-_KEYS: Mapping[ReceiverKind, _Keys] = {
-    ReceiverKind.WEBHOOK: _Keys(needed=("url",), allowed=("secret",)),
-    ReceiverKind.SLACK: _Keys(needed=("url",), allowed=("channel", "token")),
-    ReceiverKind.DISCORD: _Keys(needed=("url",)),
-    ReceiverKind.TEAMS: _Keys(needed=("url",)),
-    ReceiverKind.EMAIL: _Keys(
-        needed=("url", "sender", "to"), allowed=("user", "password"), schemes=MAIL
-    ),
-    # Addresses of its own form that hold secrets: they are kept elsewhere.
-    ReceiverKind.APPRISE: _Keys(needed=("url",), schemes=()),
-    ReceiverKind.GITHUB: _Keys(needed=("repository", "token"), allowed=("url", "publish")),
-}
-_OWN_KEYS = sorted({key for keys in _KEYS.values() for key in (*keys.needed, *keys.allowed)})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiverSettings:
-    """One `[receivers.NAME]`; `base` is what relative paths of files are relative to."""
-
-    name: str
-    base: Path
-    kind: ReceiverKind
-    url: str | None = None
-    secret: str | None = None
-    sender: str | None = None
-    to: tuple[str, ...] | None = None
-    user: str | None = None
-    password: str | None = None
-    repository: str | None = None
-    token: str | None = None
-    channel: str | None = None
-    publish: tuple[Publication, ...] | None = None
-    allow_private: bool = False
-    timeout_s: float = TOTAL_S
-    quiet: tuple[QuietHours, ...] = ()
-    timezone: str = "UTC"
-    severe_any_time: bool = False
-    weekly: WeeklyTime | None = None
-
-    @property
-    def quiet_rule(self) -> QuietRule:
-        """Return when the receiver is left alone."""
-        return QuietRule(
-            hours=self.quiet, timezone=self.timezone, severe_any_time=self.severe_any_time
-        )
 
 
 class WrongReceiver(ValueError):
@@ -124,8 +48,8 @@ class WrongReceiver(ValueError):
 
 def check_receiver(settings: ReceiverSettings) -> None:
     """Raise WrongReceiver unless `settings` have what their kind needs, and nothing else."""
-    keys = _KEYS[settings.kind]
-    for key in _OWN_KEYS:
+    keys = KIND_KEYS[settings.kind]
+    for key in ALL_KEYS:
         is_given = getattr(settings, key) is not None
         if key in keys.needed and not is_given:
             raise WrongReceiver(f"{key} is missing; a receiver of kind {settings.kind} needs it")
@@ -142,22 +66,17 @@ def check_receiver(settings: ReceiverSettings) -> None:
         )
     if settings.url is not None and not _is_place(settings.url):
         if not keys.schemes:
-            raise WrongReceiver(f"takes {_PLACES}, since it holds secrets", key="url")
+            raise WrongReceiver(f"takes {SECRET_SOURCES}, since it holds secrets", key="url")
         try:
             check_url(settings.url, schemes=keys.schemes)
         except TargetRefused as error:
             raise WrongReceiver(str(error), key="url") from error
 
 
-def schemes_of(kind: ReceiverKind) -> tuple[str, ...]:
-    """Return what the address of a receiver of that kind may begin with."""
-    return _KEYS[kind].schemes
-
-
 def place(value: Any) -> str:
     """Return where a secret is: in the environment or in a file; raise SecretRefused otherwise."""
     if not isinstance(value, str) or not _is_place(value):
-        raise SecretRefused(f"{_PLACES}, never the secret itself")
+        raise SecretRefused(f"{SECRET_SOURCES}, never the secret itself")
     return value
 
 
@@ -171,7 +90,9 @@ def address(value: Any) -> str:
     try:
         check_url(value if isinstance(value, str) else "", schemes=(*HTTP, *MAIL))
     except TargetRefused as error:
-        raise SecretRefused(f"an address, or where it is kept: {_PLACES} ({error})") from error
+        raise SecretRefused(
+            f"an address, or where it is kept: {SECRET_SOURCES} ({error})"
+        ) from error
     return str(value)
 
 
@@ -226,6 +147,11 @@ def _news(value: Any) -> tuple[str, ...]:
     return _some(value, allowed=TOLD)
 
 
+def quiet_hours(value: Any) -> tuple[QuietHours, ...]:
+    """Return one text such as "22:00-07:00" or a list of them as hours; raise ValueError."""
+    return tuple(parse_hours(item) for item in texts(value))
+
+
 _ROUTE = Route(name="", receivers=())
 
 
@@ -248,16 +174,16 @@ NOTIFICATION_SETTINGS = (
         section="receivers.NAME",
         key="url",
         accept=address,
-        description=f"Where notifications are posted, or where that is kept: {_PLACES}. Of mail the"
-        " server: `smtp://host` (STARTTLS), `smtps://host` (TLS) or `smtp+plain://host`. Of"
+        description=f"Where notifications are posted, or where that is kept: {SECRET_SOURCES}. Of"
+        " mail the server: `smtp://host` (STARTTLS), `smtps://host` (TLS) or `smtp+plain://host`. Of"
         " `github` the API of an own server, `https://host/api/v3`; by default that of github.com.",
     ),
     Setting(
         section="receivers.NAME",
         key="secret",
         accept=place,
-        description=f"Where the secret that signs a `webhook` is kept: {_PLACES}. Without it,"
-        " unsigned.",
+        description=f"Where the secret that signs a `webhook` is kept: {SECRET_SOURCES}. Without"
+        " it, unsigned.",
     ),
     Setting(
         section="receivers.NAME",
@@ -275,13 +201,14 @@ NOTIFICATION_SETTINGS = (
         section="receivers.NAME",
         key="user",
         accept=text,
-        description=f"User at the server of an `email`, or where that is kept: {_PLACES}.",
+        description=f"User at the server of an `email`, or where that is kept: {SECRET_SOURCES}.",
     ),
     Setting(
         section="receivers.NAME",
         key="password",
         accept=place,
-        description=f"Where the user's password is kept: {_PLACES}. It is sent in TLS alone.",
+        description=f"Where the user's password is kept: {SECRET_SOURCES}. It is sent"
+        " in TLS alone.",
     ),
     Setting(
         section="receivers.NAME",
@@ -293,7 +220,8 @@ NOTIFICATION_SETTINGS = (
         section="receivers.NAME",
         key="token",
         accept=place,
-        description=f"Where the token of `github`, or of a bot of `slack`, is kept: {_PLACES}.",
+        description=f"Where the token of `github`, or of a bot of `slack`, is kept:"
+        f" {SECRET_SOURCES}.",
     ),
     Setting(
         section="receivers.NAME",

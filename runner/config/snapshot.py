@@ -12,7 +12,6 @@ import tomllib
 
 from compile_hud.db.shared.settings_snapshot import ShownSetting
 from compile_hud.db.shared.text import counted, one_line, shortened
-from compile_hud.runner.config.notifications import ENV, FILE
 from compile_hud.runner.config.schema import ANY_KEY, SETTINGS
 from compile_hud.runner.config.setting import Setting
 from compile_hud.runner.config.validators import (
@@ -25,6 +24,7 @@ from compile_hud.runner.config.validators import (
     size_bytes,
     waiting,
 )
+from compile_hud.runner.notifications.receivers.settings import ENV, FILE
 
 # Keys whose values are no secret only where they name the place of one.
 _SECRET = re.compile(r"secret|password|token|user$|headers?")

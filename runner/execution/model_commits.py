@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-import models_zoo
-from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud import models_zoo
+from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX, ModelSpec
 
 # What the models of the catalog are called together; they are of one repository.
 ZOO = "models_zoo"
@@ -29,7 +29,7 @@ def model_commits(specs: Iterable[ModelSpec]) -> dict[str, str]:
         file = spec.build.partition(":")[0]
         if file.endswith(".py"):
             folders[spec.name] = Path(file).parent
-        elif file.partition(".")[0] == ZOO:
+        elif file.startswith(ZOO_PREFIX):
             folders[ZOO] = Path(models_zoo.__path__[0])
     commits = {folder: _commit(folder) for folder in set(folders.values())}
     return {name: commit for name, folder in sorted(folders.items()) if (commit := commits[folder])}

@@ -12,6 +12,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import compile_hud
 from compile_hud.db.shared._merge_masking import masked
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.launch_aggregation import HOST_DIED, Ending
@@ -20,7 +21,9 @@ from compile_hud.runner.protocol import ASK_NVML, PROTOCOL_VERSION
 LOG_TAIL_BYTES = 16_384
 # Every process of a case inherits it, whatever session or parent it has.
 HOST_VARIABLE = "HUD_WORKER_HOST"
-PACKAGES = ("runner", "db", "models_zoo")
+# Python puts no folder before the installed packages: a user's own `json.py` would stand in
+# for the standard library's. Python 3.10 does not know it; worker/start.py sees to that.
+SAFE_PATH_VARIABLE = "PYTHONSAFEPATH"
 
 
 class WorkerHost:
@@ -167,6 +170,7 @@ class WorkerHost:
         return {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path),
+            SAFE_PATH_VARIABLE: "1",
             HOST_VARIABLE: self._mark,
             "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
             # An import that asks whether there is a GPU must not start CUDA: no fork could use it.
@@ -208,13 +212,11 @@ def package_links(home: Path) -> Path:
     """Return a folder that makes our packages importable, and nothing else of this environment."""
     folder = home / "packages"
     folder.mkdir(parents=True, exist_ok=True)
-    root = Path(__file__).resolve().parent.parent
-    for package in PACKAGES:
-        link = folder / package
-        if link.is_symlink() and link.resolve() == root / package:
-            continue
+    package = Path(compile_hud.__file__).resolve().parent
+    link = folder / package.name
+    if not (link.is_symlink() and link.resolve() == package):
         link.unlink(missing_ok=True)
-        link.symlink_to(root / package)
+        link.symlink_to(package)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""One launch in a process of its own: `python -m compile_hud.runner.measure.single_launch REQUEST.json`.
+"""Run one launch in a process of its own; the argument is its REQUEST.json.
 
 A worker host forks its launches, and a profiler that starts a program can lose sight of what that
 forks without starting another one. What a profiler shall watch is therefore started like this.

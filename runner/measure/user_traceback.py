@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from traceback import FrameSummary
 
+from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX
 from compile_hud.runner.measure.compile.source_locations import (
     USER_CODE,
     quoted_frames,
@@ -23,7 +24,6 @@ from compile_hud.runner.measure.compile.source_locations import (
 )
 
 _OUR_ROOT = Path(__file__).resolve().parents[2]
-_ZOO = "models_zoo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def own_error(error: BaseException, *, build: str) -> OwnError | None:
     It is None for models of the zoo too: who works on these wants the whole traceback.
     """
     location = build.partition(":")[0]
-    if location.partition(".")[0] == _ZOO:
+    if location.startswith(ZOO_PREFIX):
         return None
     folders = _folders(location)
     # The innermost cause that the user's code has a part in.

@@ -14,8 +14,6 @@ from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from compile_hud.runner.config.validators import texts
-
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MINUTES_A_DAY = 24 * 60
 _TIME = r"([0-9]{2}):([0-9]{2})"
@@ -86,11 +84,6 @@ class WeeklyTime:
         return found if found <= moment else found - timedelta(days=len(DAYS))
 
 
-def quiet_hours(value: Any) -> tuple[QuietHours, ...]:
-    """Return one text such as "22:00-07:00" or a list of them as hours; raise ValueError."""
-    return tuple(_hours(item) for item in texts(value))
-
-
 def weekly_time(value: Any) -> WeeklyTime:
     """Return a text such as "mon 09:00" as a time; raise ValueError otherwise."""
     match = _WEEKLY.fullmatch(value) if isinstance(value, str) else None
@@ -100,7 +93,7 @@ def weekly_time(value: Any) -> WeeklyTime:
     return WeeklyTime(day=DAYS.index(match[1]), minute=minute)
 
 
-def _hours(value: str) -> QuietHours:
+def parse_hours(value: str) -> QuietHours:
     match = _HOURS.fullmatch(value)
     days = None if match is None else _days(match[1])
     start = None if match is None else _minute(match[2], match[3])

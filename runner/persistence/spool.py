@@ -20,7 +20,7 @@ from compile_hud.db.records.json_fields import SCHEMA_VERSION, check_schema_vers
 from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.shared.text import is_storable
 from compile_hud.runner.errors import SpoolFull
-from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.persistence.trace_store import TraceFolder, traces_in
 from compile_hud.runner.protocol import write_json
 from compile_hud.runner.system.locks import is_alive

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from compile_hud.db.errors import RecordError, StoreError
 from compile_hud.db.store import Store
-from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol import write_json
 
 logger = logging.getLogger(__name__)

@@ -147,7 +147,7 @@ class Dashboard:
 
 def dashboard_command(*, host: str, port: int, is_open: bool = False) -> list[str]:
     """Return the command that serves the dashboard; `is_open` is anywhere without sign-in."""
-    command = [sys.executable, "-m", "compile_hud.app", "--host", host, "--port", str(port)]
+    command = [sys.executable, "-P", "-m", "compile_hud.app", "--host", host, "--port", str(port)]
     return [*command, "--without-sign-in"] if is_open else command
 
 

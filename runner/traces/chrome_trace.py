@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, NoReturn
 
 from compile_hud.runner.errors import TraceError
-from compile_hud.runner.persistence.stream_reader import open_unpacked
+from compile_hud.runner.files.stream_reader import open_unpacked
 
 _PIECE_BYTES = 1 << 20
 # 8 minutes of 8 GPUs in detail; a gzip bomb of 4 MB is stopped here as well.

@@ -22,7 +22,7 @@ from compile_hud.db.records.json_fields import (
     get_value,
 )
 from compile_hud.db.records.kernels import Origin
-from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.files.json_files import read_json
 
 DEVICES = ("cpu", "cuda")
 LANGUAGES = ("triton", "cpp")

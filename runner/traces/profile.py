@@ -31,10 +31,10 @@ def read_kernels(
 ) -> KernelReport:
     """Return the kernels of the trace at `path`, the longest first, and its profile.
 
-    The profile names no trace: that is for whoever keeps it. `latency_s` is the median without
-    the profiler, `peaks` are the device's measured ones (runner/measure/resources/device_peaks.py); both may be
-    unknown. Raises TraceError when the trace is broken, has nothing to show, or is not the one that
-    `notes` tell of.
+    The profile names no trace: that is for whoever keeps it. `latency_s` is the median without the
+    profiler, `peaks` are the device's measured ones (runner/measure/resources/device_peaks.py);
+    both may be unknown. Raises TraceError when the trace is broken, has nothing to show, or is not
+    the one that `notes` tell of.
     """
     timeline = read_timeline(path, notes=notes)
     _check(timeline, notes)

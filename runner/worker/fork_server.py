@@ -1,12 +1,12 @@
 """The worker host: a process with torch and its compiler imported that forks one child a launch.
 
-`python -m compile_hud.runner.worker.start` reads one JSON order a line from standard input and answers one JSON
-line each on standard output. A child is a fresh process in its own session with its own compile
-cache, so nothing that a model does can reach the next one; only imports are shared. The host itself
-executes no operator and touches no CUDA, so that forking it is safe. Where an import did touch CUDA
-all the same, no fork of the host can use it: then each child starts its interpreter anew
-(`perform`) and imports for itself. The host blocks in `select`; when the runner dies, standard
-input ends and the host kills what it started.
+`python -m compile_hud.runner.worker.start` reads one JSON order a line from standard input and
+answers one JSON line each on standard output. A child is a fresh process in its own session with
+its own compile cache, so nothing that a model does can reach the next one; only imports are shared.
+The host itself executes no operator and touches no CUDA, so that forking it is safe. Where an
+import did touch CUDA all the same, no fork of the host can use it: then each child starts its
+interpreter anew (`perform`) and imports for itself. The host blocks in `select`; when the runner
+dies, standard input ends and the host kills what it started.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from torch._inductor.cpu_vec_isa import pick_vec_isa
 
 from compile_hud.db.records.results import Outcome
 from compile_hud.models_zoo.building.loader import ModelLoadError
+from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX
 from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.device import open_device
 from compile_hud.runner.measure.environment_facts import gather_facts
@@ -163,7 +164,7 @@ def _preload(build: str) -> None:
 
     A user's own file is left to the child: it may do anything, and must do it there.
     """
-    if build.startswith("models_zoo.") and build not in sys.modules:
+    if build.startswith(ZOO_PREFIX) and build not in sys.modules:
         try:
             with uncollected():
                 importlib.import_module(build)

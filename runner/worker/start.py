@@ -1,4 +1,4 @@
-"""Start the worker host: `python -m compile_hud.runner.worker.start`; with an order, do that alone and end.
+"""Start the worker host; with an order as argument, do that order and end.
 
 What is imported is never garbage. The collector, which looks for some after every so many objects,
 would take a fifth of the time that torch and its compiler take to be imported.
@@ -15,6 +15,8 @@ import sys
 def main() -> int:
     """Import the worker host with the collector out and serve; return the exit status."""
     orders = sys.argv[1:]
+    # Python 3.10 knows no PYTHONSAFEPATH: its `-m` lets the working directory come first.
+    sys.path[:] = [entry for entry in sys.path if entry and entry != os.getcwd()]
     gc.disable()
     worker = importlib.import_module("compile_hud.runner.worker.fork_server")
     gc.enable()

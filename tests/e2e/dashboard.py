@@ -47,7 +47,7 @@ def serving(
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src", **env},
     )
     assert process.stdout is not None
     # What nobody reads would stop the dashboard once the pipe is full.

@@ -142,7 +142,7 @@ def scheduling(store_url: str, *, config: Path) -> Iterator[None]:
     with subprocess.Popen(
         [*command, "--config", str(config)],
         cwd=config.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"},
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     ) as process:

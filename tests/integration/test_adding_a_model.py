@@ -53,7 +53,11 @@ def commands() -> list[str]:
 
 
 def hud(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HUD_LOCK_DIR": str(folder / "locks")}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}:{ROOT}/src",
+        "HUD_LOCK_DIR": str(folder / "locks"),
+    }
     return subprocess.run(
         [sys.executable, "-m", "compile_hud.runner", *shlex.split(command)[1:]],
         cwd=folder,

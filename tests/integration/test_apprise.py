@@ -10,11 +10,11 @@ import pytest
 
 from benchmarks.receiving import receiving
 from compile_hud.runner.config.load import parse_config
-from compile_hud.runner.config.notifications import ReceiverSettings
 from compile_hud.runner.notifications.message_text import in_words
 from compile_hud.runner.notifications.receivers import factory as receivers
 from compile_hud.runner.notifications.receivers.apprise import Apprise, body_of, tamed
 from compile_hud.runner.notifications.receivers.factory import Unready, make_receiver
+from compile_hud.runner.notifications.receivers.settings import ReceiverSettings
 from tests.builders import make_case
 from tests.unit.test_chat import HOSTILE, LINES, bare, item, message
 

@@ -458,7 +458,7 @@ def test_a_model_of_the_zoo_is_of_no_other_repository(repository: CommitTerminal
     case = ("--model", "bert", "--mode", "eager")
     result = repository.hud("bisect", *repository.ends("begin", "six"), *case)
     assert result.exit_code == 2
-    assert "the code of bert (models_zoo.bert) is not that of" in result.stderr
+    assert "the code of bert (compile_hud.models_zoo.encoders.bert) is not that of" in result.stderr
 
 
 def test_a_commit_that_cannot_be_checked_out_is_unusable(repository: CommitTerminal) -> None:

@@ -61,7 +61,7 @@ def start(home: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "compile_hud.runner", "bisect", *arguments, "--json"],
         cwd=home,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -99,7 +99,7 @@ class Job:
                 **{
                     key: value for key, value in os.environ.items() if key[:3] not in ("GIT", "HUD")
                 },
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": f"{ROOT}:{ROOT}/src",
                 "RUNNER_TEMP": str(temp),
                 "GITHUB_OUTPUT": str(output),
                 "GITHUB_STEP_SUMMARY": str(summary),

@@ -28,7 +28,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(script), str(folder), *options],
         cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
+        env={"PYTHONPATH": f"{ROOT}:{ROOT}/src"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

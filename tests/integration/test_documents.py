@@ -16,8 +16,8 @@ from compile_hud.db.errors import RecordError, StoreFull
 from compile_hud.db.queries.results import load_runs
 from compile_hud.db.records.results import CaseResult, Run, RunDocument
 from compile_hud.db.store import Store
-from compile_hud.runner.persistence import json_files as documents
-from compile_hud.runner.persistence.json_files import read_document, read_json
+from compile_hud.runner.files import json_files as documents
+from compile_hud.runner.files.json_files import read_document, read_json
 from compile_hud.runner.persistence.spool import Spool
 from tests.builders import make_case, make_document, make_result, make_run
 from tests.integration.terminal import Terminal
@@ -379,7 +379,7 @@ def hud_with_input(stdin: int | None, *words: str) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "compile_hud.runner", *words],
         stdin=stdin,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT}/src"},
         capture_output=True,
         check=False,
         text=True,

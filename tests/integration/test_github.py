@@ -13,7 +13,6 @@ import pytest
 
 from compile_hud.db.records.notifications import NewsKind
 from compile_hud.runner.config.load import parse_config
-from compile_hud.runner.config.notifications import Publication
 from compile_hud.runner.notifications.delivery_policy import Answer
 from compile_hud.runner.notifications.dispatcher import Item, Updatable
 from compile_hud.runner.notifications.http_client import HttpRules
@@ -21,6 +20,7 @@ from compile_hud.runner.notifications.receivers import github_api
 from compile_hud.runner.notifications.receivers.factory import Unready, make_receiver
 from compile_hud.runner.notifications.receivers.github import LABEL, GitHub, changed_commit
 from compile_hud.runner.notifications.receivers.github_api import GitHubApi
+from compile_hud.runner.notifications.receivers.settings import Publication
 from compile_hud.runner.notifications.weekly_digest import weekly_notification, weekly_of
 from tests.builders import make_alert, make_case
 from tests.github_server import Repository, github_server

@@ -15,7 +15,7 @@ import pytest
 from compile_hud.db.queries.results import find_series
 from compile_hud.db.records.results import Dtype, Outcome, Phase
 from compile_hud.runner.errors import ImportFailed
-from compile_hud.runner.persistence.stream_reader import Source
+from compile_hud.runner.files.stream_reader import Source
 from tests.integration.imports import import_records, only_result, report_of, runs
 from tests.integration.terminal import Terminal
 from tests.records_v3 import A100, DAY_S, FIRST_NIGHT_S, commit_of, make_record, write_lines
@@ -471,7 +471,7 @@ def test_a_file_whose_rows_are_all_skipped_is_an_error(
 def test_a_value_that_is_too_long_is_not_called_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("compile_hud.runner.persistence.stream_reader.MAX_VALUE_CHARS", 1 << 20)
+    monkeypatch.setattr("compile_hud.runner.files.stream_reader.MAX_VALUE_CHARS", 1 << 20)
     path = tmp_path / "long.json"
     path.write_text(json.dumps({"text": "x" * (3 << 20)}))
     with pytest.raises(ImportFailed, match="longer than 1,048,576 characters, which is no record"):

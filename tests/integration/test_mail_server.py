@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from compile_hud.runner.config.load import parse_config
-from compile_hud.runner.config.notifications import ReceiverSettings
 from compile_hud.runner.notifications.delivery_policy import Answer
 from compile_hud.runner.notifications.http_client import HttpRules
 from compile_hud.runner.notifications.receivers.factory import make_receiver
 from compile_hud.runner.notifications.receivers.mail import Mail
+from compile_hud.runner.notifications.receivers.settings import ReceiverSettings
 from compile_hud.runner.notifications.receivers.smtp import MailServer
 from tests.integration.terminal import CONFIG, Terminal
 from tests.integration.test_webhook_servers import self_signed

@@ -24,6 +24,7 @@ from compile_hud.db.records.triage import JUDGE, Revision
 from compile_hud.db.rows._merge_notification_rows import put_notifications
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.confirmation.confirmation import Confirmed
+from compile_hud.runner.config.notifications import quiet_hours
 from compile_hud.runner.detection.detect import detect
 from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind, Policy
 from compile_hud.runner.notifications.dispatcher import (
@@ -35,7 +36,7 @@ from compile_hud.runner.notifications.dispatcher import (
     Item,
     Message,
 )
-from compile_hud.runner.notifications.quiet_hours import Quiet, QuietRule, quiet_hours
+from compile_hud.runner.notifications.quiet_hours import Quiet, QuietRule
 from compile_hud.runner.notifications.routing import Route, Telling
 from tests.builders import START, make_alert, make_notification
 from tests.fakes import FakeClock, FakeReceiver

@@ -50,7 +50,11 @@ class Driver:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "compile_hud.runner", *run, *arguments],
                 cwd=folder,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_ADDRESS": nodes.address},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": f"{ROOT}:{ROOT}/src",
+                    "RAY_ADDRESS": nodes.address,
+                },
                 stdout=stdout,
                 stderr=stderr,
             )

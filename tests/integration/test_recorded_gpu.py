@@ -125,9 +125,7 @@ def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The clock of the machine that runs the tests is not what is tested.
-    monkeypatch.setattr(
-        "compile_hud.runner.persistence.json_files.MAX_AHEAD", timedelta(days=36_500)
-    )
+    monkeypatch.setattr("compile_hud.runner.files.json_files.MAX_AHEAD", timedelta(days=36_500))
     runner = CliRunner()
     store = ["--store", f"duckdb:///{tmp_path}/store.duckdb"]
     assert runner.invoke(main, ["ingest", *store, str(DOCUMENT)]).exit_code == 0

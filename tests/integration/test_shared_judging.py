@@ -41,7 +41,7 @@ def judging(tmp_path: Path) -> Iterator[Callable[[float], subprocess.Popen[str]]
         started.append(
             subprocess.Popen(
                 [sys.executable, script, str(seconds)],
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -29,7 +29,7 @@ def start_runner(folder: Path, *, machine: str, store_url: str) -> subprocess.Po
         [sys.executable, str(script), str(folder), *options],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"},
     )
 
 

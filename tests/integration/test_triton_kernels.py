@@ -27,9 +27,9 @@ MAX_ERROR = {"float32": 2e-6, "float64": 2e-14, "bfloat16": 2**-7}
 SCRIPT = """
 import json, sys
 import torch
-from compile_hud.models_zoo.rms_norm import EPS, RmsNorm
-from compile_hud.models_zoo.softmax import Softmax
-from compile_hud.models_zoo.triton_kernels import rms_norm, softmax
+from compile_hud.models_zoo.kernels.rms_norm import EPS, RmsNorm
+from compile_hud.models_zoo.kernels.softmax import Softmax
+from compile_hud.models_zoo.kernels.triton_kernels import rms_norm, softmax
 
 def error(ours, twin):
     return float((ours.double() - twin).abs().max() / twin.abs().max())
@@ -98,7 +98,7 @@ def test_without_triton_the_case_is_unavailable(name: str, monkeypatch: pytest.M
     monkeypatch.setattr(triton_kernels, "HAS_TRITON", False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(UnavailableModelError) as caught:
-        load_builder(f"models_zoo.{name}").build({"width": 8})
+        load_builder(f"compile_hud.models_zoo.kernels.{name}").build({"width": 8})
     assert str(caught.value) == (
         "Triton is not installed; the CUDA builds of torch bring it: `pip install torch`."
     )
@@ -109,7 +109,7 @@ def test_without_a_gpu_the_case_is_unavailable(name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(triton_kernels, "HAS_TRITON", True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UnavailableModelError) as caught:
-        load_builder(f"models_zoo.{name}").build({"width": 8})
+        load_builder(f"compile_hud.models_zoo.kernels.{name}").build({"width": 8})
     assert str(caught.value) == (
         "Triton's kernels run on a GPU and there is none here; the twin without `triton_` runs"
         " everywhere."

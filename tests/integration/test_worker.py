@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import compile_hud.runner.execution.local_executor
 from compile_hud.db.records.results import CaseResult, Dtype, Outcome, Phase
+from compile_hud.runner.execution import local_executor
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.measure.latency.steady_state import MIN_FALL_ROUNDS
 from tests.integration.launching import MEGABYTE, median, order, step_names
@@ -34,7 +34,7 @@ def test_facts_hold_the_measured_peaks_of_the_device(executor: LocalExecutor) ->
 def test_peaks_that_cannot_be_measured_say_why_and_cost_no_case(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner.executor, "PEAKS_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(local_executor, "PEAKS_TIMEOUT_S", 0.0)
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
     facts = local.open()
     result = local.execute(order("plain"))

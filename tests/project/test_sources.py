@@ -20,14 +20,16 @@ from tests.project.sources import (
 
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
-PRINTERS = re.compile(r"runner/(cli|commands/.*|cli_.*)\.py|(benchmarks|docs|\.ci)/.*")
+PRINTERS = re.compile(r"runner/cli/.*\.py|(benchmarks|docs|\.ci)/.*")
 # The worker's top, the scheduler's job wrapper, a notifier's send.
-CATCHERS = re.compile(r"runner/(worker|jobloop|alerts/dispatch)\.py")
+CATCHERS = re.compile(
+    r"runner/(worker/fork_server|scheduling/job_worker|notifications/dispatcher)\.py"
+)
 # These run under any toolchain's interpreter, Python 3.10 included.
 WORKER_SIDE = re.compile(
-    r"runner/(worker|protocol|measure/.*)\.py|db/(records|warning|metrics|errors)\.py|models_zoo/.*\.py"
+    r"runner/(protocol|(worker|measure)/.*)\.py|db/(errors|records/.*)\.py|models_zoo/.*\.py"
 )
-WORKER_PACKAGES = {"torch", "numpy", *PACKAGES}
+WORKER_PACKAGES = {"torch", "numpy", "compile_hud"}
 MODEL_PACKAGES = {"transformers", "diffusers"}
 # Imported where they are installed; without them something is missing, and a warning says so.
 OPTIONAL_PACKAGES = {
@@ -107,9 +109,15 @@ def test_no_first_party_import_hides_in_a_function(name: str) -> None:
         module
         for function in _functions(tree_of(name))
         for module in imported_modules(function)
-        if module.partition(".")[0] in PACKAGES
+        if module.partition(".")[0] == "compile_hud"
     }
     assert not hidden
+
+
+@every_file
+def test_our_packages_have_one_import_name(name: str) -> None:
+    roots = {module.partition(".")[0] for module in imported_modules(tree_of(name))}
+    assert not roots & set(PACKAGES)
 
 
 @every_packaged_file

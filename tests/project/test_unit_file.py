@@ -96,7 +96,7 @@ def test_the_unit_starts_a_command_of_hud_where_the_document_installs_it() -> No
 
 
 def test_the_unit_sets_variables_that_the_code_reads() -> None:
-    sources = "".join(path.read_text() for path in (ROOT / "runner").glob("*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "runner").rglob("*.py"))
     variables = dict(value.split("=", 1) for value in values("Environment"))
     # Python's own.
     byte_code = variables.pop("PYTHONPYCACHEPREFIX")

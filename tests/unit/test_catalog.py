@@ -68,7 +68,7 @@ def test_the_summary_is_one_sentence(spec: ModelSpec) -> None:
 @rows
 def test_names_and_families_are_known(spec: ModelSpec) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*", spec.name)
-    assert spec.build == f"models_zoo.{spec.name}"
+    assert re.fullmatch(rf"compile_hud\.models_zoo\.[a-z_]+\.{spec.name}", spec.build)
     assert spec.family in FAMILIES
     assert set(spec.phases) <= set(Phase)
     assert set(spec.tolerance) <= set(Dtype)

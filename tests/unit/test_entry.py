@@ -14,7 +14,7 @@ from compile_hud.runner.cli.entry import EXIT_INTERRUPTED, main
 # What is imported from gets a signal meanwhile, and swallows whatever that raises.
 SCRIPT = """
 import signal, sys, types
-from compile_hud.runner.entry import main
+from compile_hud.runner.cli.entry import main
 
 class Loading(types.ModuleType):
     def __getattr__(self, name):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compile_hud.runner.notifications.quiet_hours import Quiet, QuietRule, quiet_hours, weekly_time
+from compile_hud.runner.config.notifications import quiet_hours
+from compile_hud.runner.notifications.quiet_hours import Quiet, QuietRule, weekly_time
 
 BERLIN = "Europe/Berlin"
 

@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from compile_hud.runner.config.notifications import (
-    ReceiverKind,
-    ReceiverSettings,
-    WrongReceiver,
-    address,
-    check_receiver,
-    place,
-)
+from compile_hud.runner.config.notifications import WrongReceiver, address, check_receiver, place
 from compile_hud.runner.config.setting import SecretRefused
+from compile_hud.runner.notifications.receivers.settings import ReceiverKind, ReceiverSettings
 
 
 def settings(kind: str, **given: Any) -> ReceiverSettings:

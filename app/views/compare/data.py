@@ -1,4 +1,4 @@
-"""What the page that compares two runs reads, cached as in `compile_hud.app.data.store`."""
+"""What the page that compares two runs reads, cached as in `app.data.store`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages read of two results whose kernels they compare, cached as in `compile_hud.app.data.store`."""
+"""What pages read of two results whose kernels they compare, cached as in `app.data.store`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages read of kernels, one read a page, cached by the generation as in `compile_hud.app.data.store`."""
+"""What pages read of kernels, one read a page, cached by the generation as in `app.data.store`."""
 
 from __future__ import annotations
 

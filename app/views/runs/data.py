@@ -1,4 +1,4 @@
-"""What the page of a run reads while the run is going; a part of `compile_hud.app.data.store`."""
+"""What the page of a run reads while the run is going; a part of `app.data.store`."""
 
 from __future__ import annotations
 

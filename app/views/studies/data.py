@@ -1,4 +1,4 @@
-"""What the page of studies reads, cached by the generation as in `compile_hud.app.data.store`."""
+"""What the page of studies reads, cached by the generation as in `app.data.store`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Compare two measurements of one case: by which factor did the candidate move?
 
 Method: Student's interval of the difference of mean log launch levels, its variance moderated by
-the prior of runner/analysis/stats/launch_noise.py, at a level that Bonferroni divides among all comparisons made
-together. Counts are compared exactly, and bytes, errors and numbers of kernels that are the same on
-both sides are unchanged. Significant (the interval leaves out 1) and relevant (the
-interval reaches the floor, and the ratio comes near it) are two facts; a change needs both. Asking
-the ratio itself to be beyond the floor would miss half of all changes of just that size.
+the prior of runner/analysis/stats/launch_noise.py, at a level that Bonferroni divides among all
+comparisons made together. Counts are compared exactly, and bytes, errors and numbers of kernels
+that are the same on both sides are unchanged. Significant (the interval leaves out 1) and relevant
+(the interval reaches the floor, and the ratio comes near it) are two facts; a change needs both.
+Asking the ratio itself to be beyond the floor would miss half of all changes of just that size.
 Assumptions: those of noise.py, and that both sides ran under like conditions: what two evenings
 differ by is in the interval only as far as noise.py knows it.
 """

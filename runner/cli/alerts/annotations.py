@@ -21,7 +21,7 @@ from compile_hud.db.shared.text import one_line
 from compile_hud.runner.cli.alerts.options import by_option
 from compile_hud.runner.cli.option_types import Moment
 from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workplace
-from compile_hud.runner.persistence.json_files import read_json
+from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.workspace import Workplace
 
 

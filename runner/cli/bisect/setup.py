@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX
 from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.bisect.record import Axis, Bisection, Limits, Revision
 from compile_hud.runner.bisect.revisions import CommitRevisions, Revisions, ToolchainRevisions
@@ -29,7 +30,7 @@ from compile_hud.runner.toolchains.torch_releases import (
 from compile_hud.runner.workspace import AUTO_DEVICE, Workplace
 
 _NUM_SHOWN = 4
-_OUR_ROOT = Path(__file__).resolve().parents[2]
+_OUR_ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +172,7 @@ def _find_revisions(
 def _check_model(planned: PlannedCase, *, root: Path) -> None:
     """Raise BisectError when the model's code is known not to be of the repository `root`."""
     file = planned.workload.build.partition(":")[0]
-    is_zoo = file.partition(".")[0] == "models_zoo"
+    is_zoo = file.startswith(ZOO_PREFIX)
     is_elsewhere = file.endswith(".py") and not Path(file).is_relative_to(root)
     if root == _OUR_ROOT or is_zoo or is_elsewhere:
         raise BisectError(

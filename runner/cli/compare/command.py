@@ -28,15 +28,15 @@ from compile_hud.runner.analysis.judging.machine_state import (
 from compile_hud.runner.cli.compare.ci_report import ReportOptions, report_options, write_report
 from compile_hud.runner.cli.compare.table import differences_json, print_differences
 from compile_hud.runner.cli.entry import EXIT_INTERRUPTED
+from compile_hud.runner.cli.model_files import check_model_files
 from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_orders
 from compile_hud.runner.cli.output import json_option, new_progress, print_json, with_workplace
-from compile_hud.runner.config.model_files import check_model_files
 from compile_hud.runner.detection.confirm_comparison import Recheck
 from compile_hud.runner.errors import NoSuchDocument
 from compile_hud.runner.events import PairLaunched
 from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
-from compile_hud.runner.persistence.json_files import read_document
+from compile_hud.runner.files.json_files import read_document
 from compile_hud.runner.planning.plan import make_plan
 from compile_hud.runner.workspace import RunOrder, Workplace, execute_together
 

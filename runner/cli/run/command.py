@@ -16,6 +16,7 @@ from compile_hud.db.records.metrics import speedup_name
 from compile_hud.db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
 from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.cli.entry import EXIT_INTERRUPTED
+from compile_hud.runner.cli.model_files import check_model_files
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_orders
 from compile_hud.runner.cli.output import (
     Column,
@@ -31,7 +32,6 @@ from compile_hud.runner.cli.run.nsight import watch_case
 from compile_hud.runner.cli.run.nsight_commands import Tool
 from compile_hud.runner.cli.run.ray import ExecutorOptions, executor_options, measure_on_ray
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
-from compile_hud.runner.config.model_files import check_model_files
 from compile_hud.runner.errors import DocumentNotWritten, ResumeError
 from compile_hud.runner.format import distinct, metric, mode_text
 from compile_hud.runner.planning.suites import Selection

@@ -1,8 +1,8 @@
 """The commands that let NVIDIA's profilers watch one launch of one case.
 
-Options are those of NVIDIA's documentation (runner/interop/importers/nsight.py names the pages). Ranges of
-PyTorch are no registered strings, which Nsight Systems must be told; a slash in the name of a range
-is escaped for Nsight Compute, to which it is a sign.
+Options are those of NVIDIA's documentation (runner/interop/importers/nsight.py names the pages).
+Ranges of PyTorch are no registered strings, which Nsight Systems must be told; a slash in the name
+of a range is escaped for Nsight Compute, to which it is a sign.
 """
 
 from __future__ import annotations
@@ -97,7 +97,11 @@ def _nsys(launch: WatchedLaunch) -> tuple[Command, ...]:
         *("nsys", "stats", "--report=cuda_gpu_kern_sum", "--format=csv", "--force-export=true"),
         f"{report}.nsys-rep",
     ]
-    variables = {"PYTHONPATH": launch.python_path, "NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"}
+    variables = {
+        "PYTHONPATH": launch.python_path,
+        "PYTHONSAFEPATH": "1",
+        "NSYS_NVTX_PROFILER_REGISTER_ONLY": "0",
+    }
     return (
         Command(words=profile, variables=variables),
         Command(words=stats, output=csv_of(Tool.NSYS, launch)),
@@ -112,7 +116,12 @@ def _ncu(launch: WatchedLaunch) -> tuple[Command, ...]:
         *("--log-file", str(csv_of(Tool.NCU, launch))),
         *_program(launch),
     ]
-    return (Command(words=words, variables={"PYTHONPATH": launch.python_path, "LC_ALL": "C"}),)
+    return (
+        Command(
+            words=words,
+            variables={"PYTHONPATH": launch.python_path, "PYTHONSAFEPATH": "1", "LC_ALL": "C"},
+        ),
+    )
 
 
 def run_commands(commands: Sequence[Command]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from compile_hud.db.records.results import RunDocument
+from compile_hud.runner.cli.model_files import check_model_files
 from compile_hud.runner.cli.output import gather_options, new_progress
 from compile_hud.runner.cli.run.after_run import judge
 from compile_hud.runner.cluster.resume import check_is_silent
@@ -20,7 +21,6 @@ from compile_hud.runner.cluster.setup import (
     on_cluster,
     read_environment,
 )
-from compile_hud.runner.config.model_files import check_model_files
 from compile_hud.runner.events import Notify
 from compile_hud.runner.scheduling.job_worker import Engine
 from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace

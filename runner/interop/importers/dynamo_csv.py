@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from compile_hud.db.records.results import Case, Dtype, Phase
+from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY, NEVER_ZERO
 from compile_hud.runner.interop.importers.dynamo_name import DynamoName, parse_name
 from compile_hud.runner.interop.importers.history import Origin, Row, Unsaid
@@ -28,7 +29,6 @@ from compile_hud.runner.interop.importers.vocabulary import (
     find_metric,
     mode_of,
 )
-from compile_hud.runner.persistence.stream_reader import Source
 
 _NAME, _DEVICE, _BATCH, _TAG = "name", "dev", "batch_size", "tag"
 _NOT_METRICS = (_NAME, _DEVICE, _BATCH, _TAG)

@@ -21,6 +21,8 @@ from compile_hud.db.ingest.imported_history import (
 from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner.errors import ImportFailed
+from compile_hud.runner.files.json_files import check_not_ahead
+from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import evidence_of, result_of
 from compile_hud.runner.interop.importers.dynamo_csv import CsvReader
 from compile_hud.runner.interop.importers.history import History, Row, Unsaid, exported_id
@@ -28,8 +30,6 @@ from compile_hud.runner.interop.importers.skipped_rows import Skipped
 from compile_hud.runner.interop.importers.torchbench import TorchBenchReader
 from compile_hud.runner.interop.importers.v3 import V3Reader
 from compile_hud.runner.interop.importers.vocabulary import ForeignMetric
-from compile_hud.runner.persistence.json_files import check_not_ahead
-from compile_hud.runner.persistence.stream_reader import Source
 
 V3, DYNAMO_CSV, TORCHBENCH = "v3", "dynamo-csv", "torchbench"
 # Measurements written in one transaction: about a second, in which nobody else can read.

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.vocabulary import as_number
-from compile_hud.runner.persistence.stream_reader import Source
 
 # More than a model launches, and more than Nsight Compute knows.
 MAX_KERNELS = 10_000

@@ -16,6 +16,7 @@ from typing import Any
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_mapping
 from compile_hud.db.records.results import Case, Dtype
+from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY
 from compile_hud.runner.interop.importers.history import Origin, Row, Unsaid
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, value_name
@@ -31,7 +32,6 @@ from compile_hud.runner.interop.importers.vocabulary import (
     find_metric,
     mode_of,
 )
-from compile_hud.runner.persistence.stream_reader import Source
 
 _TIME = re.compile(r"metrics-(\d{14})\.json(?:\.gz)?")
 _PHASE = "|".join(PHASES)

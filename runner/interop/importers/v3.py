@@ -16,6 +16,7 @@ from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_list, get_mapping
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Dtype, Phase
 from compile_hud.db.shared.text import quoted
+from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.dynamo_name import parse_name
 from compile_hud.runner.interop.importers.history import Origin, Row, Settings, Unsaid
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, place_name, value_name
@@ -33,7 +34,6 @@ from compile_hud.runner.interop.importers.vocabulary import (
     has_unit,
     mode_of,
 )
-from compile_hud.runner.persistence.stream_reader import Source
 
 # Seconds up to the year 5138; as milliseconds that is 1973, before there was anything to measure.
 _MAX_SECONDS = 1e11

@@ -20,7 +20,8 @@ import torch
 from compile_hud.db.records.results import Dtype
 from compile_hud.runner.measure.device import Device
 
-# The facts by the dtype that products run in; runner/execution/utilisation.py has those of every dtype.
+# The facts by the dtype that products run in; runner/execution/utilisation.py has those of every
+# dtype.
 PEAK_DTYPES = {
     Dtype.FP32: ("fp32_flops_per_s", torch.float32),
     Dtype.BF16: ("bf16_flops_per_s", torch.bfloat16),

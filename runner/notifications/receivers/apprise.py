@@ -24,6 +24,7 @@ from compile_hud.runner.notifications.message_text import Words, in_words
 
 COMMAND: Final = (
     sys.executable,
+    "-P",
     "-m",
     "compile_hud.runner.notifications.receivers.apprise_process",
 )

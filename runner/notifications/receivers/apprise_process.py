@@ -1,4 +1,4 @@
-"""Send one message by Apprise: `python -m compile_hud.runner.notifications.receivers.apprise_process`, the message as JSON.
+"""Send one message by Apprise; standard input has the message as JSON.
 
 It ends with 0 when all of it went out; else the first line of stderr says why not.
 """

@@ -6,13 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compile_hud.runner.config.notifications import (
-    ENV,
-    FILE,
-    ReceiverKind,
-    ReceiverSettings,
-    schemes_of,
-)
 from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
 from compile_hud.runner.notifications.dispatcher import Message, Receiver
@@ -29,6 +22,13 @@ from compile_hud.runner.notifications.receivers.discord import Discord
 from compile_hud.runner.notifications.receivers.github import PUBLISHED, GitHub
 from compile_hud.runner.notifications.receivers.github_api import GITHUB_URL, GitHubApi
 from compile_hud.runner.notifications.receivers.mail import Mail
+from compile_hud.runner.notifications.receivers.settings import (
+    ENV,
+    FILE,
+    ReceiverKind,
+    ReceiverSettings,
+    schemes_of,
+)
 from compile_hud.runner.notifications.receivers.slack import SlackBot
 from compile_hud.runner.notifications.receivers.smtp import MailServer
 from compile_hud.runner.notifications.receivers.webhook import Webhook

@@ -18,11 +18,11 @@ from compile_hud.db.records.alerts import DRIFT
 from compile_hud.db.records.notifications import MAX_TOGETHER, NewsKind, Notification, stable_id
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.text import shortened
-from compile_hud.runner.config.notifications import Publication
 from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
 from compile_hud.runner.notifications.dispatcher import Item, Message
 from compile_hud.runner.notifications.message_text import Paragraph, in_words
 from compile_hud.runner.notifications.receivers.github_api import GitHubApi, GitHubFailed
+from compile_hud.runner.notifications.receivers.settings import Publication
 
 PUBLISHED = (Publication.ISSUE, Publication.STATUS)
 LABEL = "compile-hud"

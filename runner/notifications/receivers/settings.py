@@ -1,0 +1,105 @@
+"""The settings of a receiver of notifications: its kind and the keys that each kind takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from compile_hud.runner.notifications.http_client import (
+    HTTP,
+    MAIL,
+    TOTAL_S,
+)
+from compile_hud.runner.notifications.quiet_hours import (
+    QuietHours,
+    QuietRule,
+    WeeklyTime,
+)
+
+ENV, FILE = "env:", "file:"
+SECRET_SOURCES = f"`{ENV}NAME` or `{FILE}PATH`"
+
+
+class ReceiverKind(StrEnum):
+    """What a receiver speaks."""
+
+    WEBHOOK = "webhook"
+    SLACK = "slack"
+    DISCORD = "discord"
+    TEAMS = "teams"
+    EMAIL = "email"
+    GITHUB = "github"
+    APPRISE = "apprise"
+
+
+class Publication(StrEnum):
+    """Where people of a repository on GitHub read of alerts."""
+
+    ISSUE = "issue"
+    STATUS = "status"
+    CHECK = "check"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Keys:
+    """Which keys a kind of receiver must have and may have, beside those of every receiver."""
+
+    needed: tuple[str, ...]
+    allowed: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = HTTP
+
+
+KIND_KEYS: Mapping[ReceiverKind, _Keys] = {
+    ReceiverKind.WEBHOOK: _Keys(needed=("url",), allowed=("secret",)),
+    ReceiverKind.SLACK: _Keys(needed=("url",), allowed=("channel", "token")),
+    ReceiverKind.DISCORD: _Keys(needed=("url",)),
+    ReceiverKind.TEAMS: _Keys(needed=("url",)),
+    ReceiverKind.EMAIL: _Keys(
+        needed=("url", "sender", "to"), allowed=("user", "password"), schemes=MAIL
+    ),
+    # Addresses of its own form that hold secrets: they are kept elsewhere.
+    ReceiverKind.APPRISE: _Keys(needed=("url",), schemes=()),
+    ReceiverKind.GITHUB: _Keys(needed=("repository", "token"), allowed=("url", "publish")),
+}
+
+
+ALL_KEYS = sorted({key for keys in KIND_KEYS.values() for key in (*keys.needed, *keys.allowed)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverSettings:
+    """One `[receivers.NAME]`; `base` is what relative paths of files are relative to."""
+
+    name: str
+    base: Path
+    kind: ReceiverKind
+    url: str | None = None
+    secret: str | None = None
+    sender: str | None = None
+    to: tuple[str, ...] | None = None
+    user: str | None = None
+    password: str | None = None
+    repository: str | None = None
+    token: str | None = None
+    channel: str | None = None
+    publish: tuple[Publication, ...] | None = None
+    allow_private: bool = False
+    timeout_s: float = TOTAL_S
+    quiet: tuple[QuietHours, ...] = ()
+    timezone: str = "UTC"
+    severe_any_time: bool = False
+    weekly: WeeklyTime | None = None
+
+    @property
+    def quiet_rule(self) -> QuietRule:
+        """Return when the receiver is left alone."""
+        return QuietRule(
+            hours=self.quiet, timezone=self.timezone, severe_any_time=self.severe_any_time
+        )
+
+
+def schemes_of(kind: ReceiverKind) -> tuple[str, ...]:
+    """Return what the address of a receiver of that kind may begin with."""
+    return KIND_KEYS[kind].schemes
