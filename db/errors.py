@@ -33,7 +33,10 @@ class StoreUnavailable(StoreError):
 
 
 class StoreTooOld(StoreUnavailable):
-    """The schema of the store is older than this code; whoever writes next upgrades it."""
+    """The schema of the store is older than this code.
+
+    Whoever writes next upgrades it, unless it is older than all that this code upgrades.
+    """
 
 
 class StoreFull(StoreError):

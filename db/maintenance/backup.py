@@ -128,7 +128,8 @@ def restore_backup(
 
     `on_kept` is told of each file of the store before that stays beside the new one.
     Raises BackupError when the file is damaged or, unless `is_forced`, the store has runs;
-    StoreTooNew when a newer Compile HUD wrote the backup; OSError, and what the store raises.
+    StoreTooNew when a newer Compile HUD wrote the backup, StoreTooOld when one wrote it whose
+    stores this one does not upgrade; OSError, and what the store raises.
     """
     with _opened(path) as archive:
         backup = _checked(archive, path=path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.db.records.results import StrEnum
+from compile_hud.db.records.string_enum import StrEnum
 
 
 class EventKind(StrEnum):

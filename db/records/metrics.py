@@ -8,17 +8,10 @@ with an `ideal` is judged by its distance from it, of which less than `resolutio
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-if sys.version_info >= (3, 11):
-    from enum import StrEnum
-else:
-    from enum import Enum
-
-    class StrEnum(str, Enum):  # the worker also runs on Python 3.10
-        __str__ = str.__str__
+from compile_hud.db.records.string_enum import StrEnum
 
 
 class Direction(StrEnum):

@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.results import Alert
+from compile_hud.db.records.string_enum import StrEnum
 
 # A message with more of them is more than most receivers take.
 MAX_TOGETHER = 100

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,15 +33,7 @@ from compile_hud.db.records.json_fields import (
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.run_ref import Sighting
 from compile_hud.db.records.run_warning import RunWarning
-
-if sys.version_info >= (3, 11):
-    from enum import StrEnum
-else:
-    from enum import Enum
-
-    class StrEnum(str, Enum):
-        __str__ = str.__str__
-
+from compile_hud.db.records.string_enum import StrEnum
 
 # The family of the reference cases, which are no models: they tell how the machine does.
 REFERENCE_FAMILY = "reference"

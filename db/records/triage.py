@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -23,6 +22,7 @@ from compile_hud.db.records.json_fields import (
     time_to_json,
 )
 from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.string_enum import StrEnum
 
 # An alert in one of these is not settled: the judge goes on with it.
 ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)

@@ -2,11 +2,13 @@
 
 Revisions are the files `migrations/mNNNN_*.py`, in the order of their numbers. A store is upgraded
 by the first write; until then an older store cannot be read, since queries expect today's columns.
+The first of them makes every table: nothing upgrades a store that is older than that.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +30,7 @@ from compile_hud.db.schema.tables import Base
 from compile_hud.db.schema.version import VERSION, revision_of
 
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
+_FORM: Final = re.compile(r"m[0-9]{4}")
 # Alembic's `op` is one global proxy.
 _ONE_AT_A_TIME: Final = threading.Lock()
 
@@ -77,7 +80,7 @@ def upgrade(
     """Bring the schema of the store `name` up to revision `to`, by default the newest one.
 
     A new store gets today's tables at once, unless `to` says how it was made. Raises StoreTooNew
-    when it is newer than this code, or `to` is.
+    when it is newer than this code, or `to` is, and StoreTooOld when nothing here upgrades it.
     """
     wanted = to or known_revisions(folder)[-1]
     check_known(wanted, name=name, folder=folder)
@@ -118,8 +121,15 @@ def _scripts(folder: Path) -> ScriptDirectory:
 
 
 def check_known(revision: str, *, name: str, folder: Path = MIGRATIONS) -> None:
-    """Raise StoreTooNew unless this code knows `revision`, the schema of the store `name`."""
+    """Raise StoreTooNew or StoreTooOld unless this code knows `revision`, that of `name`."""
     known = known_revisions(folder)
+    if _FORM.fullmatch(revision) and revision < known[0]:
+        raise StoreTooOld(
+            f"the store {name} has schema {revision}, and this Compile HUD upgrades {known[0]} and"
+            " later. It was left as it is. Back it up with the Compile HUD that wrote it (`hud db"
+            " backup`), restore that with the last one that upgrades it (`hud db restore`), and"
+            " come back with a backup from there: docs/upgrading.md has the steps"
+        )
     if revision not in known:
         raise StoreTooNew(
             f"the store {name} has schema {revision}, and this Compile HUD knows {known[0]} to"

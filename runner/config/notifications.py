@@ -174,8 +174,9 @@ NOTIFICATION_SETTINGS = (
         section="receivers.NAME",
         key="url",
         accept=address,
-        description=f"Where notifications are posted, or where that is kept: {SECRET_SOURCES}. Of"
-        " mail the server: `smtp://host` (STARTTLS), `smtps://host` (TLS) or `smtp+plain://host`. Of"
+        description=f"Where notifications are posted, or where that is kept: {SECRET_SOURCES}."
+        " Of mail the server: `smtp://host` (STARTTLS), `smtps://host` (TLS) or"
+        " `smtp+plain://host`. Of"
         " `github` the API of an own server, `https://host/api/v3`; by default that of github.com.",
     ),
     Setting(

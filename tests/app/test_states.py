@@ -113,15 +113,19 @@ def test_a_store_of_a_newer_version_says_to_upgrade(
     assert "Upgrade Compile HUD, or name another store with --store." in text_of(page)
 
 
+@pytest.mark.parametrize(
+    ("revision", "advice"),
+    [("m0015", "hud db migrate upgrades it"), ("m0001", "docs/upgrading.md has the steps")],
+)
 def test_a_store_of_an_older_version_says_what_upgrades_it(
-    open_page: OpenPage, seeded: Path
+    revision: str, advice: str, open_page: OpenPage, seeded: Path
 ) -> None:
     with duckdb.connect(str(seeded)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = 'm0001'")
+        connection.execute(f"UPDATE alembic_version SET version_num = '{revision}'")
     page = open_page("overview")
     assert not page.exception
     assert "The store is older than this dashboard" in text_of(page)
-    assert "hud db migrate upgrades it" in text_of(page)
+    assert advice in text_of(page)
     assert "loads by itself once it is upgraded" in text_of(page)
 
 

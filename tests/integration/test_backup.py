@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from compile_hud.db.errors import BackupError, StoreTooNew, StoreUnavailable
+from compile_hud.db.errors import BackupError, StoreTooNew, StoreTooOld, StoreUnavailable
 from compile_hud.db.maintenance.backup import restore_backup, write_backup
 from compile_hud.db.queries import results as queries
 from compile_hud.db.records.triage import Revision
@@ -25,9 +25,10 @@ from compile_hud.db.schema import migrate
 from compile_hud.db.schema.tables import Base
 from compile_hud.db.store import Store
 from tests.builders import make_alert, make_kernel, make_result, make_run
-from tests.integration.old_stores import make_old_store
+from tests.integration.old_stores import OLDEST, make_old_store
 from tests.integration.terminal import Terminal
 
+NEWEST = migrate.known_revisions()[-1].encode()
 AT = datetime(2026, 3, 1, 4, 0, tzinfo=timezone.utc)
 
 
@@ -115,10 +116,20 @@ def test_a_backup_under_load_is_of_one_moment(shared_url: str, tmp_path: Path) -
 
 
 def test_a_backup_of_an_older_release_is_migrated(shared_url: str, tmp_path: Path) -> None:
-    alert = make_old_store(f"duckdb:///{tmp_path}/old.duckdb")
-    _backup_by_hand(tmp_path / "old.duckdb", tmp_path / "old.zip", revision="m0001")
+    source = Store("duckdb:///:memory:")
+    fill(source)
+    make_old_store(f"duckdb:///{tmp_path}/old.duckdb", rows_of=source)
+    _backup_by_hand(tmp_path / "old.duckdb", tmp_path / "old.zip", revision=OLDEST)
     restore_backup(tmp_path / "old.zip", Store(shared_url))
-    assert queries.load_alerts(Store(shared_url)) == (alert,)
+    assert contents(Store(shared_url)) == contents(source)
+
+
+def test_a_backup_that_nothing_here_upgrades_is_refused(duckdb_url: str, tmp_path: Path) -> None:
+    path = _rewritten(tmp_path, duckdb_url, lambda text: text.replace(NEWEST, b"m0001"))
+    store = Store(f"duckdb:///{tmp_path}/new.duckdb")
+    with pytest.raises(StoreTooOld, match="has schema m0001, .*docs/upgrading.md"):
+        restore_backup(path, store)
+    assert store.is_missing()
 
 
 def test_a_backup_of_a_newer_release_is_refused(duckdb_url: str, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -26,8 +25,41 @@ from tests.builders import START, make_case, make_measurement, make_result, make
 
 CASES = tuple(make_case(mode=mode) for mode in ("eager", "default", "max-autotune"))
 SUMMARIES = (SupersededTable, LatestResultTable, LatestMeasurementTable)
-# The migration fills the summaries from the raw rows of older stores.
-FROM_RAW_ROWS = import_module("compile_hud.db.migrations.m0009_keep_what_pages_read").STATEMENTS
+# The result of a case and run that finished last counts.
+SUPERSEDED = """
+INSERT INTO superseded (result_id)
+SELECT id FROM (
+    SELECT id, row_number() OVER (
+        PARTITION BY run_id, case_key ORDER BY finished_at DESC, id DESC
+    ) AS place
+    FROM case_results
+) AS ranked WHERE place > 1
+"""
+LATEST_RESULTS = """
+INSERT INTO latest_results
+SELECT machine, toolchain, case_key, id, run_id, run_started_at, revision, fingerprint, outcome,
+       reason, effective_mode, started_at, finished_at, warnings
+FROM (
+    SELECT runs.machine, runs.toolchain, results.case_key, results.id, results.run_id,
+           runs.started_at AS run_started_at, runs.revision, runs.fingerprint, results.outcome,
+           results.reason, results.effective_mode, results.started_at, results.finished_at,
+           results.warnings,
+           row_number() OVER (
+               PARTITION BY runs.machine, runs.toolchain, results.case_key
+               ORDER BY runs.started_at DESC, results.finished_at DESC, results.id DESC
+           ) AS place
+    FROM case_results AS results JOIN runs ON runs.id = results.run_id
+    WHERE NOT (results.outcome = 'skipped' AND results.reason LIKE 'time budget%')
+) AS ranked WHERE place = 1
+"""
+LATEST_MEASUREMENTS = """
+INSERT INTO latest_measurements
+SELECT latest.machine, latest.toolchain, latest.case_key, measured.metric, measured.unit,
+       measured.num_samples, measured.median, measured.low, measured.high, measured.method
+FROM latest_results AS latest JOIN measurements AS measured
+    ON measured.result_id = latest.result_id
+"""
+FROM_RAW_ROWS = (SUPERSEDED, LATEST_RESULTS, LATEST_MEASUREMENTS)
 
 
 def drawn_results(seed: int) -> list[tuple[Run, CaseResult]]:

@@ -1,9 +1,7 @@
-"""A migrated store equals a fresh one, and a newer or older one is refused with a clear message."""
+"""A migrated store equals a fresh one, and one that is newer or too old is refused, with advice."""
 
 from __future__ import annotations
 
-import json
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,22 +13,20 @@ from sqlalchemy.engine import Connection
 from compile_hud.db.engine.database import open_database
 from compile_hud.db.errors import StoreTooNew, StoreTooOld
 from compile_hud.db.queries import results as queries
-from compile_hud.db.queries._merge_plans import load_plans
-from compile_hud.db.records.metrics import Direction
-from compile_hud.db.records.results import CaseResult, Run, series_key
-from compile_hud.db.rows.mapping import (
-    Values,
-    case_values,
-    measurement_values,
-    result_values,
-    run_values,
-)
 from compile_hud.db.schema import migrate
 from compile_hud.db.schema.tables import Base
 from compile_hud.db.schema.version import revision_of
 from compile_hud.db.store import Store
-from tests.builders import START, make_result, make_run
-from tests.integration.old_stores import PATIENCE, insert_known, make_old_store
+from tests.builders import make_result, make_run
+from tests.integration.old_stores import (
+    OLDEST,
+    PATIENCE,
+    REPLY_TABLES,
+    fill_empty_tables,
+    make_old_store,
+    make_old_tables,
+)
+from tests.integration.test_backup import contents, fill, url_of
 
 NEWEST = migrate.known_revisions()[-1]
 AFTER = f"m{int(NEWEST[1:]) + 1:04}"
@@ -77,6 +73,15 @@ def _columns(connection: Connection) -> set[tuple[str, str, str, bool, bool]]:
     }
 
 
+def _indexes(connection: Connection) -> set[tuple[str, str, tuple[str | None, ...]]]:
+    inspector = sa.inspect(connection)
+    return {
+        (table, str(index["name"]), tuple(index["column_names"]))
+        for table in inspector.get_table_names()
+        for index in inspector.get_indexes(table)
+    }
+
+
 def _migrate_step_by_step(url: str) -> Store:
     database = open_database(url, patience=PATIENCE)
     with database.write() as connection:
@@ -84,15 +89,108 @@ def _migrate_step_by_step(url: str) -> Store:
     return Store(url)
 
 
-def test_migrations_make_what_the_tables_say_on_duckdb(tmp_path: Path) -> None:
-    fresh = Store(f"duckdb:///{tmp_path}/fresh.duckdb")
+def _store_of_every_table() -> Store:
+    store = Store("duckdb:///:memory:")
+    fill(store)
+    fill_empty_tables(store)
+    return store
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_the_first_migration_makes_what_stores_of_its_schema_have(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    found = []
+    for name in ("spelled_out", "migrated"):
+        database = open_database(url_of(kind, request, name), patience=PATIENCE)
+        with database.write() as connection:
+            if name == "spelled_out":
+                make_old_tables(connection)
+            else:
+                migrate.upgrade(connection, name=database.name, to=OLDEST)
+            found.append((_columns(connection), _indexes(connection)))
+    assert found[0] == found[1]
+    assert migrate.known_revisions()[0] == OLDEST
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_a_store_is_the_same_fresh_migrated_and_upgraded(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    fresh = Store(url_of(kind, request, "fresh"))
     fresh.migrate()
-    migrated = _migrate_step_by_step(f"duckdb:///{tmp_path}/migrated.duckdb")
+    migrated = _migrate_step_by_step(url_of(kind, request, "steps"))
+    old_url = url_of(kind, request, "old")
+    make_old_store(old_url, rows_of=_store_of_every_table())
+    upgraded = Store(old_url)
+    upgraded.migrate()
     with fresh.read() as connection:
-        created = _columns(connection)
-        assert revision_of(connection) == NEWEST
-    with migrated.read() as connection:
-        assert _columns(connection) == created
+        wanted = (_columns(connection), _indexes(connection), revision_of(connection))
+    assert wanted[-1] == NEWEST
+    for store in (migrated, upgraded):
+        with store.read() as connection:
+            found = (_columns(connection), _indexes(connection), revision_of(connection))
+            assert found == wanted
+            if kind == "postgres":
+                context = MigrationContext.configure(connection, opts={"compare_type": True})
+                assert compare_metadata(context, Base.metadata) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_an_upgrade_keeps_every_row_but_those_of_replies(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    source = _store_of_every_table()
+    url = url_of(kind, request, "rows")
+    make_old_store(url, rows_of=source)
+    with pytest.raises(StoreTooOld, match=f"has schema {OLDEST}, .* reads {NEWEST}"):
+        queries.load_runs(Store(url))
+    old = Store(url)
+    old.migrate()
+    wanted = contents(source)
+    assert all(wanted.values())
+    assert contents(old) == wanted
+    with old.read() as connection:
+        assert set(REPLY_TABLES).isdisjoint(sa.inspect(connection).get_table_names())
+
+
+def test_the_first_write_upgrades_a_store(shared_url: str) -> None:
+    make_old_store(shared_url, rows_of=_store_of_every_table())
+    store = Store(shared_url)
+    store.save_run(make_run("later"))
+    assert {found.run.id for found in queries.load_runs(store)} >= {"run-0", "run-1", "later"}
+
+
+@pytest.mark.parametrize("revision", ["m0001", "m0009", "m0014"])
+def test_a_store_that_nothing_here_upgrades_says_what_to_do_and_is_left_as_it_is(
+    shared_url: str, revision: str
+) -> None:
+    store = Store(shared_url)
+    fill(store)
+    before = contents(store)
+    _set_revision(store, revision)
+    content = _file_of(shared_url)
+    message = (
+        f"has schema {revision}, and this Compile HUD upgrades {OLDEST} and later. It was left as"
+        " it is. Back it up .*`hud db backup`.*`hud db restore`.*docs/upgrading.md"
+    )
+    for attempt in (
+        lambda: queries.load_runs(Store(shared_url)),
+        lambda: Store(shared_url).migrate(),
+        lambda: Store(shared_url).save_run(make_run("other")),
+        lambda: store.save_run(make_run("other")),
+    ):
+        with pytest.raises(StoreTooOld, match=message):
+            attempt()
+    assert _file_of(shared_url) == content
+    with open_database(shared_url, patience=PATIENCE).write() as connection:
+        assert revision_of(connection) == revision
+        connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{NEWEST}'"))
+    assert contents(store) == before
+
+
+def _file_of(url: str) -> bytes:
+    return Path(url.removeprefix("duckdb:///")).read_bytes() if url.startswith("duckdb") else b""
 
 
 def test_a_new_store_is_made_without_a_migration(
@@ -102,37 +200,6 @@ def test_a_new_store_is_made_without_a_migration(
     store = Store(duckdb_url)
     store.save_run(make_run())
     assert [run.run.id for run in queries.load_runs(store)] == ["run-1"]
-
-
-@pytest.mark.parametrize("revision", migrate.known_revisions())
-def test_a_store_of_every_release_migrates_to_what_a_fresh_one_is(
-    shared_url: str, tmp_path: Path, revision: str
-) -> None:
-    alert = make_old_store(shared_url, revision)
-    fresh = Store(f"duckdb:///{tmp_path}/fresh.duckdb")
-    fresh.migrate()
-    old = Store(shared_url)
-    old.migrate()
-    with fresh.read() as connection:
-        wanted = {column[:2] for column in _columns(connection)}
-    with old.read() as connection:
-        assert {column[:2] for column in _columns(connection)} == wanted
-        if connection.dialect.name == "postgresql":
-            context = MigrationContext.configure(connection, opts={"compare_type": True})
-            assert compare_metadata(context, Base.metadata) == []
-    # What a fresh store has, an old one has as well: types, nulls and keys by writing and reading.
-    assert queries.load_alerts(old) == (alert,)
-
-
-@pytest.mark.parametrize("is_new", [True, False])
-def test_migrations_make_what_the_tables_say_on_postgresql(
-    postgres_url: str, *, is_new: bool
-) -> None:
-    store = Store(postgres_url) if is_new else _migrate_step_by_step(postgres_url)
-    store.migrate()
-    with store.read() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, Base.metadata) == []
 
 
 def test_fact_tables_have_no_key_on_duckdb(duckdb_url: str) -> None:
@@ -160,97 +227,11 @@ def test_an_older_store_is_upgraded_with_its_rows(store: Store, tmp_path: Path) 
     assert [tuple(row) for row in note] == [("run-1", None)]
 
 
-def test_alerts_of_the_first_release_are_kept_and_were_touched_by_nobody(
-    shared_url: str,
-) -> None:
-    alert = make_old_store(shared_url)
-    store = Store(shared_url)
-    store.migrate()
-    assert queries.load_alerts(store) == (alert,)
-
-
-def test_directions_that_records_stated_are_kept_by_an_upgrade(shared_url: str) -> None:
-    database = open_database(shared_url, patience=PATIENCE)
-    with database.write() as connection:
-        migrate.upgrade(connection, name=database.name, to="m0004")
-        for night, said in enumerate(("lower_is_better", "higher_is_better", "x (guessed)")):
-            run = make_run(f"r{night}", trigger="import", started_at=START + timedelta(days=night))
-            details = {"imported": {"directions": {"depth": said}}}
-            result = make_result(f"c{night}", run=run, details=details)
-            insert_known(connection, "runs", run_values(run) | {"plan": plan_text(run)})
-            insert_known(connection, "case_results", result_values(result))
-        insert_known(connection, "cases", case_values(result.case))
-        insert_known(connection, "series", _series("depth", result=result, run=run))
-        insert_known(connection, "series", _series("latency_s", result=result, run=run))
-    store = Store(shared_url)
-    store.migrate()
-    found = {header.metric: header.direction for header in queries.find_series(store)}
-    assert found == {"depth": Direction.HIGHER_IS_BETTER, "latency_s": None}
-
-
-def plan_text(run: Run) -> str:
-    """Return the plan of `run` as runs kept it until each plan was kept once."""
-    return json.dumps([case.to_json() for case in run.plan])
-
-
-def test_plans_and_what_pages_read_are_kept_by_an_upgrade(shared_url: str) -> None:
-    database = open_database(shared_url, patience=PATIENCE)
-    with database.write() as connection:
-        migrate.upgrade(connection, name=database.name, to="m0008")
-        for night in range(2):
-            run = make_run(f"r{night}", started_at=START + timedelta(days=night))
-            insert_known(connection, "runs", run_values(run) | {"plan": plan_text(run)})
-        insert_known(connection, "cases", case_values(run.plan[0]))
-        for place in range(2):
-            end = run.started_at + timedelta(seconds=9 - place)
-            result = make_result(f"c{place}", run=run, finished_at=end)
-            insert_known(connection, "case_results", result_values(result))
-            for row in measurement_values(result, run=run):
-                insert_known(connection, "measurements", row)
-    store = Store(shared_url)
-    store.migrate()
-    assert [found.plan for found in load_plans(store)] == [run.plan] * 2
-    (cell,) = queries.load_latest(store)
-    assert (cell.run_id, cell.summary.id) == ("r1", "c0")
-    assert cell.summary.measurements["latency_s"].median == 0.011
-    assert [item.id for item in queries.load_document(store, "r1").results] == ["c0"]
-
-
-def test_a_job_that_waits_while_the_store_is_upgraded_is_for_any_machine(shared_url: str) -> None:
-    database = open_database(shared_url, patience=PATIENCE)
-    with database.write() as connection:
-        migrate.upgrade(connection, name=database.name, to="m0014")
-        job = {"id": "j", "dedupe_key": "night", "suite": "mine", "toolchain": "current"}
-        queued = {"trigger": "x", "state": "queued", "enqueued_at": START, "num_attempts": 0}
-        insert_known(connection, "jobs", job | queued)
-    store = Store(shared_url)
-    store.migrate()
-    taken = store.lease_job(machine="alpha")
-    assert taken is not None
-    assert (taken.dedupe_key, taken.machine) == ("night", None)
-
-
-def _series(metric: str, *, result: CaseResult, run: Run) -> Values:
-    return {
-        "key": series_key(result.case, metric=metric, fingerprint=run.fingerprint),
-        "case_key": result.case.key,
-        "metric": metric,
-        "unit": "1",
-        "machine": run.machine,
-        "fingerprint": run.fingerprint,
-        "num_points": 3,
-        "first_at": START,
-        "last_at": run.started_at,
-        "last_run_id": run.id,
-        "last_value": 1.0,
-    }
-
-
 def test_a_store_of_a_later_release_is_not_touched(shared_url: str) -> None:
     store = Store(shared_url)
     store.save_run(make_run())
     _set_revision(store, "m0999")
-    message = "has schema m0999, and this Compile HUD knows m0001 to .*Upgrade Compile HUD"
+    message = "has schema m0999, and this Compile HUD knows m0015 to .*Upgrade Compile HUD"
     with pytest.raises(StoreTooNew, match=message):
         Store(shared_url).save_run(make_run("other"))
     with pytest.raises(StoreTooNew, match=message):
@@ -284,4 +265,5 @@ def test_an_older_store_is_not_read_before_it_is_upgraded(
 
 def test_revisions_are_numbered_without_a_gap() -> None:
     known = migrate.known_revisions()
-    assert known == tuple(f"m{number:04}" for number in range(1, len(known) + 1))
+    first = int(OLDEST[1:])
+    assert known == tuple(f"m{number:04}" for number in range(first, first + len(known)))
