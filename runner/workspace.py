@@ -20,16 +20,17 @@ from compile_hud.db.maintenance.compaction import arrange_measurements
 from compile_hud.db.maintenance.retention import find_old_samples, remove_samples
 from compile_hud.db.queries.results import load_alerts, load_document
 from compile_hud.db.queries.runs import load_last_measured
-from compile_hud.db.records.results import AlertState, Case, Run, RunDocument, Verdict
+from compile_hud.db.records.alerts import AlertState
+from compile_hud.db.records.results import Case, Run, RunDocument, Verdict
 from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN, Config
 from compile_hud.runner.errors import ToolchainUnusable
 from compile_hud.runner.events import Notify, Said
-from compile_hud.runner.execution._merge_interleave import MeasureCase, launch_in_turn
 from compile_hud.runner.execution.executor import Executor
 from compile_hud.runner.execution.local_executor import LocalExecutor
+from compile_hud.runner.execution.paired_launches import MeasureCase, launch_in_turn
 from compile_hud.runner.execution.run_plan import RunRequest, Surroundings, run_plans
 from compile_hud.runner.persistence.result_writer import Keeper
 from compile_hud.runner.persistence.spool import Spool, utc_now

@@ -6,12 +6,8 @@ import importlib
 import os
 import signal
 
+from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.system.allocator import use_one_heap
-
-# What a shell reports for a program that SIGINT ended.
-EXIT_INTERRUPTED = 130
-# An error of whoever typed the command, or of the place it is typed in.
-EXIT_USAGE = 2
 
 
 def main() -> None:

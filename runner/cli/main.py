@@ -22,9 +22,8 @@ from compile_hud.runner.cli.bisect.command import bisect
 from compile_hud.runner.cli.compare.command import compare
 from compile_hud.runner.cli.database import db_group
 from compile_hud.runner.cli.doctor import doctor
-from compile_hud.runner.cli.entry import EXIT_INTERRUPTED, EXIT_USAGE
-from compile_hud.runner.cli.kernels._merge_commands_kernel_counters import counters_command
-from compile_hud.runner.cli.kernels.commands import kernels_group
+from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE
+from compile_hud.runner.cli.kernels.commands import counters_command, kernels_group
 from compile_hud.runner.cli.kernels.diff import diff_command
 from compile_hud.runner.cli.kernels.ranks import ranks_command
 from compile_hud.runner.cli.maintenance import demo, detect, ingest

@@ -17,7 +17,7 @@ from compile_hud.db.shared.text import counted, printable, shortened
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.notifier import make_telling, send_waiting
 from compile_hud.runner.alerting.payload import alerts_json
-from compile_hud.runner.cli.entry import EXIT_USAGE
+from compile_hud.runner.cli.exit_codes import EXIT_USAGE
 from compile_hud.runner.cli.output import (
     json_option,
     new_progress,

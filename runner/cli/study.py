@@ -21,7 +21,7 @@ from compile_hud.runner.analysis.studies.study import (
     seen_in_summaries,
 )
 from compile_hud.runner.analysis.studies.tables import StudyTable, gaps, study_tables
-from compile_hud.runner.cli.entry import EXIT_INTERRUPTED
+from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.output import (
     Column,
     json_option,
@@ -36,8 +36,7 @@ from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import DocumentNotWritten, NoSuchDocument
 from compile_hud.runner.planning.plan import DEVICES
 from compile_hud.runner.planning.study_runs import find_study, study_suite
-from compile_hud.runner.reporting._merge_study_text import cell_text, cohort_text, study_json
-from compile_hud.runner.reporting.study_report import study_page
+from compile_hud.runner.reporting.study_report import cell_text, cohort_text, study_json, study_page
 from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from compile_hud.db.shared.trace_paths import PERFETTO_URL
 from compile_hud.models_zoo.catalog.shapes import AXES
-from compile_hud.runner.config._merge_schedule_settings import SCHEDULE_SETTINGS
 from compile_hud.runner.config.notifications import NOTIFICATION_SETTINGS, place
+from compile_hud.runner.config.schedules import SCHEDULE_SETTINGS
 from compile_hud.runner.config.setting import Setting
 from compile_hud.runner.config.sign_in import SIGN_IN_SETTINGS
 from compile_hud.runner.config.validators import (

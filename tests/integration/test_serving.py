@@ -246,14 +246,14 @@ def test_a_run_whose_process_died_before_judging_is_judged_by_the_next_start(
     assert "regression: " not in terminal.hud(*command).stderr
 
 
-@pytest.mark.parametrize("where", ["serving", "judging"])
+@pytest.mark.parametrize("module", ["serve", "run.after_run"])
 def test_judging_whose_processes_are_ended_is_said(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, where: str
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     def lost(*_: object, **__: object) -> NoReturn:
         raise JudgingLost("ended from outside")
 
-    monkeypatch.setattr(f"compile_hud.runner.commands.{where}.detect", lost)
+    monkeypatch.setattr(f"compile_hud.runner.cli.{module}.detect", lost)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
     assert "not judged: ended from outside. `hud detect` does it later" in result.stderr

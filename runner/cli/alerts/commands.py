@@ -23,8 +23,7 @@ from compile_hud.db.queries.results import (
     load_series_settings,
 )
 from compile_hud.db.queries.runs import load_last_ending
-from compile_hud.db.records._merge_ranking import worst_first
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import (
     ONGOING,
     AlertChange,
@@ -32,6 +31,7 @@ from compile_hud.db.records.triage import (
     SeriesSettings,
     fits,
     is_set,
+    worst_first,
 )
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.alert_kernels import cause_kernels

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from compile_hud.db.records.alerts import began, end_words
-from compile_hud.db.records.results import Alert, Verdict
+from compile_hud.db.records.alerts import Alert, began, end_words
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import (
     SETTING_NAMES,
     AlertChange,

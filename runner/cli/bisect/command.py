@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.metrics import METRICS
@@ -27,7 +31,6 @@ from compile_hud.runner.bisect.record import (
 from compile_hud.runner.bisect.report import conclusion, error_bound, repro
 from compile_hud.runner.bisect.search import BisectSeams
 from compile_hud.runner.bisect.search import bisect as search
-from compile_hud.runner.cli.bisect._merge_bisect_progress import BisectProgress
 from compile_hud.runner.cli.bisect.setup import Asked, begin, open_revisions
 from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options
@@ -39,6 +42,8 @@ from compile_hud.runner.cli.output import (
     with_workplace,
 )
 from compile_hud.runner.errors import BisectError
+from compile_hud.runner.events import Event, PairLaunched, Said
+from compile_hud.runner.reporting.terminal_progress import TerminalProgress
 from compile_hud.runner.system.locks import holder_text, immediate_lock
 from compile_hud.runner.workspace import Workplace
 
@@ -241,3 +246,30 @@ def _to_json(known: Bisection) -> dict[str, Any]:
         "error_bound": error_bound(known),
         "repro": repro(known) if is_searched else None,
     }
+
+
+class BisectProgress:
+    """Lines of what was found and, on a terminal, how many pairs of launches a step has so far."""
+
+    def __init__(self, console: Console, *, now: Callable[[], datetime]) -> None:
+        self._lines = TerminalProgress(console, now=now)
+        self._is_terminal = console.is_terminal
+        # Nothing is drawn between events: a thread that did would run beside the measurement.
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> BisectProgress:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show `event`."""
+        if isinstance(event, PairLaunched) and self._is_terminal:
+            pairs = "pair" if event.num_pairs == 1 else "pairs"
+            self._live.start()
+            line = Text(f"  {event.num_pairs} {pairs} of launches")
+            self._live.update(line, refresh=True)
+        if isinstance(event, Said):
+            self._live.stop()
+            self._lines(event)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,12 @@ from compile_hud.db.store import Store
 from compile_hud.runner.analysis.kernels.standalone_script import script_of, title_of
 from compile_hud.runner.analysis.repro import repro_command
 from compile_hud.runner.cli.compare.command import find_document
-from compile_hud.runner.cli.kernels.counter_files import names_text
+from compile_hud.runner.cli.kernels.counter_files import (
+    CounterReport,
+    import_counters,
+    names_text,
+    print_report,
+)
 from compile_hud.runner.cli.output import (
     Column,
     json_option,
@@ -312,3 +318,38 @@ def _print_parts(profile: Profile, *, console: Console) -> None:
 
 def _share(part_s: float, *, whole_s: float) -> str:
     return quantity(part_s / whole_s if whole_s else None, unit="share")
+
+
+@click.command("counters")
+@click.argument("run_name", metavar="RUN")
+@click.argument("case_name", metavar="CASE")
+@click.argument(
+    "files",
+    nargs=-1,
+    required=True,
+    metavar="FILE...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@json_option
+@with_workplace
+def counters_command(
+    workplace: Workplace, *, run_name: str, case_name: str, files: tuple[Path, ...], as_json: bool
+) -> None:
+    """Keep what CSV FILEs of nsys or ncu say of each kernel beside the kernels of a case.
+
+    RUN and CASE are those of `hud kernels show`; the run must be in the store.
+    """
+    store = workplace.store()
+    if Path(run_name).is_file():
+        raise click.UsageError(f"{run_name} is a file; counters go to a run in the store")
+    _run, result = find_kernels(run_name, case_name, store=store)
+    reports = import_counters(files, result=result, store=store)
+    if as_json:
+        print_json({"result_id": result.id, "files": [_report_json(report) for report in reports]})
+        return
+    for report in reports:
+        print_report(report)
+
+
+def _report_json(report: CounterReport) -> dict[str, object]:
+    return {**asdict(report), "path": str(report.path)}

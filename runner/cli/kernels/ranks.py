@@ -14,8 +14,7 @@ from compile_hud.runner.cli.output import (
     with_workplace,
 )
 from compile_hud.runner.format import quantity
-from compile_hud.runner.traces._merge_traces_rank_report import RankReport, RankRow
-from compile_hud.runner.traces.ranks import read_ranks
+from compile_hud.runner.traces.ranks import RankReport, RankRow, read_ranks
 from compile_hud.runner.workspace import Workplace
 
 _COLUMNS = (

@@ -11,17 +11,11 @@ import click
 
 from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.queries.results import load_alerts, load_document, load_histories, load_runs
-from compile_hud.db.records._merge_ranking import worst_first
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import (
-    REFERENCE_FAMILY,
-    Alert,
-    AlertState,
-    Outcome,
-    Run,
-    Verdict,
-)
+from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome, Run, Verdict
 from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.records.triage import worst_first
 from compile_hud.db.shared.text import short_revision
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.tags import tags_of
@@ -38,8 +32,7 @@ from compile_hud.runner.cli.output import (
     stdout,
     with_workplace,
 )
-from compile_hud.runner.cli.results._merge_commands_sweep_table import print_sweep
-from compile_hud.runner.cli.results.case_tables import print_compile
+from compile_hud.runner.cli.results.case_tables import print_compile, print_sweep
 from compile_hud.runner.cli.results.case_text import find_case, print_case
 from compile_hud.runner.cli.results.shapes_table import show_shapes
 from compile_hud.runner.cli.run.command import print_results

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from compile_hud.db.errors import StoreError
-from compile_hud.db.records.results import Alert, Run, RunDocument, Verdict
+from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.results import Run, RunDocument, Verdict
 from compile_hud.db.records.triage import is_muted
 from compile_hud.runner.alerting.notifier import make_telling, send_waiting
 from compile_hud.runner.analysis.confirmation.confirmation import fails_run, is_refuted

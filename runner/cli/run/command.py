@@ -12,10 +12,11 @@ from pathlib import Path
 import click
 
 from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import speedup_name
-from compile_hud.db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
+from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
 from compile_hud.db.shared.text import counted, first_line
-from compile_hud.runner.cli.entry import EXIT_INTERRUPTED
+from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.model_files import check_model_files
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_orders
 from compile_hud.runner.cli.output import (
