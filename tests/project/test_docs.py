@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
+from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import AlertState, Outcome, Verdict
+from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.analysis.studies.catalog import STUDIES
@@ -88,6 +89,10 @@ def test_variant_and_suite_are_described(name: str) -> None:
     assert any(f"`{name}`" in text_of(document) for document in documents())
 
 
+# A page of terms that a reader must learn first is read by none. Standard terms need no entry.
+MAX_TERMS = 40
+
+
 @pytest.mark.parametrize("kind", [Outcome, Verdict, AlertState])
 def test_glossary_lists_closed_sets_as_the_code_does(kind: type) -> None:
     members = {str(member) for member in kind}  # type: ignore[var-annotated,attr-defined]
@@ -97,7 +102,7 @@ def test_glossary_lists_closed_sets_as_the_code_does(kind: type) -> None:
 
 def test_glossary_defines_each_term_once() -> None:
     terms = re.findall(r"^\| \*\*(.+?)\*\*", text_of("docs/glossary.md"), re.MULTILINE)
-    assert len(terms) > 50
+    assert 20 < len(terms) <= MAX_TERMS
     assert len(terms) == len(set(terms))
 
 
