@@ -36,12 +36,12 @@ from compile_hud.db.records.notifications import (
     Severity,
     stable_id,
 )
-from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.db.store import Store, utc_now
-from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.delivery_policy import Policy
 from compile_hud.runner.notifications.dispatcher import Dispatcher, Item
 from compile_hud.runner.notifications.http_client import HttpRules
+from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.receivers.webhook import Webhook
 from tests.postgres import find_binaries, running_server
 

@@ -39,11 +39,11 @@ from benchmarks.receiving import receiving
 from benchmarks.startup import RESULTS, describe_machine
 from compile_hud.db.alerts.outbox import count_outbox, load_outbox
 from compile_hud.db.records.notifications import Notification, NotificationState
-from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.db.store import Store, utc_now
-from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.dispatcher import Dispatcher, Item, Receiver
 from compile_hud.runner.notifications.http_client import HttpRules
+from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.receivers.apprise import Apprise
 from compile_hud.runner.notifications.receivers.chat import Chat, slack, teams
 from compile_hud.runner.notifications.receivers.discord import Discord

@@ -52,7 +52,7 @@ from compile_hud.runner.config.load import Config, load_config
 from compile_hud.runner.events import CaseFinished, Event
 from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests
 from compile_hud.runner.scheduling.job_worker import JobLoop
-from compile_hud.runner.workspace import Seams, Workplace
+from compile_hud.runner.workspace import Dependencies, Workspace
 
 # 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before. 4: after caches
 # that have an end were filled, and a longer history was judged, whose `slopes_before` are there.
@@ -238,7 +238,9 @@ class Soak:
             "HUD_LOCK_DIR": str(folder / "locks"),
         }
         config = load_config(folder / "hud.toml", env=env)
-        self.workplace = Workplace(config=config, seams=Seams(env=env, has_gpu=lambda: False))
+        self.workspace = Workspace(
+            config=config, dependencies=Dependencies(env=env, has_gpu=lambda: False)
+        )
         self._requests = JobRequests(self._state_dir / "jobs")
         self._wake = threading.Event()
 
@@ -271,7 +273,7 @@ class Soak:
             shutil.copyfile(self._store_path(), self._history)
 
     def _store_path(self) -> Path:
-        path = make_url(self.workplace.config.store_url).database
+        path = make_url(self.workspace.config.store_url).database
         assert path is not None
         assert not Path(f"{path}.wal").exists(), "somebody has the store open"
         return Path(path)
@@ -288,21 +290,21 @@ class Soak:
             "num_runs": len(ends),
             "wall_s": ends[-1].at_s,
             "outcomes": dict(self.outcomes),
-            "num_open_jobs": len(load_health(self.workplace.store()).open_jobs),
+            "num_open_jobs": len(load_health(self.workspace.store()).open_jobs),
             "slopes": {name: slope_of(later, name) for name in QUANTITIES},
             "most_while_measuring": dict(self.most),
             "ends": [asdict(item) for item in ends],
         }
 
     def _loop(self, *, has_kernels: bool) -> JobLoop:
-        config = self.workplace.config
+        config = self.workspace.config
         config = replace(config, measure=replace(config.measure, kernels=has_kernels))
-        workplace = replace(self.workplace, config=config)
+        workspace = replace(self.workspace, config=config)
         return JobLoop(
-            workplace=workplace,
+            workspace=workspace,
             notify=self._on_event,
-            judge=partial(judge, workplace=workplace),
-            send=partial(send_waiting, workplace, notify=self._on_event),
+            judge=partial(judge, workspace=workspace),
+            send=partial(send_waiting, workspace, notify=self._on_event),
             wake=self._wake,
         )
 
@@ -316,7 +318,7 @@ class Soak:
             self.most = {name: max(most, getattr(seen, name)) for name, most in self.most.items()}
 
     def _look(self) -> Look:
-        return look(self.num_cases(), config=self.workplace.config, started_s=self._started_s)
+        return look(self.num_cases(), config=self.workspace.config, started_s=self._started_s)
 
 
 def slope_of(looks: Sequence[Look], name: str) -> dict[str, float]:

@@ -14,8 +14,9 @@ from compile_hud.db.alerts.outbox import load_outbox
 from compile_hud.db.jobs.health import load_health
 from compile_hud.db.jobs.queue import JobState, QueuedJob
 from compile_hud.db.queries.results import load_alerts, load_document, load_runs
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.notifications import WAITING, NewsKind, Notification, NotificationState
-from compile_hud.db.records.results import Alert, CaseResult, Outcome, RunDocument, RunState
+from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
 from compile_hud.db.store import Store
 
 # More than thirty nights have.

@@ -24,7 +24,7 @@ from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.scheduling import job_worker, scheduler
 from compile_hud.runner.scheduling.job_worker import JobLoop
 from compile_hud.runner.scheduling.scheduler import Scheduler
-from compile_hud.runner.workspace import Seams
+from compile_hud.runner.workspace import Dependencies
 
 # In seconds that are real: a locked store is asked for so long, instead of half a minute.
 LOCK_TIMEOUT_S = 1.0
@@ -122,14 +122,14 @@ def live(folder: Path, arguments: list[str]) -> None:
     looks.watch()
     say_when_idle(folder, clock=clock, looks=looks)
     workspace.Store = partial(Store, lock_timeout_s=LOCK_TIMEOUT_S)  # type: ignore[assignment, misc]
-    seams = Seams(
+    dependencies = Dependencies(
         make_executor=partial(LocalExecutor, now=clock),
         now=clock,
         env=os.environ,
         # So that it can be lost; only the worker of the simulation knows that there is none.
         has_gpu=lambda: True,
     )
-    main(arguments, obj=seams, prog_name="hud")
+    main(arguments, obj=dependencies, prog_name="hud")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compile_hud.db.records.results import CaseResult
-from compile_hud.runner.cluster._merge_cluster_connecting import connected
-from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status, connected
 from compile_hud.runner.cluster.coordinator import LOOK_EVERY_S, SETUP_LIMIT_S
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession

@@ -21,18 +21,17 @@ from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDo
 from compile_hud.db.shared.text import counted
 from compile_hud.db.shared.trace_paths import trace_name
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
-from compile_hud.runner.cluster._merge_cluster_connecting import connected
-from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status, connected
 from compile_hud.runner.cluster.assignments import MAX_GIVEN, Board, Ticket
 from compile_hud.runner.cluster.machine_run import MachineRun
 from compile_hud.runner.cluster.resume import remaining_plan, resumed_request, resumed_run
 from compile_hud.runner.errors import ExecutorError, RunInterrupted, ToolchainUnusable
-from compile_hud.runner.events import CaseStarted, Said
+from compile_hud.runner.events import CaseStarted, LogMessage
 from compile_hud.runner.execution.environment import fingerprint, revision
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.model_commits import model_commits
 from compile_hud.runner.execution.retries import MAX_ATTEMPTS
-from compile_hud.runner.execution.run_plan import RunRequest, Surroundings, settings_for
+from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, settings_for
 from compile_hud.runner.format import clock
 from compile_hud.runner.planning.plan import PlannedCase, make_plan
 from compile_hud.runner.planning.time_budget import TimeBudget, Worth
@@ -82,10 +81,10 @@ class Nodes:
 
 
 def run_on_cluster(
-    request: RunRequest,
+    request: ResolvedRun,
     *,
     nodes: Nodes,
-    around: Surroundings,
+    context: RunContext,
     earlier: Sequence[RunDocument] = (),
 ) -> list[RunDocument]:
     """Execute `request` on the machines of a cluster and return the run of each, by name.
@@ -98,12 +97,12 @@ def run_on_cluster(
     # Wrong names are said before anybody is asked for anything.
     if earlier:
         request = resumed_request(request, earlier=earlier)
-        plan = remaining_plan(earlier, catalog=around.catalog)
+        plan = remaining_plan(earlier, catalog=context.catalog)
     else:
-        plan = make_plan(request.selection, catalog=around.catalog, device=request.device)
+        plan = make_plan(request.selection, catalog=context.catalog, device=request.device)
     with connected(nodes.cluster), Interrupts() as interrupts:
-        around.keeper.drain_before_run(goes_on=bool(earlier))
-        driver = _Driver(request, plan=plan, nodes=nodes, around=around)
+        context.keeper.drain_before_run(goes_on=bool(earlier))
+        driver = _Driver(request, plan=plan, nodes=nodes, context=context)
         driver.take_up(earlier)
         with interrupts.deferred(lambda: None), heartbeat(driver.beat):
             driver.work(is_stopped=interrupts.were_requested)
@@ -118,23 +117,23 @@ class _Driver:
 
     def __init__(
         self,
-        request: RunRequest,
+        request: ResolvedRun,
         *,
         plan: Sequence[PlannedCase],
         nodes: Nodes,
-        around: Surroundings,
+        context: RunContext,
     ) -> None:
         self._request = request
         self._nodes = nodes
         self._cluster = nodes.cluster
-        self._around = around
-        self._started_at = around.now()
+        self._context = context
+        self._started_at = context.now()
         self._slots = nodes.slots()
         if not self._slots:
             raise ExecutorError(nobody_text(request.device, machine=nodes.machine))
-        worths = {slot.machine: around.worth(_on(request, slot.machine)) for slot in self._slots}
+        worths = {slot.machine: context.worth(_on(request, slot.machine)) for slot in self._slots}
         self._budget = TimeBudget(
-            request.time_budget_s, worth=_joined(worths.values()), now=around.now
+            request.time_budget_s, worth=_joined(worths.values()), now=context.now
         )
         ordered = self._budget.in_turn(plan, case_of=lambda planned: planned.case)
         self._board = Board(ordered, homes=_homes(worths))
@@ -150,7 +149,7 @@ class _Driver:
         """Go on with the runs of an interrupted plan, each once its machine is there."""
         for document in earlier:
             self._started_at = document.run.started_at
-            self._runs[_identity(document.run)] = resumed_run(document, around=self._around)
+            self._runs[_identity(document.run)] = resumed_run(document, context=self._context)
 
     def documents(self) -> list[RunDocument]:
         """Return the runs, by the names of their machines."""
@@ -161,7 +160,7 @@ class _Driver:
         """Tell the store that the runs are alive."""
         for run in list(self._runs.values()):
             run_id = run.run.id
-            self._around.keeper.beat(run_id, log=self._cluster.log_of(run_id))
+            self._context.keeper.beat(run_id, log=self._cluster.log_of(run_id))
 
     def work(self, *, is_stopped: Callable[[], bool]) -> None:
         """Execute the plan until nothing is left, nobody is there any more, or it is stopped."""
@@ -187,7 +186,7 @@ class _Driver:
         if self._unusable and not usable and not self._has_begun():
             reasons = {f"{slot.machine}: {why}" for slot, why in self._unusable.items()}
             raise ToolchainUnusable(f"no machine can measure: {'; '.join(sorted(reasons))}")
-        now = self._around.now()
+        now = self._context.now()
         if usable:
             self._seen_at = now
         if now - self._seen_at < timedelta(seconds=NOBODY_LIMIT_S):
@@ -197,7 +196,7 @@ class _Driver:
 
     def _look(self) -> None:
         """See who has come and who has gone."""
-        now = self._around.now()
+        now = self._context.now()
         if now - self._looked_at < timedelta(seconds=LOOK_EVERY_S):
             return
         self._looked_at = now
@@ -214,7 +213,7 @@ class _Driver:
                 continue
             run = self._run_of.get(slot)
             if run is None:
-                self._submit(None, _Task(slot=slot, started_at=self._around.now()))
+                self._submit(None, _Task(slot=slot, started_at=self._context.now()))
             elif run.references:
                 self._give_reference(slot, run)
             elif self._board.waiting:
@@ -224,11 +223,11 @@ class _Driver:
         """Return whether a machine that did not answer is left alone, since it may be gone."""
         others = [item for item in self._slots if item not in (*self._rests_until, *self._unusable)]
         until = self._rests_until.get(slot)
-        return bool(others) and until is not None and self._around.now() < until
+        return bool(others) and until is not None and self._context.now() < until
 
     def _give_reference(self, slot: Slot, run: MachineRun) -> None:
         planned = run.references.popleft()
-        task = _Task(slot=slot, started_at=self._around.now(), run=run, reference=planned)
+        task = _Task(slot=slot, started_at=self._context.now(), run=run, reference=planned)
         self._submit(self._order(planned, run), task)
 
     def _give(self, slot: Slot, run: MachineRun) -> None:
@@ -240,12 +239,12 @@ class _Driver:
             self._put_off(run)
             return
         run.give(ticket.planned.case)
-        task = _Task(slot=slot, started_at=self._around.now(), run=run, ticket=ticket)
+        task = _Task(slot=slot, started_at=self._context.now(), run=run, ticket=ticket)
         self._submit(self._order(ticket.planned, run), task)
 
     def _submit(self, order: CaseOrder | None, task: _Task) -> None:
         if order is not None:
-            self._around.notify(CaseStarted(case=order.case))
+            self._context.notify(CaseStarted(case=order.case))
         name = self._cluster.submit(order, slot=task.slot, setup=self._nodes.setup)
         self._tasks[name] = task
 
@@ -262,7 +261,7 @@ class _Driver:
         reply = ended.reply
         if reply is None:
             self._say(f"machine {task.slot.machine} did not answer: {ended.reason}")
-            self._rests_until[task.slot] = self._around.now() + timedelta(seconds=REST_S)
+            self._rests_until[task.slot] = self._context.now() + timedelta(seconds=REST_S)
             if task.ticket is None and task.reference is None:
                 self._unusable[task.slot] = ended.reason
             self._recover(task, reason=ended.reason)
@@ -315,9 +314,9 @@ class _Driver:
     def _join(self, slot: Slot, reply: Reply) -> None:
         """Begin the run of a machine, or go on with it where it was there before."""
         specs = [
-            self._around.catalog[name]
+            self._context.catalog[name]
             for name in dict.fromkeys(case.model for case in self._plan)
-            if name in self._around.catalog
+            if name in self._context.catalog
         ]
         facts = {
             **reply.facts,
@@ -335,7 +334,7 @@ class _Driver:
         references: tuple[PlannedCase, ...] = ()
         if request.has_references:
             selection = replace(request.selection, models=tuple(REFERENCES))
-            found = make_plan(selection, catalog=self._around.catalog, device=request.device)
+            found = make_plan(selection, catalog=self._context.catalog, device=request.device)
             references = tuple(item for item in found if item.case not in self._plan)
         run = Run(
             id=uuid.uuid4().hex[:12],
@@ -350,13 +349,13 @@ class _Driver:
             plan=(*(planned.case for planned in references), *self._plan),
             trigger=request.trigger,
         )
-        return MachineRun(run, references=references, around=self._around)
+        return MachineRun(run, references=references, context=self._context)
 
     def _cancel_overdue(self) -> None:
         limit_s = MAX_ATTEMPTS * self._request.settings.timeout_s + SETUP_LIMIT_S
         limit = timedelta(seconds=limit_s + self._request.wait_idle_s)
         for name, task in list(self._tasks.items()):
-            if self._around.now() - task.started_at > limit:
+            if self._context.now() - task.started_at > limit:
                 self._cluster.cancel(name)
                 reason = f"no answer within {clock(limit.total_seconds())}"
                 # It would be as silent about the next case.
@@ -370,7 +369,7 @@ class _Driver:
         run.keep_all([self._budget.put_off(planned.case, run_id=run.run.id) for planned in waiting])
         put_off = counted(len(waiting), "case")
         text = f"{self._budget.text}; put off to the next run: {put_off}"
-        self._around.notify(Said(text=text))
+        self._context.notify(LogMessage(text=text))
 
     def _lose_the_rest(self) -> None:
         """Say of every case that waits for a machine that none came."""
@@ -382,7 +381,7 @@ class _Driver:
         self._say(f"{why}: {len(self._board.waiting)} cases are lost")
 
     def _lost(self, case: Case, run: MachineRun, reason: str) -> CaseResult:
-        at = self._around.now()
+        at = self._context.now()
         return CaseResult(
             id=uuid.uuid4().hex,
             run_id=run.run.id,
@@ -409,7 +408,7 @@ class _Driver:
             run.end(is_complete=is_complete)
 
     def _say(self, text: str) -> None:
-        self._around.notify(Said(text=text, is_warning=True))
+        self._context.notify(LogMessage(text=text, is_warning=True))
 
 
 def nobody_text(device: str, *, machine: str | None) -> str:
@@ -426,7 +425,7 @@ def _identity(run: Run) -> tuple[str, str, str]:
     return run.machine, run.fingerprint, run.revision
 
 
-def _on(request: RunRequest, machine: str) -> RunRequest:
+def _on(request: ResolvedRun, machine: str) -> ResolvedRun:
     return replace(request, machine=machine)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, RunState
 from compile_hud.runner.events import CaseFinished, RunEnded, RunStarted
 from compile_hud.runner.execution.device_idle import with_users
-from compile_hud.runner.execution.run_plan import Surroundings
+from compile_hud.runner.execution.run_plan import RunContext
 from compile_hud.runner.planning.plan import PlannedCase
 
 
@@ -28,7 +28,7 @@ class MachineRun:
         run: Run,
         *,
         references: Sequence[PlannedCase],
-        around: Surroundings,
+        context: RunContext,
         results: Sequence[CaseResult] = (),
     ) -> None:
         self.run = run
@@ -38,7 +38,7 @@ class MachineRun:
         self._given.update(result.case for result in results)
         self._users: tuple[str, ...] = ()
         self.has_machine = False
-        self._around = around
+        self._context = context
 
     @property
     def document(self) -> RunDocument:
@@ -55,8 +55,8 @@ class MachineRun:
         self.has_machine = True
         self._users = users
         self.run = replace(self.run, state=RunState.RUNNING, finished_at=None)
-        self._around.keeper.keep(self.run)
-        self._around.notify(
+        self._context.keeper.keep(self.run)
+        self._context.notify(
             RunStarted(run=self.run, num_done=len(self._results), label=self.run.machine)
         )
 
@@ -71,15 +71,15 @@ class MachineRun:
     def keep(self, result: CaseResult) -> None:
         """Put `result` into the spool; raise SpoolFull."""
         result = with_users(result, users=self._users)
-        self._around.keeper.keep(self.run, result=result)
+        self._context.keeper.keep(self.run, result=result)
         self._results.append(result)
-        self._around.notify(CaseFinished(result=result))
+        self._context.notify(CaseFinished(result=result))
 
     def keep_all(self, results: Sequence[CaseResult]) -> None:
         """Put many results that nobody measured into the spool at once; raise SpoolFull."""
         for result in results:
             self.give(result.case)
-        self._around.keeper.keep_all(self.run, results)
+        self._context.keeper.keep_all(self.run, results)
         self._results.extend(results)
 
     def end(self, *, is_complete: bool) -> None:
@@ -87,6 +87,6 @@ class MachineRun:
         state, plan = RunState.INTERRUPTED, self.run.plan
         if is_complete:
             state, plan = RunState.FINISHED, tuple(case for case in plan if case in self._given)
-        self.run = replace(self.run, plan=plan, state=state, finished_at=self._around.now())
-        self._around.keeper.keep_state(self.run)
-        self._around.notify(RunEnded(run=self.run))
+        self.run = replace(self.run, plan=plan, state=state, finished_at=self._context.now())
+        self._context.keeper.keep_state(self.run)
+        self._context.notify(RunEnded(run=self.run))

@@ -22,11 +22,10 @@ from compile_hud.db.shared.trace_paths import trace_name
 from compile_hud.runner.cluster.api import Reply, Setup, Status
 from compile_hud.runner.errors import DeviceLost, ExecutorError, LockUnavailable
 from compile_hud.runner.events import Event
-from compile_hud.runner.execution._merge_interleave import launch_in_turn
 from compile_hud.runner.execution.device_idle import wait_until_idle
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.local_executor import LocalExecutor
-from compile_hud.runner.execution.paired_launches import PairSide
+from compile_hud.runner.execution.paired_launches import PairSide, launch_in_turn
 from compile_hud.runner.execution.retries import measure_undisturbed
 from compile_hud.runner.persistence.spool import utc_now
 from compile_hud.runner.protocol import PROTOCOL_VERSION

@@ -14,7 +14,7 @@ from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.cluster.machine_run import MachineRun
 from compile_hud.runner.errors import ResumeError
-from compile_hud.runner.execution.run_plan import RunRequest, Surroundings, recorded_settings
+from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, recorded_settings
 from compile_hud.runner.planning.plan import PlannedCase, plan_case
 
 
@@ -57,7 +57,7 @@ def remaining_plan(
     )
 
 
-def resumed_request(request: RunRequest, *, earlier: Sequence[RunDocument]) -> RunRequest:
+def resumed_request(request: ResolvedRun, *, earlier: Sequence[RunDocument]) -> ResolvedRun:
     """Return `request` as it was when the plan began, whatever hud.toml says by now."""
     run = earlier[0].run
     return replace(
@@ -69,13 +69,13 @@ def resumed_request(request: RunRequest, *, earlier: Sequence[RunDocument]) -> R
     )
 
 
-def resumed_run(document: RunDocument, *, around: Surroundings) -> MachineRun:
+def resumed_run(document: RunDocument, *, context: RunContext) -> MachineRun:
     """Return the run of one machine with the results that it has and the references it lacks."""
     done = {result.case for result in document.results}
     left = [case for case in document.run.plan if case.is_reference and case not in done]
     return MachineRun(
         document.run,
-        references=[plan_case(case, catalog=around.catalog) for case in left],
-        around=around,
+        references=[plan_case(case, catalog=context.catalog) for case in left],
+        context=context,
         results=document.results,
     )

@@ -25,11 +25,11 @@ from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.planning.plan import find_names
 from compile_hud.runner.workspace import (
     MakeExecutor,
-    RunOrder,
-    Workplace,
+    RunRequest,
+    Workspace,
     clean_up,
-    request_of,
-    surroundings_of,
+    make_run_context,
+    resolve_run,
 )
 
 # Ray's own names for it.
@@ -67,50 +67,50 @@ def read_environment(path: Path) -> dict[str, Any]:
 
 
 def execute_on_ray(
-    order: RunOrder, *, options: RayOptions, workplace: Workplace, notify: Notify
+    request: RunRequest, *, options: RayOptions, workspace: Workspace, notify: Notify
 ) -> list[RunDocument]:
-    """Execute `order` on the nodes of a Ray cluster; return the run of each machine, by its name.
+    """Execute `request` on the nodes of a Ray cluster; return the run of each machine, by its name.
 
     Raises what `run_on_cluster` raises, UnknownNameError for a toolchain, and ResumeError for a
     run that is finished.
     """
-    config = workplace.config
-    find_names([order.toolchain], known=config.toolchains, kind="toolchain")
+    config = workspace.config
+    find_names([request.toolchain], known=config.toolchains, kind="toolchain")
     earlier: tuple[RunDocument, ...] = ()
-    if order.resume_id is not None:
-        earlier = load_interrupted(workplace.store(), order.resume_id)
-    request = request_of(order, device=order.device, config=config)
-    python = config.toolchains[order.toolchain]
+    if request.resume_id is not None:
+        earlier = load_interrupted(workspace.store(), request.resume_id)
+    resolved = resolve_run(request, device=request.device, config=config)
+    python = config.toolchains[request.toolchain]
     documents = run_on_cluster(
-        request,
+        resolved,
         nodes=Nodes(
-            cluster=_connect(options, device=order.device),
+            cluster=_connect(options, device=request.device),
             setup=Setup(
-                device=order.device,
+                device=request.device,
                 num_threads=config.measure.num_threads,
                 release=RELEASE,
-                python=_python_there(order.toolchain, python=python, options=options),
+                python=_python_there(request.toolchain, python=python, options=options),
                 wait_idle_s=config.wait_idle_s,
             ),
             trace_folder=config.state_dir / "spool",
-            machine=order.machine,
+            machine=request.machine,
         ),
-        around=surroundings_of([], device=order.device, workplace=workplace, notify=notify),
+        context=make_run_context([], device=request.device, workspace=workspace, notify=notify),
         earlier=earlier,
     )
-    clean_up(workplace, notify=notify)
+    clean_up(workspace, notify=notify)
     return documents
 
 
-def on_cluster(workplace: Workplace, *, options: RayOptions) -> Workplace:
-    """Return `workplace` where what a run found is measured again on the machine that it is of."""
+def on_cluster(workspace: Workspace, *, options: RayOptions) -> Workspace:
+    """Return `workspace` where what a run found is measured again on the machine that it is of."""
     return replace(
-        workplace, elsewhere=partial(_executors_on, options=options, workplace=workplace)
+        workspace, elsewhere=partial(_executors_on, options=options, workspace=workspace)
     )
 
 
-def _executors_on(run: Run, *, options: RayOptions, workplace: Workplace) -> MakeExecutor:
-    config = workplace.config
+def _executors_on(run: Run, *, options: RayOptions, workspace: Workspace) -> MakeExecutor:
+    config = workspace.config
 
     def make(*, python: Path, state_dir: Path, device: str, num_threads: int = 1) -> Executor:
         del state_dir  # The machine has one of its own.
@@ -124,7 +124,7 @@ def _executors_on(run: Run, *, options: RayOptions, workplace: Workplace) -> Mak
                 python=_python_there(run.toolchain, python=python, options=options),
                 wait_idle_s=config.wait_idle_s,
             ),
-            now=workplace.seams.now,
+            now=workspace.dependencies.now,
         )
 
     return make

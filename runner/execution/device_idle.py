@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.format import clock
 
 # A process that ends gives the device back at once; looking takes nvidia-smi 0.1 s of a core.
@@ -54,11 +54,11 @@ def wait_until_idle(
     until = now() + timedelta(seconds=limit_s)
     if limit_s:
         text = f"waiting up to {clock(limit_s)} for device {device}, used by {', '.join(found)}"
-        notify(Said(text=text))
+        notify(LogMessage(text=text))
     while found and now() < until:
         sleep(min(LOOK_EVERY_S, (until - now()).total_seconds()))
         found = users(device)
     if found:
         text = f"device {device} is used by {', '.join(found)}; measuring all the same"
-        notify(Said(text=text, is_warning=True))
+        notify(LogMessage(text=text, is_warning=True))
     return found

@@ -6,7 +6,8 @@ launch i of the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from compile_hud.db.records.results import CaseResult, Outcome
@@ -132,3 +133,26 @@ def _result(sessions: tuple[CaseSession, CaseSession], *, standard: PairStandard
         candidate=candidate,
         rows=tuple(compare_pair(baseline, candidate=candidate, standard=standard)),
     )
+
+
+# One result for each side, in the order of the sides.
+MeasureCase = Callable[[Sequence[PairSide]], Sequence[CaseResult]]
+
+
+def launch_in_turn(sides: Sequence[PairSide]) -> tuple[CaseResult, ...]:
+    """Return what the case did on each side, each with the launches that it needs.
+
+    Raises ExecutorError when a host is gone for good.
+    """
+    with ExitStack() as stack:
+        sessions: list[CaseSession] = []
+        for side in sides:
+            session = side.executor.begin(side.order)
+            stack.callback(session.close)
+            sessions.append(session)
+        ordered = sessions
+        while waiting := [session for session in ordered if session.needs_launch]:
+            for session in waiting:
+                session.launch()
+            ordered = ordered[::-1]
+        return tuple(session.finish() for session in sessions)

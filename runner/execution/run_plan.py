@@ -21,13 +21,19 @@ from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, R
 from compile_hud.db.shared.text import counted
 from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.errors import ExecutorError, ResumeError, ToolchainUnusable
-from compile_hud.runner.events import CaseFinished, CaseStarted, Notify, RunEnded, RunStarted, Said
-from compile_hud.runner.execution._merge_interleave import MeasureCase, launch_in_turn
+from compile_hud.runner.events import (
+    CaseFinished,
+    CaseStarted,
+    LogMessage,
+    Notify,
+    RunEnded,
+    RunStarted,
+)
 from compile_hud.runner.execution.device_idle import Users, wait_until_idle, with_users
 from compile_hud.runner.execution.environment import differing_keys, fingerprint, revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.model_commits import model_commits
-from compile_hud.runner.execution.paired_launches import PairSide
+from compile_hud.runner.execution.paired_launches import MeasureCase, PairSide, launch_in_turn
 from compile_hud.runner.execution.retries import measure_undisturbed
 from compile_hud.runner.format import distinct
 from compile_hud.runner.persistence.result_writer import Keeper
@@ -45,7 +51,7 @@ REFERENCE_BUDGET_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class ResolvedRun:
     """What to measure; `resume_id` is an interrupted run whose remaining cases are wanted.
 
     With `has_references` the reference cases are measured first. A run starts cases for
@@ -67,8 +73,8 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What runs work with, an executor for each of them; the seams that tests replace.
+class RunContext:
+    """What runs work with, an executor for each of them; the dependencies that tests replace.
 
     `worth` tells which cases a run with a time budget begins with, `users` who else computes on a
     device, `live_log` what the case of a run has printed so far.
@@ -81,16 +87,16 @@ class Surroundings:
     load_document: Callable[[str], RunDocument]
     notify: Notify
     now: Callable[[], datetime]
-    worth: Callable[[RunRequest], Worth] = lambda _request: Worth()
+    worth: Callable[[ResolvedRun], Worth] = lambda _request: Worth()
     users: Users = lambda _device: ()
     live_log: Callable[[str], LiveLog | None] = lambda _run_id: None
     sleep: Callable[[float], None] = time.sleep
 
 
 def run_plans(
-    requests: Sequence[RunRequest],
+    requests: Sequence[ResolvedRun],
     *,
-    around: Surroundings,
+    context: RunContext,
     measure_case: MeasureCase = launch_in_turn,
 ) -> list[RunDocument]:
     """Execute `requests`, each case under all of them in turn, and return their runs.
@@ -106,42 +112,42 @@ def run_plans(
     # Wrong names are said before a worker host is started and before anybody waits.
     for request in requests:
         if request.resume_id is None:
-            _plan(request, around=around)
+            _plan(request, context=context)
     with (
         Interrupts() as interrupts,
-        device_lock(device, lock_dir=around.lock_dir, notify=around.notify),
+        device_lock(device, lock_dir=context.lock_dir, notify=context.notify),
     ):
         try:
             # Only the first: what another one imports would disturb the peaks that this one takes.
-            _start_executor(around.executors[0])
+            _start_executor(context.executors[0])
             goes_on = any(request.resume_id for request in requests)
-            around.keeper.drain_before_run(goes_on=goes_on)
-            around.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
+            context.keeper.drain_before_run(goes_on=goes_on)
+            context.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
             # Before our own processes are there, which would be told from others by nothing.
             users = wait_until_idle(
                 device,
-                users=around.users,
+                users=context.users,
                 limit_s=requests[0].wait_idle_s,
-                now=around.now,
-                sleep=around.sleep,
-                notify=around.notify,
+                now=context.now,
+                sleep=context.sleep,
+                notify=context.notify,
             )
             executions = [
-                _prepare(request, executor=executor, around=around, users=users)
-                for request, executor in zip(requests, around.executors, strict=True)
+                _prepare(request, executor=executor, context=context, users=users)
+                for request, executor in zip(requests, context.executors, strict=True)
             ]
             # All sides measure a case at the same time: whose turn it is, the first of them says.
-            budget = _budget(requests[0], around=around)
-            with interrupts.deferred(lambda: _cancel(around.executors)):
+            budget = _budget(requests[0], context=context)
+            with interrupts.deferred(lambda: _cancel(context.executors)):
                 _execute(
                     executions,
-                    around=around,
+                    context=context,
                     measure_case=measure_case,
                     budget=budget,
                     stop=interrupts,
                 )
         finally:
-            for executor in around.executors:
+            for executor in context.executors:
                 executor.close()
     return [RunDocument(run=item.run, results=tuple(item.results)) for item in executions]
 
@@ -156,7 +162,7 @@ class _Execution:
         plan: tuple[PlannedCase, ...],
         settings: MeasureSettings,
         executor: Executor,
-        around: Surroundings,
+        context: RunContext,
         users: tuple[str, ...],
     ) -> None:
         self.run = run
@@ -164,7 +170,7 @@ class _Execution:
         self._plan = plan
         self._settings = settings
         self._executor = executor
-        self._around = around
+        self._context = context
         self._users = users
 
     def sides(self) -> list[PairSide]:
@@ -185,30 +191,30 @@ class _Execution:
         ]
 
     def start(self, *, label: str) -> None:
-        self._around.keeper.keep(self.run)
+        self._context.keeper.keep(self.run)
         started = RunStarted(run=self.run, num_done=len(self.results), label=label)
-        self._around.notify(started)
+        self._context.notify(started)
 
     def keep(self, result: CaseResult) -> None:
         result = with_users(result, users=self._users)
-        self._around.keeper.keep(self.run, result=result)
+        self._context.keeper.keep(self.run, result=result)
         self.results.append(result)
-        self._around.notify(CaseFinished(result=result))
+        self._context.notify(CaseFinished(result=result))
 
     def keep_all(self, results: Sequence[CaseResult]) -> None:
-        self._around.keeper.keep_all(self.run, results)
+        self._context.keeper.keep_all(self.run, results)
         self.results.extend(results)
 
     def end(self, state: RunState) -> None:
-        self.run = replace(self.run, state=state, finished_at=self._around.now())
-        self._around.keeper.keep_state(self.run)
-        self._around.notify(RunEnded(run=self.run))
+        self.run = replace(self.run, state=state, finished_at=self._context.now())
+        self._context.keeper.keep_state(self.run)
+        self._context.notify(RunEnded(run=self.run))
 
 
 def _execute(
     executions: Sequence[_Execution],
     *,
-    around: Surroundings,
+    context: RunContext,
     measure_case: MeasureCase,
     budget: TimeBudget,
     stop: Interrupts,
@@ -223,7 +229,7 @@ def _execute(
     def execute_case(sides: Sequence[PairSide]) -> bool:
         if stop.were_requested():
             return False
-        around.notify(CaseStarted(case=sides[0].order.case))
+        context.notify(CaseStarted(case=sides[0].order.case))
         results = measure_undisturbed(
             sides, measure_case=measure_case, is_stopped=stop.were_requested
         )
@@ -239,24 +245,24 @@ def _execute(
         for execution, name in zip(executions, names, strict=True):
             execution.start(label=name if len(executions) > 1 else "")
             started.append(execution)
-        with heartbeat(lambda: _beat(started, around=around)):
+        with heartbeat(lambda: _beat(started, context=context)):
             cases = zip(*(execution.sides() for execution in executions), strict=True)
             left = deque(budget.in_turn(list(cases), case_of=lambda sides: sides[0].order.case))
             while left and budget.allows(left[0][0].order.case):
                 if not execute_case(left.popleft()):
                     break
             else:
-                _put_off(executions, cases=left, budget=budget, around=around)
+                _put_off(executions, cases=left, budget=budget, context=context)
                 state = RunState.FINISHED
     finally:
         for execution in started:
             execution.end(state)
 
 
-def _budget(request: RunRequest, *, around: Surroundings) -> TimeBudget:
+def _budget(request: ResolvedRun, *, context: RunContext) -> TimeBudget:
     if request.time_budget_s is None:
-        return TimeBudget(None, now=around.now)
-    return TimeBudget(request.time_budget_s, worth=around.worth(request), now=around.now)
+        return TimeBudget(None, now=context.now)
+    return TimeBudget(request.time_budget_s, worth=context.worth(request), now=context.now)
 
 
 def _put_off(
@@ -264,7 +270,7 @@ def _put_off(
     *,
     cases: Collection[Sequence[PairSide]],
     budget: TimeBudget,
-    around: Surroundings,
+    context: RunContext,
 ) -> None:
     if not cases:
         return
@@ -272,13 +278,13 @@ def _put_off(
         run_id = execution.run.id
         execution.keep_all([budget.put_off(side.order.case, run_id=run_id) for side in sides])
     put_off = counted(len(cases), "case")
-    around.notify(Said(text=f"{budget.text}; put off to the next run: {put_off}"))
+    context.notify(LogMessage(text=f"{budget.text}; put off to the next run: {put_off}"))
 
 
-def _beat(executions: Sequence[_Execution], *, around: Surroundings) -> None:
+def _beat(executions: Sequence[_Execution], *, context: RunContext) -> None:
     for execution in executions:
         run_id = execution.run.id
-        around.keeper.beat(run_id, log=around.live_log(run_id))
+        context.keeper.beat(run_id, log=context.live_log(run_id))
 
 
 def _cancel(executors: Sequence[Executor]) -> None:
@@ -287,40 +293,40 @@ def _cancel(executors: Sequence[Executor]) -> None:
 
 
 def _prepare(
-    request: RunRequest, *, executor: Executor, around: Surroundings, users: tuple[str, ...]
+    request: ResolvedRun, *, executor: Executor, context: RunContext, users: tuple[str, ...]
 ) -> _Execution:
     # Read only now: whoever had the device until a moment ago may have continued the very run.
-    resumed = None if request.resume_id is None else around.load_document(request.resume_id)
+    resumed = None if request.resume_id is None else context.load_document(request.resume_id)
     settings = request.settings
     if resumed is not None:
         settings = recorded_settings(resumed.run, default=settings)
-    around.notify(Said(text=f"starting toolchain {request.toolchain} on {request.device}"))
+    context.notify(LogMessage(text=f"starting toolchain {request.toolchain} on {request.device}"))
     facts = {
         **_open_executor(executor),
         "num_threads": settings.num_threads,
         "measure_settings": dataclasses.asdict(settings),
     }
     if resumed is None:
-        plan = _plan(request, around=around)
+        plan = _plan(request, context=context)
         names = dict.fromkeys(planned.case.model for planned in plan)
-        specs = [around.catalog[name] for name in names if name in around.catalog]
+        specs = [context.catalog[name] for name in names if name in context.catalog]
         facts["model_commits"] = model_commits(specs)
-        run = _new_run(request, plan=plan, facts=facts, at=around.now())
+        run = _new_run(request, plan=plan, facts=facts, at=context.now())
     else:
         _check_can_resume(resumed.run, facts=facts, machine=request.machine)
-        plan = tuple(plan_case(case, catalog=around.catalog) for case in resumed.run.plan)
+        plan = tuple(plan_case(case, catalog=context.catalog) for case in resumed.run.plan)
         run = replace(resumed.run, state=RunState.RUNNING, finished_at=None)
     execution = _Execution(
-        run, plan=plan, settings=settings, executor=executor, around=around, users=users
+        run, plan=plan, settings=settings, executor=executor, context=context, users=users
     )
     execution.results.extend(() if resumed is None else resumed.results)
     return execution
 
 
-def _plan(request: RunRequest, *, around: Surroundings) -> tuple[PlannedCase, ...]:
+def _plan(request: ResolvedRun, *, context: RunContext) -> tuple[PlannedCase, ...]:
     return make_plan(
         request.selection,
-        catalog=around.catalog,
+        catalog=context.catalog,
         device=request.device,
         has_references=request.has_references,
     )
@@ -353,7 +359,7 @@ def _open_executor(executor: Executor) -> Mapping[str, Any]:
 
 
 def _new_run(
-    request: RunRequest,
+    request: ResolvedRun,
     *,
     plan: tuple[PlannedCase, ...],
     facts: Mapping[str, Any],

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import compile_hud
-from compile_hud.db.shared._merge_masking import masked
+from compile_hud.db.shared.text import masked
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.launch_aggregation import HOST_DIED, Ending
 from compile_hud.runner.protocol import ASK_NVML, PROTOCOL_VERSION

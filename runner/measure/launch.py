@@ -30,7 +30,7 @@ from compile_hud.runner.measure.kernels.provenance import recorded_origins
 from compile_hud.runner.measure.latency.sampling import sample
 from compile_hud.runner.measure.model_transforms import CannotTreatError, treat
 from compile_hud.runner.measure.quantization import report_quantized
-from compile_hud.runner.measure.resources._merge_measure_counters import report_counters
+from compile_hud.runner.measure.resources.counters_step import report_counters
 from compile_hud.runner.measure.resources.energy import report_energy
 from compile_hud.runner.measure.resources.flops import report_work
 from compile_hud.runner.measure.resources.memory import report_memory

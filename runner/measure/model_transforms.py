@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import torch
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from compile_hud.models_zoo.catalog.spec import UNTREATED, Treatment
-from compile_hud.runner.measure._merge_measure_blocks import repeated_blocks
 from compile_hud.runner.measure.quantization import quantize, why_not_quantized
 from compile_hud.runner.measure.subject import Subject, optimizer_of
 
@@ -24,6 +25,7 @@ NO_BLOCKS = (
     "this model has no repeated blocks at this size (no two children of a ModuleList or Sequential"
     " are alike): measure it under default, or a larger size of it"
 )
+_Kind = tuple[type[nn.Module], tuple[tuple[str, tuple[int, ...]], ...]]
 
 
 class CannotTreatError(RuntimeError):
@@ -91,3 +93,34 @@ def _in_channels_last(subject: Subject) -> Subject:
         optimizer=optimizer_of(model, phase=subject.phase),
         scaler=copy.deepcopy(subject.scaler),
     )
+
+
+def repeated_blocks(model: nn.Module) -> list[nn.Module]:
+    """Return the blocks of every stack of `model`, in their order; empty where it has no stack.
+
+    A stack is a ModuleList or Sequential with at least two children alike: of one class, with
+    modules of their own and parameters of the same shapes. Its blocks are its children of that
+    class; what lies within a block is not looked at.
+    """
+    return list(_blocks(model))
+
+
+def _blocks(module: nn.Module) -> Iterator[nn.Module]:
+    repeated = _repeated_classes(module)
+    for child in module.children():
+        if type(child) in repeated:
+            yield child
+        else:
+            yield from _blocks(child)
+
+
+def _repeated_classes(module: nn.Module) -> set[type[nn.Module]]:
+    if not isinstance(module, nn.ModuleList | nn.Sequential):
+        return set()
+    kinds = Counter(_kind(child) for child in module.children() if any(child.children()))
+    return {block_class for (block_class, shapes), count in kinds.items() if shapes and count > 1}
+
+
+def _kind(block: nn.Module) -> _Kind:
+    shapes = tuple((name, tuple(item.shape)) for name, item in block.named_parameters())
+    return type(block), shapes

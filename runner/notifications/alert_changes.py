@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from compile_hud.db.records._merge_events import Event
+from compile_hud.db.records.alerts import Alert, AlertState, Event
 from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.notifications import News, NewsKind, Severity
-from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import ONGOING, is_muted
 from compile_hud.runner.analysis.alerts.event_grouping import size_pct
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted

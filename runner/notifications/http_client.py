@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import io
 import ipaddress
+import secrets
 import socket
 import ssl
 import threading
@@ -71,7 +72,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRules:
-    """What is allowed, and the seams that tests replace."""
+    """What is allowed, and the dependencies that tests replace."""
 
     allow_private: bool = False
     connect_s: float = CONNECT_S
@@ -283,3 +284,22 @@ def _exchange(connected: TimedSocket, parts: SplitResult, *, wanted: Request) ->
 
 def _text(error: Exception) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def encoded(content: bytes, files: Mapping[str, bytes]) -> tuple[str, bytes]:
+    """Return the type and the body of JSON `content` with PNG `files`, by their names.
+
+    The fields are as Discord names them: https://discord.com/developers/docs/reference#uploading-files
+    """
+    boundary = secrets.token_hex(16)
+    parts = [_part('name="payload_json"', "application/json", content)]
+    for number, (name, data) in enumerate(files.items()):
+        parts.append(_part(f'name="files[{number}]"; filename="{name}"', "image/png", data))
+    line = f"--{boundary}".encode("ascii")
+    body = b"".join(line + b"\r\n" + part for part in parts) + line + b"--\r\n"
+    return f"multipart/form-data; boundary={boundary}", body
+
+
+def _part(disposition: str, kind: str, data: bytes) -> bytes:
+    head = f"Content-Disposition: form-data; {disposition}\r\nContent-Type: {kind}\r\n\r\n"
+    return head.encode("ascii") + data + b"\r\n"

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from compile_hud.db.records.alerts import DRIFT
+from compile_hud.db.records.alerts import DRIFT, AlertState
 from compile_hud.db.records.notifications import NewsKind, Severity
-from compile_hud.db.records.results import AlertState
 from compile_hud.db.records.triage import JUDGE
 from compile_hud.db.shared.text import one_line, short_revision, shortened, signed, with_kind
 from compile_hud.runner.analysis.judging.attribution_evidence import SINCE_LAST_GOOD, WHILE_DRIFTING

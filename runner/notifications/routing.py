@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Final
 
-from compile_hud.db.records._merge_events import Event
+from compile_hud.db.records.alerts import Alert, Event
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.notifications import (
     News,
@@ -17,7 +17,7 @@ from compile_hud.db.records.notifications import (
     Severity,
     notification_id,
 )
-from compile_hud.db.records.results import Alert, Verdict
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.store import utc_now
 from compile_hud.runner.notifications.alert_changes import find_news, severity_of, worst_of

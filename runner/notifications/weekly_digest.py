@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.notifications import NewsKind, Notification, Severity, stable_id
-from compile_hud.db.records.results import Alert, AlertState
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
 from compile_hud.runner.format import percent

@@ -17,7 +17,7 @@ from compile_hud.db.records.summaries import SILENT_AFTER_S
 from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.runner.errors import SpoolFull
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.persistence.spool import DrainReport, Spool, utc_now
 
 logger = logging.getLogger(__name__)
@@ -196,11 +196,11 @@ class Keeper:
         if report.trouble and report.trouble != self._trouble:
             self._say(f"{report.trouble}. {_kept(report.num_left)}")
         elif self._trouble and not report.trouble:
-            self._notify(Said(text="the store takes results again; nothing was lost"))
+            self._notify(LogMessage(text="the store takes results again; nothing was lost"))
         self._trouble = report.trouble
 
     def _say(self, text: str) -> None:
-        self._notify(Said(text=text, is_warning=True))
+        self._notify(LogMessage(text=text, is_warning=True))
 
 
 def _kept(num_files: int) -> str:

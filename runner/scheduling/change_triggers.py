@@ -15,7 +15,7 @@ from pathlib import Path
 from compile_hud.db.jobs.health import ScheduleState
 from compile_hud.runner.config.schedules import Schedule, Watch, WatchKind
 from compile_hud.runner.errors import BisectError, WatchFailed
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.format import clock
 from compile_hud.runner.scheduling.job_requests import JobRequest
 from compile_hud.runner.system.machine import Machine
@@ -31,7 +31,7 @@ Look = Callable[[Schedule], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchSeams:
+class WatchDependencies:
     """What looking works with; `pythons` are the interpreters of toolchains."""
 
     machine: Machine
@@ -99,7 +99,7 @@ class Watches:
             place.note = f"{error}"
             if place.num_failures == 1:
                 text = f"schedule {schedule.name}: {error}. It is looked at again in"
-                self._notify(Said(text=f"{text} {clock(wait_s)}", is_warning=True))
+                self._notify(LogMessage(text=f"{text} {clock(wait_s)}", is_warning=True))
         else:
             wait_s = schedule.every_s
             place.num_failures = 0
@@ -119,19 +119,19 @@ def _request(schedule: Schedule, *, revision: str) -> JobRequest:
     )
 
 
-def find_revision(schedule: Schedule, *, seams: WatchSeams) -> str:
+def find_revision(schedule: Schedule, *, dependencies: WatchDependencies) -> str:
     """Return the revision that the watch of `schedule` is at now; raise WatchFailed."""
     watch = schedule.watch
     assert watch is not None
     if watch.kind is WatchKind.GIT:
-        return _commit(watch, machine=seams.machine)
+        return _commit(watch, machine=dependencies.machine)
     source = TorchSource(
-        python=seams.pythons[schedule.toolchain],
+        python=dependencies.pythons[schedule.toolchain],
         index_url=watch.url,
         is_nightly=watch.kind is WatchKind.TORCH_NIGHTLY,
     )
     try:
-        return seams.list_versions(source)[-1]
+        return dependencies.list_versions(source)[-1]
     except BisectError as error:
         raise WatchFailed(f"{error}".partition("; name each")[0]) from error
 

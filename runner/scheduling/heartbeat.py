@@ -22,7 +22,7 @@ from compile_hud.db.jobs.health import (
 )
 from compile_hud.db.shared.processes import this_process
 from compile_hud.runner.system.gpus import list_gpus, list_users
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Pulse:
     `schedules` are what fires next, `doing` the job it works on, empty while it waits.
     """
 
-    workplace: Workplace
+    workspace: Workspace
     schedules: Callable[[], tuple[ScheduleState, ...]]
     doing: Callable[[], str]
     started_at: datetime
@@ -43,13 +43,13 @@ class Pulse:
     def beat(self) -> None:
         """Tell the store; a store that is busy now hears the next one."""
         try:
-            save_scheduler(self.workplace.store(), self.state())
+            save_scheduler(self.workspace.store(), self.state())
         except (StoreError, OSError) as error:
             logger.info("no sign of life this time: %s", error)
 
     def state(self) -> SchedulerState:
         """Return what there is to tell."""
-        config, spool = self.workplace.config, self.workplace.spool()
+        config, spool = self.workspace.config, self.workspace.spool()
         doing = self.doing()
         if not doing:
             # Not beside a measurement: nvidia-smi takes a tenth of a second of a core.
@@ -59,7 +59,7 @@ class Pulse:
             process=this_process(),
             version=_version(),
             started_at=self.started_at,
-            heartbeat_at=self.workplace.seams.now(),
+            heartbeat_at=self.workspace.dependencies.now(),
             doing=doing,
             schedules=self.schedules(),
             devices=self._devices,
@@ -69,21 +69,21 @@ class Pulse:
         )
 
     def _look_at_devices(self) -> tuple[DeviceState, ...]:
-        seams = self.workplace.seams
-        if not seams.has_gpu():
+        dependencies = self.workspace.dependencies
+        if not dependencies.has_gpu():
             return ()
-        users = list_users(seams.machine)
+        users = list_users(dependencies.machine)
         return tuple(
             DeviceState(
                 device=f"cuda:{gpu.index}",
                 name=gpu.name,
                 users=tuple(user.text for user in users if user.gpu_uuid == gpu.uuid),
             )
-            for gpu in list_gpus(seams.machine)
+            for gpu in list_gpus(dependencies.machine)
         )
 
     def _disks(self) -> Iterator[DiskState]:
-        config = self.workplace.config
+        config = self.workspace.config
         places = {"state": config.state_dir, "store": store_folder(config.store_url)}
         for name, folder in {**places, "traces": config.traces_dir}.items():
             if folder is not None:

@@ -12,20 +12,20 @@ from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.config.schedules import Schedule
 from compile_hud.runner.planning.plan import find_suite
 from compile_hud.runner.planning.suites import Selection, Suite
-from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, custom_suite
+from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, custom_suite
 
 # model, phase, shape, dtype, variant and device.
 _NUM_PARTS = 6
 
 
-def order_of(job: Job, *, suites: Mapping[str, Suite], trigger: str) -> RunOrder:
+def request_for_job(job: Job, *, suites: Mapping[str, Suite], trigger: str) -> RunRequest:
     """Return the order of `job`; raise UnknownNameError for a suite or case that cannot be."""
     case_key = case_of_suite(job.suite)
     if not case_key:
         suite, device = find_suite(job.suite, suites=suites), AUTO_DEVICE
     else:
         suite, device = _suite_of(case_key)
-    return RunOrder(suite=suite, toolchain=job.toolchain, device=device, trigger=trigger)
+    return RunRequest(suite=suite, toolchain=job.toolchain, device=device, trigger=trigger)
 
 
 def schedule_of(job: Job, schedules: Mapping[str, Schedule]) -> Schedule | None:

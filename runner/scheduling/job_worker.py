@@ -26,14 +26,14 @@ from compile_hud.runner.errors import (
     SpoolFull,
     ToolchainError,
 )
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.scheduling.change_triggers import Watches
-from compile_hud.runner.scheduling.job_orders import order_of, schedule_like, schedule_of
+from compile_hud.runner.scheduling.job_orders import request_for_job, schedule_like, schedule_of
 from compile_hud.runner.scheduling.job_requests import JobRequests
 from compile_hud.runner.scheduling.scheduler import Scheduler
 from compile_hud.runner.system.allocator import give_back_memory
 from compile_hud.runner.system.heartbeat_thread import heartbeat
-from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace, execute_order
+from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace, execute_request
 
 logger = logging.getLogger(__name__)
 
@@ -59,9 +59,9 @@ class Unnoted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """Who measures an order, in one run or in one on each machine, and how those are judged."""
+    """Who measures an request, in one run or in one on each machine, and how those are judged."""
 
-    measure: Callable[[RunOrder], Sequence[RunDocument]]
+    measure: Callable[[RunRequest], Sequence[RunDocument]]
     judge: Callable[..., object]
 
 
@@ -72,7 +72,7 @@ class JobLoop:
     `judge` judges a run of this machine; `cluster` does what Ray is wanted for.
     """
 
-    workplace: Workplace
+    workspace: Workspace
     notify: Notify
     judge: Callable[[RunDocument], object]
     # Notifications that wait: between the jobs, so that no measurement is disturbed.
@@ -121,18 +121,18 @@ class JobLoop:
 
         Raises RunInterrupted when a signal ended a run; its job is continued by the next start.
         """
-        store = self.workplace.store()
+        store = self.workspace.store()
         # Those of the scheduler may have some in memory that no disk took.
         requests = (
             self.scheduler.requests
             if self.scheduler is not None
-            else JobRequests(self.workplace.config.state_dir / "jobs")
+            else JobRequests(self.workspace.config.state_dir / "jobs")
         )
         while True:
             try:
                 if trouble := self._note_the_rest(store):
                     return trouble
-                machine = self.workplace.config.machine
+                machine = self.workspace.config.machine
                 trouble = requests.flush(store, machine=machine)
                 job = store.lease_job(machine=machine)
             except StoreError as error:
@@ -143,7 +143,7 @@ class JobLoop:
 
     def _run_job(self, job: Job, store: Store) -> None:
         self.notify(
-            Said(text=f"job {job.dedupe_key}: suite {job.suite}, attempt {job.num_attempts}")
+            LogMessage(text=f"job {job.dedupe_key}: suite {job.suite}, attempt {job.num_attempts}")
         )
         self.doing.append(f"job {job.dedupe_key}")
         try:
@@ -184,7 +184,7 @@ class JobLoop:
 
     def _put_back(self, job: Job, store: Store, *, reason: str) -> None:
         wait_s = RETRY_S * RETRY_FACTOR ** (job.num_attempts - 1)
-        due_at = self.workplace.seams.now() + timedelta(seconds=wait_s)
+        due_at = self.workspace.dependencies.now() + timedelta(seconds=wait_s)
         self._say(f"job {job.dedupe_key} goes on at {due_at:%H:%M} UTC: {reason}")
         self._note(
             job, Unnoted(note=lambda: store.put_job_back(job.id, due_at=due_at, reason=reason))
@@ -217,7 +217,7 @@ class JobLoop:
 
     def _drain(self, store: Store) -> str:
         """Pass on what waits in the spool; return why the store does not take it, or empty."""
-        report = self.workplace.spool().drain(store)
+        report = self.workspace.spool().drain(store)
         for broken in report.broken:
             self._say(broken.text)
         return report.trouble
@@ -226,7 +226,7 @@ class JobLoop:
         trigger = f"job {job.dedupe_key}"
         # A run that ended while the store was locked must not be taken for one that did not.
         self._drain(store)
-        schedule = schedule_of(job, self.workplace.config.schedules)
+        schedule = schedule_of(job, self.workspace.config.schedules)
         rule = self._rule_of(job, store)
         engine = self._engine_of(rule)
         earlier = self._earlier(trigger, store, is_shared=engine is self.cluster)
@@ -236,15 +236,15 @@ class JobLoop:
             return earlier[0].id
         if not earlier and schedule is not None and schedule.builds(job.toolchain):
             self.build(job.toolchain)
-        order = order_of(job, suites=self.workplace.config.suites, trigger=trigger)
-        if rule is not None and rule.device is not None and order.device == AUTO_DEVICE:
-            order = replace(order, device=rule.device)
+        request = request_for_job(job, suites=self.workspace.config.suites, trigger=trigger)
+        if rule is not None and rule.device is not None and request.device == AUTO_DEVICE:
+            request = replace(request, device=rule.device)
         if case_of_suite(job.suite):
-            order = replace(order, machine=job.machine)
+            request = replace(request, machine=job.machine)
         if earlier:
-            documents = self._resume(order, earlier=earlier, engine=engine)
+            documents = self._resume(request, earlier=earlier, engine=engine)
         else:
-            documents = engine.measure(self._on_its_device(order, store))
+            documents = engine.measure(self._on_its_device(request, store))
         for document in documents:
             if document.run.state is not RunState.FINISHED:
                 raise RunInterrupted(f"run {document.run.id} was interrupted")
@@ -256,7 +256,7 @@ class JobLoop:
 
         It is that of the job; of what people asked for, the one that measures the same.
         """
-        config = self.workplace.config
+        config = self.workspace.config
         if (schedule := schedule_of(job, config.schedules)) is not None:
             return schedule
         if case_of_suite(job.suite) and job.machine == config.machine:
@@ -275,11 +275,11 @@ class JobLoop:
         if is_shared:
             return load_runs_beside(store, triggered[0]) if triggered else ()
         # Other machines that share the store have nights of the same names.
-        machine = self.workplace.config.machine
+        machine = self.workspace.config.machine
         return tuple(run for run in triggered if run.machine == machine)[:1]
 
-    def _measure_here(self, order: RunOrder) -> list[RunDocument]:
-        return [execute_order(order, workplace=self.workplace, notify=self.notify)]
+    def _measure_here(self, request: RunRequest) -> list[RunDocument]:
+        return [execute_request(request, workspace=self.workspace, notify=self.notify)]
 
     def _judge_stored(self, job: Job, run_id: str, store: Store) -> None:
         runs = load_runs_beside(store, load_document(store, run_id).run)
@@ -287,39 +287,41 @@ class JobLoop:
             *(load_document(store, run.id) for run in runs)
         )
 
-    def _on_its_device(self, order: RunOrder, store: Store) -> RunOrder:
-        """Return `order`, on the GPU if its suite was measured there before: it has come to stay.
+    def _on_its_device(self, request: RunRequest, store: Store) -> RunRequest:
+        """Return `request`, on the GPU if its suite was measured there before: it has come to stay.
 
         A night on the CPU would be one that nobody can compare with those before it. Where the GPU
         does not answer the job is tried again, and fails with the reason.
         """
-        if order.device != AUTO_DEVICE or not self.workplace.seams.has_gpu():
-            return order
+        if request.device != AUTO_DEVICE or not self.workspace.dependencies.has_gpu():
+            return request
         measured = load_last_measured(
             store,
-            suite=order.suite.name,
-            machine=self.workplace.config.machine,
-            toolchain=order.toolchain,
+            suite=request.suite.name,
+            machine=self.workspace.config.machine,
+            toolchain=request.toolchain,
         )
         was_on_gpu = any(key.rpartition("/")[2] == GPU for key in measured)
-        return replace(order, device=GPU) if was_on_gpu else order
+        return replace(request, device=GPU) if was_on_gpu else request
 
     def _resume(
-        self, order: RunOrder, *, earlier: Sequence[Run], engine: Engine
+        self, request: RunRequest, *, earlier: Sequence[Run], engine: Engine
     ) -> Sequence[RunDocument]:
         devices = [case.device for run in earlier for case in run.plan]
         try:
             return engine.measure(
                 replace(
-                    order, device=devices[0] if devices else order.device, resume_id=earlier[0].id
+                    request,
+                    device=devices[0] if devices else request.device,
+                    resume_id=earlier[0].id,
                 )
             )
         except ResumeError as error:
             self._say(f"{error}. A new run is started")
-            return engine.measure(order)
+            return engine.measure(request)
 
     def _say(self, text: str) -> None:
-        self.notify(Said(text=text, is_warning=True))
+        self.notify(LogMessage(text=text, is_warning=True))
 
 
 def _renew(job: Job, store: Store) -> None:

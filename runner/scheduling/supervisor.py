@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 
 from compile_hud.db.alerts.action_links import LINK_SECRET_VARIABLE
@@ -24,18 +25,20 @@ from compile_hud.db.shared.trace_paths import PERFETTO_VARIABLE, TRACES_VARIABLE
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.message_links import link_secret
 from compile_hud.runner.config.load import Config
-from compile_hud.runner.config.sign_in import handed_over
+from compile_hud.runner.config.sign_in import export_to_child
 from compile_hud.runner.config.snapshot import shown_settings
 from compile_hud.runner.errors import DashboardUnavailable
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.planning.suites import QUICK
-from compile_hud.runner.scheduling._merge_listeners import find_listener
 from compile_hud.runner.system.dashboard_urls import dashboard_url
 from compile_hud.runner.system.processes import die_with_parent
 
 FIRST_RUN = "first run"
 # The server of the dashboard ends its sessions within a second or two.
 _STOP_TIMEOUT_S = 10.0
+# The state of a socket in /proc/net/tcp, by include/net/tcp_states.h of Linux.
+_LISTENING = "0A"
+_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +114,7 @@ class Dashboard:
                 try:
                     process = self._process = self._start()
                 except OSError as error:
-                    self._notify(Said(text=f"no dashboard: {error}", is_warning=True))
+                    self._notify(LogMessage(text=f"no dashboard: {error}", is_warning=True))
                     return
                 finally:
                     self._started.set()
@@ -122,7 +125,7 @@ class Dashboard:
                 return
             wait_s = self._backoff.next_s(wait_s, lived_s=time.monotonic() - started_s)
             text = f"the dashboard ended with code {code}; it is started again in {wait_s:g} s"
-            self._notify(Said(text=text, is_warning=True))
+            self._notify(LogMessage(text=text, is_warning=True))
             self._stopping.wait(wait_s)
 
     def _relay(self, process: subprocess.Popen[bytes]) -> None:
@@ -130,7 +133,7 @@ class Dashboard:
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
-                self._notify(Said(text=line.decode(errors="replace").rstrip()))
+                self._notify(LogMessage(text=line.decode(errors="replace").rstrip()))
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -173,7 +176,7 @@ def dashboard_environment(config: Config) -> dict[str, str]:
 
 def _access(config: Config) -> str:
     url = config.public_url or dashboard_url(host=config.host, port=config.port)
-    return handed_over(config.sign_in, url=url, path=config.path, env=os.environ)
+    return export_to_child(config.sign_in, url=url, path=config.path, env=os.environ)
 
 
 def check_dashboard(*, host: str, port: int) -> int:
@@ -225,3 +228,34 @@ def first_run_of(store: Store, *, config: Config) -> FirstRun | None:
         device=newest.plan[0].device,
         resume_id=newest.id,
     )
+
+
+def find_listener(port: int) -> int | None:
+    """Return the PID of a process that listens on `port`, None when that cannot be seen.
+
+    It cannot of processes of other users.
+    """
+    sockets = {f"socket:[{inode}]" for table in _TABLES for inode in _inodes(table, port=port)}
+    if not sockets:
+        return None
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if any(os.readlink(path) in sockets for path in (folder / "fd").iterdir()):
+                return int(folder.name)
+        except OSError:
+            continue  # it has ended, or is somebody else's
+    return None
+
+
+def _inodes(table: str, *, port: int) -> set[str]:
+    # Of each line the second word is the address, the fourth the state, the tenth the inode.
+    try:
+        _, *lines = Path(table).read_text(encoding="ascii").splitlines()
+    except (OSError, ValueError):
+        return set()
+    rows = (line.split() for line in lines)
+    return {
+        row[9]
+        for row in rows
+        if row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port
+    }

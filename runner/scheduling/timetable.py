@@ -10,13 +10,15 @@ from apscheduler.triggers.cron import CronTrigger
 
 from compile_hud.runner.analysis.outcomes.cadence import Timetable
 from compile_hud.runner.config.schedules import Schedule
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 
-def timetable_of(workplace: Workplace) -> Timetable:
+def timetable_of(workspace: Workspace) -> Timetable:
     """Return when the scheduled suites are late on this machine, and the present time."""
-    config = workplace.config
-    return make_timetable(config.schedules, machine=config.machine, now=workplace.seams.now())
+    config = workspace.config
+    return make_timetable(
+        config.schedules, machine=config.machine, now=workspace.dependencies.now()
+    )
 
 
 def make_timetable(schedules: Mapping[str, Schedule], *, machine: str, now: datetime) -> Timetable:

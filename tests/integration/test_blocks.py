@@ -9,10 +9,9 @@ from torch import nn
 from compile_hud.db.records.results import Outcome, Phase
 from compile_hud.models_zoo.catalog.spec import Treatment
 from compile_hud.runner.execution.local_executor import LocalExecutor
-from compile_hud.runner.measure._merge_measure_blocks import repeated_blocks
 from compile_hud.runner.measure.compile.compiler import compile_model
 from compile_hud.runner.measure.compile.dynamo import read_counts
-from compile_hud.runner.measure.model_transforms import CannotTreatError, treat
+from compile_hud.runner.measure.model_transforms import CannotTreatError, repeated_blocks, treat
 from compile_hud.runner.measure.resources.memory import cpu_peak_bytes, idle_bytes
 from compile_hud.runner.measure.subject import Subject
 from tests.fixtures.odd_models import WIDTH, Block, Stack

@@ -14,7 +14,7 @@ from torch import nn
 
 from compile_hud.runner.measure.context import Context
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.measure.resources._merge_measure_counters import (
+from compile_hud.runner.measure.resources.counters_step import (
     NUM_SAMPLES,
     ONE_THREAD,
     report_counters,

@@ -27,8 +27,8 @@ from compile_hud.runner.measure.context import Context
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.kernels import generated_code as generated
 from compile_hud.runner.measure.kernels import profile_step as kernels
-from compile_hud.runner.measure.kernels._merge_measure_arguments import describe_arguments
 from compile_hud.runner.measure.kernels.generated_code import (
+    describe_arguments,
     generated_kernels,
     generated_modules,
     shown_kernels,

@@ -14,8 +14,7 @@ from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
 from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.errors import DashboardUnavailable
-from compile_hud.runner.events import Event, Said
-from compile_hud.runner.scheduling._merge_listeners import find_listener
+from compile_hud.runner.events import Event, LogMessage
 from compile_hud.runner.scheduling.supervisor import (
     FIRST_RUN,
     Backoff,
@@ -24,6 +23,7 @@ from compile_hud.runner.scheduling.supervisor import (
     check_dashboard,
     dashboard_command,
     dashboard_environment,
+    find_listener,
     first_run_of,
 )
 from compile_hud.runner.system.locks import is_alive
@@ -54,7 +54,7 @@ def test_a_dashboard_that_dies_is_started_again_and_ends_with_us() -> None:
         os.kill(first, 9)
         assert said.has_event.wait(60)
         (event,) = said
-        assert isinstance(event, Said)
+        assert isinstance(event, LogMessage)
         assert event.text == "the dashboard ended with code -9; it is started again in 0 s"
     assert not is_alive(first)
     assert dashboard.pid is not None
@@ -78,7 +78,7 @@ def test_what_the_dashboard_writes_is_said() -> None:
     script = "import signal; print('the dashboard answers now', flush=True); signal.pause()"
     with Dashboard([sys.executable, "-c", script], environment=os.environ, notify=said):
         assert said.has_event.wait(60)
-    assert said == [Said(text="the dashboard answers now")]
+    assert said == [LogMessage(text="the dashboard answers now")]
 
 
 def test_a_dashboard_that_cannot_be_started_is_said() -> None:
@@ -86,7 +86,7 @@ def test_a_dashboard_that_cannot_be_started_is_said() -> None:
     with Dashboard(["/does/not/exist"], environment=os.environ, notify=said) as dashboard:
         assert dashboard.pid is None
     (event,) = said
-    assert isinstance(event, Said)
+    assert isinstance(event, LogMessage)
     assert event.text.startswith("no dashboard: [Errno 2]")
 
 

@@ -19,7 +19,6 @@ from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
 from benchmarks.receiving import Handler, receiving
-from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.delivery_policy import AnswerKind
 from compile_hud.runner.notifications.http_client import (
     MAX_ANSWER_BYTES,
@@ -27,6 +26,7 @@ from compile_hud.runner.notifications.http_client import (
     RequestFailed,
     post,
 )
+from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.receivers.webhook import Webhook
 from tests.unit.test_webhook import KEY, SECRET, message
 

@@ -17,8 +17,7 @@ from compile_hud.runner.measure.accuracy import oracle_cache
 from compile_hud.runner.measure.compile import compiler as compiling
 from compile_hud.runner.measure.latency import steady_state as settling
 from compile_hud.runner.measure.latency import timing
-from compile_hud.runner.measure.resources import _merge_measure_counters as counters
-from compile_hud.runner.measure.resources import energy, telemetry
+from compile_hud.runner.measure.resources import counters_step, energy, telemetry
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "methodology.md").read_text(encoding="ascii")
@@ -55,8 +54,8 @@ def row_name(row: Sequence[str]) -> str:
         f"after {energy.NVML_SETTLE_S:g} s (`NVML_SETTLE_S`)",
         f"{energy.RAPL_S:g} s on a CPU (`RAPL_S`)",
         f"batches of {energy.BATCH_S * 1e3:g} ms",
-        f"Up to {counters.NUM_SAMPLES} (`NUM_SAMPLES`) samples",
-        f"within {counters.BUDGET_S:g} s (`BUDGET_S`), of a slow model one",
+        f"Up to {counters_step.NUM_SAMPLES} (`NUM_SAMPLES`) samples",
+        f"within {counters_step.BUDGET_S:g} s (`BUDGET_S`), of a slow model one",
         f"not below {accuracy.MIN_COSINE['fp32']} (fp32)",
         f"{accuracy.MIN_COSINE['tf32']} (tf32;"
         f" {accuracy.GRADIENT_MIN_COSINE['tf32']} for gradients)",

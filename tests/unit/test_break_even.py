@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compile_hud.db.records.results import Measurement
-from compile_hud.runner.execution._merge_derived import break_even
+from compile_hud.runner.execution.launch_aggregation import break_even
 from tests.builders import make_measurement
 
 # 10 ms a call where eager takes 20 ms: each call saves 10 ms, between 5 and 20 ms.

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.notifications import NewsKind
-from compile_hud.db.records.results import Alert, AlertState
-from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.delivery_policy import AnswerKind
 from compile_hud.runner.notifications.dispatcher import (
     MAX_ALERTS_SHOWN,
@@ -20,6 +19,7 @@ from compile_hud.runner.notifications.dispatcher import (
     Message,
 )
 from compile_hud.runner.notifications.http_client import Reply
+from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.message_text import in_words
 from compile_hud.runner.notifications.receivers.chat import (
     DISCORD_DESCRIPTION,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compile_hud.runner.errors import ExecutorError
-from compile_hud.runner.execution._merge_interleave import launch_in_turn
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.execution.paired_launches import PairSide
+from compile_hud.runner.execution.paired_launches import PairSide, launch_in_turn
 from compile_hud.runner.protocol import LaunchReport, MeasureSettings, Workload
 from tests.builders import make_case
 from tests.fakes import FakeExecutor, FakeSession

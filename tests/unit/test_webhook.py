@@ -12,7 +12,6 @@ import pytest
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
-from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.delivery_policy import AnswerKind
 from compile_hud.runner.notifications.dispatcher import Item, Message
 from compile_hud.runner.notifications.http_client import (
@@ -24,13 +23,19 @@ from compile_hud.runner.notifications.http_client import (
     is_public,
     post,
 )
-from compile_hud.runner.notifications.http_response import answer_of, failure_of, retry_after_s
-from compile_hud.runner.notifications.receivers._merge_alerts_signing import (
+from compile_hud.runner.notifications.http_response import (
+    Poster,
+    answer_of,
+    failure_of,
+    retry_after_s,
+)
+from compile_hud.runner.notifications.receivers.webhook import (
     BadSecret,
+    Webhook,
+    envelope,
     key_of,
     signed_headers,
 )
-from compile_hud.runner.notifications.receivers.webhook import Webhook, envelope
 from tests.builders import START, make_alert, make_notification
 
 KEY = bytes(range(32))

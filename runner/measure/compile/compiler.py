@@ -11,11 +11,11 @@ import torch
 
 from compile_hud.db.records.results import Case
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.runner.measure._merge_measure_blocks import repeated_blocks
 from compile_hud.runner.measure.compile.cuda_graph import is_graphed
 from compile_hud.runner.measure.compile.dynamo import CompileCounts, has_recorded_cudagraphs
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.model_transforms import repeated_blocks
 from compile_hud.runner.measure.runtimes.registry import compile_options, is_exported
 from compile_hud.runner.protocol import Workload
 

@@ -9,9 +9,10 @@ themselves. Where the modules are is torch's own business: this is the only file
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,6 @@ from types import ModuleType
 from typing import Any
 
 import torch
-
-from compile_hud.runner.measure.kernels._merge_measure_arguments import describe_arguments
 
 # How the module that Inductor writes defines a kernel: NAME = async_compile.WAY(..., '''CODE'''.
 _DEFINITION = re.compile(
@@ -186,3 +185,35 @@ def generated_modules() -> list[ModuleType]:
         and hasattr(module, "call")
         and getattr(module, "__file__", None)
     ]
+
+
+def describe_arguments(arguments: Sequence[Any]) -> list[Any]:
+    """Return the arguments of one call in their order, as JSON values.
+
+    A tensor is its `dtype`, `sizes` and `strides`, or `same_as` with the place of the argument that
+    starts at the same address; a number is itself; of anything else it is the `type`.
+    """
+    places: dict[int, int] = {}
+    found: list[Any] = []
+    for place, argument in enumerate(arguments):
+        if isinstance(argument, torch.Tensor):
+            # An empty tensor has no address, which many share.
+            first = places.setdefault(argument.data_ptr(), place) if argument.numel() else place
+            found.append(_tensor(argument) if first == place else {"same_as": first})
+        elif isinstance(argument, (bool, int)) or _is_finite(argument):
+            found.append(argument)
+        else:
+            found.append({"type": type(argument).__name__})
+    return found
+
+
+def _tensor(tensor: torch.Tensor) -> dict[str, Any]:
+    return {
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "sizes": list(tensor.shape),
+        "strides": list(tensor.stride()),
+    }
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)

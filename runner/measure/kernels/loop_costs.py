@@ -25,8 +25,7 @@ from typing import Any
 
 import torch
 
-from compile_hud.runner.traces._merge_traces_inputs import Tensor
-from compile_hud.runner.traces.operator_costs import Work, work_of
+from compile_hud.runner.traces.operator_costs import Tensor, Work, work_of
 
 _READS = ("LOAD", "LOAD_SEED", "BUCKETIZE")
 _WRITES = ("STORE", "STORE_REDUCTION")

@@ -18,7 +18,6 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from compile_hud.runner.measure.context import Context, Forward
-from compile_hud.runner.measure.resources._merge_measure_snapshot import write_snapshot
 from compile_hud.runner.measure.runtimes.registry import allocates_itself
 
 MEMORY_EVENT = "[memory]"
@@ -39,6 +38,8 @@ METHOD_CPU = "bytes alive before one iteration + highest allocator balance in it
 METHOD_RATIO = "eager_peak_bytes over peak_bytes"
 # The pool of everything that belongs to no CUDA graph.
 COMMON_POOL = (0, 0)
+# An iteration of a large model allocates some thousand times; the rest would be cut off silently.
+MAX_ENTRIES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,3 +215,15 @@ def _keep_snapshot(context: Context, forward: Forward) -> None:
     path = Path(context.request.snapshot_path)
     write_snapshot(context.step(forward), path=path)
     context.found.details["memory_snapshot"] = str(path)
+
+
+def write_snapshot(step: Callable[[], object], *, path: Path) -> None:
+    """Write what the allocator did during one call of `step`, with the stack of each allocation."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.cuda.memory._record_memory_history(max_entries=MAX_ENTRIES)
+    try:
+        step()
+        torch.cuda.synchronize()
+        torch.cuda.memory._dump_snapshot(str(path))
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)

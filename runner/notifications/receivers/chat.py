@@ -16,9 +16,9 @@ from datetime import datetime
 from typing import Any
 
 from compile_hud.db.shared.text import shortened
-from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
 from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.message_text import (
     Paragraph,
     Words,

@@ -13,11 +13,10 @@ from datetime import datetime
 from typing import ClassVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from compile_hud.runner.notifications._merge_alerts_multipart import encoded
-from compile_hud.runner.notifications._merge_alerts_posting import ask
 from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
 from compile_hud.runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
-from compile_hud.runner.notifications.http_client import HttpRules, Request
+from compile_hud.runner.notifications.http_client import HttpRules, Request, encoded
+from compile_hud.runner.notifications.http_response import ask
 from compile_hud.runner.notifications.message_text import Words, in_words
 from compile_hud.runner.notifications.receivers.chat import discord, with_or_without_pictures
 

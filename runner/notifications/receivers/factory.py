@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
 from compile_hud.runner.notifications.dispatcher import Message, Receiver
 from compile_hud.runner.notifications.http_client import (
@@ -15,7 +14,7 @@ from compile_hud.runner.notifications.http_client import (
     TargetRefused,
     check_url,
 )
-from compile_hud.runner.notifications.receivers._merge_alerts_signing import BadSecret, key_of
+from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.receivers.apprise import Apprise, is_installed
 from compile_hud.runner.notifications.receivers.chat import Chat, Render, slack, teams
 from compile_hud.runner.notifications.receivers.discord import Discord
@@ -31,7 +30,7 @@ from compile_hud.runner.notifications.receivers.settings import (
 )
 from compile_hud.runner.notifications.receivers.slack import SlackBot
 from compile_hud.runner.notifications.receivers.smtp import MailServer
-from compile_hud.runner.notifications.receivers.webhook import Webhook
+from compile_hud.runner.notifications.receivers.webhook import BadSecret, Webhook, key_of
 
 _RENDERS: Mapping[ReceiverKind, Render] = {
     ReceiverKind.SLACK: slack,

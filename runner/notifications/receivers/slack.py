@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from compile_hud.db.shared.text import one_line, shortened
-from compile_hud.runner.notifications._merge_alerts_posting import ask
 from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
 from compile_hud.runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
 from compile_hud.runner.notifications.http_client import HttpRules, Request
+from compile_hud.runner.notifications.http_response import ask
 from compile_hud.runner.notifications.message_text import Words, in_words
 from compile_hud.runner.notifications.receivers.chat import slack, with_or_without_pictures
 

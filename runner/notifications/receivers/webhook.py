@@ -1,16 +1,28 @@
-"""The generic receiver: JSON, signed where there is a secret."""
+"""The generic receiver: JSON, signed by Standard Webhooks version 1 where it has a secret.
+
+https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
+import hmac
 import json
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from compile_hud.db.records.json_fields import SCHEMA_VERSION, time_to_json
-from compile_hud.runner.notifications._merge_alerts_posting import Poster
 from compile_hud.runner.notifications.delivery_policy import Answer
 from compile_hud.runner.notifications.dispatcher import Item, Message
-from compile_hud.runner.notifications.receivers._merge_alerts_signing import signed_headers
+from compile_hud.runner.notifications.http_response import Poster
+
+PREFIX = "whsec_"
+# The specification asks for 24 to 64 bytes.
+MIN_BYTES = 24
+MAX_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,4 +66,35 @@ def _notification(item: Item) -> dict[str, Any]:
         "actions": dict(item.actions),
         "picture_url": item.picture_url,
         **({} if item.weekly is None else {"weekly": item.weekly.to_json()}),
+    }
+
+
+class BadSecret(ValueError):
+    """The secret is not one; its text is never part of a message."""
+
+
+def key_of(secret: str) -> bytes:
+    """Return the key in `secret`, `whsec_` and 24 to 64 bytes in base64; raise BadSecret."""
+    text = secret.strip()
+    try:
+        key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not text.startswith(PREFIX) or not MIN_BYTES <= len(key) <= MAX_BYTES:
+        raise BadSecret(
+            f"a secret is `{PREFIX}` and {MIN_BYTES} to {MAX_BYTES} random bytes in base64, such as"
+            f" `echo {PREFIX}$(openssl rand -base64 32)` makes"
+        )
+    return key
+
+
+def signed_headers(body: bytes, *, message_id: str, at: datetime, key: bytes) -> dict[str, str]:
+    """Return the headers that prove who sent `body`, and when."""
+    timestamp = str(int(at.timestamp()))
+    content = b".".join((message_id.encode("ascii"), timestamp.encode("ascii"), body))
+    signature = base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode("ascii")
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": f"v1,{signature}",
     }

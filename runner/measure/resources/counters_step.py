@@ -1,7 +1,8 @@
-"""The step `counters` of a launch: what the processor counts during iterations of the variant.
+"""Count what the processor does during iterations of the variant (step `counters`).
 
-Optional: where kernel, container or machine refuse, metrics are missing and the details say why.
-Counted in a loop of its own after the samples, in the calling thread, pinned to one core.
+The step is optional: where the kernel, the container or the machine refuses, metrics are missing
+and the details give the reason. It has its own loop after the samples, in the calling thread,
+pinned to one core.
 """
 
 from __future__ import annotations
