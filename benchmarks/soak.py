@@ -51,7 +51,7 @@ from compile_hud.runner.cli.run.after_run import judge
 from compile_hud.runner.config.load import Config, load_config
 from compile_hud.runner.events import CaseFinished, Event
 from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests
-from compile_hud.runner.scheduling.job_worker import JobLoop
+from compile_hud.runner.scheduling.job_worker import JobWorker
 from compile_hud.runner.workspace import Dependencies, Workspace
 
 # 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before. 4: after caches
@@ -296,11 +296,11 @@ class Soak:
             "ends": [asdict(item) for item in ends],
         }
 
-    def _loop(self, *, has_kernels: bool) -> JobLoop:
+    def _loop(self, *, has_kernels: bool) -> JobWorker:
         config = self.workspace.config
         config = replace(config, measure=replace(config.measure, kernels=has_kernels))
         workspace = replace(self.workspace, config=config)
-        return JobLoop(
+        return JobWorker(
             workspace=workspace,
             notify=self._on_event,
             judge=partial(judge, workspace=workspace),

@@ -9,7 +9,7 @@ from compile_hud.db.records.results import Case, CaseResult, Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class LogMessage:
     """Something worth a line of its own."""
 
     text: str
@@ -57,5 +57,5 @@ class RunEnded:
     run: Run
 
 
-Event = Said | RunStarted | CaseStarted | PairLaunched | CaseFinished | RunEnded
+Event = LogMessage | RunStarted | CaseStarted | PairLaunched | CaseFinished | RunEnded
 Notify = Callable[[Event], None]

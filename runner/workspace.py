@@ -27,12 +27,12 @@ from compile_hud.db.store import Store
 from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN, Config
 from compile_hud.runner.errors import ToolchainUnusable
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.executor import Executor
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.execution.paired_launches import MeasureCase, launch_in_turn
-from compile_hud.runner.execution.run_plan import RunRequest, Surroundings, run_plans
-from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, run_plans
+from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.persistence.spool import Spool, utc_now
 from compile_hud.runner.persistence.trace_retention import prune_traces
 from compile_hud.runner.persistence.trace_store import TraceFolder
@@ -65,7 +65,7 @@ class MakeExecutor(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seams:
+class Dependencies:
     """Where the product meets the outside; tests replace them."""
 
     make_executor: MakeExecutor = LocalExecutor
@@ -78,7 +78,7 @@ class Seams:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOrder:
+class RunRequest:
     """A run as somebody asks for it; what is None is as the suite says.
 
     Of a cluster `machine` alone measures; None: whoever is there.
@@ -94,14 +94,14 @@ class RunOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
-    """The settings in force, the store they name and the seams.
+class Workspace:
+    """The settings in force, the store they name and the dependencies.
 
     `elsewhere` makes executors on the machine that a run is of; None: all runs are of this one.
     """
 
     config: Config
-    seams: Seams
+    dependencies: Dependencies
     has_store: bool = True
     elsewhere: Callable[[Run], MakeExecutor] | None = None
 
@@ -115,12 +115,12 @@ class Workplace:
         def tell(text: str) -> None:
             logger.warning("%s%s", text, afterwards)
 
-        return Store(self.config.store_url, now=self.seams.now, on_wait=tell)
+        return Store(self.config.store_url, now=self.dependencies.now, on_wait=tell)
 
     def spool(self) -> Spool:
         """Return the spool."""
         folder = self.config.state_dir / "spool"
-        return Spool(folder, now=self.seams.now, traces=self.traces())
+        return Spool(folder, now=self.dependencies.now, traces=self.traces())
 
     def traces(self) -> TraceFolder:
         """Return the folder of kept traces."""
@@ -128,7 +128,7 @@ class Workplace:
 
     def lock_dir(self) -> Path:
         """Return the directory of the locks that every run on this machine shares."""
-        return machine_lock_dir(self.seams.env)
+        return machine_lock_dir(self.dependencies.env)
 
 
 def custom_suite(selection: Selection) -> Suite:
@@ -136,79 +136,79 @@ def custom_suite(selection: Selection) -> Suite:
     return Suite(name=CUSTOM_SUITE, summary="Selected by hand.", selection=selection)
 
 
-def execute_order(order: RunOrder, *, workplace: Workplace, notify: Notify) -> RunDocument:
-    """Execute one order, as `execute_together` does several, and return its run."""
-    (document,) = execute_together([order], workplace=workplace, notify=notify)
+def execute_request(request: RunRequest, *, workspace: Workspace, notify: Notify) -> RunDocument:
+    """Execute one request, as `execute_together` does several, and return its run."""
+    (document,) = execute_together([request], workspace=workspace, notify=notify)
     return document
 
 
 def execute_together(
-    orders: Sequence[RunOrder],
+    requests: Sequence[RunRequest],
     *,
-    workplace: Workplace,
+    workspace: Workspace,
     notify: Notify,
     measure_case: MeasureCase = launch_in_turn,
 ) -> list[RunDocument]:
-    """Execute `orders`, which differ in their toolchain alone, each case under all in turn.
+    """Execute `requests`, which differ in their toolchain alone, each case under all in turn.
 
     Returns their runs, on the device that they name or on the one there is. Raises what `run_plans`
-    raises, what `surroundings_of` does, and UnknownNameError for a toolchain.
+    raises, what `make_run_context` does, and UnknownNameError for a toolchain.
     """
-    for order in orders:
-        find_names([order.toolchain], known=workplace.config.toolchains, kind="toolchain")
+    for request in requests:
+        find_names([request.toolchain], known=workspace.config.toolchains, kind="toolchain")
 
     def execute(device: str) -> list[RunDocument]:
         documents = run_plans(
-            [request_of(order, device=device, config=workplace.config) for order in orders],
-            around=surroundings_of(orders, device=device, workplace=workplace, notify=notify),
+            [resolve_run(request, device=device, config=workspace.config) for request in requests],
+            context=make_run_context(requests, device=device, workspace=workspace, notify=notify),
             measure_case=measure_case,
         )
-        clean_up(workplace, notify=notify)
+        clean_up(workspace, notify=notify)
         return documents
 
-    device = orders[0].device
+    device = requests[0].device
     if device != AUTO_DEVICE:
         return execute(device)
-    if not workplace.seams.has_gpu():
+    if not workspace.dependencies.has_gpu():
         return execute("cpu")
     try:
         return execute("cuda")
     except ToolchainUnusable as error:
         text = f"{error}. Measuring on the CPU instead; `--device cuda` would insist on the GPU"
-        notify(Said(text=text, is_warning=True))
+        notify(LogMessage(text=text, is_warning=True))
         return execute("cpu")
 
 
-def clean_up(workplace: Workplace, *, notify: Notify) -> None:
+def clean_up(workspace: Workspace, *, notify: Notify) -> None:
     """Remove what the settings do not keep, after a run; what cannot be removed is only said.
 
     Where results wait for the store, it took nothing a moment ago, and is hardly waited for: what
     is locked is left to the next run. Where its disk is full, this makes room.
     """
-    spool = workplace.spool()
+    spool = workspace.spool()
     is_refused = bool(spool.pending())
     told: list[str] = []
     try:
         spool.remove_unclaimed_traces()
-        if workplace.has_store:
-            store = workplace.store()
+        if workspace.has_store:
+            store = workspace.store()
             store = store.in_a_hurry() if is_refused else store
-            told = prune(workplace, store=store)
+            told = prune(workspace, store=store)
             arrange_measurements(store)
     except (StoreError, OSError) as error:
         # That a store is locked was said of the results.
         if not (is_refused and isinstance(error, StoreLocked)):
             told = [f"not all that is old is removed: {error}"]
     for text in told:
-        notify(Said(text=text))
+        notify(LogMessage(text=text))
 
 
-def prune(workplace: Workplace, *, store: Store, is_dry_run: bool = False) -> list[str]:
+def prune(workspace: Workspace, *, store: Store, is_dry_run: bool = False) -> list[str]:
     """Remove what the settings do not keep, and return a line about each kind of it.
 
     A dry run only says what it would be. Raises OSError and what the store raises.
     """
-    config = workplace.config
+    config = workspace.config
     told = []
     if config.traces_dir is not None:
         rules = config.trace_rules
@@ -219,7 +219,10 @@ def prune(workplace: Workplace, *, store: Store, is_dry_run: bool = False) -> li
         told.append(_prune_samples(store, num_nights=config.sample_nights, is_dry_run=is_dry_run))
     told.append(
         _prune_outbox(
-            store, num_days=config.outbox_days, now=workplace.seams.now(), is_dry_run=is_dry_run
+            store,
+            num_days=config.outbox_days,
+            now=workspace.dependencies.now(),
+            is_dry_run=is_dry_run,
         )
     )
     return [text for text in told if text]
@@ -251,25 +254,25 @@ def _prune_samples(store: Store, *, num_nights: int, is_dry_run: bool) -> str:
     )
 
 
-def request_of(order: RunOrder, *, device: str, config: Config) -> RunRequest:
-    """Return what `order` asks for on `device`, by the settings in force."""
-    suite, measure = order.suite, config.measure
-    return RunRequest(
+def resolve_run(request: RunRequest, *, device: str, config: Config) -> ResolvedRun:
+    """Return what `request` asks for on `device`, by the settings in force."""
+    suite, measure = request.suite, config.measure
+    return ResolvedRun(
         suite=suite.name,
         selection=suite.selection,
-        toolchain=order.toolchain,
+        toolchain=request.toolchain,
         device=device,
         settings=suite.settings(measure),
         machine=config.machine,
-        has_references=order.has_references and config.has_references,
+        has_references=request.has_references and config.has_references,
         time_budget_s=suite.time_budget_s,
         wait_idle_s=config.wait_idle_s,
-        trigger=order.trigger,
-        resume_id=order.resume_id,
+        trigger=request.trigger,
+        resume_id=request.resume_id,
     )
 
 
-def _worth(request: RunRequest, *, config: Config, keeper: Keeper, notify: Notify) -> Worth:
+def _worth(request: ResolvedRun, *, config: Config, keeper: ResultWriter, notify: Notify) -> Worth:
     """Return what makes cases of the suite worth measuring; without a store nobody knows."""
     store = keeper.store
     if store is None:
@@ -295,9 +298,9 @@ def _worth(request: RunRequest, *, config: Config, keeper: Keeper, notify: Notif
     )
 
 
-def _in_plan_order(trouble: str) -> Said:
-    text = f"whose turn it is, the store does not say: {trouble}. Measuring in plan order"
-    return Said(text=text, is_warning=True)
+def _in_plan_order(trouble: str) -> LogMessage:
+    text = f"whose turn it is, the store does not say: {trouble}. Measuring in plan request"
+    return LogMessage(text=text, is_warning=True)
 
 
 def _is_tracked(case: Case, *, config: Config) -> bool:
@@ -322,37 +325,37 @@ def check_takes_runs(store: Store) -> StoreLocked | None:
     return None
 
 
-def surroundings_of(
-    orders: Sequence[RunOrder], *, device: str, workplace: Workplace, notify: Notify
-) -> Surroundings:
-    """Return what the runs of `orders` work with; raise what `check_takes_runs` does."""
-    config, seams = workplace.config, workplace.seams
-    store = workplace.store() if workplace.has_store else None
-    spool = workplace.spool() if workplace.has_store else None
-    keeper = Keeper(store, spool=spool, notify=notify, now=seams.now)
+def make_run_context(
+    requests: Sequence[RunRequest], *, device: str, workspace: Workspace, notify: Notify
+) -> RunContext:
+    """Return what the runs of `requests` work with; raise what `check_takes_runs` does."""
+    config, dependencies = workspace.config, workspace.dependencies
+    store = workspace.store() if workspace.has_store else None
+    spool = workspace.spool() if workspace.has_store else None
+    keeper = ResultWriter(store, spool=spool, notify=notify, now=dependencies.now)
     if store is not None:
-        locked = check_takes_runs(workplace.store(afterwards=_MEASURING_THEN))
+        locked = check_takes_runs(workspace.store(afterwards=_MEASURING_THEN))
         if locked is not None:
             keeper.rest(locked)
-    return Surroundings(
-        # One for each order, even under one interpreter: two worker hosts differ as two runs do.
+    return RunContext(
+        # One for each request, even under one interpreter: two worker hosts differ as two runs do.
         executors=tuple(
-            seams.make_executor(
-                python=config.toolchains[order.toolchain],
+            dependencies.make_executor(
+                python=config.toolchains[request.toolchain],
                 state_dir=config.state_dir,
                 device=device,
                 num_threads=config.measure.num_threads,
             )
-            for order in orders
+            for request in requests
         ),
         keeper=keeper,
         catalog=config.catalog,
-        lock_dir=workplace.lock_dir(),
-        load_document=partial(load_document, workplace.store(), has_kernels=True),
+        lock_dir=workspace.lock_dir(),
+        load_document=partial(load_document, workspace.store(), has_kernels=True),
         worth=partial(_worth, config=config, keeper=keeper, notify=notify),
-        users=partial(users_of, machine=seams.machine, env=seams.env),
+        users=partial(users_of, machine=dependencies.machine, env=dependencies.env),
         live_log=partial(find_live_log, config.state_dir),
-        sleep=seams.sleep,
+        sleep=dependencies.sleep,
         notify=notify,
-        now=seams.now,
+        now=dependencies.now,
     )

@@ -13,14 +13,13 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 import tomllib
 
-from compile_hud.app.data import store as data
+from compile_hud.app import clock
 from compile_hud.db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Person, Role, person_of
 
 logger = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class NotAllowed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handed:
+class ChildSettings:
     """What this process was told: who gets in, and what the sign-in needs.
 
     `path` is the hud.toml with the lists of people, empty where there is none; `url` is where
@@ -63,18 +62,18 @@ def is_open() -> bool:
 
 
 @functools.cache
-def handed() -> Handed:
+def child_settings() -> ChildSettings:
     """Return what `hud` handed over, else the rules of a dashboard that only shows."""
     text = os.environ.pop(ACCESS_VARIABLE, "")
     if not text:
-        return Handed()
+        return ChildSettings()
     told = json.loads(text)
-    return Handed(**{**told, "rules": AccessRules.from_json(told["rules"])})
+    return ChildSettings(**{**told, "rules": AccessRules.from_json(told["rules"])})
 
 
 def rules() -> AccessRules:
     """Return who may do what now, by hud.toml as it is now; nobody anything where it is broken."""
-    told = handed()
+    told = child_settings()
     if not told.rules.has_sign_in or not told.path:
         return told.rules
     try:
@@ -87,7 +86,7 @@ def rules() -> AccessRules:
 
 @functools.lru_cache(maxsize=1)
 def _rules_in(path: str, _changed_ns: int, _num_bytes: int) -> AccessRules:
-    found = handed().rules
+    found = child_settings().rules
     try:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8")).get("auth", {})
         return found.with_lists(table)
@@ -109,12 +108,7 @@ def present() -> Person:
 
 def whose(said: Mapping[str, Any]) -> Person:
     """Return who it is of whom the provider said this."""
-    return person_of(said, rules=rules(), at=now(), ended=_ended())
-
-
-def now() -> datetime:
-    """Return the present time in UTC."""
-    return data.now()
+    return person_of(said, rules=rules(), at=clock.now(), ended=_ended())
 
 
 def require(person: Person, role: Role, *, doing: str = "") -> None:

@@ -62,12 +62,12 @@ Endpoint = Callable[[Request], Response]
 @functools.cache
 def cookie_secret() -> str:
     """Return what cookies are signed with: without one of hud.toml's a new one for each process."""
-    return access.handed().cookie_secret or secrets.token_hex(32)
+    return access.child_settings().cookie_secret or secrets.token_hex(32)
 
 
 def app_secrets() -> dict[str, Any] | None:
     """Return what `st.App` needs for the sign-in, None without one."""
-    told = access.handed()
+    told = access.child_settings()
     if not told.rules.has_sign_in:
         return None
     return {
@@ -100,7 +100,7 @@ def _claims(cookies: Mapping[str, str]) -> Mapping[str, Any]:
     if found is None:
         return {}
     said: dict[str, Any] = json.loads(found)
-    is_ours = said.get("is_logged_in") is True and said.get("origin") == access.handed().url
+    is_ours = said.get("is_logged_in") is True and said.get("origin") == access.child_settings().url
     return said if is_ours else {}
 
 
@@ -179,7 +179,7 @@ def _is_own_name(host: str, *, path: str) -> bool:
     A page of any site can give its own name the address of this machine, and is then of one origin
     with what answers there. It can give it no number for a name, and not the one of `[server] url`.
     """
-    told = access.handed()
+    told = access.child_settings()
     is_named = host == "localhost" or host == urlsplit(told.url).hostname or _is_number(host)
     return is_named or access.is_open() or path in _FOR_MACHINES
 
@@ -258,7 +258,7 @@ def _protect(headers: MutableHeaders) -> None:
     for name, value in _HEADERS.items():
         headers.setdefault(name, value)
     cookies = headers.getlist("set-cookie")
-    if not cookies or not access.handed().url.startswith("https:"):
+    if not cookies or not access.child_settings().url.startswith("https:"):
         return
     del headers["set-cookie"]
     for cookie in cookies:
@@ -269,7 +269,7 @@ def _protect(headers: MutableHeaders) -> None:
 def _back_of(request: Request) -> str:
     """Return the page of ours that led to `request`, "" where none did."""
     parts = urlsplit(request.headers.get("referer", ""))
-    if f"{parts.scheme}://{parts.netloc}" != access.handed().url:
+    if f"{parts.scheme}://{parts.netloc}" != access.child_settings().url:
         return ""
     return _own_page(f"{parts.path}?{parts.query}" if parts.query else parts.path)
 

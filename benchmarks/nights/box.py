@@ -22,7 +22,7 @@ from compile_hud.runner import workspace
 from compile_hud.runner.cli.main import main
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.scheduling import job_worker, scheduler
-from compile_hud.runner.scheduling.job_worker import JobLoop
+from compile_hud.runner.scheduling.job_worker import JobWorker
 from compile_hud.runner.scheduling.scheduler import Scheduler
 from compile_hud.runner.workspace import Dependencies
 
@@ -95,10 +95,10 @@ class Looks:
 
 def say_when_idle(folder: Path, *, clock: Clock, looks: Looks) -> None:
     """Write the moment to `idle` after a few turns of the loop at it."""
-    turn = JobLoop.run_queued
+    turn = JobWorker.run_queued
     quiet: list[str] = []
 
-    def run_queued(loop: JobLoop) -> str:
+    def run_queued(loop: JobWorker) -> str:
         text = clock.text()
         trouble = turn(loop)
         if quiet[-1:] != [text] or looks.last != text:
@@ -110,7 +110,7 @@ def say_when_idle(folder: Path, *, clock: Clock, looks: Looks) -> None:
             path.replace(folder / "idle")
         return trouble
 
-    JobLoop.run_queued = run_queued  # type: ignore[method-assign]
+    JobWorker.run_queued = run_queued  # type: ignore[method-assign]
     job_worker.LOOK_EVERY_S = 2 * PAUSE_S
 
 

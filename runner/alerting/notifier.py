@@ -1,7 +1,9 @@
-"""Put notifying together from the settings in force."""
+"""Build the notification services from the settings in force."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,48 +20,52 @@ from compile_hud.db.queries.alerts import (
     newest_change_number,
 )
 from compile_hud.db.queries.results import load_alerts, load_changes
-from compile_hud.db.records.notifications import NewsKind, Notification
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.notifications import AlertChangeKind, Notification
 from compile_hud.db.records.triage import ChangedField
 from compile_hud.db.shared.processes import this_process
 from compile_hud.db.shared.text import counted
+from compile_hud.db.shared.trend_images import draw_trends
 from compile_hud.db.store import Store
-from compile_hud.runner.alerting._merge_alerts_pictures import make_draw
 from compile_hud.runner.alerting.message_links import Linker, make_linker
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.errors import ConfigError
-from compile_hud.runner.events import Notify, Said
-from compile_hud.runner.notifications.alert_changes import is_still_news
+from compile_hud.runner.events import LogMessage, Notify
+from compile_hud.runner.notifications.alert_changes import is_current
 from compile_hud.runner.notifications.dispatcher import (
     PASS_S,
     Dispatcher,
     DispatchReport,
+    Draw,
     Item,
     Receiver,
     Updatable,
+    draw_nothing,
 )
 from compile_hud.runner.notifications.message_updates import Updater
 from compile_hud.runner.notifications.receivers.factory import make_receiver
-from compile_hud.runner.notifications.routing import Route, Telling
+from compile_hud.runner.notifications.routing import NotificationPlanner, Route
 from compile_hud.runner.notifications.weekly_digest import (
     fixed_between,
     weekly_notification,
     weekly_of,
 )
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 # A step in hundreds of series is told by its worst; the dashboard has the rest.
 MAX_ALERTS_TOLD = 50
+# Packages of the dashboard, which draws the trends.
+_NEEDED = ("streamlit", "altair", "vl_convert")
 
 
-def make_telling(workplace: Workplace, *, is_held: bool = False) -> Telling:
+def make_planner(workspace: Workspace, *, is_held: bool = False) -> NotificationPlanner:
     """Return what makes notifications; those of one that `is_held` wait for `send_waiting`."""
-    return Telling(
-        routes=routes_of(workplace.config),
-        now=workplace.seams.now,
+    return NotificationPlanner(
+        routes=routes_of(workspace.config),
+        now=workspace.dependencies.now,
         holder=this_process() if is_held else "",
     )
 
@@ -69,36 +75,36 @@ def routes_of(config: Config) -> tuple[Route, ...]:
     return config.routes or tuple(Route(name=name, receivers=(name,)) for name in config.receivers)
 
 
-def make_dispatcher(workplace: Workplace, *, limit_s: float = PASS_S) -> Dispatcher:
-    """Return what sends the notifications in the store of `workplace`."""
-    config, seams = workplace.config, workplace.seams
+def make_dispatcher(workspace: Workspace, *, limit_s: float = PASS_S) -> Dispatcher:
+    """Return what sends the notifications in the store of `workspace`."""
+    config, dependencies = workspace.config, workspace.dependencies
     return Dispatcher(
-        store=workplace.store(),
+        store=workspace.store(),
         receivers={
-            name: make_receiver(settings, env=seams.env)
+            name: make_receiver(settings, env=dependencies.env)
             for name, settings in config.receivers.items()
         },
-        compose=lambda items: compose(items, workplace=workplace),
-        now=seams.now,
+        compose=lambda items: compose(items, workspace=workspace),
+        now=dependencies.now,
         jitter=_drawn_below,
-        draw=make_draw(workplace),
+        draw=make_draw(workspace),
         quiet={name: settings.quiet_rule for name, settings in config.receivers.items()},
         limit_s=limit_s,
     )
 
 
 def make_updater(
-    workplace: Workplace, *, receivers: Mapping[str, Receiver], limit_s: float = PASS_S
+    workspace: Workspace, *, receivers: Mapping[str, Receiver], limit_s: float = PASS_S
 ) -> Updater:
     """Return what updates messages that were sent to those of `receivers` that can change them."""
-    seams = workplace.seams
+    dependencies = workspace.dependencies
     return Updater(
-        store=workplace.store(),
+        store=workspace.store(),
         receivers={name: item for name, item in receivers.items() if isinstance(item, Updatable)},
-        compose=lambda items: compose(items, workplace=workplace, is_update=True),
-        now=seams.now,
+        compose=lambda items: compose(items, workspace=workspace, is_update=True),
+        now=dependencies.now,
         jitter=_drawn_below,
-        draw=make_draw(workplace),
+        draw=make_draw(workspace),
         limit_s=limit_s,
     )
 
@@ -108,14 +114,14 @@ def _drawn_below(limit_s: float) -> float:
 
 
 def compose(
-    notifications: Sequence[Notification], *, workplace: Workplace, is_update: bool = False
+    notifications: Sequence[Notification], *, workspace: Workspace, is_update: bool = False
 ) -> list[Item]:
     """Return `notifications` with their alerts as they are now, less those that are no news.
 
     A message that was sent, of which this `is_update`, tells of all its alerts.
     """
-    store, at = workplace.store(), workplace.seams.now()
-    linker = _linker(workplace)
+    store, at = workspace.store(), workspace.dependencies.now()
+    linker = _linker(workspace)
     wanted = {id for item in notifications for id in item.alert_ids}
     # Read before the alerts: a link must not know of a change that its message does not show.
     number = newest_change_number(store) if linker else 0
@@ -128,9 +134,9 @@ def compose(
     ]
     # All at once: what is read of the store for one alert can be read for thousands.
     told = {id: known[id] for ids in news for id in ids[:MAX_ALERTS_TOLD]}
-    shown = dict(zip(told, alerts_json(tuple(told.values()), workplace=workplace), strict=True))
+    shown = dict(zip(told, alerts_json(tuple(told.values()), workspace=workspace), strict=True))
     deciders = _deciders(told.values(), store=store)
-    told_of_week = _weekly(notifications, workplace=workplace)
+    told_of_week = _weekly(notifications, workspace=workspace)
     return [
         told_of_week.get(notification.id)
         or Item(
@@ -145,12 +151,12 @@ def compose(
     ]
 
 
-def _weekly(notifications: Sequence[Notification], *, workplace: Workplace) -> dict[str, Item]:
+def _weekly(notifications: Sequence[Notification], *, workspace: Workspace) -> dict[str, Item]:
     """Return the weekly digests among `notifications`, by their ids."""
-    wanted = [item for item in notifications if item.kind is NewsKind.WEEKLY]
+    wanted = [item for item in notifications if item.kind is AlertChangeKind.WEEKLY]
     if not wanted:
         return {}
-    store, config = workplace.store(), workplace.config
+    store, config = workspace.store(), workspace.config
     alerts, changes = load_alerts(store), load_changes(store)
     found = {}
     for notification in wanted:
@@ -171,16 +177,16 @@ def _weekly(notifications: Sequence[Notification], *, workplace: Workplace) -> d
     return found
 
 
-def queue_weekly(workplace: Workplace) -> None:
+def queue_weekly(workspace: Workspace) -> None:
     """Put the weekly digests that are due into the outbox, each once."""
-    at = workplace.seams.now()
+    at = workspace.dependencies.now()
     put_missing(
-        workplace.store(),
+        workspace.store(),
         [
             weekly_notification(
                 name, due=settings.weekly.last(at, timezone=settings.timezone), at=at
             )
-            for name, settings in workplace.config.receivers.items()
+            for name, settings in workspace.config.receivers.items()
             if settings.weekly is not None
         ],
     )
@@ -200,19 +206,19 @@ def _ids_told(
     ids = [
         id
         for id in notification.alert_ids
-        if id in known and is_still_news(notification.kind, known[id], at=at)
+        if id in known and is_current(notification.kind, known[id], at=at)
     ]
     states = {id: str(known[id].state) for id in ids}
-    if notification.kind is not NewsKind.FIXED or set(states.values()) != {AlertState.FIXED}:
+    if notification.kind is not AlertChangeKind.FIXED or set(states.values()) != {AlertState.FIXED}:
         return ids
     told = load_told(store, receiver=notification.receiver, states=states)
     return [] if told == states.keys() else ids
 
 
-def _linker(workplace: Workplace) -> Linker | None:
-    seams = workplace.seams
+def _linker(workspace: Workspace) -> Linker | None:
+    dependencies = workspace.dependencies
     try:
-        return make_linker(workplace.config, env=seams.env, now=seams.now)
+        return make_linker(workspace.config, env=dependencies.env, now=dependencies.now)
     except ConfigError as error:
         # A message that has no links is better than none.
         logger.warning("messages carry no links: %s", error)
@@ -233,28 +239,35 @@ def _links(
 
 
 def send_waiting(
-    workplace: Workplace, *, notify: Notify, limit_s: float = PASS_S
+    workspace: Workspace, *, notify: Notify, limit_s: float = PASS_S
 ) -> DispatchReport:
     """Send what is due, and what this process held back, and say what did not go out.
 
     A receiver that answers slowly is sent nothing more after `limit_s`.
     """
-    if not workplace.config.receivers:
+    if not workspace.config.receivers:
         return DispatchReport()
     try:
-        queue_weekly(workplace)
-        release(workplace.store(), holder=this_process(), at=workplace.seams.now())
-        dispatcher = make_dispatcher(workplace, limit_s=limit_s)
+        queue_weekly(workspace)
+        release(workspace.store(), holder=this_process(), at=workspace.dependencies.now())
+        dispatcher = make_dispatcher(workspace, limit_s=limit_s)
         # First: what a message that was sent says by now needs no other message.
-        trouble = make_updater(workplace, receivers=dispatcher.receivers, limit_s=limit_s).update()
+        trouble = make_updater(workspace, receivers=dispatcher.receivers, limit_s=limit_s).update()
         report = dispatcher.dispatch()
     except StoreError as error:
         text = f"notifications are not sent: {error}. `hud alerts send` does it later"
-        notify(Said(text=text, is_warning=True))
+        notify(LogMessage(text=text, is_warning=True))
         return DispatchReport()
     for name, text in {**trouble, **report.trouble}.items():
         told = f"receiver {name}: {text}. `hud alerts outbox` says what waits and what was given up"
-        notify(Said(text=told, is_warning=True))
+        notify(LogMessage(text=told, is_warning=True))
     if report.num_sent:
-        notify(Said(text=f"{counted(report.num_sent, 'notification')} sent"))
+        notify(LogMessage(text=f"{counted(report.num_sent, 'notification')} sent"))
     return report
+
+
+def make_draw(workspace: Workspace) -> Draw:
+    """Return what draws trends; it draws nothing where the dashboard is not installed."""
+    if any(importlib.util.find_spec(name) is None for name in _NEEDED):
+        return draw_nothing
+    return functools.partial(draw_trends, store_url=workspace.config.store_url)

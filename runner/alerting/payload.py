@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from compile_hud.db.queries.judge_state import load_events
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.alerts import Alert
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
 from compile_hud.runner.analysis.repro import repro_command
 from compile_hud.runner.system.dashboard_urls import series_url
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 
-def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[str, Any]]:
+def alerts_json(alerts: Sequence[Alert], *, workspace: Workspace) -> list[dict[str, Any]]:
     """Return the regression objects of DESIGN 6.2, each with the event it belongs to."""
-    config = workplace.config
-    events = load_events(workplace.store(), ids={alert.event_id for alert in alerts})
-    kernels = cause_kernels(alerts, store=workplace.store())
+    config = workspace.config
+    events = load_events(workspace.store(), ids={alert.event_id for alert in alerts})
+    kernels = cause_kernels(alerts, store=workspace.store())
     return [
         {
             **alert.to_json(kernels=kernels[alert.id].rows, noise=kernels[alert.id].noise),
@@ -29,7 +29,7 @@ def alerts_json(alerts: Sequence[Alert], *, workplace: Workplace) -> list[dict[s
     ]
 
 
-def alert_json(alert: Alert, *, workplace: Workplace) -> dict[str, Any]:
+def alert_json(alert: Alert, *, workspace: Workspace) -> dict[str, Any]:
     """Return the regression object of one alert."""
-    (found,) = alerts_json([alert], workplace=workplace)
+    (found,) = alerts_json([alert], workspace=workspace)
     return found

@@ -28,8 +28,8 @@ from compile_hud.runner.bisect.record import Bisection, Ending, Revision, Step
 from compile_hud.runner.bisect.report import answer_text, change_text, ends_text, revision_text
 from compile_hud.runner.bisect.revisions import Revisions
 from compile_hud.runner.errors import BisectError, RevisionUnusable, RunInterrupted
-from compile_hud.runner.events import Notify, PairLaunched, Said
-from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD, FreshSessions
+from compile_hud.runner.events import LogMessage, Notify, PairLaunched
+from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD, ColdCacheSessions
 from compile_hud.runner.execution.paired_launches import (
     MIN_PAIRS,
     PairLimits,
@@ -42,7 +42,7 @@ from compile_hud.runner.system.locks import device_lock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BisectSeams:
+class BisectDependencies:
     """What a bisection works with; tests replace it.
 
     `keep` is given what is known after each step.
@@ -54,14 +54,18 @@ class BisectSeams:
     notify: Notify
 
 
-def bisect(bisection: Bisection, *, revisions: Revisions, seams: BisectSeams) -> Bisection:
+def bisect(
+    bisection: Bisection, *, revisions: Revisions, dependencies: BisectDependencies
+) -> Bisection:
     """Return `bisection` carried to its end.
 
     Raises BisectError when an end cannot be measured, ExecutorError when no worker host can be
     started any more, and RunInterrupted when it was stopped; what was known then is kept.
     """
     with Interrupts() as interrupts:
-        search = _Search(bisection, revisions=revisions, seams=seams, interrupts=interrupts)
+        search = _Search(
+            bisection, revisions=revisions, dependencies=dependencies, interrupts=interrupts
+        )
         try:
             return search.run()
         except RunInterrupted as error:
@@ -79,12 +83,12 @@ class _Search:
         bisection: Bisection,
         *,
         revisions: Revisions,
-        seams: BisectSeams,
+        dependencies: BisectDependencies,
         interrupts: Interrupts,
     ) -> None:
         self._known = bisection
         self._revisions = revisions
-        self._seams = seams
+        self._dependencies = dependencies
         self._interrupts = interrupts
         self._last = len(bisection.revisions) - 1
         self._limits = PairLimits(
@@ -96,8 +100,8 @@ class _Search:
 
     def run(self) -> Bisection:
         """Take the steps that are left."""
-        seams = self._seams
-        seams.keep(self._known)
+        dependencies = self._dependencies
+        dependencies.keep(self._known)
         if self._known.ends is None:
             self._measure_ends()
         assert self._known.ends is not None
@@ -128,9 +132,9 @@ class _Search:
         suspects = self._known.suspects
         num_done = len(self._known.steps) + 1
         self._say(f"step {num_done}, {suspects.num_left} revisions left: {self._name(place)}")
-        started_at = self._seams.now()
+        started_at = self._dependencies.now()
         reading, mark, reason = self._ask(place)
-        took_s = (self._seams.now() - started_at).total_seconds()
+        took_s = (self._dependencies.now() - started_at).total_seconds()
         step = Step(place=place, mark=mark, reason=reason, reading=reading, took_s=took_s)
         self._keep(replace(self._known, steps=(*self._known.steps, step)))
         self._say(f"  {answer_text(self._known, step)}")
@@ -181,14 +185,16 @@ class _Search:
         metric: str | None,
         is_clear: Callable[[Reading], bool],
     ) -> Reading:
-        case, notify = self._known.case, self._seams.notify
-        patience = _Patience(self._known.limits.step_s, limits=self._limits, now=self._seams.now)
+        case, notify = self._known.case, self._dependencies.notify
+        patience = _Patience(
+            self._known.limits.step_s, limits=self._limits, now=self._dependencies.now
+        )
 
         def is_enough(found: PairResult, number: int) -> bool:
             return is_clear(_read(found, metric)) or patience.is_over(number)
 
         with (
-            device_lock(case.device, lock_dir=self._seams.lock_dir, notify=notify),
+            device_lock(case.device, lock_dir=self._dependencies.lock_dir, notify=notify),
             self._interrupts.deferred(self._revisions.cancel),
         ):
             num_pairs = 0
@@ -223,13 +229,13 @@ class _Search:
             for place, revision in enumerate(known.revisions)
         )
         self._known = replace(known, revisions=titled)
-        self._seams.keep(self._known)
+        self._dependencies.keep(self._known)
 
     def _name(self, place: int) -> str:
         return revision_text(self._known.revisions[place])
 
     def _say(self, text: str) -> None:
-        self._seams.notify(Said(text=text))
+        self._dependencies.notify(LogMessage(text=text))
 
 
 class _Patience:
@@ -255,7 +261,7 @@ def _read(found: PairResult, metric: str | None) -> Reading:
 def _with_fresh_sessions(side: PairSide, metric: str | None) -> PairSide:
     if metric not in LAUNCHES_FROM_COLD:
         return side
-    sessions = FreshSessions(side.executor, num_launches=LAUNCHES_FROM_COLD[metric])
+    sessions = ColdCacheSessions(side.executor, num_launches=LAUNCHES_FROM_COLD[metric])
     return replace(side, executor=sessions)
 
 

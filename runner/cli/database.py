@@ -15,11 +15,11 @@ from compile_hud.runner.cli.output import (
     print_json,
     say_when_empty,
     say_when_missing,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.doctor.orphan_files import find_orphan_files, remove_orphan_files
 from compile_hud.runner.format import quantity
-from compile_hud.runner.workspace import Workplace, prune
+from compile_hud.runner.workspace import Workspace, prune
 
 
 @click.group("db")
@@ -28,27 +28,27 @@ def db_group() -> None:
 
 
 @db_group.command()
-@with_workplace
-def migrate(workplace: Workplace) -> None:
+@with_workspace
+def migrate(workspace: Workspace) -> None:
     """Create the store or bring its tables up to date."""
-    store = workplace.store()
+    store = workspace.store()
     store.migrate()
     click.echo(f"{store.name} is up to date")
 
 
 @db_group.command()
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@with_workplace
-def backup(workplace: Workplace, *, file: Path | None) -> None:
+@with_workspace
+def backup(workspace: Workspace, *, file: Path | None) -> None:
     """Write all rows of the store to FILE, while others go on working with it.
 
     Without FILE it is named after the time and lies in `backups` of the state directory.
     """
-    at = workplace.seams.now()
-    folder = workplace.config.state_dir / "backups"
+    at = workspace.dependencies.now()
+    folder = workspace.config.state_dir / "backups"
     path = file or folder / f"compile-hud-{at:%Y%m%dT%H%M%SZ}.zip"
     try:
-        made = write_backup(workplace.store(), path, at=at)
+        made = write_backup(workspace.store(), path, at=at)
     except OSError as error:
         raise BackupError(
             f"cannot write {path}: {error.strerror}. Name a place that can be written and has room"
@@ -60,14 +60,14 @@ def backup(workplace: Workplace, *, file: Path | None) -> None:
 @db_group.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--force", "is_forced", is_flag=True, help="Replace a store that has runs.")
-@with_workplace
-def restore(workplace: Workplace, *, file: Path, is_forced: bool) -> None:
+@with_workspace
+def restore(workspace: Workspace, *, file: Path, is_forced: bool) -> None:
     """Put all rows of FILE, a backup of any kind of store, into the store.
 
     A DuckDB file that is replaced stays beside the new one, with `.replaced` behind its name
     (`.replaced-2` where there is one, and so on).
     """
-    store = workplace.store()
+    store = workspace.store()
     kept: list[Path] = []
     found = restore_backup(file, store, is_forced=is_forced, on_kept=kept.append)
     click.echo(f"{store.name} is as of {found.created_at}: {found.num_rows} rows")
@@ -77,15 +77,15 @@ def restore(workplace: Workplace, *, file: Path, is_forced: bool) -> None:
 
 @db_group.command("prune")
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be removed.")
-@with_workplace
-def prune_command(workplace: Workplace, *, is_dry_run: bool) -> None:
+@with_workspace
+def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
     """Remove the traces, samples and words of notifications that the settings do not keep.
 
     After each run this happens by itself.
     """
-    store = workplace.store()
+    store = workspace.store()
     is_missing = say_when_missing(store)
-    told = prune(workplace, store=store, is_dry_run=is_dry_run)
+    told = prune(workspace, store=store, is_dry_run=is_dry_run)
     if told or not is_missing:
         click.echo("\n".join(told) or "nothing is older than what is kept")
 
@@ -93,12 +93,12 @@ def prune_command(workplace: Workplace, *, is_dry_run: bool) -> None:
 @db_group.command()
 @click.option("--repair", "is_repaired", is_flag=True, help="Remove what leads nowhere.")
 @json_option
-@with_workplace
-def check(workplace: Workplace, *, is_repaired: bool, as_json: bool) -> None:
+@with_workspace
+def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
     """Look for rows and files that lead nowhere; exit with 1 when some are left."""
-    store = workplace.store()
+    store = workspace.store()
     rows = find_orphans(store)
-    files = find_orphan_files(workplace)
+    files = find_orphan_files(workspace)
     found = [
         *({"where": item.table, "number": item.num_rows, "text": item.text} for item in rows),
         *({"where": str(item.folder), "number": item.number, "text": item.text} for item in files),
@@ -106,7 +106,7 @@ def check(workplace: Workplace, *, is_repaired: bool, as_json: bool) -> None:
     num_removed = 0
     if is_repaired:
         num_removed = (remove_orphans(store) if rows else 0) + remove_orphan_files(files)
-        rows, files = find_orphans(store), find_orphan_files(workplace)
+        rows, files = find_orphans(store), find_orphan_files(workspace)
     is_empty = not found and say_when_empty(store)
     if as_json:
         print_json({"found": found, "removed": num_removed})

@@ -6,12 +6,12 @@ import sys
 
 import click
 
-from compile_hud.runner.cli.output import json_option, print_json, stdout, with_workplace
+from compile_hud.runner.cli.output import json_option, print_json, stdout, with_workspace
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.doctor.check import Check, CheckState
 from compile_hud.runner.doctor.machine import machine_checks
 from compile_hud.runner.doctor.requirements import run_checks
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 _STYLES = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "red"}
 # Below the text of a check, past its state and name.
@@ -20,27 +20,27 @@ _INDENT = " " * 5
 
 @click.command()
 @json_option
-@with_workplace
-def doctor(workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def doctor(workspace: Workspace, *, as_json: bool) -> None:
     """Check what a run needs and what makes numbers unsteady; exit with 1 for what is missing."""
-    checks = _check(workplace, is_shown=not as_json)
+    checks = _check(workspace, is_shown=not as_json)
     if as_json:
         print_json([check.to_json() for check in checks])
     sys.exit(int(any(check.state is CheckState.FAIL for check in checks)))
 
 
-def _check(workplace: Workplace, *, is_shown: bool) -> list[Check]:
-    config, seams = workplace.config, workplace.seams
+def _check(workspace: Workspace, *, is_shown: bool) -> list[Check]:
+    config, dependencies = workspace.config, workspace.dependencies
     checks = []
     for check in (
         *run_checks(
             python=config.toolchains[CURRENT_TOOLCHAIN],
-            store=workplace.store(),
-            spool=workplace.spool(),
+            store=workspace.store(),
+            spool=workspace.spool(),
             state_dir=config.state_dir,
             receivers=config.receivers.keys(),
         ),
-        *machine_checks(seams.machine, env=seams.env),
+        *machine_checks(dependencies.machine, env=dependencies.env),
     ):
         checks.append(check)
         if is_shown:

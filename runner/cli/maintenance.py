@@ -15,7 +15,7 @@ from compile_hud.db.errors import MixedStoreError, RecordError, StoreError
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.shared.text import counted, printable, shortened
 from compile_hud.db.store import Store
-from compile_hud.runner.alerting.notifier import make_telling, send_waiting
+from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.cli.exit_codes import EXIT_USAGE
 from compile_hud.runner.cli.output import (
@@ -24,7 +24,7 @@ from compile_hud.runner.cli.output import (
     print_json,
     say_when_empty,
     stderr,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.cli.run.after_run import unless_stopped
 from compile_hud.runner.cli.serve import serve_dashboard
@@ -34,7 +34,7 @@ from compile_hud.runner.detection.detect import detect as detect_alerts
 from compile_hud.runner.files.json_files import STDIN, check_times, read_documents
 from compile_hud.runner.persistence.spool import Spool
 from compile_hud.runner.scheduling.timetable import timetable_of
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 # Names in a file may be of any length, and what is told of them.
 _MAX_REASON: Final = 1000
@@ -53,17 +53,19 @@ class FilesReport:
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path())
 @json_option
-@with_workplace
-def ingest(workplace: Workplace, *, files: tuple[str, ...], as_json: bool) -> None:
+@with_workspace
+def ingest(workspace: Workspace, *, files: tuple[str, ...], as_json: bool) -> None:
     """Store what waits in the spool, and the result FILES of `hud run --json`, gzip or not.
 
     A file with a mistake is named; the others are stored. A file - is what comes from a pipe.
     """
-    store = workplace.store()
+    store = workspace.store()
     # Standard input has one end, however often it is named.
     paths = dict.fromkeys(STDIN if name == "-" else Path(name) for name in files)
-    done = ingest_files(tuple(paths), store=store, spool=workplace.spool(), now=workplace.seams.now)
-    report = workplace.spool().drain(store)
+    done = ingest_files(
+        tuple(paths), store=store, spool=workspace.spool(), now=workspace.dependencies.now
+    )
+    report = workspace.spool().drain(store)
     num_ingested = done.num_ingested + report.num_ingested
     num_duplicates = done.num_duplicates + report.num_duplicates
     for broken in report.broken:
@@ -165,21 +167,21 @@ def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tup
 
 @click.command()
 @json_option
-@with_workplace
-def detect(workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def detect(workspace: Workspace, *, as_json: bool) -> None:
     """Judge the stored history again; the same history gives the same alerts."""
     with unless_stopped() as check:
         report = detect_alerts(
-            workplace.store(),
+            workspace.store(),
             is_full=True,
-            timetable=timetable_of(workplace),
-            telling=make_telling(workplace),
+            timetable=timetable_of(workspace),
+            telling=make_planner(workspace),
             check=check,
         )
-    send_waiting(workplace, notify=new_progress(workplace))
-    is_empty = say_when_empty(workplace.store())
+    send_waiting(workspace, notify=new_progress(workspace))
+    is_empty = say_when_empty(workspace.store())
     if as_json:
-        print_json(alerts_json(report.alerts, workplace=workplace))
+        print_json(alerts_json(report.alerts, workspace=workspace))
     elif not is_empty:
         click.echo(
             f"{len(report.alerts)} alerts, {len(report.new)} new, {len(report.fixed)} fixed;"
@@ -189,18 +191,18 @@ def detect(workplace: Workplace, *, as_json: bool) -> None:
 
 @click.command()
 @click.option("--serve", "is_served", is_flag=True, help="Open the dashboard on it at once.")
-@with_workplace
-def demo(workplace: Workplace, *, is_served: bool) -> None:
+@with_workspace
+def demo(workspace: Workspace, *, is_served: bool) -> None:
     """Fill a separate store with a made-up history, labelled as such, to look around in."""
-    config = workplace.config
+    config = workspace.config
     # Only an explicit --store may name another place; the store of real runs is never filled.
     default = demo_store_url(config.state_dir)
     context = click.get_current_context()
     url = config.store_url if context.params.get("store_url") else default
-    workplace = replace(workplace, config=replace(config, store_url=url))
-    fill_demo(workplace.store(), now=workplace.seams.now)
+    workspace = replace(workspace, config=replace(config, store_url=url))
+    fill_demo(workspace.store(), now=workspace.dependencies.now)
     click.echo(f"synthetic history, nothing of it measured: {url}")
     if is_served:
-        serve_dashboard(workplace)
+        serve_dashboard(workspace)
     else:
         click.echo(f"`hud serve --store {url}` shows it")

@@ -7,20 +7,20 @@ from pathlib import Path
 
 from compile_hud.runner.config.load import Config, setting_error
 from compile_hud.runner.planning.plan import make_plan
-from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder
+from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest
 
 
-def check_model_files(orders: Sequence[RunOrder], *, config: Config) -> None:
-    """Raise ConfigError, with file and line, where a model of `orders` has no file.
+def check_model_files(requests: Sequence[RunRequest], *, config: Config) -> None:
+    """Raise ConfigError, with file and line, where a model of `requests` has no file.
 
     What the file does is not looked at: a model that raises is a failed case. A run that is
     continued has its plan, and is as it was; a schedule measures the models that there are.
     """
-    for order in orders:
-        if order.resume_id is not None:
+    for request in requests:
+        if request.resume_id is not None:
             continue
-        device = "cpu" if order.device == AUTO_DEVICE else order.device
-        plan = make_plan(order.suite.selection, catalog=config.catalog, device=device)
+        device = "cpu" if request.device == AUTO_DEVICE else request.device
+        plan = make_plan(request.suite.selection, catalog=config.catalog, device=device)
         for name, build in {item.case.model: item.workload.build for item in plan}.items():
             file = Path(build.partition(":")[0])
             # What else there is, a module, is that of the toolchain's interpreter.

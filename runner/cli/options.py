@@ -10,7 +10,7 @@ from compile_hud.db.records.results import MEASURED_DTYPES
 from compile_hud.runner.cli.output import gather_options
 from compile_hud.runner.planning.plan import DEVICES, find_suite
 from compile_hud.runner.planning.suites import QUICK, Selection, Suite
-from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace, custom_suite
+from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace, custom_suite
 
 _OPTIONS = (
     click.option("--suite", metavar="S", help="A named selection. Default: quick."),
@@ -58,13 +58,13 @@ class CaseOptions:
 case_options = gather_options(CaseOptions, name="wanted", options=_OPTIONS)
 
 
-def make_orders(
-    wanted: CaseOptions, *, toolchains: tuple[str, ...], workplace: Workplace, has_references: bool
-) -> list[RunOrder]:
-    """Return an order for each toolchain; raise UnknownNameError for a suite that is not there."""
-    suite = _choose_suite(wanted, workplace=workplace)
+def make_run_requests(
+    wanted: CaseOptions, *, toolchains: tuple[str, ...], workspace: Workspace, has_references: bool
+) -> list[RunRequest]:
+    """Return a request for each toolchain; raise UnknownNameError for an unknown suite."""
+    suite = _choose_suite(wanted, workspace=workspace)
     return [
-        RunOrder(
+        RunRequest(
             suite=suite,
             toolchain=toolchain,
             device=wanted.device or AUTO_DEVICE,
@@ -74,11 +74,11 @@ def make_orders(
     ]
 
 
-def _choose_suite(wanted: CaseOptions, *, workplace: Workplace) -> Suite:
+def _choose_suite(wanted: CaseOptions, *, workspace: Workspace) -> Suite:
     if wanted.suite is None and any(getattr(wanted, axis.name) for axis in fields(Selection)):
         suite = custom_suite(Selection())
     else:
-        suite = find_suite(wanted.suite or QUICK.name, suites=workplace.config.suites)
+        suite = find_suite(wanted.suite or QUICK.name, suites=workspace.config.suites)
     usual = suite.selection
     selection = Selection(
         models=wanted.models or usual.models,

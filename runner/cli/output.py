@@ -23,7 +23,7 @@ from compile_hud.db.store import Store
 from compile_hud.runner.config.load import load_config
 from compile_hud.runner.reporting.log_progress import LogProgress
 from compile_hud.runner.reporting.terminal_progress import TerminalProgress
-from compile_hud.runner.workspace import Seams, Workplace
+from compile_hud.runner.workspace import Dependencies, Workspace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # Wide enough for every table: where there is no terminal, nothing is folded or cut.
@@ -35,8 +35,8 @@ _PROSE_WIDTH = 30
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else.")
 
 
-def with_workplace(function: _Function) -> _Function:
-    """Add `--store` and `--config` and pass the Workplace they lead to as the first argument."""
+def with_workspace(function: _Function) -> _Function:
+    """Add `--store` and `--config` and pass the Workspace they lead to as the first argument."""
 
     @click.option("--store", "store_url", metavar="URL", help="The store, instead of the one set.")
     @click.option(
@@ -56,11 +56,11 @@ def with_workplace(function: _Function) -> _Function:
         **options: Any,
     ) -> Any:
         _check_texts(context)
-        seams = context.obj if isinstance(context.obj, Seams) else Seams()
-        config = load_config(config_path, env=seams.env)
+        dependencies = context.obj if isinstance(context.obj, Dependencies) else Dependencies()
+        config = load_config(config_path, env=dependencies.env)
         if store_url is not None:
             config = replace(config, store_url=as_store_url(store_url))
-        return function(Workplace(config=config, seams=seams), *args, **options)
+        return function(Workspace(config=config, dependencies=dependencies), *args, **options)
 
     return cast("_Function", functools.update_wrapper(wrapper, function))
 
@@ -107,11 +107,11 @@ def log_format() -> str:
     return str(root.params.get("log_format", FORMATS[0])) if root else FORMATS[0]
 
 
-def new_progress(workplace: Workplace) -> TerminalProgress | LogProgress:
+def new_progress(workspace: Workspace) -> TerminalProgress | LogProgress:
     """Return what tells of a run on standard error: in lines for people, or as log records."""
     if log_format() == "json":
         return LogProgress()
-    return TerminalProgress(stderr(), now=workplace.seams.now)
+    return TerminalProgress(stderr(), now=workspace.dependencies.now)
 
 
 def as_store_url(text: str) -> str:

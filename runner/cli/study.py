@@ -29,7 +29,7 @@ from compile_hud.runner.cli.output import (
     print_table,
     stderr,
     stdout,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.cli.run.command import run_in_terminal
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
@@ -37,7 +37,7 @@ from compile_hud.runner.errors import DocumentNotWritten, NoSuchDocument
 from compile_hud.runner.planning.plan import DEVICES
 from compile_hud.runner.planning.study_runs import find_study, study_suite
 from compile_hud.runner.reporting.study_report import cell_text, cohort_text, study_json, study_page
-from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace
+from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace
 
 
 @click.group("study")
@@ -47,8 +47,8 @@ def study_group() -> None:
 
 @study_group.command("list")
 @json_option
-@with_workplace
-def list_studies(_workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def list_studies(_workspace: Workspace, *, as_json: bool) -> None:
     """Show the studies and what each asks."""
     if as_json:
         print_json(
@@ -88,9 +88,9 @@ def list_studies(_workplace: Workplace, *, as_json: bool) -> None:
     "--mode", "variants", metavar="M", multiple=True, help="Of its variants only these; globs."
 )
 @json_option
-@with_workplace
+@with_workspace
 def run_study(
-    workplace: Workplace,
+    workspace: Workspace,
     *,
     name: str,
     device: str,
@@ -102,10 +102,10 @@ def run_study(
     """Measure the cases of study NAME, store them as a run and print its tables."""
     study = find_study(name)
     if device == AUTO_DEVICE:
-        device = "cuda" if workplace.seams.has_gpu() else "cpu"
+        device = "cuda" if workspace.dependencies.has_gpu() else "cpu"
     suite = study_suite(study, device=device, models=models, variants=variants)
-    order = RunOrder(suite=suite, toolchain=toolchain, device=device)
-    document = run_in_terminal(order, workplace=workplace)
+    request = RunRequest(suite=suite, toolchain=toolchain, device=device)
+    document = run_in_terminal(request, workspace=workspace)
     run = StudyRun(run=document.run, seen=seen_in_results(document.results))
     if as_json:
         print_json({"run": run.run.id, **study_json(study, run)})
@@ -129,13 +129,13 @@ def run_study(
     multiple=True,
     help="A run of the study; may be repeated. Default: the newest full one on each device.",
 )
-@with_workplace
+@with_workspace
 def write_page(
-    workplace: Workplace, *, name: str, path: Path | None, run_ids: tuple[str, ...]
+    workspace: Workspace, *, name: str, path: Path | None, run_ids: tuple[str, ...]
 ) -> None:
     """Write the page of study NAME in Markdown, from stored runs of it."""
     study = find_study(name)
-    store = workplace.store()
+    store = workspace.store()
     runs = [load_run(store, run_id) for run_id in run_ids] or _stored(study, store=store)
     for run in runs:
         if run.suite != study.suite:

@@ -19,12 +19,16 @@ from compile_hud.runner.cli.output import (
     print_json,
     print_table,
     stderr,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN, Config
 from compile_hud.runner.errors import ToolchainError
 from compile_hud.runner.events import Notify
-from compile_hud.runner.toolchains.installer import InstallSeams, ToolchainRequest, build_toolchain
+from compile_hud.runner.toolchains.installer import (
+    InstallDependencies,
+    ToolchainRequest,
+    build_toolchain,
+)
 from compile_hud.runner.toolchains.registry import (
     Probe,
     built_toolchains,
@@ -34,7 +38,7 @@ from compile_hud.runner.toolchains.registry import (
     put_back,
     toolchain_folder,
 )
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 
 @click.group("toolchain")
@@ -50,9 +54,9 @@ def toolchain_group() -> None:
 @click.option("--index-url", metavar="URL", help="Where torch comes from. Default: pip's setting.")
 @click.option("--with", "packages", metavar="PKG", multiple=True, help="Install this as well.")
 @click.option("--replace", "is_replaced", is_flag=True, help="Build it again if there is one.")
-@with_workplace
+@with_workspace
 def add(
-    workplace: Workplace,
+    workspace: Workspace,
     *,
     name: str,
     torch: str | None,
@@ -63,8 +67,8 @@ def add(
     is_replaced: bool,
 ) -> None:
     """Build a toolchain: an environment of its own with a torch and what the models need."""
-    _check_free(name, is_replaced=is_replaced, config=workplace.config)
-    state_dir = workplace.config.state_dir
+    _check_free(name, is_replaced=is_replaced, config=workspace.config)
+    state_dir = workspace.config.state_dir
     request = ToolchainRequest(
         name=name,
         torch=torch,
@@ -73,27 +77,27 @@ def add(
         packages=packages,
         is_nightly=is_nightly,
     )
-    notify = new_progress(workplace)
-    seams = install_seams(workplace, notify=notify)
-    built = build_toolchain(request, state_dir=state_dir, seams=seams)
+    notify = new_progress(workspace)
+    dependencies = make_install_dependencies(workspace, notify=notify)
+    built = build_toolchain(request, state_dir=state_dir, dependencies=dependencies)
     text = f"toolchain {name} is ready: {built}. `hud run --toolchain {name}` measures with it"
     stderr().print(text, markup=False, soft_wrap=True)
 
 
 @toolchain_group.command("list")
 @json_option
-@with_workplace
-def list_toolchains(workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def list_toolchains(workspace: Workspace, *, as_json: bool) -> None:
     """Show the toolchains, their torch and whether it can be imported."""
-    show_toolchains(workplace, as_json=as_json)
+    show_toolchains(workspace, as_json=as_json)
 
 
 @toolchain_group.command()
 @click.argument("name")
-@with_workplace
-def remove(workplace: Workplace, *, name: str) -> None:
+@with_workspace
+def remove(workspace: Workspace, *, name: str) -> None:
     """Remove a toolchain that `hud toolchain add` built; its results stay in the store."""
-    config = workplace.config
+    config = workspace.config
     state_dir = config.state_dir
     folder = toolchain_folder(name, state_dir=state_dir)
     if not folder.exists() and name not in built_toolchains(state_dir):
@@ -117,13 +121,15 @@ def _nothing_to_remove(name: str, *, config: Config) -> Exception:
     return UnknownNameError(f"no toolchain {name!r} to remove. Built ones: {built}.")
 
 
-def show_toolchains(workplace: Workplace, *, as_json: bool) -> None:
+def show_toolchains(workspace: Workspace, *, as_json: bool) -> None:
     """Print every toolchain with what its interpreter says of itself."""
-    config = workplace.config
+    config = workspace.config
     found = config.toolchains
     # Each imports its torch, which takes seconds.
     with ThreadPoolExecutor() as pool:
-        probes = dict(zip(found, pool.map(workplace.seams.probe, found.values()), strict=True))
+        probes = dict(
+            zip(found, pool.map(workspace.dependencies.probe, found.values()), strict=True)
+        )
     sources = _sources(config)
     if as_json:
         print_json([_to_json(name, found[name], probes[name], sources[name]) for name in found])
@@ -200,18 +206,18 @@ def find_python(python: str | None) -> Path:
     return Path(found)
 
 
-def install_seams(workplace: Workplace, *, notify: Notify) -> InstallSeams:
-    """Return what installations in `workplace` work with."""
-    return InstallSeams(
-        facts=lambda interpreter: _worker_facts(interpreter, workplace=workplace),
-        now=workplace.seams.now,
+def make_install_dependencies(workspace: Workspace, *, notify: Notify) -> InstallDependencies:
+    """Return what installations in `workspace` work with."""
+    return InstallDependencies(
+        facts=lambda interpreter: _worker_facts(interpreter, workspace=workspace),
+        now=workspace.dependencies.now,
         notify=notify,
     )
 
 
-def _worker_facts(python: Path, *, workplace: Workplace) -> Mapping[str, Any]:
-    executor = workplace.seams.make_executor(
-        python=python, state_dir=workplace.config.state_dir, device="cpu"
+def _worker_facts(python: Path, *, workspace: Workspace) -> Mapping[str, Any]:
+    executor = workspace.dependencies.make_executor(
+        python=python, state_dir=workspace.config.state_dir, device="cpu"
     )
     try:
         return executor.open()

@@ -22,7 +22,7 @@ from compile_hud.db.shared.text import counted
 from compile_hud.db.shared.trace_paths import trace_name
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
 from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status, connected
-from compile_hud.runner.cluster.assignments import MAX_GIVEN, Board, Ticket
+from compile_hud.runner.cluster.assignments import MAX_ASSIGNMENTS, Assignment, CaseQueue
 from compile_hud.runner.cluster.machine_run import MachineRun
 from compile_hud.runner.cluster.resume import remaining_plan, resumed_request, resumed_run
 from compile_hud.runner.errors import ExecutorError, RunInterrupted, ToolchainUnusable
@@ -42,7 +42,7 @@ from compile_hud.runner.system.interrupts import Interrupts
 # How often a look is taken at who is there.
 LOOK_EVERY_S = 2.0
 # A node that has died is listed for some seconds more; others take its case meanwhile.
-REST_S = 60.0
+BACKOFF_S = 60.0
 # What a task takes at most beyond the limit of its case: a lock that is waited for, a worker host,
 # the device's facts and peaks, compiled headers, each with a limit of its own.
 SETUP_LIMIT_S = 900.0
@@ -58,7 +58,7 @@ class _Task:
     slot: Slot
     started_at: datetime
     run: MachineRun | None = None
-    ticket: Ticket | None = None
+    ticket: Assignment | None = None
     reference: PlannedCase | None = None
 
 
@@ -130,13 +130,13 @@ class _Driver:
         self._started_at = context.now()
         self._slots = nodes.slots()
         if not self._slots:
-            raise ExecutorError(nobody_text(request.device, machine=nodes.machine))
+            raise ExecutorError(no_nodes_message(request.device, machine=nodes.machine))
         worths = {slot.machine: context.worth(_on(request, slot.machine)) for slot in self._slots}
         self._budget = TimeBudget(
             request.time_budget_s, worth=_joined(worths.values()), now=context.now
         )
         ordered = self._budget.in_turn(plan, case_of=lambda planned: planned.case)
-        self._board = Board(ordered, homes=_homes(worths))
+        self._board = CaseQueue(ordered, homes=_homes(worths))
         self._plan = tuple(planned.case for planned in ordered)
         self._runs: dict[tuple[str, str, str], MachineRun] = {}
         self._run_of: dict[Slot, MachineRun] = {}
@@ -261,7 +261,7 @@ class _Driver:
         reply = ended.reply
         if reply is None:
             self._say(f"machine {task.slot.machine} did not answer: {ended.reason}")
-            self._rests_until[task.slot] = self._context.now() + timedelta(seconds=REST_S)
+            self._rests_until[task.slot] = self._context.now() + timedelta(seconds=BACKOFF_S)
             if task.ticket is None and task.reference is None:
                 self._unusable[task.slot] = ended.reason
             self._recover(task, reason=ended.reason)
@@ -299,7 +299,7 @@ class _Driver:
         if self._board.take_back(task.ticket):
             run.withdraw(case)
             return
-        text = f"{MAX_GIVEN} machines were lost with it, the last by: {reason}"
+        text = f"{MAX_ASSIGNMENTS} machines were lost with it, the last by: {reason}"
         run.keep(self._lost(case, run, text))
 
     def _wait_for(self, task: _Task) -> None:
@@ -374,7 +374,7 @@ class _Driver:
     def _lose_the_rest(self) -> None:
         """Say of every case that waits for a machine that none came."""
         if not self._has_begun():
-            raise ExecutorError(nobody_text(self._request.device, machine=self._nodes.machine))
+            raise ExecutorError(no_nodes_message(self._request.device, machine=self._nodes.machine))
         run = next(run for run in self._runs.values() if run.has_machine)
         why = f"no machine was there for {clock(NOBODY_LIMIT_S)}"
         run.keep_all([self._lost(planned.case, run, why) for planned in self._board.waiting])
@@ -411,7 +411,7 @@ class _Driver:
         self._context.notify(LogMessage(text=text, is_warning=True))
 
 
-def nobody_text(device: str, *, machine: str | None) -> str:
+def no_nodes_message(device: str, *, machine: str | None) -> str:
     """Return what is said when no node, of `machine`, offers `device`, and what adds one."""
     who = "the cluster" if machine is None else f"machine {machine}"
     return (

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_beats, load_runs_beside
 from compile_hud.db.records.results import RunDocument, RunState
-from compile_hud.db.records.summaries import SILENT_AFTER_S
+from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.cluster.machine_run import MachineRun
@@ -34,10 +34,10 @@ def check_is_silent(store: Store, run_id: str, *, now: datetime) -> None:
     runs = load_runs_beside(store, load_document(store, run_id).run)
     beats = load_beats(store, [run.id for run in runs if run.state is RunState.RUNNING])
     last = max(beats.values(), default=None)
-    if last is not None and last > now - timedelta(seconds=SILENT_AFTER_S):
+    if last is not None and last > now - timedelta(seconds=HEARTBEAT_TIMEOUT_S):
         raise ResumeError(
             f"run {run_id} is being measured: its last sign of life is of {last:%H:%M:%S} UTC."
-            f" After {SILENT_AFTER_S:.0f} s without one it can be resumed"
+            f" After {HEARTBEAT_TIMEOUT_S:.0f} s without one it can be resumed"
         )
 
 

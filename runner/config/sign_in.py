@@ -76,7 +76,7 @@ def make_sign_in(
     )
 
 
-def handed_over(sign_in: SignIn, *, url: str, path: Path | None, env: Mapping[str, str]) -> str:
+def export_to_child(sign_in: SignIn, *, url: str, path: Path | None, env: Mapping[str, str]) -> str:
     """Return what the dashboard's process is told of `sign_in`, as JSON with the secrets in it.
 
     `url` is where people open the dashboard, `path` the hud.toml from which it reads the lists of

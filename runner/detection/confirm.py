@@ -11,13 +11,13 @@ from typing import Any
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.results import load_series_settings
 from compile_hud.db.queries.runs import load_histories_of
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Alert, Case, CaseResult, Outcome, RunDocument
+from compile_hud.db.records.results import Case, CaseResult, Outcome, RunDocument
 from compile_hud.db.records.summaries import Series
 from compile_hud.db.records.triage import JUDGE, is_muted
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.spec import UnknownNameError
-from compile_hud.runner.analysis.confirmation._merge_analysis_past import past_of
 from compile_hud.runner.analysis.confirmation.confirmation import (
     concluded,
     confirmation_json,
@@ -40,6 +40,7 @@ from compile_hud.runner.analysis.confirmation.verdict import (
     find_in_turn,
     find_outcome,
     not_measured,
+    past_of,
 )
 from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules, series_rules
@@ -47,14 +48,14 @@ from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
 from compile_hud.runner.detection.change_context import attach_ends
 from compile_hud.runner.detection.remeasure import Bench, Toolchain
 from compile_hud.runner.errors import ExecutorError
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
 from compile_hud.runner.execution.paired_launches import MIN_PAIRS, PairLimits, PairResult
 from compile_hud.runner.format import clock
-from compile_hud.runner.notifications.routing import NOBODY, Telling
+from compile_hud.runner.notifications.routing import NO_NOTIFICATIONS, NotificationPlanner
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.locks import device_lock
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 # What a clock hardly sees; nothing that is launched is faster.
 MIN_LAUNCH_S = 1e-3
@@ -87,9 +88,9 @@ def confirm_run(
     document: RunDocument,
     *,
     alerts: Sequence[Alert],
-    workplace: Workplace,
+    workspace: Workspace,
     notify: Notify,
-    telling: Telling = NOBODY,
+    telling: NotificationPlanner = NO_NOTIFICATIONS,
 ) -> ConfirmReport:
     """Measure the suspects of `document`, a finished run, again and return what that says.
 
@@ -98,13 +99,13 @@ def confirm_run(
     device meanwhile. Raises what the store raises before anything is measured, LockUnavailable, and
     RunInterrupted when it was stopped before it began.
     """
-    suspects = _find_suspects(document, alerts=alerts, store=workplace.store())
+    suspects = _find_suspects(document, alerts=alerts, store=workspace.store())
     if not suspects.known and not suspects.early:
         return ConfirmReport()
     device = document.run.plan[0].device
     lock = (
-        device_lock(device, lock_dir=workplace.lock_dir(), notify=notify)
-        if workplace.elsewhere is None
+        device_lock(device, lock_dir=workspace.lock_dir(), notify=notify)
+        if workspace.elsewhere is None
         # Another machine holds its own.
         else nullcontext()
     )
@@ -112,7 +113,7 @@ def confirm_run(
         confirming = _Confirming(
             document,
             suspects=suspects,
-            workplace=workplace,
+            workspace=workspace,
             outlet=_Outlet(notify=notify, telling=telling),
             stop=interrupts,
         )
@@ -158,7 +159,7 @@ class _Outlet:
     """Who is told: the person who watches the run, and everybody else."""
 
     notify: Notify
-    telling: Telling
+    telling: NotificationPlanner
 
 
 class _Confirming:
@@ -169,21 +170,21 @@ class _Confirming:
         document: RunDocument,
         *,
         suspects: _Suspects,
-        workplace: Workplace,
+        workspace: Workspace,
         outlet: _Outlet,
         stop: Interrupts,
     ) -> None:
         self.done: list[Alert] = []
         self._document = document
-        self._workplace = workplace
+        self._workspace = workspace
         self._notify = outlet.notify
         self._telling = outlet.telling
         self._stop = stop
-        self._store = workplace.store()
-        self._bench = Bench(document.run, workplace=workplace)
+        self._store = workspace.store()
+        self._bench = Bench(document.run, workspace=workspace)
         self._results = {result.case.key: result for result in document.results}
-        self._started_at = workplace.seams.now()
-        self._budget_s = workplace.config.confirm_share * run_seconds(document)
+        self._started_at = workspace.dependencies.now()
+        self._budget_s = workspace.config.confirm_share * run_seconds(document)
         self._suspects = suspects
         self._by_case = worst_first([*suspects.known, *suspects.early])
         self._early = {alert.id for alert in suspects.early}
@@ -200,19 +201,19 @@ class _Confirming:
 
     def work_through(self) -> None:
         """Measure the suspects again, the worst first, until the time is used up."""
-        share = f"{self._workplace.config.confirm_share:.0%} of the run"
+        share = f"{self._workspace.config.confirm_share:.0%} of the run"
         cases = "case" if len(self._by_case) == 1 else "cases"
         self._say(
             f"measuring {len(self._by_case)} suspected {cases} again, within"
             f" {clock(self._budget_s)} ({share})"
         )
         for group in self._by_case.values():
-            started_at = self._workplace.seams.now()
+            started_at = self._workspace.dependencies.now()
             found, how = self._measure(group)
             # What a killed case left behind says nothing.
             if self._stop.were_requested():
                 return
-            seconds = (self._workplace.seams.now() - started_at).total_seconds()
+            seconds = (self._workspace.dependencies.now() - started_at).total_seconds()
             self._keep(group, found=found, how={**how, "seconds": seconds})
 
     def _measure(self, group: Sequence[Alert]) -> tuple[list[Finding], dict[str, Any]]:
@@ -326,7 +327,7 @@ class _Confirming:
             }
 
     def _left_s(self) -> float:
-        used_s = (self._workplace.seams.now() - self._started_at).total_seconds()
+        used_s = (self._workspace.dependencies.now() - self._started_at).total_seconds()
         return self._budget_s - used_s
 
     def _launch_s(self, case: Case) -> float:
@@ -342,7 +343,7 @@ class _Confirming:
         """Say what was found about one case, and store it."""
         facts = {
             "run_id": self._document.run.id,
-            "at": self._workplace.seams.now().isoformat(),
+            "at": self._workspace.dependencies.now().isoformat(),
             **how,
         }
         alerts = []
@@ -370,7 +371,7 @@ class _Confirming:
             )
         except StoreError as error:
             text = f"what measuring again found is not stored: {error}"
-            self._notify(Said(text=text, is_warning=True))
+            self._notify(LogMessage(text=text, is_warning=True))
 
     def _say(self, text: str) -> None:
-        self._notify(Said(text=text))
+        self._notify(LogMessage(text=text))

@@ -14,12 +14,12 @@ from compile_hud.runner.analysis.comparison.runs import CaseComparison, compare_
 from compile_hud.runner.detection.confirm import MIN_COLD_PAIRS
 from compile_hud.runner.detection.remeasure import Bench, Toolchain
 from compile_hud.runner.errors import ExecutorError, RunInterrupted
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
 from compile_hud.runner.execution.paired_launches import PairLimits
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.locks import device_lock
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Recheck:
 
     num_runs: int
     fail_above: float
-    workplace: Workplace
+    workspace: Workspace
     notify: Notify
 
     def rows(
@@ -45,14 +45,14 @@ class Recheck:
         suspects = {row.case.key: row.case for row in rows if row.comparison.is_failure}
         if not suspects or not self.num_runs:
             return list(rows)
-        workplace = self.workplace
+        workspace = self.workspace
         with (
             Interrupts() as interrupts,
             device_lock(
-                candidate.run.plan[0].device, lock_dir=workplace.lock_dir(), notify=self.notify
+                candidate.run.plan[0].device, lock_dir=workspace.lock_dir(), notify=self.notify
             ),
         ):
-            bench = Bench(candidate.run, workplace=workplace)
+            bench = Bench(candidate.run, workspace=workspace)
             try:
                 with interrupts.deferred(bench.cancel):
                     again = self._measure(bench, rows, list(suspects.values()), baseline)
@@ -60,7 +60,7 @@ class Recheck:
                 again = []
                 if not interrupts.were_requested():
                     text = f"suspects are not measured again: {error}"
-                    self.notify(Said(text=text, is_warning=True))
+                    self.notify(LogMessage(text=text, is_warning=True))
             finally:
                 bench.close()
         if interrupts.were_requested():
@@ -79,7 +79,7 @@ class Recheck:
         how = "alone" if other is None else f"in turn with toolchain {other.name}"
         verb = "is" if len(suspects) == 1 else "are"
         text = f"{counted(len(suspects), 'suspect')} {verb} measured again {how}"
-        self.notify(Said(text=text))
+        self.notify(LogMessage(text=text))
         if other is not None:
             limits = PairLimits(fail_above=self.fail_above, num_cases=len(suspects))
             cold = {

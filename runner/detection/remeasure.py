@@ -25,7 +25,7 @@ from compile_hud.runner.execution.paired_launches import (
 from compile_hud.runner.execution.run_plan import recorded_settings, settings_for
 from compile_hud.runner.planning.plan import plan_case
 from compile_hud.runner.protocol import MeasureSettings
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +43,12 @@ class Bench:
     Toolchains are opened when they are first needed and stay so until `close`.
     """
 
-    def __init__(self, run: Run, *, workplace: Workplace) -> None:
+    def __init__(self, run: Run, *, workspace: Workspace) -> None:
         self._run = run
-        self._workplace = workplace
+        self._workspace = workspace
         # What a run keeps of the allocator's history is that of the run, not of this.
         self._settings = dataclasses.replace(
-            recorded_settings(run, default=workplace.config.measure), memory_snapshot=False
+            recorded_settings(run, default=workspace.config.measure), memory_snapshot=False
         )
         self._executors: list[Executor] = []
         self._candidate: Toolchain | None = None
@@ -64,7 +64,7 @@ class Bench:
         """Return the toolchain of the run; raise ExecutorError when it is not what it was."""
         if self._candidate is None:
             name = self._run.toolchain
-            python = self._workplace.config.toolchains.get(name)
+            python = self._workspace.config.toolchains.get(name)
             if python is None:
                 raise ExecutorError(f"there is no toolchain {name} any more")
             executor, facts = self._open(python)
@@ -81,7 +81,7 @@ class Bench:
 
         None, too, for what lies on other machines.
         """
-        if wanted == self._run.revision or self._workplace.elsewhere is not None:
+        if wanted == self._run.revision or self._workspace.elsewhere is not None:
             return None
         if wanted not in self._baselines:
             self._baselines[wanted] = self._find(wanted)
@@ -150,11 +150,14 @@ class Bench:
             executor.close()
 
     def _find(self, wanted: str) -> Toolchain | None:
-        config, version = self._workplace.config, wanted.partition("@")[0]
+        config, version = self._workspace.config, wanted.partition("@")[0]
         ours = config.toolchains.get(self._run.toolchain)
         for name, python in config.toolchains.items():
             # The interpreter that was just measured is at the run's revision; asking costs seconds.
-            if python == ours or self._workplace.seams.probe(python).torch_version != version:
+            if (
+                python == ours
+                or self._workspace.dependencies.probe(python).torch_version != version
+            ):
                 continue
             try:
                 executor, facts = self._open(python)
@@ -166,11 +169,15 @@ class Bench:
         return None
 
     def _open(self, python: Path) -> tuple[Executor, Mapping[str, Any]]:
-        elsewhere = self._workplace.elsewhere
-        make = self._workplace.seams.make_executor if elsewhere is None else elsewhere(self._run)
+        elsewhere = self._workspace.elsewhere
+        make = (
+            self._workspace.dependencies.make_executor
+            if elsewhere is None
+            else elsewhere(self._run)
+        )
         executor = make(
             python=python,
-            state_dir=self._workplace.config.state_dir,
+            state_dir=self._workspace.config.state_dir,
             device=self._run.plan[0].device,
             num_threads=self._settings.num_threads,
         )
@@ -186,7 +193,7 @@ class Bench:
         return revision(facts) == wanted and fingerprint(known) == self._run.fingerprint
 
     def _order(self, case: Case, *, num_launches: int | None = None) -> CaseOrder:
-        planned = plan_case(case, catalog=self._workplace.config.catalog)
+        planned = plan_case(case, catalog=self._workspace.config.catalog)
         settings = settings_for(case, self._settings)
         if num_launches is not None:
             settings = dataclasses.replace(

@@ -10,7 +10,7 @@ from compile_hud.db.maintenance.consistency import find_named_traces
 from compile_hud.db.queries.kernels import load_places
 from compile_hud.runner.persistence.spool import UNCLAIMED_S
 from compile_hud.runner.persistence.trace_store import traces_in
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +27,10 @@ class OrphanFiles:
     is_trouble: bool = True
 
 
-def find_orphan_files(workplace: Workplace) -> tuple[OrphanFiles, ...]:
+def find_orphan_files(workspace: Workspace) -> tuple[OrphanFiles, ...]:
     """Return the traces without a result, the traces that are gone, and what was set aside."""
-    spool = workplace.spool()
-    found = [*_traces(workplace)]
+    spool = workspace.spool()
+    found = [*_traces(workspace)]
     if broken := tuple(sorted(spool.broken_directory.glob("*.json"))):
         text = "results that were set aside as broken; move them back once their cause is gone"
         found.append(OrphanFiles(folder=spool.broken_directory, number=len(broken), text=text))
@@ -45,22 +45,22 @@ def remove_orphan_files(found: Sequence[OrphanFiles]) -> int:
     return len(paths)
 
 
-def _traces(workplace: Workplace) -> list[OrphanFiles]:
-    folder, store = workplace.config.traces_dir, workplace.store()
+def _traces(workspace: Workspace) -> list[OrphanFiles]:
+    folder, store = workspace.config.traces_dir, workspace.store()
     if folder is None:
         return []
     kept = traces_in(folder)
     found = []
     # A trace is moved before its result is stored, and results may still wait.
-    if kept and not workplace.spool().pending():
-        last = workplace.seams.now().timestamp() - UNCLAIMED_S
+    if kept and not workspace.spool().pending():
+        last = workspace.dependencies.now().timestamp() - UNCLAIMED_S
         places = load_places(store, kept)
         alone = [path for name, path in kept.items() if name not in places]
         old = tuple(sorted(path for path in alone if path.stat().st_mtime < last))
         if old:
             text = "traces of results that are not there"
             found.append(OrphanFiles(folder=folder, number=len(old), text=text, paths=old))
-    rules = workplace.config.trace_rules
+    rules = workspace.config.trace_rules
     gone = find_named_traces(store, num_nights=rules.num_nights) - kept.keys()
     if gone:
         text = "results whose trace is gone; it was removed for its size, or by somebody"

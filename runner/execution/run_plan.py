@@ -34,9 +34,9 @@ from compile_hud.runner.execution.environment import differing_keys, fingerprint
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.model_commits import model_commits
 from compile_hud.runner.execution.paired_launches import MeasureCase, PairSide, launch_in_turn
-from compile_hud.runner.execution.retries import measure_undisturbed
+from compile_hud.runner.execution.retries import measure_with_retries
 from compile_hud.runner.format import distinct
-from compile_hud.runner.persistence.result_writer import Keeper
+from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.planning.plan import PlannedCase, make_plan, plan_case
 from compile_hud.runner.planning.suites import Selection
 from compile_hud.runner.planning.time_budget import TimeBudget, Worth
@@ -81,7 +81,7 @@ class RunContext:
     """
 
     executors: tuple[Executor, ...]
-    keeper: Keeper
+    keeper: ResultWriter
     catalog: Mapping[str, ModelSpec]
     lock_dir: Path
     load_document: Callable[[str], RunDocument]
@@ -230,7 +230,7 @@ def _execute(
         if stop.were_requested():
             return False
         context.notify(CaseStarted(case=sides[0].order.case))
-        results = measure_undisturbed(
+        results = measure_with_retries(
             sides, measure_case=measure_case, is_stopped=stop.were_requested
         )
         # What a killed case left behind says nothing about the case.

@@ -13,7 +13,7 @@ from compile_hud.db.errors import StoreError, StoreLocked
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.queries.runs import load_running
 from compile_hud.db.records.results import CaseResult, Run, RunState
-from compile_hud.db.records.summaries import SILENT_AFTER_S
+from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
 from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.runner.errors import SpoolFull
@@ -23,12 +23,12 @@ from compile_hud.runner.persistence.spool import DrainReport, Spool, utc_now
 logger = logging.getLogger(__name__)
 
 # Asking a locked store costs its whole patience (30 s): not after every case.
-REST = timedelta(seconds=120)
+BACKOFF = timedelta(seconds=120)
 # And not after what follows a case at once.
 JUST_NOW = timedelta(seconds=5)
 
 
-class Keeper:
+class ResultWriter:
     """Where results go. Without a store they stay in the spool, without a spool in memory alone."""
 
     def __init__(
@@ -139,7 +139,7 @@ class Keeper:
 
     def is_resting(self) -> bool:
         """Return whether the store took nothing a moment ago, and is not to be asked now."""
-        return self._refused_at is not None and self._now() < self._refused_at + REST
+        return self._refused_at is not None and self._now() < self._refused_at + BACKOFF
 
     def _wait(self) -> None:
         """Wait for what is being passed on; raise what that raised."""
@@ -175,7 +175,7 @@ class Keeper:
                     self.store.save_run(
                         replace(run, state=RunState.INTERRUPTED, finished_at=heartbeat_at)
                     )
-            self.store.interrupt_stale_runs(older_than_s=SILENT_AFTER_S)
+            self.store.interrupt_stale_runs(older_than_s=HEARTBEAT_TIMEOUT_S)
         except StoreLocked as error:
             self.rest(error)
         except StoreError as error:

@@ -7,7 +7,14 @@ from types import TracebackType
 
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.db.shared.text import first_line
-from compile_hud.runner.events import CaseFinished, CaseStarted, Event, RunEnded, RunStarted, Said
+from compile_hud.runner.events import (
+    CaseFinished,
+    CaseStarted,
+    Event,
+    LogMessage,
+    RunEnded,
+    RunStarted,
+)
 from compile_hud.runner.format import metric
 
 # Not by the module's name: it stands for the program, and other programs filter by it.
@@ -34,7 +41,7 @@ class LogProgress:
     def __call__(self, event: Event) -> None:
         """Log `event`."""
         match event:
-            case Said():
+            case LogMessage():
                 level = logging.WARNING if event.is_warning else logging.INFO
                 logger.log(level, "%s", event.text, extra=self._fields)
             case RunStarted():

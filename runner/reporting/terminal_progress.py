@@ -17,10 +17,10 @@ from compile_hud.runner.events import (
     CaseFinished,
     CaseStarted,
     Event,
+    LogMessage,
     PairLaunched,
     RunEnded,
     RunStarted,
-    Said,
 )
 from compile_hud.runner.format import clock, metric, mode_text
 
@@ -88,7 +88,7 @@ class TerminalProgress:
     def __call__(self, event: Event) -> None:
         """Show `event`."""
         match event:
-            case Said():
+            case LogMessage():
                 prefix = "warning: " if event.is_warning else ""
                 self._print(f"{prefix}{event.text}")
             case RunStarted():

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
-class Pulse:
+class HealthReporter:
     """Tells the store that the scheduler of this machine lives, and what there is to know.
 
     `schedules` are what fires next, `doing` the job it works on, empty while it waits.
@@ -87,7 +87,7 @@ class Pulse:
         places = {"state": config.state_dir, "store": store_folder(config.store_url)}
         for name, folder in {**places, "traces": config.traces_dir}.items():
             if folder is not None:
-                place = existing(folder)
+                place = existing_folder(folder)
                 usage = shutil.disk_usage(place)
                 yield DiskState(
                     name=name,
@@ -105,7 +105,7 @@ def store_folder(url: str) -> Path | None:
     return Path(parsed.database).parent
 
 
-def existing(path: Path) -> Path:
+def existing_folder(path: Path) -> Path:
     """Return `path`, or the nearest folder above it that is there already."""
     absolute = path.absolute()
     return next(place for place in (absolute, *absolute.parents) if place.exists())

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 # Trouble of the machine and not of what is measured: it may be over in a while. The run of the job
 # goes on then where it stopped, and keeps what it has.
-PASSING = (StoreError, ExecutorError, SpoolFull, LockUnavailable, ToolchainError)
+TRANSIENT_ERRORS = (StoreError, ExecutorError, SpoolFull, LockUnavailable, ToolchainError)
 # Five minutes are enough for a driver to come back, a quarter of an hour for somebody to make room.
 RETRY_S = 300.0
 RETRY_FACTOR = 3.0
@@ -50,7 +50,7 @@ GPU = "cuda"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unnoted:
+class PendingUpdate:
     """What became of a job, while the store does not take it; `judge` judges what it ran."""
 
     note: Callable[[], None]
@@ -58,7 +58,7 @@ class Unnoted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class JobRunner:
     """Who measures an request, in one run or in one on each machine, and how those are judged."""
 
     measure: Callable[[RunRequest], Sequence[RunDocument]]
@@ -66,7 +66,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobLoop:
+class JobWorker:
     """Takes jobs from the queue of the store and runs them, one at a time.
 
     `judge` judges a run of this machine; `cluster` does what Ray is wanted for.
@@ -84,11 +84,11 @@ class JobLoop:
     check: Callable[[], None] = lambda: None
     # Builds a toolchain again, by its name.
     build: Callable[[str], object] = lambda _toolchain: None
-    cluster: Engine | None = None
+    cluster: JobRunner | None = None
     # What is worked on now, for those who ask from another thread.
     doing: list[str] = field(default_factory=list)
     # As long as it is not noted, the lease of the job stays with this process.
-    unnoted: list[Unnoted] = field(default_factory=list)
+    unnoted: list[PendingUpdate] = field(default_factory=list)
 
     def is_doing(self) -> str:
         """Return the job that is worked on, empty between two."""
@@ -160,7 +160,7 @@ class JobLoop:
             state, judge = JobState.DONE, partial(self._judge_stored, job, run_id, store)
         except RunInterrupted:
             raise
-        except PASSING as error:
+        except TRANSIENT_ERRORS as error:
             reason = str(error)
             if job.num_attempts < MAX_ATTEMPTS:
                 self._put_back(job, store, reason=reason)
@@ -176,7 +176,7 @@ class JobLoop:
             self._say(f"job {job.dedupe_key} failed by a defect of Compile HUD; see the log")
         self._note(
             job,
-            Unnoted(
+            PendingUpdate(
                 note=lambda: store.finish_job(job.id, run_id=run_id, state=state, reason=reason),
                 judge=judge,
             ),
@@ -187,10 +187,11 @@ class JobLoop:
         due_at = self.workspace.dependencies.now() + timedelta(seconds=wait_s)
         self._say(f"job {job.dedupe_key} goes on at {due_at:%H:%M} UTC: {reason}")
         self._note(
-            job, Unnoted(note=lambda: store.put_job_back(job.id, due_at=due_at, reason=reason))
+            job,
+            PendingUpdate(note=lambda: store.put_job_back(job.id, due_at=due_at, reason=reason)),
         )
 
-    def _note(self, job: Job, what: Unnoted) -> None:
+    def _note(self, job: Job, what: PendingUpdate) -> None:
         try:
             what.note()
         except StoreError as error:
@@ -263,9 +264,9 @@ class JobLoop:
             return None
         return schedule_like(job, config.schedules, store=store)
 
-    def _engine_of(self, rule: Schedule | None) -> Engine:
+    def _engine_of(self, rule: Schedule | None) -> JobRunner:
         if rule is None or rule.executor is ExecutorKind.LOCAL:
-            return Engine(measure=self._measure_here, judge=self.judge)
+            return JobRunner(measure=self._measure_here, judge=self.judge)
         assert self.cluster is not None
         return self.cluster
 
@@ -305,7 +306,7 @@ class JobLoop:
         return replace(request, device=GPU) if was_on_gpu else request
 
     def _resume(
-        self, request: RunRequest, *, earlier: Sequence[Run], engine: Engine
+        self, request: RunRequest, *, earlier: Sequence[Run], engine: JobRunner
     ) -> Sequence[RunDocument]:
         devices = [case.device for run in earlier for case in run.plan]
         try:

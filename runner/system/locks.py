@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from compile_hud.runner.errors import LockUnavailable
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 
 # Not from TMPDIR or XDG_RUNTIME_DIR: they differ between a login, cron and systemd.
 MACHINE_LOCK_DIR = Path("/tmp/compile-hud-locks")
@@ -51,7 +51,7 @@ def device_lock(device: str, *, lock_dir: Path, notify: Notify) -> Iterator[None
     """
 
     def say_waiting(pid: int | None) -> None:
-        notify(Said(text=f"waiting for device {device}, held by {holder_text(pid)}"))
+        notify(LogMessage(text=f"waiting for device {device}, held by {holder_text(pid)}"))
 
     with waiting_lock(lock_dir / f"device-{device}.lock", on_wait=say_waiting):
         yield

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from compile_hud.runner.errors import ExecutorError, RunInterrupted, ToolchainError
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.processes import die_with_parent
 from compile_hud.runner.toolchains.registry import (
@@ -97,7 +97,7 @@ class ToolchainRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstallSeams:
+class InstallDependencies:
     """What the installation works with; tests replace it.
 
     `facts` starts the worker under an interpreter and returns what it says, or raises
@@ -109,7 +109,9 @@ class InstallSeams:
     notify: Notify
 
 
-def build_toolchain(request: ToolchainRequest, *, state_dir: Path, seams: InstallSeams) -> Path:
+def build_toolchain(
+    request: ToolchainRequest, *, state_dir: Path, dependencies: InstallDependencies
+) -> Path:
     """Build the toolchain, see that the worker runs under it, and return its interpreter.
 
     Raises ToolchainError, and RunInterrupted when it was stopped; then nothing is left of it but,
@@ -123,8 +125,10 @@ def build_toolchain(request: ToolchainRequest, *, state_dir: Path, seams: Instal
         check_unused(folder)
         try:
             set_aside(folder)
-            installation = _Installation(folder, notify=seams.notify, interrupts=interrupts)
-            _build(request, installation=installation, python_minor=version, seams=seams)
+            installation = _Installation(folder, notify=dependencies.notify, interrupts=interrupts)
+            _build(
+                request, installation=installation, python_minor=version, dependencies=dependencies
+            )
         except RunInterrupted as error:
             text = f"stopped; nothing of the new toolchain {request.name} is left"
             raise RunInterrupted(text) from error
@@ -140,44 +144,44 @@ def _build(
     *,
     installation: _Installation,
     python_minor: tuple[int, int],
-    seams: InstallSeams,
+    dependencies: InstallDependencies,
 ) -> None:
     folder, log = installation.folder, installation.log
     log.unlink(missing_ok=True)
     what = f"torch {request.torch}" if request.torch else "the newest torch"
-    say = seams.notify
-    say(Said(text=f"building toolchain {request.name}: {what} under {request.python}"))
+    say = dependencies.notify
+    say(LogMessage(text=f"building toolchain {request.name}: {what} under {request.python}"))
     installation.create(request.python)
     installation.install(*torch_arguments(request), torch=request.torch)
-    say(Said(text="installing what the models need"))
+    say(LogMessage(text="installing what the models need"))
     # Other Pythons have other newest packages; then pip chooses within what the project declares.
     pins = installed_pins() if python_minor == sys.version_info[:2] else []
     constraints = folder / "constraints.txt"
     torch_pin = f"{TORCH}=={installation.version_of(TORCH)}"
     constraints.write_text("\n".join([torch_pin, *pins]) + "\n", encoding="utf-8")
     installation.install(*zoo_arguments(request, constraints=constraints), torch=None)
-    say(Said(text="starting the worker under it"))
+    say(LogMessage(text="starting the worker under it"))
     try:
-        facts = seams.facts(python_of(folder))
+        facts = dependencies.facts(python_of(folder))
     except ExecutorError as error:
         raise ToolchainError(f"the worker does not run under {request.name}: {error}") from error
     register(
         folder,
         torch_version=str(facts["torch_version"]),
-        at=seams.now(),
+        at=dependencies.now(),
         recipe=request.to_json(),
     )
     log.unlink(missing_ok=True)
 
 
-def build_again(name: str, *, state_dir: Path, seams: InstallSeams) -> Path:
+def build_again(name: str, *, state_dir: Path, dependencies: InstallDependencies) -> Path:
     """Build the toolchain `name` as it was built before, and return its interpreter.
 
     Raises ToolchainError and RunInterrupted; the toolchain is then as it was.
     """
     folder = toolchain_folder(name, state_dir=state_dir)
     request = ToolchainRequest.from_json(recipe_of(folder))
-    return build_toolchain(request, state_dir=state_dir, seams=seams)
+    return build_toolchain(request, state_dir=state_dir, dependencies=dependencies)
 
 
 def torch_arguments(request: ToolchainRequest) -> list[str]:
@@ -302,9 +306,9 @@ class _Installation:
 
     def _tell(self, line: str) -> None:
         if match := _BIG_DOWNLOAD.match(line):
-            self._notify(Said(text=f"downloading {match[1]} ({match[2]})"))
+            self._notify(LogMessage(text=f"downloading {match[1]} ({match[2]})"))
         elif line.startswith("Installing collected packages"):
-            self._notify(Said(text=f"unpacking {line.count(',') + 1} packages"))
+            self._notify(LogMessage(text=f"unpacking {line.count(',') + 1} packages"))
 
 
 def own_environment() -> dict[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from compile_hud.runner.errors import BisectError, ToolchainError
 from compile_hud.runner.toolchains.installer import (
-    InstallSeams,
+    InstallDependencies,
     ToolchainRequest,
     build_toolchain,
     explain_failure,
@@ -114,10 +114,12 @@ def _between(first: str, last: str, available: Sequence[str]) -> Sequence[str]:
 class TorchToolchains:
     """A toolchain for each version, built when it is asked for."""
 
-    def __init__(self, source: TorchSource, *, state_dir: Path, seams: InstallSeams) -> None:
+    def __init__(
+        self, source: TorchSource, *, state_dir: Path, dependencies: InstallDependencies
+    ) -> None:
         self._source = source
         self._state_dir = state_dir
-        self._seams = seams
+        self._dependencies = dependencies
 
     def find_python(self, version: str) -> Path:
         """Return the interpreter with the torch `version`, built now unless it is there.
@@ -135,7 +137,7 @@ class TorchToolchains:
             index_url=self._source.index_url or None,
             is_nightly=self._source.is_nightly,
         )
-        return build_toolchain(request, state_dir=self._state_dir, seams=self._seams)
+        return build_toolchain(request, state_dir=self._state_dir, dependencies=self._dependencies)
 
     def drop(self, version: str) -> None:
         """Remove the toolchain of `version` if there is one."""

@@ -20,9 +20,9 @@ from compile_hud.db.errors import RecordError
 from compile_hud.db.shared.text import one_line
 from compile_hud.runner.cli.alerts.options import by_option
 from compile_hud.runner.cli.option_types import Moment
-from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workplace
+from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
 from compile_hud.runner.files.json_files import read_json
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 
 @click.group("annotate")
@@ -42,15 +42,15 @@ def annotate_group() -> None:
 )
 @by_option
 @json_option
-@with_workplace
+@with_workspace
 def add(
-    workplace: Workplace, *, at: datetime, text: str, pattern: str, by: str, as_json: bool
+    workspace: Workspace, *, at: datetime, text: str, pattern: str, by: str, as_json: bool
 ) -> None:
     """Write TEXT at DATE, a day or a time (UTC)."""
-    made = new_annotation(text, at=at, pattern=pattern, by=by, made_at=workplace.seams.now())
+    made = new_annotation(text, at=at, pattern=pattern, by=by, made_at=workspace.dependencies.now())
     if problem := problem_of(made):
         raise click.UsageError(problem)
-    is_new = bool(put_annotations(workplace.store(), [made]))
+    is_new = bool(put_annotations(workspace.store(), [made]))
     if as_json:
         print_json(made.to_json())
     else:
@@ -61,10 +61,10 @@ def add(
 @annotate_group.command("list")
 @click.option("--all", "with_removed", is_flag=True, help="Those that were removed, too.")
 @json_option
-@with_workplace
-def list_annotations(workplace: Workplace, *, with_removed: bool, as_json: bool) -> None:
+@with_workspace
+def list_annotations(workspace: Workspace, *, with_removed: bool, as_json: bool) -> None:
     """List the annotations by their date."""
-    store = workplace.store()
+    store = workspace.store()
     found = load_annotations(store, with_removed=with_removed)
     is_missing = say_when_missing(store)
     if as_json:
@@ -84,10 +84,10 @@ def list_annotations(workplace: Workplace, *, with_removed: bool, as_json: bool)
 @click.argument("id", metavar="ID")
 @by_option
 @json_option
-@with_workplace
-def remove(workplace: Workplace, *, id: str, by: str, as_json: bool) -> None:
+@with_workspace
+def remove(workspace: Workspace, *, id: str, by: str, as_json: bool) -> None:
     """Take the annotation ID out of the trends; who wrote and who removed it is kept."""
-    is_new = remove_annotation(workplace.store(), id, by=by, at=workplace.seams.now())
+    is_new = remove_annotation(workspace.store(), id, by=by, at=workspace.dependencies.now())
     if as_json:
         print_json({"removed": is_new})
     else:
@@ -97,8 +97,8 @@ def remove(workplace: Workplace, *, id: str, by: str, as_json: bool) -> None:
 @annotate_group.command("replay")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
 @json_option
-@with_workplace
-def replay_annotations(workplace: Workplace, *, path: Path, as_json: bool) -> None:
+@with_workspace
+def replay_annotations(workspace: Workspace, *, path: Path, as_json: bool) -> None:
     """Write what FILE has, a list in JSON; what is there already stays as it is."""
     content = read_json(path)
     if not isinstance(content, list):
@@ -106,7 +106,7 @@ def replay_annotations(workplace: Workplace, *, path: Path, as_json: bool) -> No
             f"{path} is no list of annotations. `hud annotate list --all --json` writes one"
         )
     num_changed = put_annotations(
-        workplace.store(),
+        workspace.store(),
         [_annotation(item, place=f"{path}, {number}") for number, item in enumerate(content, 1)],
     )
     if as_json:

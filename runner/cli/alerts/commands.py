@@ -43,8 +43,7 @@ from compile_hud.runner.analysis.alerts.triage import (
     set_owner,
     set_state,
 )
-from compile_hud.runner.analysis.outcomes._merge_analysis_failures import fails_otherwise
-from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
+from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME, fails_otherwise
 from compile_hud.runner.cli.alerts.options import DecisionOptions, FloorCommand, deciding
 from compile_hud.runner.cli.alerts.outbox import outbox, resend_dead, send_now, test_receivers
 from compile_hud.runner.cli.alerts.text import (
@@ -55,11 +54,11 @@ from compile_hud.runner.cli.alerts.text import (
     print_settings,
 )
 from compile_hud.runner.cli.option_types import NONE, Moment, OrNone, Percentage
-from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workplace
+from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
 from compile_hud.runner.cli.results.listings import ALL_STATES
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.format import quantity
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 # An id has none of them, and each pattern of a case and a metric has one.
 _PATTERN_SIGNS = frozenset("/#*?[")
@@ -94,20 +93,20 @@ def alerts_group() -> None:
 )
 @click.option("--owner", metavar="NAME", help="Alerts that NAME takes care of.")
 @json_option
-@with_workplace
+@with_workspace
 def list_alerts(
-    workplace: Workplace, *, states: tuple[str, ...], owner: str | None, as_json: bool
+    workspace: Workspace, *, states: tuple[str, ...], owner: str | None, as_json: bool
 ) -> None:
     """List the alerts, improvements too, the worst first."""
     wanted = None if ALL_STATES in states else [AlertState(state) for state in states]
-    store = workplace.store()
+    store = workspace.store()
     every = load_alerts(store, states=wanted)
     found = worst_first(alert for alert in every if owner in (None, alert.owner))
     is_missing = say_when_missing(store)
     if as_json:
-        print_json(alerts_json(found, workplace=workplace))
+        print_json(alerts_json(found, workspace=workspace))
     elif found:
-        print_alerts(found, at=workplace.seams.now())
+        print_alerts(found, at=workspace.dependencies.now())
     elif not is_missing:
         is_every = wanted is None and owner is None
         told = "no alert yet" if is_every else "no such alert; --state all lists every one"
@@ -117,19 +116,19 @@ def list_alerts(
 @alerts_group.command("show")
 @click.argument("alert_id", metavar="ID")
 @json_option
-@with_workplace
-def show_alert(workplace: Workplace, *, alert_id: str, as_json: bool) -> None:
+@with_workspace
+def show_alert(workspace: Workspace, *, alert_id: str, as_json: bool) -> None:
     """Show one alert with every change of it; the start of an id will do."""
-    store = workplace.store()
+    store = workspace.store()
     alert = load_alert(store, alert_id)
     changes = load_changes(store, alert_id=alert.id)
     if as_json:
-        content = alert_json(alert, workplace=workplace)
+        content = alert_json(alert, workspace=workspace)
         print_json({**content, "changes": [change.to_json() for change in changes]})
         return
     print_alert(
         alert,
-        at=workplace.seams.now(),
+        at=workspace.dependencies.now(),
         kernels=cause_kernels([alert], store=store)[alert.id],
         fails_now=fails_otherwise(alert, load_last=functools.partial(load_last_ending, store)),
         last=_last_value(alert, store=store) if alert.baseline is None else "",
@@ -160,9 +159,9 @@ def _last_value(alert: Alert, *, store: Store) -> str:
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
-def ack(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+def ack(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
     """Say that somebody looks after alerts; they end when the level is back."""
-    _set_state(workplace, alert_ids, AlertState.ACKNOWLEDGED, options=options)
+    _set_state(workspace, alert_ids, AlertState.ACKNOWLEDGED, options=options)
 
 
 @alerts_group.command()
@@ -170,16 +169,16 @@ def ack(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOp
 @click.option("--from", "run_id", metavar="RUN", help="For a series: its baseline starts here.")
 @deciding
 def expect(
-    workplace: Workplace, *, targets: tuple[str, ...], run_id: str | None, options: DecisionOptions
+    workspace: Workspace, *, targets: tuple[str, ...], run_id: str | None, options: DecisionOptions
 ) -> None:
     """Accept a new level: from the first bad run on it is the baseline."""
     if run_id is None:
-        _set_state(workplace, targets, AlertState.EXPECTED, options=options)
+        _set_state(workspace, targets, AlertState.EXPECTED, options=options)
         return
-    found = NONE if run_id == NONE else load_run(workplace.store(), run_id).id
+    found = NONE if run_id == NONE else load_run(workspace.store(), run_id).id
     start = "" if found == NONE else found
     _set_series(
-        workplace,
+        workspace,
         targets,
         _Setting(field=ChangedField.BASELINE_RUN_ID, value=start),
         options=options,
@@ -189,27 +188,27 @@ def expect(
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
-def noise(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+def noise(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
     """Say that alerts mean nothing; they stay silent, also when they come back."""
-    _set_state(workplace, alert_ids, AlertState.NOISE, options=options)
+    _set_state(workspace, alert_ids, AlertState.NOISE, options=options)
 
 
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
-def reopen(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+def reopen(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
     """Take back what was decided about alerts: the judge goes on with them."""
-    _set_state(workplace, alert_ids, AlertState.OPEN, options=options)
+    _set_state(workspace, alert_ids, AlertState.OPEN, options=options)
 
 
 @alerts_group.command()
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
-def comment(workplace: Workplace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
+def comment(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
     """Keep what `--why` says of alerts, and decide nothing."""
     if not options.why.strip():
         raise click.UsageError("there is no comment to keep; give it with --why")
-    _decide(workplace, alert_ids, _commented, options=options)
+    _decide(workspace, alert_ids, _commented, options=options)
 
 
 def _commented(alert_ids: Sequence[str], *, why: str) -> Decide:
@@ -220,15 +219,15 @@ def _commented(alert_ids: Sequence[str], *, why: str) -> Decide:
 @click.argument("target", metavar="ID|SERIES")
 @click.argument("owner")
 @deciding
-def assign(workplace: Workplace, *, target: str, owner: str, options: DecisionOptions) -> None:
+def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOptions) -> None:
     """Name who takes care of an alert, or of every alert of a series; `none` nobody."""
     owner = "" if owner == NONE else owner
     if _is_pattern(target):
         _set_series(
-            workplace, [target], _Setting(field=ChangedField.OWNER, value=owner), options=options
+            workspace, [target], _Setting(field=ChangedField.OWNER, value=owner), options=options
         )
     else:
-        _decide(workplace, [target], functools.partial(set_owner, owner=owner), options=options)
+        _decide(workspace, [target], functools.partial(set_owner, owner=owner), options=options)
 
 
 @alerts_group.command()
@@ -238,23 +237,23 @@ def assign(workplace: Workplace, *, target: str, owner: str, options: DecisionOp
 )
 @deciding
 def mute(
-    workplace: Workplace, *, target: str, until: datetime | str, options: DecisionOptions
+    workspace: Workspace, *, target: str, until: datetime | str, options: DecisionOptions
 ) -> None:
     """Tell nobody about an alert, or the alerts of a series, until a day (UTC)."""
     end = until if isinstance(until, datetime) else None
-    if end is not None and end <= workplace.seams.now():
+    if end is not None and end <= workspace.dependencies.now():
         raise click.UsageError(
             f"--until {end:%Y-%m-%d %H:%M} is over; name a later day or {NONE!r}"
         )
     if _is_pattern(target):
         _set_series(
-            workplace,
+            workspace,
             [target],
             _Setting(field=ChangedField.MUTED_UNTIL, value=end),
             options=options,
         )
     else:
-        _decide(workplace, [target], functools.partial(set_muted, until=end), options=options)
+        _decide(workspace, [target], functools.partial(set_muted, until=end), options=options)
 
 
 @alerts_group.command(cls=FloorCommand)
@@ -262,21 +261,21 @@ def mute(
 @click.argument("least", metavar="PCT", type=OrNone(Percentage()))
 @deciding
 def floor(
-    workplace: Workplace, *, series: str, least: float | str, options: DecisionOptions
+    workspace: Workspace, *, series: str, least: float | str, options: DecisionOptions
 ) -> None:
     """Set the least change that matters in a series; `none` is the metric's own."""
     value = least if isinstance(least, float) else None
     _set_series(
-        workplace, [series], _Setting(field=ChangedField.FLOOR, value=value), options=options
+        workspace, [series], _Setting(field=ChangedField.FLOOR, value=value), options=options
     )
 
 
 @alerts_group.command("series")
 @json_option
-@with_workplace
-def list_series(workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def list_series(workspace: Workspace, *, as_json: bool) -> None:
     """List what was set for series: floors, mutes, owners and baselines."""
-    store = workplace.store()
+    store = workspace.store()
     settings = load_series_settings(store)
     is_missing = say_when_missing(store)
     if as_json:
@@ -290,10 +289,10 @@ def list_series(workplace: Workplace, *, as_json: bool) -> None:
 @alerts_group.command()
 @click.argument("alert_id", metavar="[ID]", required=False)
 @json_option
-@with_workplace
-def log(workplace: Workplace, *, alert_id: str | None, as_json: bool) -> None:
+@with_workspace
+def log(workspace: Workspace, *, alert_id: str | None, as_json: bool) -> None:
     """Show who changed what, when and why: of one alert, or of everything."""
-    store = workplace.store()
+    store = workspace.store()
     found = None if alert_id is None else load_alert(store, alert_id).id
     changes = load_changes(store, alert_id=found)
     is_missing = say_when_missing(store)
@@ -308,8 +307,8 @@ def log(workplace: Workplace, *, alert_id: str | None, as_json: bool) -> None:
 @alerts_group.command("replay")
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, path_type=Path))
 @json_option
-@with_workplace
-def replay_log(workplace: Workplace, *, path: Path, as_json: bool) -> None:
+@with_workspace
+def replay_log(workspace: Workspace, *, path: Path, as_json: bool) -> None:
     """Do again what FILE, a log in JSON, says: for a store built anew from the same results."""
     content = read_json(path)
     if not isinstance(content, list):
@@ -317,7 +316,7 @@ def replay_log(workplace: Workplace, *, path: Path, as_json: bool) -> None:
     changes = [
         _change(item, place=f"{path}, change {number}") for number, item in enumerate(content, 1)
     ]
-    store = workplace.store()
+    store = workspace.store()
     num_new = store.replay_changes(changes)
     known = {alert.id for alert in load_alerts(store)}
     num_left_out = sum(bool(item.alert_id) and item.alert_id not in known for item in changes)
@@ -343,36 +342,36 @@ def _is_pattern(target: str) -> bool:
 
 
 def _set_state(
-    workplace: Workplace,
+    workspace: Workspace,
     alert_ids: Sequence[str],
     state: AlertState,
     *,
     options: DecisionOptions,
 ) -> None:
-    _decide(workplace, alert_ids, functools.partial(set_state, state=state), options=options)
+    _decide(workspace, alert_ids, functools.partial(set_state, state=state), options=options)
 
 
 def _decide(
-    workplace: Workplace,
+    workspace: Workspace,
     alert_ids: Sequence[str],
     decision: Callable[..., Decide],
     *,
     options: DecisionOptions,
 ) -> None:
-    store = workplace.store()
+    store = workspace.store()
     found = [load_alert(store, alert_id).id for alert_id in alert_ids]
     decided = store.revise_alerts(decision(found, why=options.why), by=options.by)
     if options.as_json:
-        print_json(alerts_json(decided.alerts, workplace=workplace))
+        print_json(alerts_json(decided.alerts, workspace=workspace))
         return
-    print_alerts(decided.alerts, at=workplace.seams.now())
+    print_alerts(decided.alerts, at=workspace.dependencies.now())
     _say_changed(len(decided.revisions))
 
 
 def _set_series(
-    workplace: Workplace, patterns: Sequence[str], setting: _Setting, *, options: DecisionOptions
+    workspace: Workspace, patterns: Sequence[str], setting: _Setting, *, options: DecisionOptions
 ) -> None:
-    store = workplace.store()
+    store = workspace.store()
     keys = {header.key for header in find_series(store)}
     keys |= {alert.series_key for alert in load_alerts(store)}
     for pattern in patterns:
@@ -397,7 +396,7 @@ def _set_series(
             click.echo("`hud detect`, like every run, judges by this from now on", err=True)
     if not is_set(setting.value):
         for line in held_lines(
-            setting.field, patterns, keys=keys, settings=every, at=workplace.seams.now()
+            setting.field, patterns, keys=keys, settings=every, at=workspace.dependencies.now()
         ):
             click.echo(line, err=True)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from compile_hud.db.records.triage import JUDGE
-from compile_hud.runner.cli.output import gather_options, json_option, with_workplace
+from compile_hud.runner.cli.output import gather_options, json_option, with_workspace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -47,7 +47,7 @@ def deciding(function: _Function) -> _Function:
     options = gather_options(
         DecisionOptions, name="options", options=(by_option, _why_option, json_option)
     )
-    return options(with_workplace(function))
+    return options(with_workspace(function))
 
 
 def _person(by: str | None) -> str:

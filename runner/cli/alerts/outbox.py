@@ -13,7 +13,7 @@ from compile_hud.db.alerts.outbox import load_outbox, resend
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.notifications import (
     WAITING,
-    NewsKind,
+    AlertChangeKind,
     Notification,
     NotificationState,
     Severity,
@@ -28,13 +28,13 @@ from compile_hud.runner.cli.output import (
     print_json,
     print_table,
     say_when_missing,
-    with_workplace,
+    with_workspace,
 )
-from compile_hud.runner.notifications.delivery_policy import AnswerKind
+from compile_hud.runner.notifications.delivery_policy import ResponseKind
 from compile_hud.runner.notifications.dispatcher import Item, Message
 from compile_hud.runner.notifications.receivers.factory import make_receiver
 from compile_hud.runner.planning.plan import find_names
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 _ALL = "all"
 _NO_RECEIVERS = "no [receivers.NAME] in hud.toml: nobody is told of anything"
@@ -53,11 +53,11 @@ _SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
     help="Notifications in this state; may be repeated.",
 )
 @json_option
-@with_workplace
-def outbox(workplace: Workplace, *, states: tuple[str, ...], as_json: bool) -> None:
+@with_workspace
+def outbox(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> None:
     """List the notifications that wait or were given up, oldest first."""
     wanted = None if _ALL in states else [NotificationState(state) for state in states]
-    store = workplace.store()
+    store = workspace.store()
     found = load_outbox(store, states=wanted)
     is_missing = say_when_missing(store)
     if as_json:
@@ -71,18 +71,18 @@ def outbox(workplace: Workplace, *, states: tuple[str, ...], as_json: bool) -> N
 @click.command("resend")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @json_option
-@with_workplace
-def resend_dead(workplace: Workplace, *, ids: tuple[str, ...], as_json: bool) -> None:
+@with_workspace
+def resend_dead(workspace: Workspace, *, ids: tuple[str, ...], as_json: bool) -> None:
     """Send dead letters again, those with these ids or all; the start of an id will do."""
-    store = workplace.store()
+    store = workspace.store()
     dead = load_outbox(store, states=[NotificationState.DEAD])
     wanted = {item.id for item in dead if not ids or item.id.startswith(ids)}
     for id in ids:
         if not any(item.id.startswith(id) for item in dead):
             raise NotFoundError(f"no dead letter {id!r}. `hud alerts outbox` shows them")
-    num_resent = resend(store, wanted, at=workplace.seams.now())
-    notify = new_progress(workplace)
-    report = send_waiting(workplace, notify=notify, limit_s=math.inf)
+    num_resent = resend(store, wanted, at=workspace.dependencies.now())
+    notify = new_progress(workspace)
+    report = send_waiting(workspace, notify=notify, limit_s=math.inf)
     if as_json:
         print_json({"resent": num_resent, "sent": report.num_sent})
     else:
@@ -92,13 +92,13 @@ def resend_dead(workplace: Workplace, *, ids: tuple[str, ...], as_json: bool) ->
 
 @click.command("send")
 @json_option
-@with_workplace
-def send_now(workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def send_now(workspace: Workspace, *, as_json: bool) -> None:
     """Send the notifications that are due."""
-    if not workplace.config.receivers:
+    if not workspace.config.receivers:
         click.echo(_NO_RECEIVERS, err=True)
-    notify = new_progress(workplace)
-    report = send_waiting(workplace, notify=notify, limit_s=math.inf)
+    notify = new_progress(workspace)
+    report = send_waiting(workspace, notify=notify, limit_s=math.inf)
     if as_json:
         print_json({"sent": report.num_sent, "failed": report.num_failed})
     else:
@@ -108,16 +108,16 @@ def send_now(workplace: Workplace, *, as_json: bool) -> None:
 @click.command("test")
 @click.argument("names", metavar="[RECEIVER]...", nargs=-1)
 @json_option
-@with_workplace
-def test_receivers(workplace: Workplace, *, names: tuple[str, ...], as_json: bool) -> None:
+@with_workspace
+def test_receivers(workspace: Workspace, *, names: tuple[str, ...], as_json: bool) -> None:
     """Send a test message now, to these receivers or to all; exit with 1 when one fails."""
-    receivers = workplace.config.receivers
+    receivers = workspace.config.receivers
     if not receivers:
         click.echo(_NO_RECEIVERS, err=True)
     answers = {}
     for name in find_names(names or ("*",) * bool(receivers), known=receivers, kind="receiver"):
-        receiver = make_receiver(receivers[name], env=workplace.seams.env)
-        answers[name] = receiver.send(_test_message(name, workplace=workplace))
+        receiver = make_receiver(receivers[name], env=workspace.dependencies.env)
+        answers[name] = receiver.send(_test_message(name, workspace=workspace))
     if as_json:
         print_json(
             [
@@ -128,17 +128,17 @@ def test_receivers(workplace: Workplace, *, names: tuple[str, ...], as_json: boo
     else:
         for name, answer in answers.items():
             click.echo(f"{name}: {answer.kind}{f', {answer.text}' if answer.text else ''}")
-    sys.exit(int(any(answer.kind is not AnswerKind.SENT for answer in answers.values())))
+    sys.exit(int(any(answer.kind is not ResponseKind.SENT for answer in answers.values())))
 
 
-def _test_message(name: str, *, workplace: Workplace) -> Message:
-    at = workplace.seams.now()
+def _test_message(name: str, *, workspace: Workspace) -> Message:
+    at = workspace.dependencies.now()
     id = f"msg_{uuid.uuid4().hex}"
     notification = Notification(
         id=id,
         receiver=name,
         subject="test",
-        kind=NewsKind.TEST,
+        kind=AlertChangeKind.TEST,
         severity=Severity.MINOR,
         title=f"the receiver {name} gets notifications of Compile HUD",
         alert_ids=(),

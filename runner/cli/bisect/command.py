@@ -29,7 +29,7 @@ from compile_hud.runner.bisect.record import (
     write_bisection,
 )
 from compile_hud.runner.bisect.report import conclusion, error_bound, repro
-from compile_hud.runner.bisect.search import BisectSeams
+from compile_hud.runner.bisect.search import BisectDependencies
 from compile_hud.runner.bisect.search import bisect as search
 from compile_hud.runner.cli.bisect.setup import Asked, begin, open_revisions
 from compile_hud.runner.cli.option_types import Percentage
@@ -39,13 +39,13 @@ from compile_hud.runner.cli.output import (
     json_option,
     print_json,
     stderr,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.errors import BisectError
-from compile_hud.runner.events import Event, PairLaunched, Said
+from compile_hud.runner.events import Event, LogMessage, PairLaunched
 from compile_hud.runner.reporting.terminal_progress import TerminalProgress
 from compile_hud.runner.system.locks import holder_text, immediate_lock
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 LATEST = "latest"
 DEFAULT_MAX_LAUNCHES = 80
@@ -129,9 +129,9 @@ class _LimitOptions:
     help="Continue a bisection that was stopped (the latest, or ID).",
 )
 @json_option
-@with_workplace
+@with_workspace
 def bisect(
-    workplace: Workplace,
+    workspace: Workspace,
     *,
     more: tuple[str, ...],
     asked: Asked,
@@ -146,21 +146,21 @@ def bisect(
     Each REVISION follows the one of --torch or --toolchain; the first is good, the last one bad.
     Commits are those from --good to --bad in --repo.
     """
-    with _alone(workplace):
+    with _alone(workspace):
         if resume_id is not None:
             if more or asked.given() or wanted.given():
                 raise click.UsageError("--resume goes on as it began: give it nothing else")
-            known = _find(resume_id, workplace=workplace)
+            known = _find(resume_id, workspace=workspace)
         else:
             known = begin(
                 asked.with_more(more),
                 wanted=wanted,
                 metric=metric,
                 limits=_as_limits(limits),
-                workplace=workplace,
+                workspace=workspace,
             )
         if known.ending is None:
-            known = _search(known, workplace=workplace)
+            known = _search(known, workspace=workspace)
     if as_json:
         print_json(_to_json(known))
     else:
@@ -178,38 +178,38 @@ def _as_limits(limits: _LimitOptions) -> Limits:
 
 
 @contextmanager
-def _alone(workplace: Workplace) -> Iterator[None]:
+def _alone(workspace: Workspace) -> Iterator[None]:
     """Hold the lock of all bisections here: they share the folder of checkouts."""
 
     def is_held(pid: int | None) -> BisectError:
         return BisectError(
-            f"{holder_text(pid)} is bisecting in {workplace.config.state_dir}; wait for it"
+            f"{holder_text(pid)} is bisecting in {workspace.config.state_dir}; wait for it"
         )
 
-    with immediate_lock(_folder(workplace) / ".lock", on_held=is_held):
+    with immediate_lock(_folder(workspace) / ".lock", on_held=is_held):
         yield
 
 
-def _search(known: Bisection, *, workplace: Workplace) -> Bisection:
-    folder = _folder(workplace)
-    with BisectProgress(stderr(), now=workplace.seams.now) as progress:
-        seams = BisectSeams(
+def _search(known: Bisection, *, workspace: Workspace) -> Bisection:
+    folder = _folder(workspace)
+    with BisectProgress(stderr(), now=workspace.dependencies.now) as progress:
+        dependencies = BisectDependencies(
             keep=lambda item: write_bisection(item, folder=folder),
-            lock_dir=workplace.lock_dir(),
-            now=workplace.seams.now,
+            lock_dir=workspace.lock_dir(),
+            now=workspace.dependencies.now,
             notify=progress,
         )
-        revisions = open_revisions(known, workplace=workplace, folder=folder, notify=progress)
-        return search(known, revisions=revisions, seams=seams)
+        revisions = open_revisions(known, workspace=workspace, folder=folder, notify=progress)
+        return search(known, revisions=revisions, dependencies=dependencies)
 
 
-def _folder(workplace: Workplace) -> Path:
-    return workplace.config.state_dir / "bisect"
+def _folder(workspace: Workspace) -> Path:
+    return workspace.config.state_dir / "bisect"
 
 
-def _find(name: str, *, workplace: Workplace) -> Bisection:
+def _find(name: str, *, workspace: Workspace) -> Bisection:
     try:
-        known = read_bisections(_folder(workplace))
+        known = read_bisections(_folder(workspace))
     except (OSError, RecordError) as error:
         raise BisectError(f"cannot resume: {error}") from error
     if name == LATEST:
@@ -270,6 +270,6 @@ class BisectProgress:
             self._live.start()
             line = Text(f"  {event.num_pairs} {pairs} of launches")
             self._live.update(line, refresh=True)
-        if isinstance(event, Said):
+        if isinstance(event, LogMessage):
             self._live.stop()
             self._lines(event)

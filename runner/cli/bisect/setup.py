@@ -14,8 +14,8 @@ from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.bisect.record import Axis, Bisection, Limits, Revision
 from compile_hud.runner.bisect.revisions import CommitRevisions, Revisions, ToolchainRevisions
 from compile_hud.runner.bisect.worktrees import Worktrees, find_root, list_commits
-from compile_hud.runner.cli.options import CaseOptions, make_orders
-from compile_hud.runner.cli.toolchain import find_python, install_seams
+from compile_hud.runner.cli.options import CaseOptions, make_run_requests
+from compile_hud.runner.cli.toolchain import find_python, make_install_dependencies
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import BisectError
 from compile_hud.runner.events import Notify
@@ -27,7 +27,7 @@ from compile_hud.runner.toolchains.torch_releases import (
     expand,
     list_versions,
 )
-from compile_hud.runner.workspace import AUTO_DEVICE, Workplace
+from compile_hud.runner.workspace import AUTO_DEVICE, Workspace
 
 _NUM_SHOWN = 4
 _OUR_ROOT = Path(__file__).resolve().parents[3]
@@ -84,7 +84,7 @@ def begin(
     wanted: CaseOptions,
     metric: str | None,
     limits: Limits,
-    workplace: Workplace,
+    workspace: Workspace,
 ) -> Bisection:
     """Return a bisection whose first step is still to come.
 
@@ -92,19 +92,19 @@ def begin(
     """
     axis = asked.axis
     toolchain = asked.toolchains[0] if asked.toolchains else CURRENT_TOOLCHAIN
-    _check_toolchains(asked.toolchains, workplace=workplace)
-    order = make_orders(wanted, toolchains=(toolchain,), workplace=workplace, has_references=False)[
-        0
-    ]
-    device = _device(wanted.device, workplace=workplace)
+    _check_toolchains(asked.toolchains, workspace=workspace)
+    request = make_run_requests(
+        wanted, toolchains=(toolchain,), workspace=workspace, has_references=False
+    )[0]
+    device = _device(wanted.device, workspace=workspace)
     planned = _one_case(
-        make_plan(order.suite.selection, catalog=workplace.config.catalog, device=device)
+        make_plan(request.suite.selection, catalog=workspace.config.catalog, device=device)
     )
     origin, revisions = _find_revisions(asked, axis=axis, planned=planned)
-    settings = order.suite.settings(workplace.config.measure)
+    settings = request.suite.settings(workspace.config.measure)
     return Bisection(
         id=uuid.uuid4().hex[:12],
-        started_at=workplace.seams.now(),
+        started_at=workspace.dependencies.now(),
         axis=axis,
         origin=origin,
         revisions=revisions,
@@ -117,16 +117,16 @@ def begin(
     )
 
 
-def _check_toolchains(names: Sequence[str], *, workplace: Workplace) -> None:
+def _check_toolchains(names: Sequence[str], *, workspace: Workspace) -> None:
     """Raise UnknownNameError for a name that no toolchain has: a glob would be many revisions."""
     exact = [glob_escape(name) for name in names]
-    find_names(exact, known=workplace.config.toolchains, kind="toolchain")
+    find_names(exact, known=workspace.config.toolchains, kind="toolchain")
 
 
-def _device(device: str | None, *, workplace: Workplace) -> str:
+def _device(device: str | None, *, workspace: Workspace) -> str:
     if device not in (None, AUTO_DEVICE):
         return str(device)
-    return "cuda" if workplace.seams.has_gpu() else "cpu"
+    return "cuda" if workspace.dependencies.has_gpu() else "cpu"
 
 
 def _one_case(plan: Sequence[PlannedCase]) -> PlannedCase:
@@ -182,20 +182,20 @@ def _check_model(planned: PlannedCase, *, root: Path) -> None:
 
 
 def open_revisions(
-    known: Bisection, *, workplace: Workplace, folder: Path, notify: Notify
+    known: Bisection, *, workspace: Workspace, folder: Path, notify: Notify
 ) -> Revisions:
     """Return the revisions of `known`, ready to be measured.
 
     Raises UnknownNameError for a model or toolchain that is not there any more.
     """
-    config, seams = workplace.config, workplace.seams
+    config, dependencies = workspace.config, workspace.dependencies
     planned = plan_case(known.case, catalog=config.catalog)
     order = CaseOrder(
         run_id=known.id, case=known.case, workload=planned.workload, settings=known.settings
     )
 
     def make_executor(python: Path) -> Executor:
-        return seams.make_executor(
+        return dependencies.make_executor(
             python=python,
             state_dir=config.state_dir,
             device=known.case.device,
@@ -204,7 +204,7 @@ def open_revisions(
 
     names = [revision.name for revision in known.revisions]
     if known.axis is Axis.COMMIT:
-        _check_toolchains([known.toolchain], workplace=workplace)
+        _check_toolchains([known.toolchain], workspace=workspace)
         repository = Path(known.origin["repository"])
         return CommitRevisions(
             names,
@@ -214,7 +214,7 @@ def open_revisions(
             order=order,
         )
     if known.axis is Axis.TOOLCHAIN:
-        _check_toolchains(names, workplace=workplace)
+        _check_toolchains(names, workspace=workspace)
         return ToolchainRevisions(
             names,
             find_python=lambda name: config.toolchains[name],
@@ -225,7 +225,7 @@ def open_revisions(
     toolchains = TorchToolchains(
         TorchSource.from_json(known.origin),
         state_dir=config.state_dir,
-        seams=install_seams(workplace, notify=notify),
+        dependencies=make_install_dependencies(workspace, notify=notify),
     )
     return ToolchainRevisions(
         names,

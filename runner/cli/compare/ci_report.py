@@ -17,8 +17,8 @@ from compile_hud.runner.cli.compare.markdown import Compared, comparison_markdow
 from compile_hud.runner.cli.compare.pull_request import keep_comment
 from compile_hud.runner.cli.output import gather_options, new_progress
 from compile_hud.runner.errors import CommentFailed, DocumentNotWritten
-from compile_hud.runner.events import Said
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.events import LogMessage
+from compile_hud.runner.workspace import Workspace
 
 # A month of nights is what fits into a column of a table.
 _NUM_POINTS = 30
@@ -56,7 +56,7 @@ def write_report(
     sides: tuple[RunDocument, RunDocument],
     machine: str,
     options: ReportOptions,
-    workplace: Workplace,
+    workspace: Workspace,
 ) -> None:
     """Write what `options` want; a comment that cannot be made is only said.
 
@@ -71,7 +71,7 @@ def write_report(
             candidate=after.run,
             rows=rows,
             machine=machine,
-            trends=_trends(rows, sides=sides, workplace=workplace),
+            trends=_trends(rows, sides=sides, workspace=workspace),
         )
     )
     if options.markdown_path is not None:
@@ -83,14 +83,14 @@ def write_report(
             ) from error
     if options.comment_name is not None:
         try:
-            keep_comment(text, name=options.comment_name, env=workplace.seams.env)
+            keep_comment(text, name=options.comment_name, env=workspace.dependencies.env)
         except CommentFailed as error:
             # What was measured counts, whoever can be told of it.
-            new_progress(workplace)(Said(text=str(error), is_warning=True))
+            new_progress(workspace)(LogMessage(text=str(error), is_warning=True))
 
 
 def _trends(
-    rows: Sequence[CaseComparison], *, sides: tuple[RunDocument, RunDocument], workplace: Workplace
+    rows: Sequence[CaseComparison], *, sides: tuple[RunDocument, RunDocument], workspace: Workspace
 ) -> dict[tuple[str, str], Sequence[float]]:
     """Return the nights of each row until now; where the store has none, the launches of both."""
     trends: dict[tuple[str, str], Sequence[float]] = {}
@@ -102,7 +102,7 @@ def _trends(
             trends[key, row.metric] = [float(value) for side in levels for value in side]
     metrics = sorted({metric for _, metric in trends})
     try:
-        histories = load_histories_of(workplace.store(), sides[1].run, metrics=metrics)
+        histories = load_histories_of(workspace.store(), sides[1].run, metrics=metrics)
     except StoreError:
         # A job may have no store; its launches are a trend of a kind.
         return trends

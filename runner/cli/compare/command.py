@@ -30,15 +30,15 @@ from compile_hud.runner.cli.compare.table import differences_json, print_differe
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.model_files import check_model_files
 from compile_hud.runner.cli.option_types import Percentage
-from compile_hud.runner.cli.options import CaseOptions, case_options, make_orders
-from compile_hud.runner.cli.output import json_option, new_progress, print_json, with_workplace
+from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
+from compile_hud.runner.cli.output import json_option, new_progress, print_json, with_workspace
 from compile_hud.runner.detection.confirm_comparison import Recheck
 from compile_hud.runner.errors import NoSuchDocument
 from compile_hud.runner.events import PairLaunched
 from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
 from compile_hud.runner.files.json_files import read_document
 from compile_hud.runner.planning.plan import make_plan
-from compile_hud.runner.workspace import RunOrder, Workplace, execute_together
+from compile_hud.runner.workspace import RunRequest, Workspace, execute_together
 
 LATEST, PREVIOUS = "latest", "previous"
 # How far back a revision or the previous run is looked for.
@@ -94,9 +94,9 @@ class _Compared:
 @click.option("--all", "show_all", is_flag=True, help="Show what is unchanged as well.")
 @report_options
 @json_option
-@with_workplace
+@with_workspace
 def compare(
-    workplace: Workplace,
+    workspace: Workspace,
     *,
     baseline: str | None,
     candidate: str | None,
@@ -125,17 +125,19 @@ def compare(
     if toolchains:
         found = _measure(
             # No reference cases: whatever the machine does meanwhile, it does to both.
-            make_orders(wanted, toolchains=toolchains, workplace=workplace, has_references=False),
+            make_run_requests(
+                wanted, toolchains=toolchains, workspace=workspace, has_references=False
+            ),
             limits=_limits(max_launches, fail_above=fail_above),
-            workplace=replace(workplace, has_store=not no_store),
+            workspace=replace(workspace, has_store=not no_store),
         )
     else:
-        found = _load(*names, fail_above=fail_above, store=workplace.store())
+        found = _load(*names, fail_above=fail_above, store=workspace.store())
         again = Recheck(
             num_runs=num_confirmations,
             fail_above=fail_above,
-            workplace=workplace,
-            notify=new_progress(workplace),
+            workspace=workspace,
+            notify=new_progress(workspace),
         )
         rows = again.rows(found.rows, baseline=found.baseline, candidate=found.candidate)
         found = replace(found, rows=rows)
@@ -147,7 +149,7 @@ def compare(
         sides=(found.baseline, found.candidate),
         machine=found.machine_line,
         options=report,
-        workplace=workplace,
+        workspace=workspace,
     )
     if toolchains and found.baseline.run.state is RunState.INTERRUPTED:
         num_done, num_planned = len(found.baseline.results), len(found.baseline.run.plan)
@@ -200,13 +202,15 @@ def _limits(max_launches: int | None, *, fail_above: float) -> PairLimits:
     )
 
 
-def _measure(orders: Sequence[RunOrder], *, limits: PairLimits, workplace: Workplace) -> _Compared:
-    check_model_files(orders, config=workplace.config)
+def _measure(
+    requests: Sequence[RunRequest], *, limits: PairLimits, workspace: Workspace
+) -> _Compared:
+    check_model_files(requests, config=workspace.config)
     # Which device it will be matters not: a plan has as many cases on each.
-    plan = make_plan(orders[0].suite.selection, catalog=workplace.config.catalog, device="cpu")
+    plan = make_plan(requests[0].suite.selection, catalog=workspace.config.catalog, device="cpu")
     limits = replace(limits, num_cases=len(plan))
     rows: dict[str, tuple[CaseComparison, ...]] = {}
-    progress = new_progress(workplace)
+    progress = new_progress(workspace)
 
     def measure_case(sides: Sequence[PairSide]) -> tuple[CaseResult, CaseResult]:
         case = sides[0].order.case
@@ -220,7 +224,7 @@ def _measure(orders: Sequence[RunOrder], *, limits: PairLimits, workplace: Workp
 
     with progress:
         before, after = execute_together(
-            orders, workplace=workplace, notify=progress, measure_case=measure_case
+            requests, workspace=workspace, notify=progress, measure_case=measure_case
         )
     # A case that was interrupted has rows, but no results that could be kept.
     kept = [row for result in before.results for row in rows[result.case.key]]

@@ -41,11 +41,11 @@ from compile_hud.runner.cli.output import (
     print_json,
     print_table,
     stdout,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.cli.results.case_text import case_glob, find_case, warning_text
 from compile_hud.runner.format import quantity
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 _SHOW = "show"
 _COLUMNS = (
@@ -94,9 +94,9 @@ def kernels_group() -> None:
     help="Print a script instead that runs KERNEL alone and times it.",
 )
 @json_option
-@with_workplace
+@with_workspace
 def show_kernels(
-    workplace: Workplace,
+    workspace: Workspace,
     *,
     run_name: str,
     case_name: str,
@@ -111,7 +111,7 @@ def show_kernels(
     """
     if kernel_name is not None and repro_name is not None:
         raise click.UsageError("--source and --repro print one thing each; give one of them")
-    run, result = find_kernels(run_name, case_name, store=workplace.store())
+    run, result = find_kernels(run_name, case_name, store=workspace.store())
     if repro_name is not None:
         script = find_script(result, repro_name, run=run)
         if as_json:
@@ -129,7 +129,7 @@ def show_kernels(
     if as_json:
         print_json(_document(run, result))
     else:
-        _print_kernels(run, result, trace=workplace.traces().find(result.id))
+        _print_kernels(run, result, trace=workspace.traces().find(result.id))
 
 
 def find_kernels(run_name: str, case_name: str, *, store: Store) -> tuple[Run, CaseResult]:
@@ -331,15 +331,15 @@ def _share(part_s: float, *, whole_s: float) -> str:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
 @json_option
-@with_workplace
+@with_workspace
 def counters_command(
-    workplace: Workplace, *, run_name: str, case_name: str, files: tuple[Path, ...], as_json: bool
+    workspace: Workspace, *, run_name: str, case_name: str, files: tuple[Path, ...], as_json: bool
 ) -> None:
     """Keep what CSV FILEs of nsys or ncu say of each kernel beside the kernels of a case.
 
     RUN and CASE are those of `hud kernels show`; the run must be in the store.
     """
-    store = workplace.store()
+    store = workspace.store()
     if Path(run_name).is_file():
         raise click.UsageError(f"{run_name} is a file; counters go to a run in the store")
     _run, result = find_kernels(run_name, case_name, store=store)

@@ -13,10 +13,7 @@ import click
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.shared.text import counted, one_line, printable, shortened, signed_us
-from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import (
-    ChangeKind,
-    KernelChange,
-)
+from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels
 from compile_hud.runner.cli.kernels.diff_sides import find_sides
 from compile_hud.runner.cli.output import (
@@ -25,10 +22,10 @@ from compile_hud.runner.cli.output import (
     json_option,
     print_json,
     print_table,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.cli.results.case_text import case_glob
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 _COLUMNS = (
     Column(name="us", is_number=True),
@@ -70,8 +67,8 @@ class _Options:
         json_option,
     ),
 )
-@with_workplace
-def diff_command(workplace: Workplace, *, baseline: str, candidate: str, options: _Options) -> None:
+@with_workspace
+def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options: _Options) -> None:
     """Show which kernels changed from A to B, why, and the microseconds that each contributes.
 
     A and B are trace files of torch.profiler, FILE:CASE of a result file of `hud run --json`, or
@@ -79,7 +76,7 @@ def diff_command(workplace: Workplace, *, baseline: str, candidate: str, options
     takes the case of the other side.
     """
     before, after = find_sides(
-        [baseline, candidate], case=options.case_name, store=workplace.store()
+        [baseline, candidate], case=options.case_name, store=workspace.store()
     )
     diff = diff_kernels(before.side, after.side)
     if options.kernel_name is not None:

@@ -11,11 +11,11 @@ from compile_hud.runner.cli.output import (
     json_option,
     print_json,
     print_table,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.format import quantity
 from compile_hud.runner.traces.ranks import RankReport, RankRow, read_ranks
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 _COLUMNS = (
     Column(name="rank", is_number=True),
@@ -36,8 +36,8 @@ _SPARE = ("copy", "busy", "hidden", "last to", "communication")
     "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
 )
 @json_option
-@with_workplace
-def ranks_command(_workplace: Workplace, *, traces: tuple[Path, ...], as_json: bool) -> None:
+@with_workspace
+def ranks_command(_workspace: Workspace, *, traces: tuple[Path, ...], as_json: bool) -> None:
     """Show what each rank of a distributed run did, and which one the others wait for.
 
     Each TRACE is that of torch.profiler of one rank, recorded on a GPU.

@@ -17,7 +17,7 @@ from compile_hud.db.queries.runs import load_run_ids
 from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.compare.command import find_document
-from compile_hud.runner.cli.output import with_workplace
+from compile_hud.runner.cli.output import with_workspace
 from compile_hud.runner.cli.results.case_text import case_glob
 from compile_hud.runner.errors import DocumentNotWritten, NoSuchDocument
 from compile_hud.runner.interop.exporters.flat_tables import to_csv, to_parquet
@@ -25,7 +25,7 @@ from compile_hud.runner.interop.exporters.mlperf import to_mll
 from compile_hud.runner.interop.exporters.openmetrics import to_openmetrics
 from compile_hud.runner.interop.exporters.v3 import to_v3
 from compile_hud.runner.protocol import whole_file
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 ALL_RUNS = "all"
 PARQUET = "parquet"
@@ -83,9 +83,9 @@ class Format(click.ParamType[str]):
     metavar="FILE",
     help="Where to write it, instead of standard output.",
 )
-@with_workplace
+@with_workspace
 def export(
-    workplace: Workplace,
+    workspace: Workspace,
     *,
     run_names: tuple[str, ...],
     format_name: str,
@@ -100,12 +100,12 @@ def export(
     """
     if path is None and format_name == PARQUET and sys.stdout.isatty():
         raise click.UsageError("parquet is no text for a terminal; name a file with -o")
-    chosen = _selected(_documents(run_names, workplace.store()), cases=cases, metrics=metrics)
+    chosen = _selected(_documents(run_names, workspace.store()), cases=cases, metrics=metrics)
     first = next(chosen, None)
     if first is None:
         raise NoSuchDocument(
             "nothing to export: no result fits --case and --metric, or the store"
-            f" {workplace.store().name} is empty; `hud show RUN` lists the cases of a run"
+            f" {workspace.store().name} is empty; `hud show RUN` lists the cases of a run"
         )
     pieces = FORMATS[format_name](itertools.chain([first], chosen))
     if path is None:

@@ -10,12 +10,12 @@ import click
 
 from compile_hud.db.shared.text import counted, printable
 from compile_hud.runner.cli.option_types import Moment
-from compile_hud.runner.cli.output import json_option, print_json, with_workplace
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.interop.importers.history import Unsaid
 from compile_hud.runner.interop.importers.importer import READERS, ImportReport, import_file
 from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ForeignMetric
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 
 @click.command("import")
@@ -41,9 +41,9 @@ from compile_hud.runner.workspace import Workplace
     help="When it was measured, where a file does not tell it. Default: its modification time.",
 )
 @json_option
-@with_workplace
+@with_workspace
 def import_(
-    workplace: Workplace,
+    workspace: Workspace,
     *,
     files: tuple[Path, ...],
     format_name: str | None,
@@ -58,12 +58,16 @@ def import_(
     The same file twice changes nothing. `hud detect` judges what was imported.
     """
     unsaid = Unsaid(revision=revision or UNKNOWN, machine=machine or UNKNOWN, at=at)
-    store = workplace.store()
+    store = workspace.store()
     reports, errors = [], []
     for path in files:
         try:
             report = import_file(
-                path, store=store, unsaid=unsaid, format_name=format_name, now=workplace.seams.now()
+                path,
+                store=store,
+                unsaid=unsaid,
+                format_name=format_name,
+                now=workspace.dependencies.now(),
             )
         except ImportFailed as error:
             errors.append({"file": str(path), "error": str(error)})

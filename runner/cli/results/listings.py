@@ -30,7 +30,7 @@ from compile_hud.runner.cli.output import (
     print_table,
     say_when_empty,
     stdout,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.cli.results.case_tables import print_compile, print_sweep
 from compile_hud.runner.cli.results.case_text import find_case, print_case
@@ -39,7 +39,7 @@ from compile_hud.runner.cli.run.command import print_results
 from compile_hud.runner.cli.toolchain import show_toolchains
 from compile_hud.runner.format import clock
 from compile_hud.runner.planning.suites import Selection
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 ALL_STATES = "all"
 
@@ -51,10 +51,10 @@ def list_group() -> None:
 
 @list_group.command()
 @json_option
-@with_workplace
-def models(workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def models(workspace: Workspace, *, as_json: bool) -> None:
     """Show the models that can be measured."""
-    specs = list(workplace.config.catalog.values())
+    specs = list(workspace.config.catalog.values())
     if as_json:
         print_json(
             [
@@ -88,16 +88,16 @@ def models(workplace: Workplace, *, as_json: bool) -> None:
 @list_group.command()
 @click.option("--model", "patterns", metavar="GLOB", multiple=True, help="Models, as globs.")
 @json_option
-@with_workplace
-def shapes(workplace: Workplace, *, patterns: tuple[str, ...], as_json: bool) -> None:
+@with_workspace
+def shapes(workspace: Workspace, *, patterns: tuple[str, ...], as_json: bool) -> None:
     """Show the shapes of the models, along which axes others can be named, and up to where."""
-    show_shapes(workplace, patterns=patterns, as_json=as_json)
+    show_shapes(workspace, patterns=patterns, as_json=as_json)
 
 
 @list_group.command()
 @json_option
-@with_workplace
-def modes(_workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def modes(_workspace: Workspace, *, as_json: bool) -> None:
     """Show the modes and the variants of them."""
     if as_json:
         print_json(
@@ -125,10 +125,10 @@ def modes(_workplace: Workplace, *, as_json: bool) -> None:
 
 @list_group.command()
 @json_option
-@with_workplace
-def suites(workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def suites(workspace: Workspace, *, as_json: bool) -> None:
     """Show the suites and what they select."""
-    found = list(workplace.config.suites.values())
+    found = list(workspace.config.suites.values())
     if as_json:
         print_json(
             [
@@ -173,8 +173,8 @@ def _models_text(selection: Selection) -> str:
 
 @list_group.command()
 @json_option
-@with_workplace
-def metrics(_workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def metrics(_workspace: Workspace, *, as_json: bool) -> None:
     """Show the metrics, their units and which way is better."""
     if as_json:
         print_json(
@@ -207,19 +207,19 @@ def metrics(_workplace: Workplace, *, as_json: bool) -> None:
 
 @list_group.command()
 @json_option
-@with_workplace
-def toolchains(workplace: Workplace, *, as_json: bool) -> None:
+@with_workspace
+def toolchains(workspace: Workspace, *, as_json: bool) -> None:
     """Show the toolchains, their torch and whether it can be imported."""
-    show_toolchains(workplace, as_json=as_json)
+    show_toolchains(workspace, as_json=as_json)
 
 
 @click.command()
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
 @json_option
-@with_workplace
-def runs(workplace: Workplace, *, limit: int, as_json: bool) -> None:
+@with_workspace
+def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:
     """List the runs in the store, the newest first."""
-    store = workplace.store()
+    store = workspace.store()
     found = load_runs(store, limit=limit)
     if not found:
         say_when_empty(store)
@@ -249,13 +249,13 @@ def runs(workplace: Workplace, *, limit: int, as_json: bool) -> None:
 @click.argument("run_id", metavar="RUN")
 @click.argument("case_name", metavar="[CASE]", required=False)
 @json_option
-@with_workplace
-def show(workplace: Workplace, *, run_id: str, case_name: str | None, as_json: bool) -> None:
+@with_workspace
+def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: bool) -> None:
     """Show one run, or one case of it in full.
 
     RUN is an id, the start of one, or `latest`; CASE is a case's key, a part of it, or a glob.
     """
-    store = workplace.store()
+    store = workspace.store()
     document = load_document(store, run_id, has_kernels=as_json)
     if case_name is not None:
         result = find_case(document, case_name)
@@ -303,12 +303,12 @@ def _machine_of(run: Run, *, store: Store) -> str:
     help="Alerts in this state; all lists every one, improvements included.",
 )
 @json_option
-@with_workplace
-def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool) -> None:
+@with_workspace
+def regressions(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> None:
     """List the alerts, the worst first."""
     has_all = ALL_STATES in states
     wanted = None if has_all else [AlertState(state) for state in states]
-    store = workplace.store()
+    store = workspace.store()
     alerts = worst_first(
         alert
         for alert in load_alerts(store, states=wanted)
@@ -317,10 +317,10 @@ def regressions(workplace: Workplace, *, states: tuple[str, ...], as_json: bool)
     if not alerts and not say_when_empty(store) and not as_json:
         click.echo(f"no alert in this state in the store {store.name}", err=True)
     if as_json:
-        print_json(alerts_json(alerts, workplace=workplace))
+        print_json(alerts_json(alerts, workspace=workspace))
     if as_json or not alerts:
         return
-    print_alerts(alerts, at=workplace.seams.now())
+    print_alerts(alerts, at=workspace.dependencies.now())
     for line in _event_lines(alerts, store=store):
         stdout().print(line, markup=False, soft_wrap=True)
 

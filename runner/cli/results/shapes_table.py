@@ -10,7 +10,7 @@ from compile_hud.models_zoo.catalog.shapes import Axis, axes_of
 from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec
 from compile_hud.runner.cli.output import Column, print_json, print_table
 from compile_hud.runner.planning.selection import SHAPES_BY_DEVICE
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 _NAMES = ("model", "shape", "reads", "bounds", "measured")
 
@@ -27,12 +27,12 @@ class _Row:
         return axes_of(self.size)
 
 
-def show_shapes(workplace: Workplace, *, patterns: Sequence[str], as_json: bool) -> None:
+def show_shapes(workspace: Workspace, *, patterns: Sequence[str], as_json: bool) -> None:
     """Print the shapes of the models that `patterns` match, along which axes others can be named.
 
     Raises UnknownNameError for a pattern that matches nothing.
     """
-    specs = find_models(patterns or ("*",), catalog=workplace.config.catalog)
+    specs = find_models(patterns or ("*",), catalog=workspace.config.catalog)
     rows = [row for spec in specs for row in _rows(spec)]
     if as_json:
         print_json([_to_json(row) for row in rows])

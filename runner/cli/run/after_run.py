@@ -10,17 +10,17 @@ from compile_hud.db.errors import StoreError
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Run, RunDocument, Verdict
 from compile_hud.db.records.triage import is_muted
-from compile_hud.runner.alerting.notifier import make_telling, send_waiting
+from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.analysis.confirmation.confirmation import fails_run, is_refuted
 from compile_hud.runner.analysis.judging.attribution import MACHINE
 from compile_hud.runner.cli.output import new_progress
 from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.detection.detect import DetectReport, detect
 from compile_hud.runner.errors import JudgingLost, RunInterrupted
-from compile_hud.runner.events import Notify, Said
+from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.scheduling.timetable import timetable_of
 from compile_hud.runner.system.interrupts import Interrupts
-from compile_hud.runner.workspace import Workplace
+from compile_hud.runner.workspace import Workspace
 
 STOPPED = "stopped while the history was judged; `hud detect` does it again"
 
@@ -37,24 +37,26 @@ def unless_stopped() -> Iterator[Callable[[], None]]:
         interrupts.check()
 
 
-def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
+def judge(*documents: RunDocument, workspace: Workspace) -> list[Alert]:
     """Judge the stored history, measure what these runs made suspect again, and tell what is news.
 
     Returns the alerts that fail the runs. A store that is busy is only said, as are processes
     that were ended: `hud detect` judges later. Raises RunInterrupted when it was stopped.
     """
-    progress = new_progress(workplace)
+    progress = new_progress(workspace)
     try:
-        telling = make_telling(workplace, is_held=workplace.config.has_confirmation)
+        telling = make_planner(workspace, is_held=workspace.config.has_confirmation)
         with unless_stopped() as check:
             report = detect(
-                workplace.store(), timetable=timetable_of(workplace), telling=telling, check=check
+                workspace.store(), timetable=timetable_of(workspace), telling=telling, check=check
             )
-        confirmed = _confirm(documents, report, workplace=workplace, notify=progress)
+        confirmed = _confirm(documents, report, workspace=workspace, notify=progress)
     except (StoreError, JudgingLost) as error:
-        progress(Said(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
+        progress(
+            LogMessage(text=f"not judged: {error}. `hud detect` does it later", is_warning=True)
+        )
         return []
-    now = workplace.seams.now()
+    now = workspace.dependencies.now()
     found = [
         alert
         for alert in news_of(report.new, confirmed=confirmed)
@@ -62,8 +64,8 @@ def judge(*documents: RunDocument, workplace: Workplace) -> list[Alert]:
         and not is_muted(alert, at=now)
     ]
     for text in texts_of(found, report, has_places=len(documents) > 1):
-        progress(Said(text=f"regression: {text}"))
-    send_waiting(workplace, notify=progress)
+        progress(LogMessage(text=f"regression: {text}"))
+    send_waiting(workspace, notify=progress)
     return [alert for alert in not_the_machines(found) if fails_run(alert)]
 
 
@@ -85,20 +87,20 @@ def _confirm(
     documents: Sequence[RunDocument],
     report: DetectReport,
     *,
-    workplace: Workplace,
+    workspace: Workspace,
     notify: Notify,
 ) -> list[Alert]:
     """Return the suspects of these runs with what measuring them again said."""
-    if not workplace.config.has_confirmation:
+    if not workspace.config.has_confirmation:
         return []
     alerts: list[Alert] = []
     for document in documents:
         found = confirm_run(
             document,
             alerts=report.alerts,
-            workplace=workplace,
+            workspace=workspace,
             notify=notify,
-            telling=make_telling(workplace),
+            telling=make_planner(workspace),
         )
         alerts += found.alerts
         if found.is_interrupted:

@@ -18,7 +18,7 @@ from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, Run
 from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.model_files import check_model_files
-from compile_hud.runner.cli.options import CaseOptions, case_options, make_orders
+from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
 from compile_hud.runner.cli.output import (
     Column,
     new_progress,
@@ -26,7 +26,7 @@ from compile_hud.runner.cli.output import (
     print_table,
     stderr,
     stdout,
-    with_workplace,
+    with_workspace,
 )
 from compile_hud.runner.cli.run.after_run import judge
 from compile_hud.runner.cli.run.nsight import watch_case
@@ -39,8 +39,8 @@ from compile_hud.runner.planning.suites import Selection
 from compile_hud.runner.protocol import write_json
 from compile_hud.runner.workspace import (
     AUTO_DEVICE,
-    RunOrder,
-    Workplace,
+    RunRequest,
+    Workspace,
     custom_suite,
     execute_together,
 )
@@ -95,9 +95,9 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold")
     "--ncu", "tool", flag_value=str(Tool.NCU), help="Count one case with Nsight Compute instead."
 )
 @executor_options
-@with_workplace
+@with_workspace
 def run(
-    workplace: Workplace,
+    workspace: Workspace,
     *,
     wanted: CaseOptions,
     toolchains: tuple[str, ...],
@@ -121,51 +121,51 @@ def run(
                 f"--{tool} watches one case in one toolchain, and what it counts goes to the store:"
                 " omit --resume, --json and --no-store"
             )
-        _watch(wanted, tool=Tool(tool), toolchains=toolchains, workplace=workplace)
+        _watch(wanted, tool=Tool(tool), toolchains=toolchains, workspace=workspace)
         return
     executor.check()
-    workplace = replace(workplace, has_store=not no_store)
+    workspace = replace(workspace, has_store=not no_store)
     if is_confirming is not None:
-        config = replace(workplace.config, has_confirmation=is_confirming)
-        workplace = replace(workplace, config=config)
+        config = replace(workspace.config, has_confirmation=is_confirming)
+        workspace = replace(workspace, config=config)
     if resume_id is not None:
         if toolchains:
             raise click.UsageError("--resume continues a run in its toolchain; omit --toolchain")
-        orders = [_resume_order(resume_id, workplace=workplace, is_ray=executor.is_ray)]
+        requests = [_resume_request(resume_id, workspace=workspace, is_ray=executor.is_ray)]
     else:
         names = toolchains or (CURRENT_TOOLCHAIN,)
-        orders = make_orders(
-            wanted, toolchains=names, workplace=workplace, has_references=not no_reference
+        requests = make_run_requests(
+            wanted, toolchains=names, workspace=workspace, has_references=not no_reference
         )
     if json_path is not None:
         _check_folder(json_path)
     measure = partial(measure_on_ray, options=executor) if executor.is_ray else measure_in_terminal
-    documents = measure(orders, workplace=workplace)
+    documents = measure(requests, workspace=workspace)
     if json_path is not None:
         _write_documents(documents, json_path)
     print_results(*documents, is_stdout_free=json_path != "-")
     if documents[0].run.state is RunState.INTERRUPTED:
         _say_interrupted(documents, executor=executor, can_resume=not no_store)
         sys.exit(EXIT_INTERRUPTED)
-    has_trouble = not no_store and _pass_on_rest(documents, workplace=workplace)
+    has_trouble = not no_store and _pass_on_rest(documents, workspace=workspace)
     alerts = []
     if not no_store and not has_trouble:
-        alerts = judge(*documents, workplace=executor.place_of(workplace))
-    is_kept = no_store or not workplace.spool().has_any_of({item.run.id for item in documents})
+        alerts = judge(*documents, workspace=executor.place_of(workspace))
+    is_kept = no_store or not workspace.spool().has_any_of({item.run.id for item in documents})
     sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on, is_kept=is_kept))
 
 
-def _pass_on_rest(documents: Sequence[RunDocument], *, workplace: Workplace) -> bool:
+def _pass_on_rest(documents: Sequence[RunDocument], *, workspace: Workspace) -> bool:
     """Offer the store again what it did not take of these runs; return whether it takes nothing.
 
     It was waited for after the last case, and is not again. That it takes nothing is said, since
     nobody judges what is not stored.
     """
-    spool = workplace.spool()
+    spool = workspace.spool()
     if not spool.has_any_of({document.run.id for document in documents}):
         return False
     is_waiting = bool(spool.pending())
-    report = spool.drain(workplace.store().in_a_hurry())
+    report = spool.drain(workspace.store().in_a_hurry())
     for broken in report.broken:
         stderr().print(broken.text, markup=False)
     if report.trouble:
@@ -179,24 +179,28 @@ def _pass_on_rest(documents: Sequence[RunDocument], *, workplace: Workplace) -> 
 
 
 def _watch(
-    wanted: CaseOptions, *, tool: Tool, toolchains: tuple[str, ...], workplace: Workplace
+    wanted: CaseOptions, *, tool: Tool, toolchains: tuple[str, ...], workspace: Workspace
 ) -> None:
     names = toolchains or (CURRENT_TOOLCHAIN,)
-    (order,) = make_orders(wanted, toolchains=names, workplace=workplace, has_references=False)
-    watch_case(order, tool=tool, workplace=workplace)
+    (request,) = make_run_requests(
+        wanted, toolchains=names, workspace=workspace, has_references=False
+    )
+    watch_case(request, tool=tool, workspace=workspace)
 
 
-def run_in_terminal(order: RunOrder, *, workplace: Workplace) -> RunDocument:
-    """Execute `order` with its progress on standard error and return what came of it."""
-    (document,) = measure_in_terminal([order], workplace=workplace)
+def run_in_terminal(request: RunRequest, *, workspace: Workspace) -> RunDocument:
+    """Execute `request` with its progress on standard error and return what came of it."""
+    (document,) = measure_in_terminal([request], workspace=workspace)
     return document
 
 
-def measure_in_terminal(orders: Sequence[RunOrder], *, workplace: Workplace) -> list[RunDocument]:
-    """Execute `orders` in turn with their progress on standard error and return their runs."""
-    check_model_files(orders, config=workplace.config)
-    with new_progress(workplace) as progress:
-        return execute_together(orders, workplace=workplace, notify=progress)
+def measure_in_terminal(
+    requests: Sequence[RunRequest], *, workspace: Workspace
+) -> list[RunDocument]:
+    """Execute `requests` in turn with their progress on standard error and return their runs."""
+    check_model_files(requests, config=workspace.config)
+    with new_progress(workspace) as progress:
+        return execute_together(requests, workspace=workspace, notify=progress)
 
 
 def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
@@ -212,8 +216,8 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         if not result.case.is_reference and not result.is_put_off
     ]
     planned = [case.key for document in documents for case in document.run.plan]
-    order = {key: place for place, key in enumerate(dict.fromkeys(planned))}
-    results.sort(key=lambda item: order.get(item[1].case.key, len(order)))
+    ranks = {key: place for place, key in enumerate(dict.fromkeys(planned))}
+    results.sort(key=lambda item: ranks.get(item[1].case.key, len(ranks)))
     rows = [
         (
             result.case.model,
@@ -295,15 +299,15 @@ def shorten(reason: str) -> str:
     return line if len(line) <= _REASON_WIDTH else f"{line[: _REASON_WIDTH - 3]}..."
 
 
-def _resume_order(run_id: str, *, workplace: Workplace, is_ray: bool) -> RunOrder:
-    if not workplace.has_store:
+def _resume_request(run_id: str, *, workspace: Workspace, is_ray: bool) -> RunRequest:
+    if not workspace.has_store:
         raise ResumeError("--resume needs the store; leave out --no-store")
     if run_id == _LATEST:
         # One of another machine is for that to go on with.
-        run_id = _unfinished_run(workplace, machine=None if is_ray else workplace.config.machine)
-    run = load_document(workplace.store(), run_id).run
-    suites = workplace.config.suites
-    return RunOrder(
+        run_id = _unfinished_run(workspace, machine=None if is_ray else workspace.config.machine)
+    run = load_document(workspace.store(), run_id).run
+    suites = workspace.config.suites
+    return RunRequest(
         suite=suites.get(run.suite, custom_suite(Selection())),
         toolchain=run.toolchain,
         # A machine of a cluster that was given nothing has no plan.
@@ -312,9 +316,9 @@ def _resume_order(run_id: str, *, workplace: Workplace, is_ray: bool) -> RunOrde
     )
 
 
-def _unfinished_run(workplace: Workplace, *, machine: str | None) -> str:
+def _unfinished_run(workspace: Workspace, *, machine: str | None) -> str:
     """Return the id of the newest run that has not finished; `latest` where all have."""
-    for summary in load_runs(workplace.store(), limit=_NUM_RUNS_SEARCHED):
+    for summary in load_runs(workspace.store(), limit=_NUM_RUNS_SEARCHED):
         run = summary.run
         if run.state is not RunState.FINISHED and machine in (None, run.machine):
             return run.id

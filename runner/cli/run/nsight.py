@@ -28,7 +28,7 @@ from compile_hud.runner.execution.worker_process import package_links
 from compile_hud.runner.planning.plan import PlannedCase, find_names, make_plan
 from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, write_json
 from compile_hud.runner.system.locks import device_lock
-from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace
+from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace
 
 # Enough for a number of iterations to be chosen by; nobody reads these samples.
 _NUM_ROUNDS = 5
@@ -37,18 +37,18 @@ _BUDGET_S = 0.5
 _MAX_KEYS = 5
 
 
-def watch_case(order: RunOrder, *, tool: Tool, workplace: Workplace) -> None:
-    """Print the commands that watch the case of `order`; run them where `tool` is installed.
+def watch_case(request: RunRequest, *, tool: Tool, workspace: Workspace) -> None:
+    """Print the commands that watch the case of `request`; run them where `tool` is installed.
 
-    Raises UsageError unless the order plans one case on a GPU, NotFoundError when nothing is stored
-    that counters could go to, ProfilerFailed and ImportFailed.
+    Raises UsageError unless the request plans one case on a GPU, NotFoundError when no result
+    for counters is stored, ProfilerFailed and ImportFailed.
     """
-    planned = _one_case(order, tool=tool, workplace=workplace)
-    find_names([order.toolchain], known=workplace.config.toolchains, kind="toolchain")
-    launch = _leave_request(planned, toolchain=order.toolchain, workplace=workplace)
+    planned = _one_case(request, tool=tool, workspace=workspace)
+    find_names([request.toolchain], known=workspace.config.toolchains, kind="toolchain")
+    launch = _leave_request(planned, toolchain=request.toolchain, workspace=workspace)
     commands = commands_of(tool, launch)
-    result = _last_profiled(planned.case, toolchain=order.toolchain, workplace=workplace)
-    measure = repro_command(planned.case, toolchain=order.toolchain)
+    result = _last_profiled(planned.case, toolchain=request.toolchain, workspace=workspace)
+    measure = repro_command(planned.case, toolchain=request.toolchain)
     if result is None:
         click.echo(measure)
     for command in commands:
@@ -65,23 +65,23 @@ def watch_case(order: RunOrder, *, tool: Tool, workplace: Workplace) -> None:
             f"no kernels of {planned.case.key} are stored that counters could go to: `{measure}`"
             " records them; then do this again"
         )
-    progress = new_progress(workplace)
-    with device_lock(planned.case.device, lock_dir=workplace.lock_dir(), notify=progress):
+    progress = new_progress(workspace)
+    with device_lock(planned.case.device, lock_dir=workspace.lock_dir(), notify=progress):
         run_commands(commands)
-    for report in import_counters([csv], result=result, store=workplace.store()):
+    for report in import_counters([csv], result=result, store=workspace.store()):
         print_report(report)
 
 
-def _one_case(order: RunOrder, *, tool: Tool, workplace: Workplace) -> PlannedCase:
-    device = order.device
+def _one_case(request: RunRequest, *, tool: Tool, workspace: Workspace) -> PlannedCase:
+    device = request.device
     if device == AUTO_DEVICE:
-        device = "cuda" if workplace.seams.has_gpu() else "cpu"
+        device = "cuda" if workspace.dependencies.has_gpu() else "cpu"
     if device != "cuda":
         raise click.UsageError(
             f"--{tool} watches a GPU, and this would run on the CPU. --device cuda prints the"
             " commands all the same"
         )
-    plan = make_plan(order.suite.selection, catalog=workplace.config.catalog, device=device)
+    plan = make_plan(request.suite.selection, catalog=workspace.config.catalog, device=device)
     if len(plan) != 1:
         keys = ", ".join(planned.case.key for planned in plan[:_MAX_KEYS])
         raise click.UsageError(
@@ -92,9 +92,9 @@ def _one_case(order: RunOrder, *, tool: Tool, workplace: Workplace) -> PlannedCa
     return plan[0]
 
 
-def _leave_request(planned: PlannedCase, *, toolchain: str, workplace: Workplace) -> WatchedLaunch:
+def _leave_request(planned: PlannedCase, *, toolchain: str, workspace: Workspace) -> WatchedLaunch:
     """Write what shall be launched beside the other things of the state, and say where it is."""
-    config = workplace.config
+    config = workspace.config
     folder = (config.state_dir / "nsight" / planned.case.key.replace("/", "-")).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     request = LaunchRequest(
@@ -122,10 +122,10 @@ def _settings(measure: MeasureSettings) -> MeasureSettings:
     )
 
 
-def _last_profiled(case: Case, *, toolchain: str, workplace: Workplace) -> CaseResult | None:
+def _last_profiled(case: Case, *, toolchain: str, workspace: Workspace) -> CaseResult | None:
     """Return the newest result of `case` here, on this machine in `toolchain`, with kernels."""
-    store = workplace.store()
-    place = (workplace.config.machine, toolchain)
+    store = workspace.store()
+    place = (workspace.config.machine, toolchain)
     for run in reversed(load_kernel_runs(store, case.key)):
         if (run.machine, run.toolchain) == place:
             results = load_result_summaries(store, run.run_id)

@@ -22,8 +22,8 @@ from compile_hud.runner.cluster.setup import (
     read_environment,
 )
 from compile_hud.runner.events import Notify
-from compile_hud.runner.scheduling.job_worker import Engine
-from compile_hud.runner.workspace import AUTO_DEVICE, RunOrder, Workplace
+from compile_hud.runner.scheduling.job_worker import JobRunner
+from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace
 
 RAY = "ray"
 _OPTIONS = (
@@ -74,19 +74,19 @@ class ExecutorOptions:
             environment={} if path is None else read_environment(Path(path)),
         )
 
-    def place_of(self, workplace: Workplace) -> Workplace:
-        """Return `workplace` where suspects are measured again by who measured them."""
+    def place_of(self, workspace: Workspace) -> Workspace:
+        """Return `workspace` where suspects are measured again by who measured them."""
         if not self.is_ray:
-            return workplace
-        return on_cluster(workplace, options=self.ray(workplace.seams.env))
+            return workspace
+        return on_cluster(workspace, options=self.ray(workspace.dependencies.env))
 
 
-def ray_engine(workplace: Workplace, *, notify: Notify) -> Engine:
+def ray_engine(workspace: Workspace, *, notify: Notify) -> JobRunner:
     """Return who does the jobs of schedules that ask for Ray."""
-    options = RayOptions(address=address_of(workplace.seams.env))
-    return Engine(
-        measure=partial(execute_on_ray, options=options, workplace=workplace, notify=notify),
-        judge=partial(judge, workplace=on_cluster(workplace, options=options)),
+    options = RayOptions(address=address_of(workspace.dependencies.env))
+    return JobRunner(
+        measure=partial(execute_on_ray, options=options, workspace=workspace, notify=notify),
+        judge=partial(judge, workspace=on_cluster(workspace, options=options)),
     )
 
 
@@ -94,16 +94,16 @@ executor_options = gather_options(ExecutorOptions, name="executor", options=_OPT
 
 
 def measure_on_ray(
-    orders: Sequence[RunOrder], *, options: ExecutorOptions, workplace: Workplace
+    requests: Sequence[RunRequest], *, options: ExecutorOptions, workspace: Workspace
 ) -> list[RunDocument]:
-    """Execute the one order on a Ray cluster, with its progress, and return each machine's run."""
-    if len(orders) > 1:
+    """Execute the one request on a Ray cluster with progress; return the run of each machine."""
+    if len(requests) > 1:
         raise click.UsageError("--executor ray measures one toolchain at a time")
-    if orders[0].device == AUTO_DEVICE:
+    if requests[0].device == AUTO_DEVICE:
         raise click.UsageError("--executor ray needs a kind of device: --device cuda or cpu")
-    ray = options.ray(workplace.seams.env)
-    if (run_id := orders[0].resume_id) is not None:
-        check_is_silent(workplace.store(), run_id, now=workplace.seams.now())
-    check_model_files(orders, config=workplace.config)
-    with new_progress(workplace) as progress:
-        return execute_on_ray(orders[0], options=ray, workplace=workplace, notify=progress)
+    ray = options.ray(workspace.dependencies.env)
+    if (run_id := requests[0].resume_id) is not None:
+        check_is_silent(workspace.store(), run_id, now=workspace.dependencies.now())
+    check_model_files(requests, config=workspace.config)
+    with new_progress(workspace) as progress:
+        return execute_on_ray(requests[0], options=ray, workspace=workspace, notify=progress)
