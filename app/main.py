@@ -12,18 +12,18 @@ from compile_hud.app.components import sign_in as signin
 from compile_hud.app.components.page_frame import guarded, live, synthetic_banner
 from compile_hud.app.data import store as data
 from compile_hud.app.ui.scripts import keys
-from compile_hud.app.views.alerts import _merge_views_alerts as alerts
+from compile_hud.app.views.alerts import view as alerts
 from compile_hud.app.views.alerts.new_alerts import show_news
-from compile_hud.app.views.compare import _merge_views_compare as compare
+from compile_hud.app.views.compare import view as compare
 from compile_hud.app.views.health import view as health
-from compile_hud.app.views.kernel_diff import _merge_views_kernel_diff as kernel_diff
-from compile_hud.app.views.kernels import _merge_views_kernels as kernels
+from compile_hud.app.views.kernel_diff import view as kernel_diff
+from compile_hud.app.views.kernels import view as kernels
 from compile_hud.app.views.models import view as models
 from compile_hud.app.views.modes import view as modes
 from compile_hud.app.views.overview import view as overview
 from compile_hud.app.views.runs import list_view as runs
 from compile_hud.app.views.runs import run_view as run
-from compile_hud.app.views.series import _merge_views_series as series
+from compile_hud.app.views.series import view as series
 from compile_hud.app.views.settings import view as settings
 from compile_hud.app.views.studies import view as studies
 from compile_hud.db.shared.access_rules import Role

@@ -17,11 +17,10 @@ from compile_hud.app.ui.format import (
 from compile_hud.app.ui.html import Cell, Column, Note
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
-from compile_hud.db.records._merge_ranking import worst_first
-from compile_hud.db.records.alerts import DRIFT, VANISHED, began, ends_of
+from compile_hud.db.records.alerts import DRIFT, VANISHED, Alert, AlertState, began, ends_of
 from compile_hud.db.records.imported import is_imported
-from compile_hud.db.records.results import Alert, AlertState, Case, Verdict
-from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.records.results import Case, Verdict
+from compile_hud.db.records.triage import ONGOING, worst_first
 from compile_hud.db.shared.text import KIND_WORDS, short_revision, shortened, with_kind
 
 ALERT_COLUMNS = (
@@ -42,6 +41,13 @@ IMPROVEMENT_COLUMNS = tuple(
     for column in ALERT_COLUMNS
 )
 _REVISION_LENGTH = 48
+# What the ends of an alert that is none for the worse are called.
+_BETTER_WORDS = {"last good": "last before", "first bad": "first better"}
+_CONFIRMED = {
+    None: "history alone",
+    True: "confirmed by measuring again",
+    False: "not seen when measured again",
+}
 
 
 def states_of(state: str) -> tuple[AlertState, ...] | None:
@@ -57,19 +63,6 @@ def open_alerts(alerts: Iterable[Alert], *, verdict: Verdict) -> list[Alert]:
         alert for alert in alerts if alert.state is AlertState.OPEN and alert.verdict is verdict
     )
     return found[::-1] if verdict is Verdict.IMPROVEMENT else found
-
-
-def told(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
-    """Return the alerts that say that something changed.
-
-    Not what people called noise, nor suspicions that measuring again did not confirm.
-    """
-    return tuple(
-        alert
-        for alert in alerts
-        if alert.state is not AlertState.NOISE
-        and (alert.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT) or alert.kind == "variance")
-    )
 
 
 def is_by_machine(alert: Alert) -> bool:
@@ -239,12 +232,3 @@ def sightings_text(alert: Alert) -> str:
         for name, seen in ends_of(alert)
         if seen is not None
     )
-
-
-# What the ends of an alert that is none for the worse are called.
-_BETTER_WORDS = {"last good": "last before", "first bad": "first better"}
-_CONFIRMED = {
-    None: "history alone",
-    True: "confirmed by measuring again",
-    False: "not seen when measured again",
-}

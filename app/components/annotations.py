@@ -6,9 +6,9 @@ from datetime import datetime, time, timezone
 
 import streamlit as st
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import annotations as annotation_data
-from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.triage import Said
 from compile_hud.app.ui.flash import keep_said, show_said
@@ -62,7 +62,7 @@ def annotation_table(page: SeriesPage, *, metric: str) -> str:
 
 def _adding(page: SeriesPage, *, metric: str) -> None:
     patterns = annotation_data.patterns_of(page.case, metric=metric)
-    last = page.points[-1].at if page.points else data.now()
+    last = page.points[-1].at if page.points else clock.now()
     with st.popover("Annotate a date", key=f"{_KEY}-add"):
         st.date_input("Date (UTC)", value=last.date(), key=f"{_KEY}-date", width=160)
         st.text_input("What happened", key=f"{_KEY}-text", max_chars=MAX_TEXT, width=420)

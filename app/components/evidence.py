@@ -7,7 +7,7 @@ from typing import Any
 
 from compile_hud.app.ui.format import duration, percent_interval
 from compile_hud.app.ui.html import Cell, Column, table
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.alerts import Alert
 
 _METHODS = {
     "in_turn": "in turn with toolchain {toolchain}, {num_launches} launches a side",

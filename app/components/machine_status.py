@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from compile_hud.app.data.page_records import MachineMove, RunPage
-from compile_hud.app.ui._merge_cells import WARNINGS_COLUMN, interval_cell, warnings_cell
 from compile_hud.app.ui.format import metric_label, percent, percent_interval, scale_for
-from compile_hud.app.ui.html import Cell, Column, table
+from compile_hud.app.ui.html import (
+    WARNINGS_COLUMN,
+    Cell,
+    Column,
+    interval_cell,
+    table,
+    warnings_cell,
+)
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.summaries import ResultSummary
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from compile_hud.app import clock as clock_module
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import Loaded
@@ -103,7 +104,7 @@ def empty_store(name: str) -> None:
 def no_result(summaries: Sequence[RunSummary]) -> None:
     """Draw what to expect when there are runs and no result."""
     going = running(tuple(summaries))
-    if any(not progress_of(summary, now=data.now()).is_silent for summary in going):
+    if any(not progress_of(summary, now=clock_module.now()).is_silent for summary in going):
         text = "Results appear here as they come in, case by case; the page updates by itself."
         state_page("The first run is going", text=[text])
         return
@@ -152,7 +153,7 @@ def live(summaries: Sequence[RunSummary], *, known_generation: int, known_person
         has_changed = True
     if has_changed:
         st.rerun(scope="app")
-    now = data.now()
+    now = clock_module.now()
     for summary in running(tuple(summaries)):
         st.html(progress_html(summary, progress_of(summary, now=now)))
 
@@ -234,4 +235,4 @@ def _retrying(drawn: list[datetime]) -> None:
     # The first call is part of drawing the page, the following ones are the clock's.
     if drawn:
         st.rerun(scope="app")
-    drawn.append(data.now())
+    drawn.append(clock_module.now())

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from compile_hud.app.components.alert_rows import alert_url, is_by_machine, mark_text
+from compile_hud.app.data.latest_results import _shown_metric
+from compile_hud.app.data.mode_summaries import MODE_ORDER, _live, missing_cases
 from compile_hud.app.ui.format import (
     Scale,
     age,
@@ -18,17 +20,14 @@ from compile_hud.app.ui.format import (
     scale_for,
 )
 from compile_hud.app.ui.html import Cell, Column, Note
-from compile_hud.app.ui.urls import OUTCOME, run_url, series_url
-from compile_hud.db.records._merge_ranking import worsening, worst_first
+from compile_hud.app.ui.urls import run_url, series_url
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Alert, AlertState, Case, Outcome, Verdict
+from compile_hud.db.records.results import Case, Outcome, Verdict
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
-from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.records.triage import worsening, worst_first
 from compile_hud.db.shared.text import counted
 
-MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-# Kinds of alerts that say that a case has no new results.
-MISSING_KINDS = ("vanished", "late")
 DIMENSIONS = ("phase", "shape", "dtype", "device")
 # Nightly runs start within minutes of each other; what is older than this missed a night.
 _STALE_AFTER = timedelta(hours=36)
@@ -58,20 +57,6 @@ def common_dimensions(cases: Iterable[Case]) -> dict[str, str]:
     values = [tuple(str(getattr(case, name)) for name in DIMENSIONS) for case in cases]
     columns = zip(DIMENSIONS, zip(*values, strict=True), strict=False)
     return {name: column[0] for name, column in columns if len(set(column)) == 1}
-
-
-def missing_cases(alerts: Iterable[Alert]) -> dict[str, Alert]:
-    """Return the ongoing alert of each case that vanished or is late: its results are old.
-
-    A case that is both has vanished; one without a metric has new results.
-    """
-    live = [alert for alert in _live(alerts) if alert.metric == OUTCOME]
-    return {
-        alert.case.key: alert
-        for kind in reversed(MISSING_KINDS)
-        for alert in live
-        if alert.kind == kind
-    }
 
 
 def effective_note(case: Case, effective_mode: str) -> str:
@@ -143,10 +128,6 @@ def _marks_of(
     return list(found.values())
 
 
-def _live(alerts: Iterable[Alert]) -> list[Alert]:
-    return [alert for alert in alerts if alert.state in ONGOING]
-
-
 def num_rows_of(cells: Iterable[LatestCell]) -> int:
     """Return how many rows a matrix of `cells` has."""
     return len({_subject(cell.summary.case) for cell in cells})
@@ -189,16 +170,6 @@ def first_metric(cells: Sequence[LatestCell]) -> str:
     """
     measured = {metric for cell in cells for metric in cell.summary.measurements}
     return "latency_s" if "latency_s" in measured and "speedup" not in measured else "speedup"
-
-
-def shown_metrics(metric: str) -> list[str]:
-    """Return the metrics that a matrix of `metric` shows of any variant."""
-    return list(dict.fromkeys(_shown_metric(variant, metric) for variant in MODE_ORDER))
-
-
-def _shown_metric(variant: str, metric: str) -> str:
-    # Eager is 1.00x by definition; its latency is what the speedups stand on.
-    return "latency_s" if variant == "eager" and metric == "speedup" else metric
 
 
 def _scale(cells: Sequence[LatestCell], *, variant: str, metric: str) -> Scale:

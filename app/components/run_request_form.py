@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import health as health_data
 from compile_hud.app.data import run_requests as job_data
-from compile_hud.app.data import store as data
 from compile_hud.app.data.triage import Said
 from compile_hud.app.ui.flash import keep_said, show_said
 from compile_hud.app.ui.html import caption
@@ -91,7 +91,7 @@ def _what_happens() -> str:
         health = health_data.load_health_page().value.health
     except StoreError:
         return ""
-    now = data.now()
+    now = clock.now()
     alive = [item.machine for item in health.schedulers if not item.is_late(now=now)]
     if not alive:
         return "No scheduler is at work: the run waits until `hud up` or `hud schedule` runs."

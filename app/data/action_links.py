@@ -11,7 +11,7 @@ from compile_hud.db.alerts.action_links import ACTION_STATES, LINK_SECRET_VARIAB
 from compile_hud.db.alerts.outbox import load_notification
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import load_alerts_with_ids, load_ids_changed_after
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.analysis.alerts.triage import AlertStateError, Decision, set_state
 

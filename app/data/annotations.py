@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from datetime import datetime
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import SeriesPage
@@ -53,7 +54,7 @@ def write(text: str, *, at: datetime, pattern: str, said: Said) -> str:
     """Keep an annotation; return why it is not kept, "" when it is."""
 
     def save(by: str) -> str:
-        made = new_annotation(text, at=at, pattern=pattern, by=by, made_at=data.now())
+        made = new_annotation(text, at=at, pattern=pattern, by=by, made_at=clock.now())
         if problem := problem_of(made):
             return problem
         store = data.open_store(data.store_url())
@@ -70,7 +71,7 @@ def remove(annotation: Annotation, *, said: Said) -> str:
 
     def save(by: str) -> str:
         store = data.open_store(data.store_url())
-        remove_annotation(store, annotation.id, by=by, at=data.now())
+        remove_annotation(store, annotation.id, by=by, at=clock.now())
         return ""
 
     return _authorised(save, said=said)

@@ -1,32 +1,46 @@
-"""What the page of health reads, and how it sends failed notifications again."""
+"""Read the health of schedulers, jobs and notifications, and send failed notifications again."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
-from compile_hud.app.data._merge_healthpage import HealthPage
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.db.alerts.outbox import count_outbox, count_unclaimed, load_outbox, resend
 from compile_hud.db.errors import StoreError
-from compile_hud.db.jobs.health import load_health
-from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.jobs.health import Health, load_health
+from compile_hud.db.records.notifications import Notification, NotificationState
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json
 
 logger = logging.getLogger(__name__)
-
 # As often as the page asks by itself: a heartbeat is no news, and raises no generation.
 FRESH_S = 15.0
 _RECEIVERS = "receivers."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthPage:
+    """How schedulers, jobs and devices do, and what could not be sent.
+
+    `dead` are the notifications that were given up, oldest first; `num_notifications` counts all by
+    receiver and state, `unclaimed` those by receiver that wait for one that hud.toml does not name.
+    """
+
+    health: Health
+    dead: tuple[Notification, ...] = ()
+    num_notifications: Mapping[tuple[str, NotificationState], int]
+    unclaimed: Mapping[str, int] = field(default_factory=dict)
+
+
 def load_health_page() -> Loaded[HealthPage]:
     """Return how everything does, at most FRESH_S old."""
-    return data.loaded(_read_health, str(int(data.now().timestamp() // FRESH_S)))
+    return data.loaded(_read_health, str(int(clock.now().timestamp() // FRESH_S)))
 
 
 def send_again(ids: Collection[str]) -> str:
@@ -37,7 +51,7 @@ def send_again(ids: Collection[str]) -> str:
     person = access.present()
     try:
         access.require(person, Role.ADMIN, doing="sending messages again")
-        num_sent = resend(data.open_store(data.store_url()), ids, at=data.now())
+        num_sent = resend(data.open_store(data.store_url()), ids, at=clock.now())
     except (access.NotAllowed, StoreError) as error:
         return f"Not sent again: {error}."
     by = person.signed_as("somebody")

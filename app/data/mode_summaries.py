@@ -1,52 +1,21 @@
-"""What the dashboard computes from what it reads: modes over the common cohort, noise bands,
-levels at one pace and the intervals of a sweep. Pure.
-
-With the modules that read (`app.data.store` and those named `..._data`) the only one that calls
-`runner.analysis`.
-"""
+"""Summaries of the compile modes over the models that all of them ran. Pure."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from compile_hud.app.components.result_matrix import MISSING_KINDS, MODE_ORDER, missing_cases
-from compile_hud.app.data.page_records import Band, ModeSummary
-from compile_hud.app.data.series import segments
-from compile_hud.app.views.runs.shape_sweep import Sweep, Swept, SweptShape
-from compile_hud.db.records._merge_points import point_columns
-from compile_hud.db.records.results import Alert, Case, Outcome, Run
-from compile_hud.db.records.summaries import LatestCell, SeriesHeader, TrendPoint
-from compile_hud.db.shared.text import printable
-from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
-from compile_hud.runner.analysis.detector import describe_steps
-from compile_hud.runner.analysis.judging.cost_step import Track
-from compile_hud.runner.analysis.judging.machine_pace import at_one_pace
-from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
-from compile_hud.runner.analysis.repro import compare_command, suite_command
-from compile_hud.runner.analysis.stats._merge_analysis_sweep import speedups
+from compile_hud.app.data.page_records import ModeSummary
+from compile_hud.app.ui.urls import OUTCOME
+from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.results import Case, Outcome
+from compile_hud.db.records.summaries import LatestCell
+from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.analysis.stats.cohort import cohort_means, pass_rate
-from compile_hud.runner.analysis.stats.estimates import estimate, robust_sd
-from compile_hud.runner.analysis.stats.launch_levels import PACE, PACED_TIMES
 
-
-def run_command(run: Run) -> str:
-    """Return the command that measures what `run` did again, "" where there is none.
-
-    A selection by hand has no name.
-    """
-    if run.suite == CUSTOM_SUITE:
-        return ""
-    return printable(suite_command(run.suite, toolchain=run.toolchain))
-
-
-def comparing_command(baseline: Run, candidate: Run) -> str:
-    """Return the command that compares two runs in a terminal."""
-    return printable(compare_command(baseline.id, candidate.id))
+MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+# Kinds of alerts that say that a case has no new results.
+MISSING_KINDS = ("vanished", "late")
 
 
 def mode_summaries(
@@ -111,112 +80,9 @@ def _ended_badly(outcomes: Sequence[Outcome], *, is_tried: bool) -> tuple[tuple[
     )
 
 
-def noise_bands(points: Sequence[TrendPoint]) -> tuple[Band, ...]:
-    """Return the levels of a series with their noise bands.
-
-    A level ends where the environment changes or the detector finds a step. Its band is the median
-    of its points +- NOISE_MULTIPLE robust standard deviations of them. Levels with fewer than
-    MIN_BASELINE_POINTS points, and series that touch 0, have none.
-    """
-    bands = []
-    for segment in segments(points):
-        values = np.asarray([point.median for point in segment])
-        if not (values > 0).all():
-            continue
-        starts = [0, *(step.index for step in describe_steps(values))]
-        for start, end in zip(starts, [*starts[1:], len(segment)], strict=True):
-            if end - start >= MIN_BASELINE_POINTS:
-                bands.append(_band(segment[start:end]))
-    return tuple(bands)
-
-
-def at_pace(
-    points: Sequence[TrendPoint],
-    *,
-    paces: Sequence[TrendPoint],
-    headers: Sequence[SeriesHeader],
-) -> tuple[TrendPoint, ...]:
-    """Return `points`, times of one case, as they would be at one pace: what the judge looks at.
-
-    `paces` are the points of the pace in the same runs, `headers` the series of both. Each
-    environment has a pace of its own. Empty where none was measured, of reference cases (they tell
-    how the machine moved) and of what is no time.
-    """
-    known = {header.key: header for header in headers}
-    found: dict[str, TrendPoint] = {}
-    for key, together in _by_series(points).items():
-        header = known.get(key)
-        beside = [item for item in paces if item.fingerprint == together[0].fingerprint]
-        if header is None or not beside or not _is_paced(header):
-            continue
-        pace = dataclasses.replace(header, metric=PACE, key=beside[0].series_key)
-        tracks = {
-            item.metric: _track(item, of) for item, of in ((header, together), (pace, beside))
-        }
-        scaled = at_one_pace(tracks)[header.metric].points
-        for point, level in zip(together, scaled, strict=True):
-            found[point.result_id] = dataclasses.replace(
-                point, median=level.median, low=level.low, high=level.high
-            )
-    return tuple(found.get(point.result_id, point) for point in points) if found else ()
-
-
-def sweep_of(details: Mapping[str, Any]) -> Sweep | None:
-    """Return the sweep of a case result with its medians and intervals, None where it has none."""
-    found = details.get("shapes")
-    if not isinstance(found, Mapping) or not found.get("rows"):
-        return None
-    return Sweep(
-        axis=str(found["axis"]),
-        own=int(found["own"]),
-        clock=str(found["clock"]),
-        shapes=tuple(map(_swept_shape, found["rows"])),
-    )
-
-
-def _swept_shape(row: Mapping[str, Any]) -> SweptShape:
-    return SweptShape(
-        value=row["value"],
-        eager=_swept(row["eager_s"]),
-        variant=_swept(row["variant_s"]),
-        speedup=_swept(speedups(row)),
-        num_rounds=len(row["variant_s"]),
-        num_recompiles=row["num_recompiles"],
-        compile_s=row["compile_s"],
-        guards=tuple(str(place["reason"]) for place in row["recompiles"]),
-        has_given_up=row["has_given_up"],
-        reason=row["reason"],
-    )
-
-
-def _swept(samples: Sequence[float]) -> Swept:
-    found = estimate(samples)
-    return Swept(median=found.value, low=found.low, high=found.high)
-
-
 def subject_of(case: Case) -> str:
     """Return what the variants of one case share, its model first."""
     return "/".join((case.model, case.phase, case.shape, case.dtype, case.device))
-
-
-def _is_paced(header: SeriesHeader) -> bool:
-    return header.metric in PACED_TIMES and not header.case.is_reference
-
-
-def _by_series(points: Sequence[TrendPoint]) -> dict[str, list[TrendPoint]]:
-    found: dict[str, list[TrendPoint]] = defaultdict(list)
-    for point in points:
-        found[point.series_key].append(point)
-    return found
-
-
-def _track(header: SeriesHeader, points: Sequence[TrendPoint]) -> Track:
-    return Track(
-        header=header,
-        machine=points[0].machine,
-        toolchain=points[0].toolchain,
-        points=point_columns(header.key, points),
-    )
 
 
 def _speedups(cells: Sequence[LatestCell]) -> dict[str, float]:
@@ -236,14 +102,19 @@ def _fallbacks(cells: Sequence[LatestCell]) -> tuple[tuple[str, int], ...]:
     return tuple(counts.most_common())
 
 
-def _band(level: Sequence[TrendPoint]) -> Band:
-    values = [point.median for point in level]
-    middle = float(np.median(values))
-    margin = NOISE_MULTIPLE * robust_sd(values)
-    return Band(
-        start=level[0].at,
-        end=level[-1].at,
-        level=middle,
-        low=middle - margin,
-        high=middle + margin,
-    )
+def missing_cases(alerts: Iterable[Alert]) -> dict[str, Alert]:
+    """Return the ongoing alert of each case that vanished or is late: its results are old.
+
+    A case that is both has vanished; one without a metric has new results.
+    """
+    live = [alert for alert in _live(alerts) if alert.metric == OUTCOME]
+    return {
+        alert.case.key: alert
+        for kind in reversed(MISSING_KINDS)
+        for alert in live
+        if alert.kind == kind
+    }
+
+
+def _live(alerts: Iterable[Alert]) -> list[Alert]:
+    return [alert for alert in alerts if alert.state in ONGOING]

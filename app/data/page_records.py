@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from compile_hud.db.alerts.annotations import Annotation
-from compile_hud.db.records._merge_events import Event
+from compile_hud.db.records.alerts import Alert, Event
 from compile_hud.db.records.kernels import Kernel, Profile
-from compile_hud.db.records.results import Alert, Case, Run
+from compile_hud.db.records.results import Case, Run
 from compile_hud.db.records.summaries import (
     OutcomePoint,
     Place,

@@ -5,6 +5,7 @@ It asks itself who is at the page and whether they may, whatever the page has sh
 
 from __future__ import annotations
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import health as health_data
 from compile_hud.app.data import store as data
@@ -53,7 +54,7 @@ def _enqueue(suite: str, *, toolchain: str, machine: str | None, person: Person,
         if is_there and (job.suite, job.toolchain) == (suite, toolchain):
             return f"it is in the queue since {job.enqueued_at:%Y-%m-%d %H:%M} UTC ({job.trigger})"
     is_new = store.enqueue_job(
-        dedupe_key=f"asked {suite} {toolchain} {data.now():%Y-%m-%dT%H:%M}",
+        dedupe_key=f"asked {suite} {toolchain} {clock.now():%Y-%m-%dT%H:%M}",
         suite=suite,
         toolchain=toolchain,
         trigger=_trigger(person.signed_as(said.name), why=said.why),

@@ -1,14 +1,242 @@
-"""Where the history of a case is cut, and what its parts say. Pure."""
+"""Read the history of a case; cut it where the environment changes, and bound its noise."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from compile_hud.db.records.summaries import OutcomeHistory, SeriesHeader, TrendPoint
+import numpy as np
+
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import (
+    Band,
+    EnvironmentChange,
+    Loaded,
+    SeriesPage,
+)
+from compile_hud.app.data.store import MAX_RUNS, answers, loaded, open_store, read_runs
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.queries.alerts import (
+    load_alerts_of_case,
+)
+from compile_hud.db.queries.results import (
+    find_series,
+    load_outcomes,
+    load_run,
+    load_samples,
+    load_samples_of,
+    load_trend,
+)
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.point_columns import point_columns
+from compile_hud.db.records.results import Case, Verdict
+from compile_hud.db.records.summaries import (
+    OutcomeHistory,
+    RunSummary,
+    Sample,
+    SeriesHeader,
+    TrendPoint,
+)
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
+from compile_hud.runner.analysis.detector import describe_steps
+from compile_hud.runner.analysis.judging.cost_step import Track
+from compile_hud.runner.analysis.judging.machine_pace import at_one_pace
+from compile_hud.runner.analysis.stats.estimates import robust_sd
+from compile_hud.runner.analysis.stats.launch_levels import PACE, PACED_TIMES
 
 _NO_REASON = ("torch", "peaks", "packages", "model_commits")
+# The browser draws each as a dot; more of them it draws slowly, and nobody tells them apart.
+MAX_SAMPLES = 4000
+
+
+def load_series_page(
+    case_key: str, *, metric: str, machine: str, toolchain: str
+) -> Loaded[SeriesPage]:
+    """Return the history of a case; raise NotFoundError when the store never saw it.
+
+    An empty machine means the one that measured the case last, an empty toolchain that of the
+    newest point.
+    """
+    return loaded(_read_series_page, case_key, metric, machine, toolchain)
+
+
+def _read_series_page(
+    url: str, generation: int, case_key: str, metric: str, machine: str, toolchain: str
+) -> SeriesPage:
+    store = open_store(url)
+    runs = answers().ask(read_runs, url, generation)
+    with store.reading():
+        return _series_page(
+            store, case_key, metric=metric, machine=machine, toolchain=toolchain, runs=runs
+        )
+
+
+def _series_page(
+    store: Store,
+    case_key: str,
+    *,
+    metric: str,
+    machine: str,
+    toolchain: str,
+    runs: Sequence[RunSummary],
+) -> SeriesPage:
+    headers = find_series(store, case_key=case_key)
+    histories = load_outcomes(store, limit_runs=MAX_RUNS, case_key=case_key)
+    cases = [header.case for header in headers] + [history.case for history in histories]
+    newest = max(headers, key=lambda header: header.last_at, default=None)
+    seen_on = [header.machine for header in headers] + [item.machine for item in histories]
+    chosen = machine or (newest.machine if newest else next(iter(seen_on), ""))
+    if chosen not in seen_on:
+        where = f" on machine {machine!r}" if machine else ""
+        raise NotFoundError(f"the store has no results of case {case_key!r}{where}")
+    on_machine = [item for item in histories if item.machine == chosen]
+    in_any = load_trend(store, case_key=case_key, metric=metric, machine=chosen)
+    toolchains = {item.toolchain for item in on_machine} | {item.toolchain for item in in_any}
+    shown = toolchain or newest_toolchain(in_any, on_machine)
+    if toolchain and toolchain not in toolchains:
+        raise NotFoundError(
+            f"the store has no results of case {case_key!r} on machine {chosen!r}"
+            f" in toolchain {toolchain!r}"
+        )
+    points = tuple(point for point in in_any if point.toolchain == shown)
+    paces = (
+        load_trend(store, case_key=case_key, metric=PACE, machine=chosen, toolchain=shown)
+        if metric in PACED_TIMES
+        else ()
+    )
+    paced = at_pace(points, paces=paces, headers=headers)
+    return SeriesPage(
+        case=cases[0],
+        machine=chosen,
+        toolchain=shown,
+        toolchains=tuple(sorted(toolchains)),
+        headers=headers,
+        siblings=_siblings(
+            store,
+            cases[0],
+            metric=metric,
+            machine=chosen,
+            toolchain=shown,
+            runs=runs,
+        ),
+        points=points,
+        paced=paced,
+        bands=noise_bands(paced or points),
+        outcomes=next((item.points for item in on_machine if item.toolchain == shown), ()),
+        environment_changes=_environment_changes(store, points),
+        alerts=told(load_alerts_of_case(store, case_key, machine=chosen, toolchain=shown)),
+    )
+
+
+def _siblings(
+    store: Store,
+    case: Case,
+    *,
+    metric: str,
+    machine: str,
+    toolchain: str,
+    runs: Sequence[RunSummary],
+) -> tuple[SeriesHeader, ...]:
+    """Return the newest series in `toolchain` of every variant of the same case."""
+    wanted = (case.phase, case.shape, case.dtype, case.device)
+    in_toolchain = {summary.run.id for summary in runs if summary.run.toolchain == toolchain}
+    by_variant: dict[str, list[SeriesHeader]] = defaultdict(list)
+    for header in find_series(store, model=case.model, metric=metric, machine=machine):
+        other = header.case
+        if (other.phase, other.shape, other.dtype, other.device) == wanted:
+            by_variant[other.variant].append(header)
+    found = []
+    for headers in by_variant.values():
+        newest = max(headers, key=lambda header: header.last_at)
+        if any(header.last_run_id not in in_toolchain for header in headers):
+            # A series has the points of all toolchains, and says what the last one was.
+            points = load_trend(
+                store,
+                case_key=newest.case.key,
+                metric=metric,
+                machine=machine,
+                toolchain=toolchain,
+            )
+            if not points:
+                continue
+            newest = ending_with(newest, points)
+        found.append(newest)
+    return tuple(found)
+
+
+def _environment_changes(
+    store: Store, points: Sequence[TrendPoint]
+) -> tuple[EnvironmentChange, ...]:
+    parts = segments(points)
+    changes = []
+    for old, new in zip(parts, parts[1:], strict=False):
+        before = load_run(store, old[-1].run_id).environment
+        after = load_run(store, new[0].run_id).environment
+        changes.append(
+            EnvironmentChange(
+                at=new[0].at, run_id=new[0].run_id, differences=differences(before, after=after)
+            )
+        )
+    return tuple(changes)
+
+
+def load_result_samples(result_id: str, *, metric: str) -> Loaded[tuple[Sample, ...]]:
+    """Return the samples of one measurement, warm-ups first."""
+    return loaded(_read_samples, result_id, metric)
+
+
+def _read_samples(
+    url: str,
+    generation: int,  # noqa: ARG001
+    result_id: str,
+    metric: str,
+) -> tuple[Sample, ...]:
+    return load_samples(open_store(url), result_id, metric)
+
+
+def load_raw(page: SeriesPage, *, metric: str) -> Mapping[str, tuple[Sample, ...]]:
+    """Return the samples of those points of `page` that have them drawn, by result."""
+    ids = [point.result_id for point in with_samples(page)]
+    where = (page.case.key, metric, page.machine, page.toolchain, *ids[:1], *ids[-1:])
+    return data.loaded(_read_raw, *where, _ids=ids, _metric=metric).value
+
+
+def _read_raw(
+    url: str,
+    generation: int,  # noqa: ARG001
+    *_where: str,
+    _ids: Sequence[str],
+    _metric: str,
+) -> dict[str, tuple[Sample, ...]]:
+    return load_samples_of(data.open_store(url), _ids, _metric)
+
+
+def with_samples(page: SeriesPage) -> tuple[TrendPoint, ...]:
+    """Return the newest points of `page` whose samples together are no more than can be drawn."""
+    num_samples = 0
+    found: list[TrendPoint] = []
+    for point in reversed(page.points):
+        num_samples += point.num_samples
+        if found and num_samples > MAX_SAMPLES:
+            break
+        found.append(point)
+    return tuple(reversed(found))
+
+
+def told(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
+    """Return the alerts that say that something changed.
+
+    Not what people called noise, nor suspicions that measuring again did not confirm.
+    """
+    return tuple(
+        alert
+        for alert in alerts
+        if alert.state is not AlertState.NOISE
+        and (alert.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT) or alert.kind == "variance")
+    )
 
 
 def segments(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:
@@ -57,4 +285,87 @@ def ending_with(header: SeriesHeader, points: Sequence[TrendPoint]) -> SeriesHea
         last_at=last.at,
         last_run_id=last.run_id,
         last_value=last.median,
+    )
+
+
+def noise_bands(points: Sequence[TrendPoint]) -> tuple[Band, ...]:
+    """Return the levels of a series with their noise bands.
+
+    A level ends where the environment changes or the detector finds a step. Its band is the median
+    of its points +- NOISE_MULTIPLE robust standard deviations of them. Levels with fewer than
+    MIN_BASELINE_POINTS points, and series that touch 0, have none.
+    """
+    bands = []
+    for segment in segments(points):
+        values = np.asarray([point.median for point in segment])
+        if not (values > 0).all():
+            continue
+        starts = [0, *(step.index for step in describe_steps(values))]
+        for start, end in zip(starts, [*starts[1:], len(segment)], strict=True):
+            if end - start >= MIN_BASELINE_POINTS:
+                bands.append(_band(segment[start:end]))
+    return tuple(bands)
+
+
+def at_pace(
+    points: Sequence[TrendPoint],
+    *,
+    paces: Sequence[TrendPoint],
+    headers: Sequence[SeriesHeader],
+) -> tuple[TrendPoint, ...]:
+    """Return `points`, times of one case, as they would be at one pace: what the judge looks at.
+
+    `paces` are the points of the pace in the same runs, `headers` the series of both. Each
+    environment has a pace of its own. Empty where none was measured, of reference cases (they tell
+    how the machine moved) and of what is no time.
+    """
+    known = {header.key: header for header in headers}
+    found: dict[str, TrendPoint] = {}
+    for key, together in _by_series(points).items():
+        header = known.get(key)
+        beside = [item for item in paces if item.fingerprint == together[0].fingerprint]
+        if header is None or not beside or not _is_paced(header):
+            continue
+        pace = dataclasses.replace(header, metric=PACE, key=beside[0].series_key)
+        tracks = {
+            item.metric: _track(item, of) for item, of in ((header, together), (pace, beside))
+        }
+        scaled = at_one_pace(tracks)[header.metric].points
+        for point, level in zip(together, scaled, strict=True):
+            found[point.result_id] = dataclasses.replace(
+                point, median=level.median, low=level.low, high=level.high
+            )
+    return tuple(found.get(point.result_id, point) for point in points) if found else ()
+
+
+def _is_paced(header: SeriesHeader) -> bool:
+    return header.metric in PACED_TIMES and not header.case.is_reference
+
+
+def _by_series(points: Sequence[TrendPoint]) -> dict[str, list[TrendPoint]]:
+    found: dict[str, list[TrendPoint]] = defaultdict(list)
+    for point in points:
+        found[point.series_key].append(point)
+    return found
+
+
+def _track(header: SeriesHeader, points: Sequence[TrendPoint]) -> Track:
+    return Track(
+        header=header,
+        machine=points[0].machine,
+        toolchain=points[0].toolchain,
+        points=point_columns(header.key, points),
+    )
+
+
+def _band(level: Sequence[TrendPoint]) -> Band:
+    values = [point.median for point in level]
+    middle = float(np.median(values))
+    margin = NOISE_MULTIPLE * robust_sd(values)
+    return Band(
+        start=level[0].at,
+        end=level[-1].at,
+        level=middle,
+        low=middle - margin,
+        high=middle + margin,
     )

@@ -19,9 +19,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from compile_hud.app import clock
 from compile_hud.app.components.alert_rows import alert_topic, change_text
 from compile_hud.app.data import action_links as action_data
-from compile_hud.app.data import store as data
 from compile_hud.app.data.action_links import Asked, MeanwhileChanged
 from compile_hud.app.ui.html import escaped
 from compile_hud.app.ui.urls import decide_url
@@ -34,7 +34,7 @@ from compile_hud.db.alerts.action_links import (
     read_action,
 )
 from compile_hud.db.errors import NotFoundError, StoreError
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState
 
 PROOF, WHY = "page", "why"
 MAX_WHY_LENGTH = 500
@@ -150,7 +150,7 @@ def _doing(token: str, key: bytes, *, form: dict[str, str]) -> Response:
 
 
 def _load(token: str, key: bytes) -> Asked:
-    return action_data.load_asked(read_action(token, key=key, now=data.now()))
+    return action_data.load_asked(read_action(token, key=key, now=clock.now()))
 
 
 def _nothing_left(asked: Asked) -> Response:

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from compile_hud.app import clock
 from compile_hud.app.data import action_links as action_data
 from compile_hud.app.data import store as data
 from compile_hud.db.alerts.action_links import PICTURES_PATH, LinkRefused, read_picture
@@ -42,7 +43,7 @@ def send_picture(request: Request) -> Response:
     try:
         if key is None:
             raise LinkRefused("no links here")
-        alert_id = read_picture(request.path_params["token"], key=key, now=data.now())
+        alert_id = read_picture(request.path_params["token"], key=key, now=clock.now())
     except LinkRefused:
         text = "this address does not hold, or not any more\n"
         return PlainTextResponse(text, status_code=403, headers=_SAFETY)

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import streamlit as st
 
-from compile_hud.app.data import store as data
+from compile_hud.app import clock
 from compile_hud.app.ui.html import notice
 
 _SHOWN_FOR = timedelta(minutes=1)
@@ -18,11 +18,11 @@ _SHOWN_FOR = timedelta(minutes=1)
 
 def keep_said(text: str, *, key: str) -> None:
     """Keep an answer for `show_said` with the same key."""
-    st.session_state[f"said {key}"] = (data.now(), text)
+    st.session_state[f"said {key}"] = (clock.now(), text)
 
 
 def show_said(key: str) -> None:
     """Draw the last answer, where it is new."""
     at, text = st.session_state.get(f"said {key}", (None, ""))
-    if at is not None and data.now() - at < _SHOWN_FOR:
+    if at is not None and clock.now() - at < _SHOWN_FOR:
         st.html(notice(text))

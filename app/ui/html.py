@@ -9,7 +9,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compile_hud.app.ui.format import Scale, scale_for
+from compile_hud.app.ui.format import Scale, is_interval, scale_for
+from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import printable, shortened
 
 # A name of 10 kB is cut on the page and in its tooltip; whole texts are on the page of their case.
@@ -29,6 +30,7 @@ _BREAKS = {"revision": "+@", "symbol": "_:/"}
 # A narrower part has no room for its number; its tooltip has it.
 _LABELLED_SHARE = 0.06
 _PERCENT = re.compile(r"(?<=\d) %")
+_SINGLE = "one sample has no interval"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,3 +368,28 @@ def _class(style: str) -> str:
 
 def _title(text: str) -> str:
     return f' title="{escaped(text, limit=_TITLE_LIMIT)}"' if text else ""
+
+
+WARNINGS_COLUMN = Column(label="warnings", is_number=True)
+
+
+def interval_cell(low: float, high: float, *, scale: Scale, num_samples: int) -> Cell:
+    """Return an interval in `scale`, `-` where there is none."""
+    title = _SINGLE if num_samples == 1 and not is_interval(low, high) else ""
+    return Cell(text=scale.interval(low, high) or "-", title=title, style="quiet")
+
+
+def interval_notes(low: float, high: float, *, scale: Scale) -> tuple[Note, ...]:
+    """Return an interval in `scale` as the note below its median; none where there is none."""
+    interval = scale.interval(low, high)
+    return (Note(text=interval),) if interval else ()
+
+
+def warnings_cell(result: ResultSummary) -> Cell:
+    """Return how many warnings a result has; its tooltip has their texts."""
+    number = len(result.warnings)
+    return Cell(
+        text=str(number) if number else "-",
+        style="" if number else "quiet",
+        title="\n".join(warning.text for warning in result.warnings),
+    )

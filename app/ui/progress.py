@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compile_hud.db.records.results import Case, RunState
-from compile_hud.db.records.summaries import SILENT_AFTER_S, RunSummary
+from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S, RunSummary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Progress:
     @property
     def is_silent(self) -> bool:
         """Return whether the run gave no sign of life for so long that it has likely died."""
-        return self.silent_s > SILENT_AFTER_S
+        return self.silent_s > HEARTBEAT_TIMEOUT_S
 
 
 def progress_of(summary: RunSummary, *, now: datetime) -> Progress:

@@ -11,8 +11,9 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
+from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.kernels import KINDS, LIBRARIES
-from compile_hud.db.records.results import AlertState, Dtype, Phase, Verdict
+from compile_hud.db.records.results import Dtype, Phase, Verdict
 from compile_hud.db.shared.text import shortened
 
 # How a moment stands in a URL: to the minute, in UTC.

@@ -21,9 +21,9 @@ from compile_hud.app.ui.format import (
     scale_for,
 )
 from compile_hud.db.alerts.annotations import Annotation
-from compile_hud.db.records.alerts import DRIFT, began
+from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Alert, AlertState, Outcome, Verdict
+from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.summaries import MeasurementSummary, Sample, TrendPoint
 from compile_hud.db.shared.text import KIND_WORDS, one_line, shortened
 

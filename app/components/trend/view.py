@@ -9,12 +9,18 @@ import streamlit as st
 
 from compile_hud.app.components.page_frame import draw_chart
 from compile_hud.app.components.trend.chart import TREND_SELECTIONS, brushed, pair_of
-from compile_hud.app.components.trend.rows import trend_chart
+from compile_hud.app.components.trend.rows import (
+    trend_chart,
+)
 from compile_hud.app.components.trend.window import part_of
+from compile_hud.app.data import commands
 from compile_hud.app.data import store as data
-from compile_hud.app.data._merge_series_data import load_raw
 from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.data.series import load_raw
 from compile_hud.app.ui.charts import PICK, picked
+from compile_hud.app.ui.format import (
+    is_interval,
+)
 from compile_hud.app.ui.html import caption, command_line
 from compile_hud.app.ui.share import go
 from compile_hud.app.ui.urls import (
@@ -26,11 +32,28 @@ from compile_hud.app.ui.urls import (
     run_url,
     series_url,
 )
-from compile_hud.app.views.series.tables import trend_caption
 from compile_hud.db.records.results import Case
 
 # The key of the chart begins with it.
 TREND_KEY = "trend"
+_POINTS_CAPTION = "Each point is one run: median and 95 % interval"
+_SINGLE_CAPTION = "Each point is one run, of which there is one sample and so no interval"
+_ALIKE_CAPTION = "Each point is one run: the median of samples that are all alike"
+TREND_CAPTION = (
+    "; a click opens the run, two clicks with shift"
+    " compare two, and dragging along the time shows a part. The shade is the noise"
+    " band of a level: its median (dashed) +- 3 robust standard deviations (from the"
+    " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
+    " points on. Dashed upright lines start a new baseline or noise that grew, or are annotations;"
+    " a sloping one is a drift, first seen at its upright line, and a coloured stretch the time in"
+    " which a change came, from the last good run to the first bad one; a level that begins without"
+    " one is a way back, a step with too little evidence to be told, or one of another alert; ticks"
+    " at the bottom are new revisions, crosses runs without a number."
+)
+PACED_CAPTION = (
+    "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"
+    " theirs. A median away from its hollow point says that the machine was slower or faster."
+)
 
 
 def show_trend(
@@ -95,7 +118,7 @@ def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_serie
 
 def show_repro(case: Case, *, toolchain: str) -> None:
     """Draw the command that measures `case` again; a button of the page copies it."""
-    st.html(command_line(data.repro(case, toolchain=toolchain)))
+    st.html(command_line(commands.repro(case, toolchain=toolchain)))
 
 
 def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:
@@ -103,3 +126,14 @@ def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:
     event = draw_chart(spec, key=key, on_select="rerun", selection_mode=PICK)
     if run_id := picked(event, "run_id"):
         go(run_url(run_id, case_key=case_key))
+
+
+def trend_caption(page: SeriesPage) -> str:
+    """Return what the signs in the trend of `page` mean."""
+    if not page.points or any(is_interval(point.low, point.high) for point in page.points):
+        text = _POINTS_CAPTION
+    else:
+        is_single = all(point.num_samples == 1 for point in page.points)
+        text = _SINGLE_CAPTION if is_single else _ALIKE_CAPTION
+    text += TREND_CAPTION
+    return f"{text} {PACED_CAPTION}" if page.paced else text

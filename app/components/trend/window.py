@@ -7,12 +7,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from compile_hud.app.data.page_records import SeriesPage
-from compile_hud.db.records.alerts import DRIFT, began
-from compile_hud.db.records.results import Alert
-from compile_hud.db.records.summaries import TrendPoint
+from compile_hud.db.records.alerts import DRIFT, Alert, began
 
-# The browser draws each as a dot; more of them it draws slowly, and nobody tells them apart.
-MAX_SAMPLES = 4000
 # As many hollow dots as lie beside each other on a wide screen; more hide one another, and take
 # longer.
 MAX_POINTS = 120
@@ -75,15 +71,3 @@ def kept(values: Sequence[float], *, always: Collection[int], limit: int = MAX_P
         found.add(min(stretch, key=values.__getitem__))
         found.add(max(stretch, key=values.__getitem__))
     return sorted(found)
-
-
-def with_samples(page: SeriesPage) -> tuple[TrendPoint, ...]:
-    """Return the newest points of `page` whose samples together are no more than can be drawn."""
-    num_samples = 0
-    found: list[TrendPoint] = []
-    for point in reversed(page.points):
-        num_samples += point.num_samples
-        if found and num_samples > MAX_SAMPLES:
-            break
-        found.append(point)
-    return tuple(reversed(found))

@@ -19,12 +19,9 @@ from compile_hud.app.ui.format import percent_interval
 from compile_hud.app.ui.html import Cell, Column, Group, Note, facts, grouped_table
 from compile_hud.app.ui.urls import decide_url, event_url
 from compile_hud.app.views.alerts.tables import alerts_table, pick_cell, pick_column, sighting_cell
-from compile_hud.db.records._merge_events import Event
-from compile_hud.db.records._merge_ranking import is_higher_better, worsening, worst_first
-from compile_hud.db.records.alerts import began, ends_of, leading
+from compile_hud.db.records.alerts import Alert, AlertState, Event, began, ends_of, leading
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Alert, AlertState
-from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.records.triage import ONGOING, is_higher_better, worsening, worst_first
 from compile_hud.db.shared.text import counted
 
 _COLUMNS = (

@@ -9,8 +9,7 @@ from compile_hud.app.components.evidence import confirmation_text
 from compile_hud.app.ui.format import moment, percent_interval
 from compile_hud.app.ui.share import code, summary_text
 from compile_hud.app.views.alerts.tables import alert_title
-from compile_hud.db.records.alerts import ends_of
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.alerts import Alert, ends_of
 from compile_hud.db.records.run_ref import Sighting
 
 _MAX_ALERTS = 20

@@ -12,7 +12,8 @@ from compile_hud.app.ui.urls import AlertsState, alerts_url, decide_url
 from compile_hud.app.views.alerts.tables import alert_title
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.results import load_alerts
-from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import counted
 
 # Ids of the alerts that a browser window has seen, and of those that it was told of.

@@ -22,9 +22,8 @@ from compile_hud.app.data.page_records import AlertPage
 from compile_hud.app.ui.format import moment, percent_interval
 from compile_hud.app.ui.html import Cell, Column, Note, facts, table
 from compile_hud.app.ui.urls import decide_url, event_url, kernels_url, run_url
-from compile_hud.db.records.alerts import ends_of
+from compile_hud.db.records.alerts import Alert, AlertState, ends_of
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Alert, AlertState
 from compile_hud.db.records.run_ref import Sighting
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
 from compile_hud.db.shared.text import KIND_WORDS, counted

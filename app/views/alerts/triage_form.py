@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import streamlit as st
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.page_frame import notices
 from compile_hud.app.components.sign_in import sign_in_button
-from compile_hud.app.data import store as data
 from compile_hud.app.data import triage as decision_data
 from compile_hud.app.data.triage import Said
 from compile_hud.app.ui.html import caption, notice
 from compile_hud.app.views.alerts.tables import DECISIONS, DECISIONS_TEXT, EVENT_TEXT, decidable
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.shared.access_rules import Person, Role
 
 # Kept by the browser's session, so that one gives it once.
@@ -172,7 +172,7 @@ def _save_care(seen: Sequence[Alert], given: _Given, *, shown: _Care) -> str:
     """Save the owner and the mute that are `given`, what is as it was before left to each alert."""
     until = given.care.until
     end = _midnight(until)
-    if until != shown.until and end is not None and end <= data.now():
+    if until != shown.until and end is not None and end <= clock.now():
         return f"{until} is over; choose a later day, or none."
     cared = [
         dataclasses.replace(

@@ -1,4 +1,4 @@
-"""One alert or one event: what is behind it, and what people decide about it."""
+"""The alerts by event, and one event or alert with its evidence and its triage form."""
 
 from __future__ import annotations
 
@@ -6,18 +6,36 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from compile_hud.app import clock
+from compile_hud.app.auth import access
 from compile_hud.app.components.alert_rows import alert_metric
 from compile_hud.app.components.annotations import show_annotations
 from compile_hud.app.components.evidence import difference_table
-from compile_hud.app.components.page_frame import notices, stale_note
+from compile_hud.app.components.page_frame import choose, notices, stale_note, state_page
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
-from compile_hud.app.data import store as data
+from compile_hud.app.data import commands
 from compile_hud.app.data.annotations import annotated
 from compile_hud.app.ui.html import caption, heading
+from compile_hud.app.ui.scripts import KEYS_LEGEND, picked
 from compile_hud.app.ui.share import Share, file_name, show_share
-from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, decide_url, event_url, kernel_diff_url
-from compile_hud.app.views.alerts.event_table import EventGroup, event_facts
+from compile_hud.app.ui.urls import (
+    ALL_STATES,
+    DEFAULT_SERIES_METRIC,
+    decide_url,
+    event_url,
+    kernel_diff_url,
+    parse_alerts,
+)
+from compile_hud.app.views.alerts import data as data_module
+from compile_hud.app.views.alerts.event_table import (
+    EventGroup,
+    event_facts,
+    event_groups,
+    event_table,
+    events_heading,
+)
 from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
+from compile_hud.app.views.alerts.new_alerts import see_all
 from compile_hud.app.views.alerts.tables import (
     alert_facts,
     alert_title,
@@ -27,26 +45,81 @@ from compile_hud.app.views.alerts.tables import (
 from compile_hud.app.views.alerts.triage_form import decision_form
 from compile_hud.app.views.kernel_diff import data as diff_data
 from compile_hud.app.views.kernel_diff.links import alert_kernel_table, alert_kernel_text
-from compile_hud.db.records._merge_ranking import worst_first
-from compile_hud.db.records.alerts import DRIFT, end_words
-from compile_hud.db.records.results import Alert
-from compile_hud.db.records.triage import AlertChange
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, end_words
+from compile_hud.db.records.triage import AlertChange, worst_first
+from compile_hud.db.shared.access_rules import Role
 
 _DRIFT_TEXT = (
     "All that is different between the run in which the drift began and the one in which it was"
     " first seen. It took many nights: no single one of these stands for it."
 )
+_STATE_LABELS = {"": "open and acknowledged", ALL_STATES: "all"}
+
+
+def show() -> None:
+    """Draw the list of events, or the event or the alert that the URL names."""
+    state, problems = parse_alerts(st.query_params.to_dict())
+    notices(problems)
+    try:
+        if state.alert:
+            show_alert(state.alert)
+        elif state.event:
+            show_event(state.event)
+        else:
+            _show_list(state.state)
+    except NotFoundError as error:
+        text = [f"{error}.", "The list of alerts shows every one in state all."]
+        state_page("No such alert" if state.alert else "No such event", text=text)
+
+
+def _show_list(state: str) -> None:
+    loaded = data_module.load_alert_list(state)
+    see_all()
+    stale_note(loaded)
+    page = loaded.value
+    groups = event_groups(page.alerts, events=page.events)
+    st.html(heading(events_heading(groups) if groups else "Alerts"))
+    choose(
+        "State",
+        name="state",
+        options=["", *(str(item) for item in AlertState), ALL_STATES],
+        value=state,
+        format_func=lambda value: _STATE_LABELS.get(value, value),
+        width=260,
+    )
+    if groups:
+        can_pick = access.present().may(Role.TRIAGER)
+        st.html(event_table(groups, now=clock.now(), can_pick=can_pick))
+        st.html(KEYS_LEGEND)
+        if can_pick:
+            _show_picked(page.alerts)
+        return
+    text = "No alert is in this state. Choose all to see what there was."
+    if not page.has_others:
+        text = "A change that lasts, a case that fails or one that vanishes makes the first line."
+    state_page("No alerts", text=[text])
+
+
+def _show_picked(alerts: Sequence[Alert]) -> None:
+    """Draw the decision about what is selected in the table, once something is."""
+    ids = picked([alert.id for alert in alerts], key="picked")
+    chosen = [alert for alert in alerts if alert.id in ids]
+    if chosen:
+        with st.container(key="decide-picked"):
+            st.html(heading(f"Decide about {len(chosen)} selected", level=2))
+            decision_form(chosen, is_brief=True)
 
 
 def show_event(event_id: str) -> None:
     """Draw an event with its alerts; raise NotFoundError."""
-    loaded = data.load_event_page(event_id)
+    loaded = data_module.load_event_page(event_id)
     stale_note(loaded)
     page = loaded.value
     group = EventGroup(event=page.event, alerts=tuple(worst_first(page.alerts)))
     st.html(heading(group.words))
     st.html(event_facts(group))
-    command = data.repro(group.worst.case, toolchain=group.worst.toolchain)
+    command = commands.repro(group.worst.case, toolchain=group.worst.toolchain)
     show_share(
         Share(
             name=file_name("event", event_id),
@@ -55,26 +128,26 @@ def show_event(event_id: str) -> None:
             command=command,
         )
     )
-    st.html(alerts_table(group.alerts, now=data.now()))
+    st.html(alerts_table(group.alerts, now=clock.now()))
     _show_decisions(group.alerts, page.changes)
 
 
 def show_alert(alert_id: str) -> None:
     """Draw one alert with what is behind it; raise NotFoundError."""
-    loaded = data.load_alert_page(alert_id)
+    loaded = data_module.load_alert_page(alert_id)
     stale_note(loaded)
     page = loaded.value
     alert = page.alert
     case = alert.case
     st.html(heading(alert_title(alert)))
-    st.html(alert_facts(page, now=data.now()))
+    st.html(alert_facts(page, now=clock.now()))
     metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
     if page.series is not None and page.series.points:
         series = annotated(page.series, metric=metric)
         show_trend(series, metric=metric, generation=loaded.generation)
     else:
         show_repro(case, toolchain=alert.toolchain)
-    command = data.repro(case, toolchain=alert.toolchain)
+    command = commands.repro(case, toolchain=alert.toolchain)
     show_share(
         Share(
             name=file_name("alert", alert.id),

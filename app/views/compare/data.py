@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from compile_hud.app.components.result_matrix import variants_in_order
+from compile_hud.app.data import latest_results
 from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState
@@ -148,7 +149,7 @@ def _compared(
             Mean(**{item.name: getattr(mean, item.name) for item in dataclasses.fields(Mean)})
             for mean in mean_ratios(rows, metrics=OVERVIEW_METRICS)
         ),
-        machine=tuple(map(data.machine_move, moves)),
+        machine=tuple(map(latest_results.machine_move, moves)),
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
-from compile_hud.app.ui._merge_cells import interval_notes
 from compile_hud.app.ui.csv import csv_text
 from compile_hud.app.ui.format import (
     Scale,
@@ -19,7 +18,17 @@ from compile_hud.app.ui.format import (
     percent_interval,
     scale_for,
 )
-from compile_hud.app.ui.html import Cell, Column, Note, facts, folded, notice, table, tiles
+from compile_hud.app.ui.html import (
+    Cell,
+    Column,
+    Note,
+    facts,
+    folded,
+    interval_notes,
+    notice,
+    table,
+    tiles,
+)
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import (
     OVERVIEW_METRICS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from compile_hud.app.data._merge_healthpage import HealthPage
+from compile_hud.app.data.health import HealthPage
 from compile_hud.app.ui.format import age, duration, moment, quantity
 from compile_hud.app.ui.html import Cell, Column, table
 from compile_hud.app.ui.urls import run_url

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.page_frame import guarded, notices, state_page
 from compile_hud.app.data import health as health_data
-from compile_hud.app.data import store as data
-from compile_hud.app.data._merge_healthpage import HealthPage
-from compile_hud.app.data.health import FRESH_S, load_health_page
+from compile_hud.app.data.health import FRESH_S, HealthPage, load_health_page
 from compile_hud.app.ui.flash import keep_said, show_said
 from compile_hud.app.ui.html import caption, heading, notice
 from compile_hud.app.ui.urls import parse_health
@@ -46,7 +45,7 @@ def _draw() -> None:
 
 def _draw_now() -> None:
     loaded = load_health_page()
-    page, now = loaded.value, data.now()
+    page, now = loaded.value, clock.now()
     if loaded.stale_reason:
         st.html(notice(f"Shown as it was last read: {loaded.stale_reason}"))
     found = troubles(page, now=now)
@@ -68,7 +67,7 @@ def _draw_now() -> None:
 
 
 def _sections(page: HealthPage) -> list[tuple[str, str]]:
-    now = data.now()
+    now = clock.now()
     health = page.health
     return [
         ("Schedulers", scheduler_table(page, now=now)),
@@ -87,7 +86,7 @@ def _show_dead(page: HealthPage) -> None:
     if not page.dead:
         return
     st.html(heading("Messages that were given up", level=2))
-    st.html(dead_table(page.dead, now=data.now()))
+    st.html(dead_table(page.dead, now=clock.now()))
     if not access.present().may(Role.ADMIN):
         st.html(caption("Admins send them again here, `hud alerts resend` on the command line."))
         return

@@ -7,31 +7,27 @@ import logging
 import math
 from typing import NamedTuple
 
+from compile_hud.app.data import commands
 from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.urls import KernelDiffState
 from compile_hud.app.views.kernel_diff.records import AlertKernels, DiffPage, DiffRow, DiffSide
 from compile_hud.db.errors import RecordError
-from compile_hud.db.queries._merge_kernel_profiles import load_profiled
-from compile_hud.db.queries.kernels import KernelRun, load_kernel_runs
+from compile_hud.db.queries.kernels import KernelRun, load_kernel_runs, load_profiled
 from compile_hud.db.queries.results import load_result_summaries, load_run
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.kernels import KernelSource
-from compile_hud.db.records.results import Alert, Case, Outcome, Run, Verdict
+from compile_hud.db.records.results import Case, Outcome, Run, Verdict
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
-from compile_hud.runner.analysis.kernels._merge_analysis_alert_kernels import (
-    is_about_slower,
-    kernel_ends,
-)
-from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import (
-    ChangeKind,
-    KernelChange,
-)
+from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
 from compile_hud.runner.analysis.kernels.diff import (
     TOLD_DIGITS,
     KernelDiff,
     diff_kernels,
+    is_about_slower,
+    kernel_ends,
     kernel_side,
     top_rows,
 )
@@ -183,7 +179,7 @@ def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -
     why = "it was measured without recording them" if outcome is Outcome.OK else ""
     if not why:
         why = "it has no result yet" if outcome is None else f"it ended {outcome}"
-    return f"{missing}: {why}.", data.repro(case, toolchain=run.toolchain)
+    return f"{missing}: {why}.", commands.repro(case, toolchain=run.toolchain)
 
 
 def _rows(diff: KernelDiff) -> tuple[DiffRow, ...]:

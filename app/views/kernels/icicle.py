@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from compile_hud.app.views.kernels.tables import kernel_id, without_wrapper
-from compile_hud.db.records._merge_kernel_modules import modules_of
-from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.records.kernels import Kernel, modules_of
 
 WHOLE, MODULE, OPERATOR, KERNEL = range(4)
 LEVELS = ("iteration", "module", "operators", "kernel")

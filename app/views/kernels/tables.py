@@ -16,8 +16,7 @@ from compile_hud.app.ui.html import Cell, Column, long_table, table
 from compile_hud.app.ui.urls import KernelsState
 from compile_hud.app.views.kernels.counters import counter_columns
 from compile_hud.db.queries.kernel_counters import COUNTERS
-from compile_hud.db.records._merge_kernel_modules import MODULES, modules_of
-from compile_hud.db.records.kernels import Kernel, Origin
+from compile_hud.db.records.kernels import MODULES, Kernel, Origin, modules_of
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.shared.text import printable, shortened, significant
 

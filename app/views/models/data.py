@@ -11,13 +11,14 @@ from datetime import datetime
 import numpy as np
 
 from compile_hud.app.components.alert_rows import is_by_machine, open_alerts
-from compile_hud.app.components.result_matrix import MODE_ORDER, missing_cases
 from compile_hud.app.data import store as data
+from compile_hud.app.data.mode_summaries import MODE_ORDER, missing_cases
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.urls import ModelsState
 from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summaries
-from compile_hud.db.records.results import Alert, Outcome, Verdict
+from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS
 from compile_hud.runner.analysis.stats.estimates import robust_sd

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from compile_hud.app.components._merge_casefilters import (
+from compile_hud.app import clock
+from compile_hud.app.components.case_filters import (
     draw_filters,
     draw_silence,
     load_filled,
     load_placed,
     show_nothing_fits,
 )
+from compile_hud.app.components.latest_results import latest_facts
 from compile_hud.app.components.page_frame import state_page, type_in
-from compile_hud.app.data import store as data
 from compile_hud.app.data.latest_results import load_trends
 from compile_hud.app.ui.html import caption, heading
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
@@ -27,7 +28,6 @@ from compile_hud.app.views.models.data import (
     model_healths,
 )
 from compile_hud.app.views.models.tables import models_table, models_title
-from compile_hud.app.views.overview.tables import latest_facts
 
 CAPTION = (
     "Each mode says how many cases of the model are ok, and leads to what is not. The noise is what"
@@ -68,9 +68,9 @@ def show() -> None:
         st.link_button("Show everything", cases_url(without(state, "text")))
         return
     st.html(heading(models_title(shown)))
-    st.html(latest_facts(place.cells, now=data.now(), runs=overview.runs))
+    st.html(latest_facts(place.cells, now=clock.now(), runs=overview.runs))
     first = FirstRows(num_rows=len(shown), asked=state.rows)
     note = first_note(first, order="the worst come first")
-    st.html(note + models_table(shown, now=data.now(), num_shown=first.num_shown, **where))
+    st.html(note + models_table(shown, now=clock.now(), num_shown=first.num_shown, **where))
     show_rest(first)
     st.html(caption(CAPTION))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compile_hud.app.components.result_matrix import MODE_ORDER, missing_cases
-from compile_hud.app.data.mode_summaries import subject_of
+from compile_hud.app.data.mode_summaries import MODE_ORDER, missing_cases, subject_of
 from compile_hud.app.ui.format import speedup_label
 from compile_hud.app.ui.urls import COLD
 from compile_hud.app.views.modes.records import (
@@ -16,7 +15,8 @@ from compile_hud.app.views.modes.records import (
     ModesPage,
     Spread,
 )
-from compile_hud.db.records.results import Alert, Outcome
+from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import LatestCell, MeasurementSummary
 from compile_hud.runner.analysis.stats.break_even import calls_to_pay_back
 from compile_hud.runner.analysis.stats.estimates import Estimate

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
-from compile_hud.app.ui._merge_cells import interval_notes
 from compile_hud.app.ui.format import Scale, outcome_label, percent, quantity, scale_for
-from compile_hud.app.ui.html import Cell, Column, Note, table
+from compile_hud.app.ui.html import Cell, Column, Note, interval_notes, table
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.app.views.modes.records import ModelCell, ModeRow, ModesPage, Spread
 from compile_hud.db.records.summaries import LatestCell

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from compile_hud.app.components._merge_casefilters import (
+from compile_hud.app import clock
+from compile_hud.app.components.case_filters import (
+    Placed,
     draw_filters,
     draw_silence,
     load_filled,
     load_placed,
     show_nothing_fits,
 )
-from compile_hud.app.components.case_filters import Placed
+from compile_hud.app.components.latest_results import latest_facts
 from compile_hud.app.components.page_frame import choose, draw_chart
 from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import Overview
@@ -28,7 +30,6 @@ from compile_hud.app.views.modes.tables import (
     mode_table,
     model_table,
 )
-from compile_hud.app.views.overview.tables import latest_facts
 
 CHART_CAPTION = (
     "Geometric means over the models that are ok in every mode, with the 95 % interval of the"
@@ -58,7 +59,7 @@ def show() -> None:
         return
     page = modes_page(place.cells, alerts=place.alerts_in_toolchain, cache=state.cache)
     _show_answer(page, state)
-    st.html(latest_facts(place.cells, now=data.now(), runs=overview.runs))
+    st.html(latest_facts(place.cells, now=clock.now(), runs=overview.runs))
     if page.rows:
         _show_models(page, place, asked=state.rows)
 

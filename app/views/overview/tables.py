@@ -1,8 +1,10 @@
-"""The parts of the overview, as cells and HTML. Pure."""
+"""The tables of the overview: open regressions, machine drift, improvements. Pure."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -10,26 +12,42 @@ from compile_hud.app.components.alert_rows import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
     alert_row,
+    alert_topic,
+    alert_url,
+    change_text,
     is_by_machine,
     lets_through,
+    levels_text,
     open_alerts,
+    sightings_text,
+    verdict_style,
 )
-from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
+from compile_hud.app.components.result_matrix import DIMENSIONS
+from compile_hud.app.data.mode_summaries import MISSING_KINDS
 from compile_hud.app.data.page_records import ModeSummary
-from compile_hud.app.ui.format import age, moment, outcome_label
-from compile_hud.app.ui.html import Cell, Note, facts, folded, table
-from compile_hud.app.ui.urls import CompareState, OverviewState, compare_url, run_url
-from compile_hud.app.views.overview._merge_needs import needs_of, needs_table, needs_title
-from compile_hud.db.jobs.health import SchedulerState
-from compile_hud.db.records.results import Alert, Outcome, Run, Verdict
-from compile_hud.db.records.summaries import LatestCell, RunSummary
-from compile_hud.db.shared.text import counted, short_revision
-from compile_hud.runner.analysis.comparison.run_selection import run_before
+from compile_hud.app.ui.format import age, moment, outcome_label, percent_interval
+from compile_hud.app.ui.html import Cell, Column, Note, folded, table
+from compile_hud.app.ui.urls import OverviewState, decide_url, run_url
+from compile_hud.db.records.alerts import Alert, began
+from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.summaries import LatestCell
+from compile_hud.db.shared.text import counted, short_revision, shortened
 
-# A notice has room for so many.
-_SHOWN_SCHEDULES = 3
 # Half a screen; the others are behind a fold.
 _SHOWN_NEEDS = 12
+FAILING, WORSE = "failing", "worse"
+_COLUMNS = (
+    Column(label="change", title="change of the metric with its 95 % interval", is_number=True),
+    Column(label="model and variant"),
+    Column(label="what", title="the metric, and its level before and after"),
+    Column(label="since", title="opens the first bad run"),
+    Column(label="cause", title="as far as the measurements tell", is_spare=True),
+    Column(label="", title="opens the page of the alert"),
+)
+_REVISION_LENGTH = 28
+# One line of a window; the tooltip has it whole.
+_CAUSE_LENGTH = 64
 
 
 def alert_sections(
@@ -75,6 +93,70 @@ def alert_sections(
         sections.append(folded(f"Improvements: {len(better)}", content))
     hidden = f" ({num_hidden} more hidden by the filters)" if num_hidden else ""
     return f"{needs_title(needs)}{hidden}", sections
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """The open regressions of one case in one toolchain, the worst first; is it a new one?"""
+
+    alerts: tuple[Alert, ...]
+    is_new: bool
+
+    @property
+    def worst(self) -> Alert:
+        """Return the alert that comes first."""
+        return self.alerts[0]
+
+    @property
+    def kind(self) -> str:
+        """Return what the matter is: `failing`, `vanished`, `late`, or `worse`."""
+        kinds = [alert.kind for alert in self.alerts]
+        if "outcome" in kinds:
+            return FAILING
+        return next((kind for kind in MISSING_KINDS if kind in kinds), WORSE)
+
+
+def needs_of(alerts: Sequence[Alert], *, newest_runs: Collection[str]) -> list[Need]:
+    """Return the cases that have any of `alerts`, which come the worst first, in their order.
+
+    One is new whose first bad run is among `newest_runs`.
+    """
+    by_case: dict[tuple[str, str, str], list[Alert]] = {}
+    for alert in alerts:
+        key = (alert.case.key, alert.machine, alert.toolchain)
+        by_case.setdefault(key, []).append(alert)
+    return [
+        Need(
+            alerts=tuple(found),
+            is_new=any(alert.first_bad.run_id in newest_runs for alert in found),
+        )
+        for found in by_case.values()
+    ]
+
+
+def needs_title(needs: Sequence[Need]) -> str:
+    """Return how many cases need somebody, and how many of them for what."""
+    if not needs:
+        return "Nothing needs you"
+    counts = Counter(need.kind for need in needs)
+    told = [f"{counts[kind]} {kind}" for kind in (FAILING, WORSE, *MISSING_KINDS) if counts[kind]]
+    if num_new := sum(need.is_new for need in needs):
+        told.insert(0, f"{num_new} new")
+    noun = "case needs" if len(needs) == 1 else "cases need"
+    return f"{len(needs)} {noun} you: {', '.join(told)}"
+
+
+def needs_table(
+    needs: Sequence[Need],
+    *,
+    now: datetime,
+    label: str,
+    varied: Sequence[str] = DIMENSIONS,
+    names_toolchain: bool = False,
+) -> str:
+    """Return a line for each case, which is told by those of its dimensions that are `varied`."""
+    rows = [_row(need, now=now, place=_place(need, varied, names_toolchain)) for need in needs]
+    return table(_COLUMNS, rows, label=label, style="lines")
 
 
 def unwatched_text(cells: Sequence[LatestCell], *, alerts: Sequence[Alert]) -> str:
@@ -139,41 +221,6 @@ def _mean_words(summary: ModeSummary) -> tuple[str, str]:
     return "no speedup", "none was measured against eager"
 
 
-def latest_facts(
-    cells: Sequence[LatestCell],
-    *,
-    now: datetime,
-    names_toolchain: bool = True,
-    runs: Sequence[RunSummary],
-) -> str:
-    """Return what all cells have in common, and the newest run among them.
-
-    Of `runs`, the newest of the store, there may be one before it that it can be compared with.
-    """
-    newest = max(cells, key=lambda cell: cell.run_started_at)
-    run = Cell(
-        text=age(newest.run_started_at, now=now),
-        href=run_url(newest.run_id),
-        title=moment(newest.run_started_at),
-    )
-    shared = common_dimensions(cell.summary.case for cell in cells)
-    common = [(name, Cell(text=value)) for name, value in shared.items()]
-    compared = Cell(
-        text="with the run before", href=compare_url(CompareState(candidate=newest.run_id))
-    )
-    places = [("revision", short_revision(newest.revision))]
-    places += [("toolchain", newest.toolchain)] if names_toolchain else []
-    told = [(name, Cell(text=text)) for name, text in places]
-    has_before = _has_before(newest.run_id, [summary.run for summary in runs])
-    links = [("newest run", run), *([("compare it", compared)] if has_before else [])]
-    return facts([*links, *told, *common])
-
-
-def _has_before(run_id: str, runs: Sequence[Run]) -> bool:
-    run = next((run for run in runs if run.id == run_id), None)
-    return run is not None and run_before(run, runs) is not None
-
-
 def _alert_table(
     alerts: Sequence[Alert], *, now: datetime, names_toolchain: bool, label: str
 ) -> str:
@@ -181,25 +228,6 @@ def _alert_table(
     columns = IMPROVEMENT_COLUMNS if is_better else ALERT_COLUMNS
     rows = [alert_row(alert, now=now, names_toolchain=names_toolchain) for alert in alerts]
     return table(columns, rows, label=label)
-
-
-def silence_text(late: SchedulerState, *, now: datetime) -> str:
-    """Return since when a scheduler is silent, what it should have done, and what to do now."""
-    due = [
-        schedule
-        for schedule in late.schedules
-        if schedule.next_at is not None and schedule.next_at < now
-    ]
-    missed = "".join(
-        f" Schedule {schedule.name} was due {moment(schedule.next_at)}."
-        for schedule in due[:_SHOWN_SCHEDULES]
-        if schedule.next_at is not None
-    )
-    return (
-        f"The scheduler of {late.machine} has been silent since {moment(late.heartbeat_at)}"
-        f" ({age(late.heartbeat_at, now=now)}): what is shown gets older.{missed} Start `hud up` or"
-        f" `hud schedule` there again; `hud doctor` says what is wrong."
-    )
 
 
 def dead_letter_notice(counts: Mapping[str, int]) -> str:
@@ -210,4 +238,60 @@ def dead_letter_notice(counts: Mapping[str, int]) -> str:
     return (
         f"Notifications that were given up: {told}. `hud alerts outbox` says why, `hud alerts"
         " resend` sends them again."
+    )
+
+
+def _place(need: Need, varied: Sequence[str], names_toolchain: bool) -> list[str]:
+    place = [" ".join(str(getattr(need.worst.case, name)) for name in varied)]
+    if names_toolchain or is_imported(need.worst.toolchain):
+        place.append(f"toolchain {need.worst.toolchain}")
+    return [text for text in place if text]
+
+
+def _row(need: Need, *, now: datetime, place: Sequence[str]) -> Sequence[Cell]:
+    alert = need.worst
+    case = alert.case
+    interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
+    others = [f"{alert_topic(other)} {change_text(other)}" for other in need.alerts[1:]]
+    levels = [levels_text(alert)] if levels_text(alert) else []
+    cause = alert.cause_text or alert.cause_kind
+    return (
+        Cell(
+            text=change_text(alert),
+            href=alert_url(alert),
+            style=verdict_style(alert),
+            title=f"{alert.verdict} of {case.key}",
+            notes=(Note(text=interval),) if interval else (),
+        ),
+        Cell(
+            text=f"{case.model} {case.variant}",
+            href=alert_url(alert),
+            style="strong wraps",
+            title=case.key,
+            notes=tuple(Note(text=text) for text in place),
+        ),
+        Cell(
+            text=alert_topic(alert),
+            notes=tuple(Note(text=text) for text in (*levels, *(f"and {it}" for it in others))),
+        ),
+        _since(need, now=now),
+        Cell(text=shortened(cause, limit=_CAUSE_LENGTH), style="quiet", title=cause),
+        Cell(text="decide", href=decide_url(alert.id)),
+    )
+
+
+def _since(need: Need, *, now: datetime) -> Cell:
+    alert = need.worst
+    seen = began(alert)
+    if alert.kind == "late":
+        return Cell(text=f"due {age(seen.at, now=now)}", style="quiet", title=moment(seen.at))
+    return Cell(
+        text=age(seen.at, now=now),
+        href=run_url(seen.run_id, case_key=alert.case.key),
+        title=sightings_text(alert),
+        style="strong" if need.is_new else "",
+        notes=(
+            *((Note(text="new"),) if need.is_new else ()),
+            Note(text=shortened(short_revision(seen.revision), limit=_REVISION_LENGTH)),
+        ),
     )

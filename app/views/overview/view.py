@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from compile_hud.app.components._merge_casefilters import (
+from compile_hud.app import clock
+from compile_hud.app.components.case_filters import (
+    Placed,
     draw_filters,
     draw_silence,
     load_filled,
     load_placed,
     show_nothing_fits,
 )
-from compile_hud.app.components.case_filters import Placed
+from compile_hud.app.components.latest_results import latest_facts
 from compile_hud.app.components.machine_status import machine_notice
 from compile_hud.app.components.page_frame import choose
 from compile_hud.app.components.result_matrix import (
@@ -21,10 +23,8 @@ from compile_hud.app.components.result_matrix import (
     common_dimensions,
     first_metric,
     num_rows_of,
-    shown_metrics,
 )
-from compile_hud.app.data import store as data
-from compile_hud.app.data.latest_results import load_trends
+from compile_hud.app.data.latest_results import load_trends, shown_metrics
 from compile_hud.app.data.mode_summaries import mode_summaries
 from compile_hud.app.data.page_records import Overview
 from compile_hud.app.ui.format import metric_label, speedup_label
@@ -34,7 +34,6 @@ from compile_hud.app.ui.urls import OVERVIEW_METRICS, OverviewState, parse_overv
 from compile_hud.app.views.overview.tables import (
     alert_sections,
     dead_letter_notice,
-    latest_facts,
     mode_tile,
     unwatched_text,
 )
@@ -83,7 +82,7 @@ def _show_alerts(state: OverviewState, place: Placed) -> None:
     title, sections = alert_sections(
         state,
         place.alerts,
-        now=data.now(),
+        now=clock.now(),
         newest_runs=place.newest_runs,
         common=common_dimensions(cell.summary.case for cell in place.candidates),
         names_toolchain=place.has_several_toolchains,
@@ -101,7 +100,7 @@ def _show_cells(
     cells, alerts = place.cells, place.alerts_in_toolchain
     st.html(tiles(mode_tile(summary) for summary in mode_summaries(cells, alerts=alerts)))
     trends = load_trends(machine=place.machine, toolchain=place.toolchain, metric=metric).value
-    now = data.now()
+    now = clock.now()
     first = FirstRows(num_rows=num_rows_of(cells), asked=state.rows)
     matrix = build_matrix(
         cells, alerts=alerts, metric=metric, now=now, trends=trends, num_shown=first.num_shown

@@ -7,8 +7,8 @@ import streamlit as st
 from compile_hud.app.components.page_frame import draw_chart
 from compile_hud.app.components.run_request_form import Wanted, ask_form
 from compile_hud.app.components.trend.rows import result_samples_chart
-from compile_hud.app.data import store as data
-from compile_hud.app.data.mode_summaries import sweep_of
+from compile_hud.app.data import commands
+from compile_hud.app.data import series as series_module
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.ui.charts import sweep_spec
 from compile_hud.app.ui.format import metric_label, outcome_label
@@ -16,6 +16,7 @@ from compile_hud.app.ui.html import caption, command_line, folded, heading, noti
 from compile_hud.app.ui.urls import RunPageState, run_url, series_url
 from compile_hud.app.views.kernel_diff import data as diff_data
 from compile_hud.app.views.kernel_diff.links import has_kernels, kernel_links
+from compile_hud.app.views.runs.data import sweep_of
 from compile_hud.app.views.runs.launches import (
     compile_stack,
     launch_table,
@@ -76,7 +77,7 @@ def _show_samples(result: ResultSummary, *, metric: str) -> None:
         st.html(notice(f"This result has no {metric_label(metric)}."))
         return
     st.html(heading(f"Samples: {metric_label(metric)}", level=3))
-    samples = data.load_result_samples(result.id, metric=metric).value
+    samples = series_module.load_result_samples(result.id, metric=metric).value
     if not samples:
         st.html(notice("These samples were removed by [samples] nights; the median is kept."))
         return
@@ -134,7 +135,7 @@ def _show_explanations(result: ResultSummary) -> None:
 
 
 def _show_next(page: RunPage, result: ResultSummary) -> None:
-    command = data.repro(result.case, toolchain=page.run.toolchain)
+    command = commands.repro(result.case, toolchain=page.run.toolchain)
     st.html(command_line(command))
     links = []
     if has_kernels(result):

@@ -1,13 +1,50 @@
-"""What the page of a run reads while the run is going; a part of `app.data.store`."""
+"""Read a run with its results, and the log of a run in progress."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from compile_hud.app.data import store as data
+from compile_hud.app.data.latest_results import _read_machine_moves
+from compile_hud.app.data.page_records import (
+    Loaded,
+    RunPage,
+)
+from compile_hud.app.data.store import answers, loaded, open_store
+from compile_hud.app.views.runs.shape_sweep import Sweep, Swept, SweptShape
 from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, find_live_log
 from compile_hud.db.jobs.queue import get_live_log
+from compile_hud.db.queries.alerts import (
+    load_alerts_since,
+)
+from compile_hud.db.queries.results import (
+    load_result_summaries,
+    load_run,
+)
+from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.analysis.stats.rounds import speedups
+
+
+def load_run_page(run_id: str) -> Loaded[RunPage]:
+    """Return a run with its results; an empty id means the latest run.
+
+    Raises NotFoundError when there is no such run.
+    """
+    return loaded(_read_run_page, run_id or "latest")
+
+
+def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
+    store = open_store(url)
+    run = load_run(store, run_id)
+    return RunPage(
+        run=run,
+        results=load_result_summaries(store, run.id),
+        alerts=load_alerts_since(store, run.id),
+        machine=answers().ask(_read_machine_moves, url, generation).get(run.id, ()),
+    )
 
 
 def load_local_log(run_id: str) -> LiveLog | None:
@@ -24,3 +61,36 @@ def load_told_log(run_id: str) -> LiveLog | None:
 def _read_told_log(url: str, generation: int, run_id: str) -> LiveLog | None:  # noqa: ARG001
     with data.open_store(url).read() as connection:
         return get_live_log(connection, run_id)
+
+
+def sweep_of(details: Mapping[str, Any]) -> Sweep | None:
+    """Return the sweep of a case result with its medians and intervals, None where it has none."""
+    found = details.get("shapes")
+    if not isinstance(found, Mapping) or not found.get("rows"):
+        return None
+    return Sweep(
+        axis=str(found["axis"]),
+        own=int(found["own"]),
+        clock=str(found["clock"]),
+        shapes=tuple(map(_swept_shape, found["rows"])),
+    )
+
+
+def _swept_shape(row: Mapping[str, Any]) -> SweptShape:
+    return SweptShape(
+        value=row["value"],
+        eager=_swept(row["eager_s"]),
+        variant=_swept(row["variant_s"]),
+        speedup=_swept(speedups(row)),
+        num_rounds=len(row["variant_s"]),
+        num_recompiles=row["num_recompiles"],
+        compile_s=row["compile_s"],
+        guards=tuple(str(place["reason"]) for place in row["recompiles"]),
+        has_given_up=row["has_given_up"],
+        reason=row["reason"],
+    )
+
+
+def _swept(samples: Sequence[float]) -> Swept:
+    found = estimate(samples)
+    return Swept(median=found.value, low=found.low, high=found.high)

@@ -7,9 +7,11 @@ from datetime import datetime
 
 import streamlit as st
 
+from compile_hud.app import clock
 from compile_hud.app.components.machine_status import moved_cell
 from compile_hud.app.components.page_frame import choose, notices, stale_note, state_page
 from compile_hud.app.components.run_request_form import ask_form, suites_of
+from compile_hud.app.data import latest_results
 from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import MachineMove
 from compile_hud.app.ui.format import age, duration, moment, outcome_label
@@ -67,10 +69,10 @@ def show() -> None:
         text = f"No run was on machine {state.machine}. Machines: {', '.join(machines)}."
         state_page("Nothing matches the filter", text=[text])
         return
-    moves = data.load_machine_moves().value
+    moves = latest_results.load_machine_moves().value
     first = FirstRows(num_rows=len(shown), asked=state.rows)
     rows = [
-        _row(summary, moves.get(summary.run.id, ()), now=data.now())
+        _row(summary, moves.get(summary.run.id, ()), now=clock.now())
         for summary in shown[: first.num_shown]
     ]
     note = first_note(first, order="the newest come first")

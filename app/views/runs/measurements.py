@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from compile_hud.app.ui._merge_cells import interval_cell
 from compile_hud.app.ui.format import metric_label, scale_for
-from compile_hud.app.ui.html import Cell, Column, table
+from compile_hud.app.ui.html import Cell, Column, interval_cell, table
 from compile_hud.app.ui.urls import run_url, series_url
-from compile_hud.app.views.runs._merge_groups import grouped
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Run
 from compile_hud.db.records.summaries import MeasurementSummary, ResultSummary
@@ -24,6 +22,64 @@ _COLUMNS = (
 )
 # Parts of a result's details that say why something was not measured.
 _MISSING = "missing"
+OTHER = "other"
+GROUPS: dict[str, tuple[str, ...]] = {
+    "speed": (
+        "speedup",
+        "sweep_speedup",
+        "latency_s",
+        "eager_latency_s",
+        "latency_cpu_s",
+        "eager_latency_cpu_s",
+        "throughput_samples_per_s",
+        "throughput_tokens_per_s",
+        "pace_s",
+    ),
+    "compilation": (
+        "compile_cold_s",
+        "compile_cold_cpu_s",
+        "compile_dynamo_s",
+        "compile_aot_s",
+        "compile_inductor_s",
+        "compile_backend_s",
+        "compile_warm_s",
+        "compile_artifacts_s",
+        "break_even_calls",
+        "break_even_warm_calls",
+    ),
+    "graphs": (
+        "graphs",
+        "graph_breaks",
+        "recompiles",
+        "sweep_recompiles",
+        "guards",
+        "num_kernels",
+    ),
+    "memory": (
+        "peak_bytes",
+        "eager_peak_bytes",
+        "compression_ratio",
+        "peak_reserved_bytes",
+        "cudagraph_pool_bytes",
+    ),
+    "training step": ("data_s", "forward_s", "backward_s", "optimizer_s"),
+    "accuracy": ("cosine_similarity", "max_abs_error", "rmse_ratio"),
+    "work": (
+        "flops",
+        "mfu",
+        "compulsory_bytes",
+        "num_parameters",
+        "bandwidth_bytes_per_s",
+        "bandwidth_share",
+    ),
+    "energy": ("energy_j", "power_w"),
+    "counters": (
+        "instructions",
+        "cycles",
+        "cache_misses",
+        "page_faults",
+    ),
+}
 
 
 def measurement_table(result: ResultSummary, *, run: Run) -> str:
@@ -91,3 +147,15 @@ def _cells(item: MeasurementSummary, *, result: ResultSummary, run: Run) -> Sequ
         ),
         Cell(text=item.method, style="prose quiet"),
     )
+
+
+def grouped(metrics: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Return the groups that have any of `metrics`, each with those it has, both in their order."""
+    present = set(metrics)
+    found = [
+        (name, [item for item in listed if item in present]) for name, listed in GROUPS.items()
+    ]
+    listed = {item for _, items in found for item in items}
+    known = [name for name in METRICS if name in present and name not in listed]
+    found.append((OTHER, known + sorted(present - listed - set(known))))
+    return [(name, items) for name, items in found if items]

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.app.ui._merge_cells import interval_notes
 from compile_hud.app.ui.format import Scale, quantity, scale_for
-from compile_hud.app.ui.html import Cell, Column, Note, table
+from compile_hud.app.ui.html import Cell, Column, Note, interval_notes, table
 
 SWEEP_CAPTION = (
     "One compiled model, called with one shape after the other: the variant solid, eager dashed."

@@ -8,7 +8,7 @@ from compile_hud.app.ui.csv import CsvValue, csv_text
 from compile_hud.app.ui.format import estimate, metric_label, moment
 from compile_hud.app.ui.share import code, summary_text
 from compile_hud.app.views.series.tables import alert_notices
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.alerts import Alert
 
 _COLUMNS = (
     "run_started_utc",

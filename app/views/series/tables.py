@@ -14,7 +14,6 @@ from compile_hud.app.components.trend.rows import (
     unit_of,
 )
 from compile_hud.app.data.page_records import SeriesPage
-from compile_hud.app.ui._merge_cells import interval_cell
 from compile_hud.app.ui.format import (
     Scale,
     estimate,
@@ -25,32 +24,14 @@ from compile_hud.app.ui.format import (
     percent_interval,
     quantity,
 )
-from compile_hud.app.ui.html import Cell, Column, facts, table
+from compile_hud.app.ui.html import Cell, Column, facts, interval_cell, table
 from compile_hud.app.ui.urls import decide_url, kernels_url, run_url, series_url
 from compile_hud.app.views.kernel_diff.links import point_cell
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import METRICS, metric_of
-from compile_hud.db.records.results import Alert
 from compile_hud.db.records.summaries import TrendPoint
 from compile_hud.db.shared.text import short_revision
 
-_POINTS_CAPTION = "Each point is one run: median and 95 % interval"
-_SINGLE_CAPTION = "Each point is one run, of which there is one sample and so no interval"
-_ALIKE_CAPTION = "Each point is one run: the median of samples that are all alike"
-TREND_CAPTION = (
-    "; a click opens the run, two clicks with shift"
-    " compare two, and dragging along the time shows a part. The shade is the noise"
-    " band of a level: its median (dashed) +- 3 robust standard deviations (from the"
-    " median absolute deviation or the middle 70 %, whichever is larger) of its points, from 6"
-    " points on. Dashed upright lines start a new baseline or noise that grew, or are annotations;"
-    " a sloping one is a drift, first seen at its upright line, and a coloured stretch the time in"
-    " which a change came, from the last good run to the first bad one; a level that begins without"
-    " one is a way back, a step with too little evidence to be told, or one of another alert; ticks"
-    " at the bottom are new revisions, crosses runs without a number."
-)
-PACED_CAPTION = (
-    "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"
-    " theirs. A median away from its hollow point says that the machine was slower or faster."
-)
 SAMPLES_CAPTION = (
     "Dots are samples in the order they were taken, crosses warm-ups (not counted; on the edge when"
     " they lie beyond it). The line is the estimate, the shade its 95 % interval."
@@ -109,17 +90,6 @@ def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
         return [("better", Cell(text=f"{told}: not judged"))]
     who = "as its records say" if stated else "by its name and unit"
     return [("better", Cell(text=f"{str(known.direction).split('_')[0]}, {who}"))]
-
-
-def trend_caption(page: SeriesPage) -> str:
-    """Return what the signs in the trend of `page` mean."""
-    if not page.points or any(is_interval(point.low, point.high) for point in page.points):
-        text = _POINTS_CAPTION
-    else:
-        is_single = all(point.num_samples == 1 for point in page.points)
-        text = _SINGLE_CAPTION if is_single else _ALIKE_CAPTION
-    text += TREND_CAPTION
-    return f"{text} {PACED_CAPTION}" if page.paced else text
 
 
 def samples_caption(num_samples: int) -> str:

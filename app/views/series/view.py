@@ -1,25 +1,89 @@
-"""The parts of the page of a series."""
+"""The history of one case: trend with noise band, environment changes, samples of one point."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import streamlit as st
 
-from compile_hud.app.components.page_frame import choose, draw_chart, state_page
+from compile_hud.app.components.annotations import show_annotations
+from compile_hud.app.components.page_frame import (
+    choose,
+    draw_chart,
+    notices,
+    stale_note,
+    state_page,
+)
 from compile_hud.app.components.trend.rows import samples_chart, scale_of
-from compile_hud.app.components.trend.view import TREND_KEY, show_repro
-from compile_hud.app.components.trend.window import part_of, with_samples
+from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
+from compile_hud.app.components.trend.window import part_of
+from compile_hud.app.data import commands
+from compile_hud.app.data import series as series_module
 from compile_hud.app.data import store as data
+from compile_hud.app.data.annotations import annotated
 from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.data.series import with_samples
 from compile_hud.app.ui.format import metric_label
 from compile_hud.app.ui.html import caption, escaped, facts, heading, notice
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.share import Share, file_name, show_share
-from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, YES, SeriesState, moment_in
+from compile_hud.app.ui.urls import (
+    DEFAULT_SERIES_METRIC,
+    YES,
+    ModelsState,
+    OverviewState,
+    RunsState,
+    SeriesState,
+    cases_url,
+    moment_in,
+    overview_url,
+    parse_series,
+    runs_url,
+)
 from compile_hud.app.views.kernel_diff import data as diff_data
 from compile_hud.app.views.series import tables as seriestable
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
+from compile_hud.db.errors import NotFoundError
+
+
+def show() -> None:
+    """Draw the series page."""
+    state, problems = parse_series(st.query_params.to_dict())
+    notices(problems)
+    if not state.case:
+        text = "Each cell of the overview, and each number of a run, leads to its history here."
+        links = [
+            ("Choose a cell of the overview", overview_url(OverviewState())),
+            ("Choose a model", cases_url(ModelsState())),
+            ("Choose a run", runs_url(RunsState())),
+        ]
+        state_page("Which series?", text=[text], links=links)
+        return
+    try:
+        loaded = series_module.load_series_page(
+            state.case, metric=state.metric, machine=state.machine, toolchain=state.toolchain
+        )
+    except NotFoundError as error:
+        text = "The overview lists what was measured."
+        links = [("To the overview", overview_url(OverviewState()))]
+        state_page("No such series", text=[f"{error}.", text], links=links)
+        return
+    stale_note(loaded)
+    page = annotated(loaded.value, metric=state.metric)
+    show_header(page, state=state)
+    if not page.points:
+        show_no_points(page, state=state)
+        return
+    if not drawn_part(page, state=state).points:
+        notices([f"Nothing was measured in {part_words(state)}; all is drawn."])
+        state = dataclasses.replace(state, since="", until="")
+    show_part(page, state=state)
+    show_trend(page, metric=state.metric, generation=loaded.generation, state=state)
+    show_series_share(page, state=state)
+    show_annotations(page, metric=state.metric)
+    show_samples(page, state=state, generation=loaded.generation)
+    show_points(page, state=state)
 
 
 def show_header(page: SeriesPage, *, state: SeriesState) -> None:
@@ -57,7 +121,7 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
 
 def show_series_share(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw how the series is passed on."""
-    command = data.repro(page.case, toolchain=page.toolchain)
+    command = commands.repro(page.case, toolchain=page.toolchain)
     share = Share(
         name=file_name(page.case.model, page.case.variant, state.metric),
         markdown=series_markdown(page, metric=state.metric, command=command),
@@ -116,7 +180,7 @@ def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
     if outcomes := seriestable.outcome_table(page):
         st.html(outcomes)
     show_repro(page.case, toolchain=page.toolchain)
-    command = data.repro(page.case, toolchain=page.toolchain)
+    command = commands.repro(page.case, toolchain=page.toolchain)
     show_share(Share(name=file_name(page.case.model, page.case.variant), command=command))
 
 
@@ -147,7 +211,7 @@ def show_samples(page: SeriesPage, *, state: SeriesState, generation: int) -> No
     if state.result and point is None:
         st.html(notice(f"This series has no result {state.result}; its latest is shown."))
     point = point or page.points[-1]
-    samples = data.load_result_samples(point.result_id, metric=state.metric).value
+    samples = series_module.load_result_samples(point.result_id, metric=state.metric).value
     st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
     told = seriestable.point_facts(page, point, metric=state.metric, profiled=_profiled(page))
     st.html(facts(told))

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from compile_hud.app.ui._merge_cells import interval_notes
 from compile_hud.app.ui.format import Scale, estimate, metric_label, outcome_label, scale_for
-from compile_hud.app.ui.html import Cell, Column, Note
+from compile_hud.app.ui.html import Cell, Column, Note, interval_notes
 from compile_hud.app.ui.urls import run_url
 from compile_hud.app.views.studies.records import GridPart, TablePart
 from compile_hud.db.records.metrics import METRICS

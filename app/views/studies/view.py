@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from compile_hud.app import clock
 from compile_hud.app.components.page_frame import (
     choose,
     draw_chart,
@@ -11,7 +12,6 @@ from compile_hud.app.components.page_frame import (
     stale_note,
     state_page,
 )
-from compile_hud.app.data import store as data
 from compile_hud.app.ui.charts import PICK, picked
 from compile_hud.app.ui.format import age, moment
 from compile_hud.app.ui.html import Cell, abreast, caption, facts, folded, heading, notice, table
@@ -55,7 +55,7 @@ def _show_section(section: StudySection, *, study: str) -> None:
     run = section.run
     st.html(heading(section.title, level=2))
     started = Cell(
-        text=age(run.started_at, now=data.now()),
+        text=age(run.started_at, now=clock.now()),
         href=run_url(run.id),
         title=moment(run.started_at),
     )

@@ -1,0 +1,73 @@
+"""Facts about the runs behind the latest results, and silent schedulers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from compile_hud.app.components.result_matrix import common_dimensions
+from compile_hud.app.ui.format import age, moment
+from compile_hud.app.ui.html import Cell, facts
+from compile_hud.app.ui.urls import CompareState, compare_url, run_url
+from compile_hud.db.jobs.health import SchedulerState
+from compile_hud.db.records.results import Run
+from compile_hud.db.records.summaries import LatestCell, RunSummary
+from compile_hud.db.shared.text import short_revision
+from compile_hud.runner.analysis.comparison.run_selection import run_before
+
+# A notice has room for so many.
+_SHOWN_SCHEDULES = 3
+
+
+def latest_facts(
+    cells: Sequence[LatestCell],
+    *,
+    now: datetime,
+    names_toolchain: bool = True,
+    runs: Sequence[RunSummary],
+) -> str:
+    """Return what all cells have in common, and the newest run among them.
+
+    Of `runs`, the newest of the store, there may be one before it that it can be compared with.
+    """
+    newest = max(cells, key=lambda cell: cell.run_started_at)
+    run = Cell(
+        text=age(newest.run_started_at, now=now),
+        href=run_url(newest.run_id),
+        title=moment(newest.run_started_at),
+    )
+    shared = common_dimensions(cell.summary.case for cell in cells)
+    common = [(name, Cell(text=value)) for name, value in shared.items()]
+    compared = Cell(
+        text="with the run before", href=compare_url(CompareState(candidate=newest.run_id))
+    )
+    places = [("revision", short_revision(newest.revision))]
+    places += [("toolchain", newest.toolchain)] if names_toolchain else []
+    told = [(name, Cell(text=text)) for name, text in places]
+    has_before = _has_before(newest.run_id, [summary.run for summary in runs])
+    links = [("newest run", run), *([("compare it", compared)] if has_before else [])]
+    return facts([*links, *told, *common])
+
+
+def _has_before(run_id: str, runs: Sequence[Run]) -> bool:
+    run = next((run for run in runs if run.id == run_id), None)
+    return run is not None and run_before(run, runs) is not None
+
+
+def silence_text(late: SchedulerState, *, now: datetime) -> str:
+    """Return since when a scheduler is silent, what it should have done, and what to do now."""
+    due = [
+        schedule
+        for schedule in late.schedules
+        if schedule.next_at is not None and schedule.next_at < now
+    ]
+    missed = "".join(
+        f" Schedule {schedule.name} was due {moment(schedule.next_at)}."
+        for schedule in due[:_SHOWN_SCHEDULES]
+        if schedule.next_at is not None
+    )
+    return (
+        f"The scheduler of {late.machine} has been silent since {moment(late.heartbeat_at)}"
+        f" ({age(late.heartbeat_at, now=now)}): what is shown gets older.{missed} Start `hud up` or"
+        f" `hud schedule` there again; `hud doctor` says what is wrong."
+    )

@@ -1,0 +1,31 @@
+"""Shell commands that repeat what a page shows."""
+
+from __future__ import annotations
+
+from compile_hud.db.records.results import Case, Run
+from compile_hud.db.shared.text import printable
+from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+from compile_hud.runner.analysis.repro import compare_command, repro_command, suite_command
+
+
+def run_command(run: Run) -> str:
+    """Return the command that measures what `run` did again, "" where there is none.
+
+    A selection by hand has no name.
+    """
+    if run.suite == CUSTOM_SUITE:
+        return ""
+    return printable(suite_command(run.suite, toolchain=run.toolchain))
+
+
+def comparing_command(baseline: Run, candidate: Run) -> str:
+    """Return the command that compares two runs in a terminal."""
+    return printable(compare_command(baseline.id, candidate.id))
+
+
+def repro(case: Case, *, toolchain: str) -> str:
+    """Return the command that measures `case` in `toolchain` again.
+
+    A sign that cannot be printed is a `?`, which stands for any sign in the name of a model.
+    """
+    return printable(repro_command(case, toolchain=toolchain))
