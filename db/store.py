@@ -21,16 +21,17 @@ from compile_hud.db.engine.database import DuckDbMemory, open_database
 from compile_hud.db.engine.error_mapping import store_waiting
 from compile_hud.db.engine.readers_writer_lock import Patience
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.ingest import _merge_ingest as ingest
 from compile_hud.db.ingest import results as bulk
+from compile_hud.db.ingest import results as ingest
 from compile_hud.db.jobs import queue as jobs
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.jobs.queue import Job, JobState
 from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.notifications import Notification
-from compile_hud.db.records.results import Alert, CaseResult, Run, RunState
+from compile_hud.db.records.results import CaseResult, Run, RunState
 from compile_hud.db.records.triage import AlertChange, Revision, SeriesSettings, Signature
-from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.db.schema import migrate
 from compile_hud.db.schema.tables import Base, RunTable
 from compile_hud.db.schema.version import revision_of
@@ -52,7 +53,7 @@ LOCK_TIMEOUT_S: Final = 30.0
 _HURRY_S: Final = 3.0
 
 
-def tell_nobody(before: Sequence[Alert], decided: Decision) -> tuple[Notification, ...]:
+def no_notifications(before: Sequence[Alert], decided: Decision) -> tuple[Notification, ...]:
     """Return no notification, whatever was decided."""
     del before, decided
     return ()
@@ -296,7 +297,7 @@ class Store:
         decide: Callable[[tuple[Alert, ...]], Decided],
         *,
         by: str,
-        tell: Tell[Decided] = tell_nobody,
+        tell: Tell[Decided] = no_notifications,
     ) -> Decided:
         """Save the revisions that `decide` makes of all alerts, and record every change.
 

@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from enum import StrEnum
 from typing import Any, Final
 
-from compile_hud.db.records.results import AlertState
+from compile_hud.db.records.alerts import AlertState
 
 # The secret, for the process that serves the dashboard; without it there are no links.
 LINK_SECRET_VARIABLE = "HUD_LINK_SECRET"

@@ -26,7 +26,7 @@ from compile_hud.db.records.json_fields import (
 )
 from compile_hud.db.records.triage import fits
 from compile_hud.db.rows.mapping import clean_text, utc, utc_or_none
-from compile_hud.db.schema._merge_job_tables import AnnotationTable
+from compile_hud.db.schema.tables import AnnotationTable
 from compile_hud.db.store import Store
 
 # The pattern of an annotation that concerns every series.
@@ -34,6 +34,9 @@ EVERYTHING: Final = "*"
 # A remark and no document; a trend shows the beginning of it.
 MAX_TEXT: Final = 1000
 _ID_LENGTH: Final = 12
+_ALL: Final = select(AnnotationTable.__table__).order_by(
+    AnnotationTable.at, AnnotationTable.made_at, AnnotationTable.id
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +150,6 @@ def concerning(
     # Whatever the environment: what a series key ends with.
     key = f"{case_key}#{metric}@"
     return tuple(item for item in annotations if fits(item.pattern, series_key=key))
-
-
-_ALL: Final = select(AnnotationTable.__table__).order_by(
-    AnnotationTable.at, AnnotationTable.made_at, AnnotationTable.id
-)
 
 
 def _values(item: Annotation) -> dict[str, Any]:

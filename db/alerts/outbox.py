@@ -22,9 +22,8 @@ from compile_hud.db.records.notifications import (
     Severity,
     urgent,
 )
-from compile_hud.db.rows._merge_notification_rows import delivery_values, notification_record
-from compile_hud.db.rows.mapping import utc_or_none
-from compile_hud.db.schema._merge_message_tables import OutboxTable, ReceiverTable
+from compile_hud.db.rows.mapping import delivery_values, notification_record, utc_or_none
+from compile_hud.db.schema.tables import OutboxTable, ReceiverTable
 from compile_hud.db.store import Store
 
 # What is looked at of one receiver at a time: twice as many as a message takes, so that some may

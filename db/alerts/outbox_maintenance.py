@@ -13,10 +13,8 @@ from sqlalchemy.engine import Connection, Row
 
 from compile_hud.db.records.notifications import WAITING, Notification, NotificationState
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.db.rows._merge_notification_rows import put_notifications
-from compile_hud.db.rows.mapping import utc_or_none
-from compile_hud.db.schema._merge_message_tables import OutboxTable, ReceiverTable
-from compile_hud.db.schema.tables import AlertTable
+from compile_hud.db.rows.mapping import put_notifications, utc_or_none
+from compile_hud.db.schema.tables import AlertTable, OutboxTable, ReceiverTable
 from compile_hud.db.store import Store
 
 # What is counted of a receiver, by the state of notifications.

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from compile_hud.db.errors import RecordError
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.json_fields import get_member, get_time
-from compile_hud.db.records.results import Alert, AlertState
 from compile_hud.db.records.triage import JUDGE, AlertChange, ChangedField, SeriesSettings
 
 # Whatever the history says of the alert now, these hold.

@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from compile_hud.db.alerts.replay import replayed_alert, replayed_settings
 from compile_hud.db.errors import HeldByPattern
 from compile_hud.db.queries import common as fetch
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.triage import (
     SETTING_NAMES,
     AlertChange,

@@ -14,8 +14,7 @@ from sqlalchemy import ColumnElement, and_, delete, exists, insert, select, upda
 from sqlalchemy.orm import Session
 
 from compile_hud.db.rows.mapping import utc, utc_or_none
-from compile_hud.db.schema._merge_message_tables import MessageAlertTable, MessageTable
-from compile_hud.db.schema.tables import AlertTable
+from compile_hud.db.schema.tables import AlertTable, MessageAlertTable, MessageTable
 from compile_hud.db.store import Store
 
 
@@ -30,7 +29,7 @@ class SentMessage:
     receiver: str
     reference: str
     notification_ids: tuple[str, ...]
-    told: Mapping[str, str]
+    reported_states: Mapping[str, str]
     sent_at: datetime
     num_failures: int = 0
     due_at: datetime | None = None
@@ -59,14 +58,14 @@ def _put_told(session: Session, message: SentMessage, *, key: Mapping[str, str])
     known = {row.alert_id: row.state for row in session.execute(wanted)}
     new = [
         {**key, "alert_id": id, "state": state}
-        for id, state in message.told.items()
+        for id, state in message.reported_states.items()
         if id not in known
     ]
     if new:
         session.execute(insert(MessageAlertTable), new)
-    if message.told and (gone := known.keys() - message.told.keys()):
+    if message.reported_states and (gone := known.keys() - message.reported_states.keys()):
         session.execute(delete(MessageAlertTable).where(here, MessageAlertTable.alert_id.in_(gone)))
-    for id, state in message.told.items():
+    for id, state in message.reported_states.items():
         if known.get(id, state) != state:
             one = here & (MessageAlertTable.alert_id == id)
             session.execute(update(MessageAlertTable).where(one).values(state=state))
@@ -106,7 +105,7 @@ def load_outdated(
                 receiver=row.receiver,
                 reference=row.reference,
                 notification_ids=tuple(row.notification_ids),
-                told={},
+                reported_states={},
                 sent_at=utc(row.sent_at),
                 num_failures=row.num_failures,
                 due_at=utc_or_none(row.due_at),

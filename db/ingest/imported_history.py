@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from compile_hud.db.ingest._merge_ingest import put_result
-from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.ingest.results import put_documents, put_result
 from compile_hud.db.queries import common as fetch
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument
+from compile_hud.db.rows import columns
 from compile_hud.db.rows.mapping import plan_hash
 from compile_hud.db.rows.plans import put_plan, read_runs, remove_unused_plan
 from compile_hud.db.schema.tables import CaseResultTable, IngestedTable, RunTable
@@ -57,7 +57,7 @@ def known_runs(store: Store, run_ids: Sequence[str]) -> set[str]:
     """Return which of `run_ids` are runs of the store."""
     with store.read() as connection:
         wanted = (
-            select(RunTable.id).where(RunTable.id.in_(some)) for some in fetch.batches(run_ids)
+            select(RunTable.id).where(RunTable.id.in_(some)) for some in columns.batches(run_ids)
         )
         return {run_id for one in wanted for run_id in connection.execute(one).scalars()}
 

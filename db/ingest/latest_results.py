@@ -12,9 +12,10 @@ from typing import Any, Final
 from sqlalchemy import delete, insert, select, tuple_
 from sqlalchemy.orm import Session
 
-from compile_hud.db.queries.common import LAST_RESULT, batches
+from compile_hud.db.queries.common import LAST_RESULT
 from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.rows.bulk_insert import put_rows
+from compile_hud.db.rows.columns import batches
 from compile_hud.db.rows.mapping import Values, measurement_values, result_values, utc
 from compile_hud.db.schema.tables import (
     CaseResultTable,
@@ -46,7 +47,7 @@ def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> N
     newest: dict[_Place, tuple[Run, CaseResult]] = {}
     for run, result in results:
         place = (run.machine, run.toolchain, result.case.key)
-        if not result.is_put_off and (
+        if not result.is_deferred and (
             place not in newest or _order(run, result) > _order(*newest[place])
         ):
             newest[place] = (run, result)

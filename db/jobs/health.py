@@ -13,8 +13,7 @@ from sqlalchemy import delete, func, insert, select
 from compile_hud.db.jobs.queue import OPEN_STATES, JobState, QueuedJob, queued_job
 from compile_hud.db.records.results import RunState
 from compile_hud.db.rows.mapping import utc
-from compile_hud.db.schema._merge_job_tables import JobTable, SchedulerTable
-from compile_hud.db.schema.tables import RunTable
+from compile_hud.db.schema.tables import JobTable, RunTable, SchedulerTable
 from compile_hud.db.store import Store
 
 # How often a scheduler says that it is alive.

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import get_list, get_text
-from compile_hud.db.shared._merge_masking import masked
-from compile_hud.db.shared.text import printable, shortened
+from compile_hud.db.shared.text import masked, printable, shortened
 
 # The state directory, for the process that serves the dashboard.
 STATE_VARIABLE: Final = "HUD_STATE_DIR"

@@ -10,8 +10,9 @@ from sqlalchemy import func, select
 
 from compile_hud.db.alerts.outbox import count_outbox
 from compile_hud.db.jobs.health import Health, load_health
+from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.notifications import NotificationState
-from compile_hud.db.records.results import AlertState, RunState, Verdict
+from compile_hud.db.records.results import RunState, Verdict
 from compile_hud.db.rows.mapping import utc
 from compile_hud.db.schema.tables import AlertTable, RunTable
 from compile_hud.db.store import Store

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.rows.mapping import clean_json, utc, utc_or_none
-from compile_hud.db.schema._merge_job_tables import JobTable, LiveLogTable, SchedulerTable
+from compile_hud.db.schema.tables import JobTable, LiveLogTable, SchedulerTable
 from compile_hud.db.shared.processes import is_gone, this_process
 
 # A job that brings its process down three times will do so the fourth time too.

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, select
 
 from compile_hud.db.maintenance.retention import newest_nights
-from compile_hud.db.queries.common import batches
+from compile_hud.db.rows.columns import batches
 from compile_hud.db.schema.tables import (
     AlertTable,
     Base,
@@ -33,6 +33,12 @@ from compile_hud.db.schema.tables import (
     SupersededTable,
 )
 from compile_hud.db.store import Store
+
+# The details are large: the store takes out the one text.
+_TRACES: Final = select(
+    CaseResultTable.id,
+    CaseResultTable.details["profile"]["trace"].as_string().label("trace"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +161,6 @@ def find_named_traces(store: Store, *, num_nights: int) -> frozenset[str]:
             for row in connection.execute(_TRACES.where(CaseResultTable.run_id.in_(some)))
             if row.trace
         )
-
-
-# The details are large: the store takes out the one text.
-_TRACES: Final = select(
-    CaseResultTable.id,
-    CaseResultTable.details["profile"]["trace"].as_string().label("trace"),
-)
 
 
 def remove_orphans(store: Store) -> int:

@@ -8,8 +8,8 @@ from typing import Any, Final
 from sqlalchemy import Select, delete, func, select
 from sqlalchemy.engine import Connection
 
-from compile_hud.db.queries.common import batches
 from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.rows.columns import batches
 from compile_hud.db.rows.mapping import utc
 from compile_hud.db.schema.tables import (
     AlertTable,
@@ -23,6 +23,12 @@ from compile_hud.db.store import Store
 
 # The transaction of so many runs, a few thousand rows each, is over in a second.
 _RUNS_AT_A_TIME: Final = 100
+_RUNS: Final = select(RunTable.id, RunTable.started_at)
+_COUNTS: Final = (
+    select(CaseResultTable.run_id, func.count().label("num_samples"))
+    .join(SampleTable, SampleTable.result_id == CaseResultTable.id)
+    .group_by(CaseResultTable.run_id)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +71,6 @@ def remove_samples(store: Store, old: OldSamples) -> None:
         results = select(CaseResultTable.id).where(CaseResultTable.run_id.in_(some))
         with store.write() as session:
             session.execute(delete(SampleTable).where(SampleTable.result_id.in_(results)))
-
-
-_RUNS: Final = select(RunTable.id, RunTable.started_at)
-_COUNTS: Final = (
-    select(CaseResultTable.run_id, func.count().label("num_samples"))
-    .join(SampleTable, SampleTable.result_id == CaseResultTable.id)
-    .group_by(CaseResultTable.run_id)
-)
 
 
 def _kept_runs(connection: Connection) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import func, or_, select
 
 from compile_hud.db.queries import common as fetch
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import AlertChange, ChangedField
 from compile_hud.db.schema.tables import AlertChangeTable, AlertTable
 from compile_hud.db.store import Store

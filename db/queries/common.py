@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,9 +13,10 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.orm import InstrumentedAttribute
 
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.records._merge_points import PointColumns, PointRun, point_runs
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import Direction
-from compile_hud.db.records.results import PUT_OFF, Alert, CaseResult, Measurement, Outcome, Run
+from compile_hud.db.records.point_columns import PointColumns, PointRun, point_runs
+from compile_hud.db.records.results import DEFERRED, CaseResult, Measurement, Outcome, Run
 from compile_hud.db.records.summaries import (
     LatestCell,
     MeasurementSummary,
@@ -53,8 +54,6 @@ from compile_hud.db.schema.tables import (
     SupersededTable,
 )
 
-# Ids in one statement; every driver takes so many parameters.
-IDS_PER_READ: Final = 500
 # So few rows are looked for one by one.
 FEW: Final = 8
 # So few are looked for one by one; for more, all rows are read once.
@@ -92,13 +91,6 @@ RUN_COLUMNS: Final = (
 )
 
 
-def batches(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the ids, each once, as many at a time as a statement may name."""
-    unique = list(dict.fromkeys(ids))
-    for start in range(0, len(unique), IDS_PER_READ):
-        yield unique[start : start + IDS_PER_READ]
-
-
 def one_run(connection: Connection, run_id: str, *, store: str) -> Run:
     """Return the run with this id or unique start of an id, or the newest for `latest`."""
     runs = select(RunTable.__table__)
@@ -120,10 +112,10 @@ def one_run(connection: Connection, run_id: str, *, store: str) -> Run:
     raise NotFoundError(f"no run {run_id!r} in the store {store}. `hud runs` lists them")
 
 
-def is_put_off(results: Subquery | type[CaseResultTable]) -> ColumnElement[bool]:
+def is_deferred(results: Subquery | type[CaseResultTable]) -> ColumnElement[bool]:
     """Return the condition that the run of a result had no time left for its case."""
     columns = results.c if isinstance(results, Subquery) else results
-    return and_(columns.outcome == str(Outcome.SKIPPED), columns.reason.startswith(PUT_OFF))
+    return and_(columns.outcome == str(Outcome.SKIPPED), columns.reason.startswith(DEFERRED))
 
 
 def last_results(*where: ColumnElement[bool]) -> Subquery:

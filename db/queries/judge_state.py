@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
-from compile_hud.db.records._merge_events import Event, EventKind
+from compile_hud.db.records.alerts import Event, EventKind
 from compile_hud.db.records.results import REFERENCE_FAMILY
 from compile_hud.db.schema.tables import CaseResultTable, CaseTable, EventTable, JudgedTable
 from compile_hud.db.store import Store

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from compile_hud.db.queries import common as fetch
 from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome
 from compile_hud.db.records.summaries import Place
-from compile_hud.db.rows.columns import read_rows
+from compile_hud.db.rows.columns import batches, read_rows
 from compile_hud.db.rows.mapping import utc
 from compile_hud.db.schema.tables import (
     CaseResultTable,
@@ -127,7 +127,7 @@ def load_model_summaries(store: Store, result_ids: Iterable[str]) -> dict[str, s
     summary = CaseResultTable.details["workload"]["summary"].as_string()
     found: dict[str, str] = {}
     with store.read() as connection:
-        for ids in fetch.batches(result_ids):
+        for ids in batches(result_ids):
             wanted = select(CaseResultTable.id, summary.label("summary"))
             rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids)))
             found |= {row.id: row.summary for row in rows if row.summary}

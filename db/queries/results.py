@@ -14,16 +14,9 @@ from sqlalchemy import extract, func, select
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries import common as fetch
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, Direction, metric_of
-from compile_hud.db.records.results import (
-    Alert,
-    AlertState,
-    Case,
-    CaseResult,
-    Outcome,
-    Run,
-    RunDocument,
-)
+from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument
 from compile_hud.db.records.summaries import (
     LatestCell,
     OutcomeHistory,
@@ -286,14 +279,14 @@ def load_outcomes(
             is_wanted.append(CaseResultTable.case_key == case_key)
         last = fetch.last_results(*is_wanted)
         ended = {
-            (row.run_id, row.case_key): (row.id, Outcome(row.outcome), row.is_put_off)
+            (row.run_id, row.case_key): (row.id, Outcome(row.outcome), row.is_deferred)
             for row in connection.execute(
                 select(
                     last.c.id,
                     last.c.run_id,
                     last.c.case_key,
                     last.c.outcome,
-                    fetch.is_put_off(last).label("is_put_off"),
+                    fetch.is_deferred(last).label("is_deferred"),
                 )
             )
         }
@@ -309,9 +302,9 @@ def load_outcomes(
         facts = fetch.outcome_facts(run)
         for key, case in planned[id(run.plan)].items():
             cases[key] = case
-            result_id, outcome, put_off = ended.get((run.id, key), (None, None, False))
+            result_id, outcome, deferred = ended.get((run.id, key), (None, None, False))
             points[run.machine, run.toolchain, key].append(
-                OutcomePoint(**facts, result_id=result_id, outcome=outcome, is_put_off=put_off)
+                OutcomePoint(**facts, result_id=result_id, outcome=outcome, is_deferred=deferred)
             )
     return tuple(
         OutcomeHistory(

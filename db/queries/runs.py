@@ -1,4 +1,4 @@
-"""Find the runs that the runner has to do with, however many there are."""
+"""Queries of runs and their plans, for the runner."""
 
 from __future__ import annotations
 
@@ -9,13 +9,28 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, not_, select
 
 from compile_hud.db.queries import common as fetch
-from compile_hud.db.records.results import Alert, Outcome, Run, RunState
+from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.results import Outcome, Run, RunState
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.db.records.summaries import LastEnding, Series
+from compile_hud.db.records.summaries import LastEnding, PlannedRun, Series
+from compile_hud.db.rows import columns
 from compile_hud.db.rows.mapping import utc, utc_or_none, warnings_of
-from compile_hud.db.rows.plans import read_runs
+from compile_hud.db.rows.plans import read_plans, read_runs
 from compile_hud.db.schema.tables import CaseResultTable, RunTable, SeriesTable
 from compile_hud.db.store import Store
+
+# Not the environment: it is large, and says nothing of what was planned.
+_COLUMNS = (
+    RunTable.id,
+    RunTable.started_at,
+    RunTable.revision,
+    RunTable.suite,
+    RunTable.state,
+    RunTable.machine,
+    RunTable.toolchain,
+    RunTable.fingerprint,
+    RunTable.plan_hash,
+)
 
 
 def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:
@@ -65,7 +80,7 @@ def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | N
 def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
     """Return the runs with these ids, by id; those that are not in the store are left out."""
     found: dict[str, Run] = {}
-    for ids in fetch.batches(run_ids):
+    for ids in columns.batches(run_ids):
         found |= {run.id: run for run in _runs(store, RunTable.id.in_(ids))}
     return found
 
@@ -84,7 +99,7 @@ def load_last_measured(
             RunTable.suite == suite,
             RunTable.machine == machine,
             RunTable.toolchain == toolchain,
-            not_(fetch.is_put_off(CaseResultTable)),
+            not_(fetch.is_deferred(CaseResultTable)),
         )
         .group_by(CaseResultTable.case_key)
     )
@@ -108,7 +123,7 @@ def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str,
 
 def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
     """Return how the case of `alert` ended last in its place, None where no run tried it."""
-    untried = (str(Outcome.SKIPPED), str(Outcome.LOST))
+    untried = (str(Outcome.SKIPPED), str(Outcome.NODE_LOST))
     last = fetch.last_results(
         CaseResultTable.case_key == alert.case.key, CaseResultTable.outcome.not_in(untried)
     )
@@ -127,7 +142,7 @@ def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
 def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:
     """Return the warnings of these results, by result; those not in the store are left out."""
     found: dict[str, tuple[RunWarning, ...]] = {}
-    for ids in fetch.batches(result_ids):
+    for ids in columns.batches(result_ids):
         wanted = select(CaseResultTable.id, CaseResultTable.warnings)
         with store.read() as connection:
             rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids))).all()
@@ -138,7 +153,7 @@ def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple
 def load_reasons(store: Store, result_ids: Iterable[str]) -> Mapping[str, str]:
     """Return why these results ended so, by result; those not in the store are left out."""
     found: dict[str, str] = {}
-    for ids in fetch.batches(result_ids):
+    for ids in columns.batches(result_ids):
         wanted = select(CaseResultTable.id, CaseResultTable.reason)
         with store.read() as connection:
             rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids))).all()
@@ -166,3 +181,25 @@ def _runs(store: Store, is_wanted: ColumnElement[bool]) -> list[Run]:
 
 def _newest_first(is_wanted: ColumnElement[bool]) -> Select[Any]:
     return select(RunTable.__table__).where(is_wanted).order_by(*fetch.NEWEST_RUN)
+
+
+def load_plans(store: Store) -> tuple[PlannedRun, ...]:
+    """Return every run with its plan, oldest first."""
+    wanted = select(*_COLUMNS).order_by(*fetch.OLDEST_RUN)
+    with store.read() as connection:
+        rows = connection.execute(wanted).all()
+        plans = read_plans(connection, {row.plan_hash for row in rows})
+    return tuple(
+        PlannedRun(
+            id=row.id,
+            at=utc(row.started_at),
+            revision=row.revision,
+            suite=row.suite,
+            state=RunState(row.state),
+            machine=row.machine,
+            toolchain=row.toolchain,
+            fingerprint=row.fingerprint,
+            plan=plans[row.plan_hash],
+        )
+        for row in rows
+    )

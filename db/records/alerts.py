@@ -1,12 +1,16 @@
-"""The two ends of an alert: between which runs came about what it tells of."""
+"""Alerts, their last good and first bad runs, and the events that group them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
 
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.json_fields import time_to_json
+from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.string_enum import StrEnum
 
 # The kind of an alert whose level moved slowly. It began with its `last_good` run and was first
 # seen with its `first_bad` one; between them are nights of either kind.
@@ -14,6 +18,109 @@ DRIFT: Final = "drift"
 # That of an alert about a case that is no longer there, or a metric that its results lack by now.
 VANISHED: Final = "vanished"
 _NUMBER_KINDS: Final = ("step", "variance")
+
+
+class AlertState(StrEnum):
+    """Lifecycle of an alert."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    EXPECTED = "expected"
+    NOISE = "noise"
+    FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A change that someone should look at.
+
+    `kind` is `step` (the level of a metric moved), `drift` (slowly), `variance` (its noise grew),
+    `outcome` (ok became failed), `vanished` or `late` (no more results); the first three have
+    numbers. The ends of a drift are weeks apart (alert_ends.py). `interval_pct` is the interval of
+    `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
+    `owner`, `muted_until` and `note` (why it was changed last) come from people. None where nothing
+    was measured again are `is_confirmed` and `confirmation` (JSON: what that found), and where
+    nothing was compared `environment_diff` (JSON: last good against first bad run).
+    """
+
+    id: str
+    series_key: str
+    kind: str
+    state: AlertState
+    verdict: Verdict
+    case: Case
+    metric: str
+    unit: str
+    machine: str
+    toolchain: str
+    fingerprint: str
+    first_bad: Sighting
+    last_seen: datetime
+    last_good: Sighting | None = None
+    baseline: float | None = None
+    candidate: float | None = None
+    change_pct: float | None = None
+    interval_pct: tuple[float, float] | None = None
+    is_significant: bool = True
+    is_relevant: bool = True
+    is_confirmed: bool | None = None
+    cause_kind: str = "unknown"
+    cause_text: str = ""
+    event_id: str = ""
+    owner: str = ""
+    muted_until: datetime | None = None
+    note: str = ""
+    confirmation: Mapping[str, Any] | None = None
+    environment_diff: Mapping[str, Any] | None = None
+
+    def to_json(
+        self, *, kernels: Sequence[Mapping[str, Any]] = (), noise: str = ""
+    ) -> dict[str, Any]:
+        """Return the regression object of DESIGN 6.2, less `repro` and `url`.
+
+        `kernels` are those behind it, which are read with the results and not kept in the alert;
+        `noise` says what makes their times uncertain.
+        """
+        case = self.case
+        return {
+            "id": self.id,
+            "state": str(self.state),
+            "verdict": str(self.verdict),
+            "kind": self.kind,
+            "model": case.model,
+            "phase": str(case.phase),
+            "shape": case.shape,
+            "dtype": str(case.dtype),
+            "mode": case.mode,
+            "variant": case.variant,
+            "device": case.device,
+            "machine": self.machine,
+            "toolchain": self.toolchain,
+            "metric": self.metric,
+            "unit": self.unit,
+            "baseline": self.baseline,
+            "candidate": self.candidate,
+            "change_pct": self.change_pct,
+            "interval_pct": None if self.interval_pct is None else list(self.interval_pct),
+            "significant": self.is_significant,
+            "relevant": self.is_relevant,
+            "confirmed": self.is_confirmed,
+            "first_bad": self.first_bad.to_json(),
+            "last_good": None if self.last_good is None else self.last_good.to_json(),
+            "last_seen": time_to_json(self.last_seen),
+            "cause": {
+                "kind": self.cause_kind,
+                "text": self.cause_text,
+                "kernels": list(kernels),
+                "noise": noise,
+            },
+            "event_id": self.event_id,
+            "owner": self.owner,
+            "muted_until": None if self.muted_until is None else time_to_json(self.muted_until),
+            "note": self.note,
+            "confirmation": self.confirmation,
+            "environment_diff": self.environment_diff,
+        }
 
 
 def began(alert: Alert) -> Sighting:
@@ -45,3 +152,26 @@ def ends_of(alert: Alert) -> tuple[tuple[str, Sighting | None], tuple[str, Sight
     good_name, bad_name = end_words(alert.kind)
     good, bad = (good_name, alert.last_good), (bad_name, alert.first_bad)
     return (good, bad) if alert.kind == DRIFT else (bad, good)
+
+
+class EventKind(StrEnum):
+    """What the alerts of an event have in common."""
+
+    CASE = "case"
+    MODEL = "model"
+    REVISION = "revision"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One change with all the alerts about it; `size` is their number."""
+
+    id: str
+    kind: EventKind
+    title: str
+    size: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the event as a JSON object."""
+        return {"id": self.id, "kind": str(self.kind), "title": self.title, "size": self.size}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.json_fields import (
@@ -22,6 +22,42 @@ from compile_hud.db.records.json_fields import (
 )
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import quoted
+
+# What a kernel does. `dispatch` is the time of operators outside their kernels.
+KINDS = (
+    "gemm",
+    "convolution",
+    "attention",
+    "fused",
+    "elementwise",
+    "reduction",
+    "copy",
+    "communication",
+    "dispatch",
+    "other",
+)
+# Whose code it is: Inductor's two, those that vendors ship, ATen's own, and what is none of them.
+LIBRARIES = (
+    "triton",
+    "inductor-cpp",
+    "aten",
+    "onednn",
+    "mkl",
+    "cublas",
+    "cutlass",
+    "cudnn",
+    "flash-attention",
+    "nccl",
+    "cuda",
+    "other",
+)
+_NS_PER_S = 1e9
+# The time in which a GPU had nothing to do: gaps between launches, and waiting for the host.
+IDLE = "idle"
+# Of the latency. Ten iterations differ from the median of the samples by as much without cause.
+_SAME_TIME = 0.03
+# Where they are in `Kernel.launch`.
+MODULES = "modules"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,39 +251,6 @@ class KernelSource:
         )
 
 
-# What a kernel does. `dispatch` is the time of operators outside their kernels.
-KINDS = (
-    "gemm",
-    "convolution",
-    "attention",
-    "fused",
-    "elementwise",
-    "reduction",
-    "copy",
-    "communication",
-    "dispatch",
-    "other",
-)
-# Whose code it is: Inductor's two, those that vendors ship, ATen's own, and what is none of them.
-LIBRARIES = (
-    "triton",
-    "inductor-cpp",
-    "aten",
-    "onednn",
-    "mkl",
-    "cublas",
-    "cutlass",
-    "cudnn",
-    "flash-attention",
-    "nccl",
-    "cuda",
-    "other",
-)
-
-
-_NS_PER_S = 1e9
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
     """One stretch of work in an iteration, in whole nanoseconds.
@@ -281,12 +284,6 @@ class Slice:
             lane=lane,
             kernel=kernel,
         )
-
-
-# The time in which a GPU had nothing to do: gaps between launches, and waiting for the host.
-IDLE = "idle"
-# Of the latency. Ten iterations differ from the median of the samples by as much without cause.
-_SAME_TIME = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -432,3 +429,37 @@ def _list_or_none(document: Any, name: str) -> list[Any]:
 
 def _number_or_none(document: Any, name: str) -> float | None:
     return None if get_value(document, name, default=None) is None else get_number(document, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleTime:
+    """What of a kernel is in the module `path`: calls and seconds of an iteration."""
+
+    path: str
+    count: float
+    total_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {"path": self.path, "count": self.count, "total_s": self.total_s}
+
+
+def modules_of(kernel: Kernel) -> tuple[ModuleTime, ...]:
+    """Return the modules of `kernel`, the longest first; none where it is in one, or nobody knows.
+
+    What is damaged is left out.
+    """
+    listed = kernel.launch.get(MODULES)
+    return tuple(
+        ModuleTime(path=item["path"], count=item["count"], total_s=item["total_s"])
+        for item in (listed if isinstance(listed, list) else [])
+        if isinstance(item, dict)
+        and isinstance(item.get("path"), str)
+        and _is_amount(item.get("count"))
+        and _is_amount(item.get("total_s"))
+    )
+
+
+def _is_amount(value: Any) -> TypeGuard[float]:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value < math.inf

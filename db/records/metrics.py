@@ -13,6 +13,20 @@ from dataclasses import dataclass
 
 from compile_hud.db.records.string_enum import StrEnum
 
+# How the method of a metric names the clock of a thread that no other process stretches.
+CPU_TIME = "CPU time"
+# And one whose iterations found nothing of those before in the cache of the GPU.
+FLUSHED = "evicts the L2 cache"
+# Words for what there is more of, the faster the code is.
+RATE_WORDS = (
+    r"speedup|throughput|bandwidth|flops|_per_s|per_sec|/s\b|(?<![a-z])(tps|qps|fps)(?![a-z])"
+)
+_RATE = re.compile(RATE_WORDS, re.IGNORECASE)
+# Time and memory are costs, except where a name says that it is of something good.
+_TIMES = ("s", "sec", "second", "seconds", "ms", "us", "ns")
+_SIZES = ("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib")
+_GOOD = re.compile(r"free|avail|saved|saving|headroom|capacity|limit|uptime|reduc", re.IGNORECASE)
+
 
 class Direction(StrEnum):
     """Which way is better."""
@@ -401,21 +415,7 @@ _ROWS = (
     ),
 )
 
-# How the method of a metric names the clock of a thread that no other process stretches.
-CPU_TIME = "CPU time"
-# And one whose iterations found nothing of those before in the cache of the GPU.
-FLUSHED = "evicts the L2 cache"
 METRICS: dict[str, Metric] = {row.name: row for row in _ROWS}
-
-# Words for what there is more of, the faster the code is.
-RATE_WORDS = (
-    r"speedup|throughput|bandwidth|flops|_per_s|per_sec|/s\b|(?<![a-z])(tps|qps|fps)(?![a-z])"
-)
-_RATE = re.compile(RATE_WORDS, re.IGNORECASE)
-# Time and memory are costs, except where a name says that it is of something good.
-_TIMES = ("s", "sec", "second", "seconds", "ms", "us", "ns")
-_SIZES = ("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib")
-_GOOD = re.compile(r"free|avail|saved|saving|headroom|capacity|limit|uptime|reduc", re.IGNORECASE)
 
 
 def speedup_name(methods: Iterable[str]) -> str:

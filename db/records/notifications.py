@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.json_fields import time_to_json
-from compile_hud.db.records.results import Alert
 from compile_hud.db.records.string_enum import StrEnum
 
 # A message with more of them is more than most receivers take.
 MAX_TOGETHER = 100
 
 
-class NewsKind(StrEnum):
+class AlertChangeKind(StrEnum):
     """What happened to the alerts of a notification."""
 
     OPENED = "opened"
@@ -54,13 +54,13 @@ WAITING = (NotificationState.PENDING, NotificationState.SENDING, NotificationSta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class ChangeGroup:
     """Alerts of one event (or one alert alone, which is then the `subject`) that changed alike.
 
     `stamps` tell each alert's change from its other changes of this kind, in the order of `alerts`.
     """
 
-    kind: NewsKind
+    kind: AlertChangeKind
     subject: str
     title: str
     alerts: tuple[Alert, ...]
@@ -79,7 +79,7 @@ class Notification:
     id: str
     receiver: str
     subject: str
-    kind: NewsKind
+    kind: AlertChangeKind
     severity: Severity
     title: str
     alert_ids: tuple[str, ...]
@@ -132,7 +132,7 @@ def urgent(items: Sequence[Notification]) -> list[Notification]:
     found: list[Notification] = []
     about: set[str] = set()
     for item in reversed(items):
-        is_severe = item.severity is Severity.SEVERE and item.kind is not NewsKind.FIXED
+        is_severe = item.severity is Severity.SEVERE and item.kind is not AlertChangeKind.FIXED
         if is_severe or not about.isdisjoint(item.about):
             about |= item.about
             found.append(item)
@@ -145,7 +145,7 @@ def stable_id(*parts: str) -> str:
     return f"msg_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-def notification_id(news: News, *, receiver: str, alerts: Iterable[Alert]) -> str:
+def notification_id(news: ChangeGroup, *, receiver: str, alerts: Iterable[Alert]) -> str:
     """Return the idempotency key of telling `receiver` of these `alerts` of `news`."""
     stamps = {alert.id: stamp for alert, stamp in zip(news.alerts, news.stamps, strict=True)}
     told = sorted(f"{alert.id} {stamps[alert.id]}" for alert in alerts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -31,14 +31,13 @@ from compile_hud.db.records.json_fields import (
     time_to_json,
 )
 from compile_hud.db.records.kernels import Kernel, KernelSource
-from compile_hud.db.records.run_ref import Sighting
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.string_enum import StrEnum
 
 # The family of the reference cases, which are no models: they tell how the machine does.
 REFERENCE_FAMILY = "reference"
 # How the reason of a case begins that its run had no time left for.
-PUT_OFF = "time budget"
+DEFERRED = "time budget"
 
 
 class Phase(StrEnum):
@@ -79,7 +78,7 @@ class Outcome(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     INACCURATE = "inaccurate"
     SKIPPED = "skipped"
-    LOST = "lost"
+    NODE_LOST = "lost"
 
 
 class RunState(StrEnum):
@@ -97,16 +96,6 @@ class Verdict(StrEnum):
     IMPROVEMENT = "improvement"
     UNCHANGED = "unchanged"
     INCONCLUSIVE = "inconclusive"
-
-
-class AlertState(StrEnum):
-    """Lifecycle of an alert."""
-
-    OPEN = "open"
-    ACKNOWLEDGED = "acknowledged"
-    EXPECTED = "expected"
-    NOISE = "noise"
-    FIXED = "fixed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,9 +246,9 @@ class CaseResult:
             raise RecordError(f"case {self.case.key} has a metric twice: {sorted(names)}")
 
     @property
-    def is_put_off(self) -> bool:
+    def is_deferred(self) -> bool:
         """Return whether the case was planned and its run had no time left for it."""
-        return self.outcome is Outcome.SKIPPED and self.reason.startswith(PUT_OFF)
+        return self.outcome is Outcome.SKIPPED and self.reason.startswith(DEFERRED)
 
     def measurement(self, metric: str) -> Measurement | None:
         """Return the measurement of `metric`, None when this result has none."""
@@ -391,99 +380,6 @@ class RunDocument:
             run=Run.from_json(get_value(document, "run")),
             results=tuple(CaseResult.from_json(item) for item in get_list(document, "results")),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alert:
-    """A change that someone should look at.
-
-    `kind` is `step` (the level of a metric moved), `drift` (slowly), `variance` (its noise grew),
-    `outcome` (ok became failed), `vanished` or `late` (no more results); the first three have
-    numbers. The ends of a drift are weeks apart (alert_ends.py). `interval_pct` is the interval of
-    `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
-    `owner`, `muted_until` and `note` (why it was changed last) come from people. None where nothing
-    was measured again are `is_confirmed` and `confirmation` (JSON: what that found), and where
-    nothing was compared `environment_diff` (JSON: last good against first bad run).
-    """
-
-    id: str
-    series_key: str
-    kind: str
-    state: AlertState
-    verdict: Verdict
-    case: Case
-    metric: str
-    unit: str
-    machine: str
-    toolchain: str
-    fingerprint: str
-    first_bad: Sighting
-    last_seen: datetime
-    last_good: Sighting | None = None
-    baseline: float | None = None
-    candidate: float | None = None
-    change_pct: float | None = None
-    interval_pct: tuple[float, float] | None = None
-    is_significant: bool = True
-    is_relevant: bool = True
-    is_confirmed: bool | None = None
-    cause_kind: str = "unknown"
-    cause_text: str = ""
-    event_id: str = ""
-    owner: str = ""
-    muted_until: datetime | None = None
-    note: str = ""
-    confirmation: Mapping[str, Any] | None = None
-    environment_diff: Mapping[str, Any] | None = None
-
-    def to_json(
-        self, *, kernels: Sequence[Mapping[str, Any]] = (), noise: str = ""
-    ) -> dict[str, Any]:
-        """Return the regression object of DESIGN 6.2, less `repro` and `url`.
-
-        `kernels` are those behind it, which are read with the results and not kept in the alert;
-        `noise` says what makes their times uncertain.
-        """
-        case = self.case
-        return {
-            "id": self.id,
-            "state": str(self.state),
-            "verdict": str(self.verdict),
-            "kind": self.kind,
-            "model": case.model,
-            "phase": str(case.phase),
-            "shape": case.shape,
-            "dtype": str(case.dtype),
-            "mode": case.mode,
-            "variant": case.variant,
-            "device": case.device,
-            "machine": self.machine,
-            "toolchain": self.toolchain,
-            "metric": self.metric,
-            "unit": self.unit,
-            "baseline": self.baseline,
-            "candidate": self.candidate,
-            "change_pct": self.change_pct,
-            "interval_pct": None if self.interval_pct is None else list(self.interval_pct),
-            "significant": self.is_significant,
-            "relevant": self.is_relevant,
-            "confirmed": self.is_confirmed,
-            "first_bad": self.first_bad.to_json(),
-            "last_good": None if self.last_good is None else self.last_good.to_json(),
-            "last_seen": time_to_json(self.last_seen),
-            "cause": {
-                "kind": self.cause_kind,
-                "text": self.cause_text,
-                "kernels": list(kernels),
-                "noise": noise,
-            },
-            "event_id": self.event_id,
-            "owner": self.owner,
-            "muted_until": None if self.muted_until is None else time_to_json(self.muted_until),
-            "note": self.note,
-            "confirmation": self.confirmation,
-            "environment_diff": self.environment_diff,
-        }
 
 
 def series_key(case: Case, *, metric: str, fingerprint: str) -> str:

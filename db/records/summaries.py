@@ -14,7 +14,7 @@ from compile_hud.db.records.results import Case, Outcome, Run, RunState
 from compile_hud.db.records.run_warning import RunWarning
 
 # Four heartbeats: three may be missed while the store is busy. After that a run has likely died.
-SILENT_AFTER_S = 60.0
+HEARTBEAT_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ class Series:
 class OutcomePoint:
     """How a planned case ended in a run; `outcome` and `result_id` are None without a result.
 
-    What `is_put_off` was skipped because its run had no time left for it.
+    What `is_deferred` was skipped because its run had no time left for it.
     """
 
     run_id: str
@@ -164,7 +164,7 @@ class OutcomePoint:
     run_state: RunState
     fingerprint: str
     outcome: Outcome | None
-    is_put_off: bool = False
+    is_deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ class PlannedRun:
         *,
         result_id: str | None = None,
         outcome: Outcome | None = None,
-        is_put_off: bool = False,
+        is_deferred: bool = False,
     ) -> OutcomePoint:
         """Return how a case ended in this run; without an outcome, that it has no result."""
         return OutcomePoint(
@@ -213,7 +213,7 @@ class PlannedRun:
             run_state=self.state,
             fingerprint=self.fingerprint,
             outcome=outcome,
-            is_put_off=is_put_off,
+            is_deferred=is_deferred,
         )
 
 

@@ -7,6 +7,7 @@ Only the standard library is needed; the rules that use these are in
 from __future__ import annotations
 
 import dataclasses
+import math
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.json_fields import (
     get_member,
     get_name,
@@ -21,7 +23,8 @@ from compile_hud.db.records.json_fields import (
     get_time,
     time_to_json,
 )
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.metrics import METRICS, Direction, metric_of
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.string_enum import StrEnum
 
 # An alert in one of these is not settled: the judge goes on with it.
@@ -255,4 +258,46 @@ def with_settings(alert: Alert, settings: Iterable[SeriesSettings]) -> Alert:
         alert,
         owner=alert.owner or found.owner,
         muted_until=alert.muted_until or found.muted_until,
+    )
+
+
+def worsening(alert: Alert) -> float:
+    """Return the factor by which the metric got worse; below 1 it got better.
+
+    Infinite for a case that fails, which is worse than any slow one; 1 where there is no number.
+    """
+    if alert.kind == "outcome":
+        return math.inf
+    if alert.change_pct is None:
+        return 1.0
+    ratio = max(1 + alert.change_pct / 100, 1e-9)
+    return 1 / ratio if is_higher_better(alert) else ratio
+
+
+def is_higher_better(alert: Alert) -> bool:
+    """Return whether more of the alert's metric is better.
+
+    Of a metric of others the verdict tells it, since its records may have stated it.
+    """
+    is_judged = alert.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+    if alert.metric not in METRICS and alert.change_pct and is_judged:
+        return (alert.verdict is Verdict.REGRESSION) == (alert.change_pct < 0)
+    known = metric_of(alert.metric, unit=alert.unit)
+    return known is not None and known.direction is Direction.HIGHER_IS_BETTER
+
+
+def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
+    """Return failures, then what got worse by how much, what is missing, and what got better.
+
+    What is settled comes in the same order after all that is open or acknowledged.
+    """
+    return sorted(
+        alerts,
+        key=lambda alert: (
+            alert.state not in ONGOING,
+            -worsening(alert),
+            alert.case.key,
+            alert.metric,
+            alert.id,
+        ),
     )

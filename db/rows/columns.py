@@ -5,17 +5,25 @@ from __future__ import annotations
 import functools
 import json
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import JSON, ColumnElement, Select, union_all
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Select,
+    union_all,
+)
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.selectable import ExecutableReturnsRows
 
 from compile_hud.db.rows.mapping import utc
+
+# Ids in one statement; every driver takes so many parameters.
+IDS_PER_READ: Final = 500
 
 
 def read_rows(connection: Connection, wanted: ExecutableReturnsRows) -> list[Any]:
@@ -75,3 +83,10 @@ def _values(column: pa.ChunkedArray, *, is_json: bool) -> list[Any]:
 def _decoded(texts: list[str | None]) -> list[Any]:
     # Nearly all results have the same text, which is no warning.
     return [None if text is None else [] if text == "[]" else json.loads(text) for text in texts]
+
+
+def batches(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the ids, each once, as many at a time as a statement may name."""
+    unique = list(dict.fromkeys(ids))
+    for start in range(0, len(unique), IDS_PER_READ):
+        yield unique[start : start + IDS_PER_READ]

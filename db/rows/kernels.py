@@ -13,11 +13,10 @@ from sqlalchemy import ColumnElement, Row, Subquery, select
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from compile_hud.db.queries import common as fetch
 from compile_hud.db.records.kernels import Kernel, KernelSource, Origin
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.rows.bulk_insert import put_rows
-from compile_hud.db.rows.columns import read_rows_of_each
+from compile_hud.db.rows.columns import batches, read_rows_of_each
 from compile_hud.db.rows.mapping import Values, clean_json
 from compile_hud.db.schema.tables import KernelOriginsTable, KernelSourceTable, KernelTable
 
@@ -101,7 +100,7 @@ def _read_origins(connection: Connection, hashes: Collection[str]) -> dict[str, 
 def _read_by_hash(
     connection: Connection, table: _Hashed, hashes: Collection[str]
 ) -> Iterator[Row[Any]]:
-    for some in fetch.batches(hashes):
+    for some in batches(hashes):
         yield from connection.execute(select(table.__table__).where(table.hash.in_(some)))
 
 
@@ -109,7 +108,7 @@ def _put_missing(session: Session, table: _Hashed, rows: Sequence[Values]) -> No
     by_hash = {row["hash"]: row for row in rows}
     known = {
         name
-        for some in fetch.batches(by_hash)
+        for some in batches(by_hash)
         for name in session.execute(select(table.hash).where(table.hash.in_(some))).scalars()
     }
     put_rows(session, table, [row for name, row in by_hash.items() if name not in known])

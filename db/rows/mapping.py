@@ -1,4 +1,4 @@
-"""Records to rows and back."""
+"""Records to rows and back; notifications are also inserted here."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ from hashlib import md5, sha256
 from types import SimpleNamespace
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy.orm import Session
 
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.imported import Statement, stated_directions
 from compile_hud.db.records.metrics import Direction
+from compile_hud.db.records.notifications import (
+    AlertChangeKind,
+    Notification,
+    NotificationState,
+    Severity,
+)
 from compile_hud.db.records.results import (
-    Alert,
-    AlertState,
     Case,
     CaseResult,
     Dtype,
@@ -34,12 +40,13 @@ from compile_hud.db.records.results import (
 from compile_hud.db.records.run_ref import Sighting
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
-from compile_hud.db.schema.tables import SeriesTable
+from compile_hud.db.schema.tables import OutboxTable, SeriesTable
 from compile_hud.db.shared.text import one_line
 
 Values = dict[str, Any]
 _CASE_FIELDS = tuple(field.name for field in dataclasses.fields(Case))
 _case_fields_of = operator.attrgetter(*_CASE_FIELDS)
+_ALERT_TIMES = ("first_bad_at", "last_good_at", "last_seen", "muted_until")
 
 
 def utc(moment: datetime) -> datetime:
@@ -366,9 +373,6 @@ def alert_record(row: Any) -> Alert:
     )
 
 
-_ALERT_TIMES = ("first_bad_at", "last_good_at", "last_seen", "muted_until")
-
-
 def alert_document(alert: Alert) -> Values:
     """Return all of `alert` as a JSON object; `document_alert` reads it."""
     values = alert_values(alert) | alert.case.to_json()
@@ -454,3 +458,72 @@ def _interval_pct(row: Row[Any]) -> tuple[float, float] | None:
     if row.interval_low_pct is None:
         return None
     return (row.interval_low_pct, row.interval_high_pct)
+
+
+def put_notifications(session: Session, notifications: Sequence[Notification]) -> None:
+    """Add `notifications` in this order, less those that are in; one that was dropped is sent."""
+    wanted = {item.id: item for item in notifications}
+    if not wanted:
+        return
+    columns = select(OutboxTable.id, OutboxTable.state).where(OutboxTable.id.in_(wanted))
+    known = {row.id: row.state for row in session.execute(columns)}
+    last = session.execute(select(func.max(OutboxTable.number))).scalar() or 0
+    new = [item for item in wanted.values() if item.id not in known]
+    rows = [{**_values(item), "number": number} for number, item in enumerate(new, last + 1)]
+    if rows:
+        session.execute(insert(OutboxTable), rows)
+    dropped = [id for id, state in known.items() if state == NotificationState.DROPPED]
+    for id in dropped:
+        revived = {"state": str(NotificationState.PENDING), "due_at": utc(wanted[id].due_at)}
+        session.execute(update(OutboxTable).where(OutboxTable.id == id).values(**revived))
+
+
+def _values(item: Notification) -> Values:
+    return {
+        "id": item.id,
+        "receiver": item.receiver,
+        "subject": item.subject,
+        "kind": str(item.kind),
+        "severity": str(item.severity),
+        "title": one_line(item.title),
+        "alert_ids": list(item.alert_ids),
+        "created_at": utc(item.created_at),
+        **delivery_values(item),
+    }
+
+
+def delivery_values(item: Notification) -> Values:
+    """Return the columns that change while `item` is delivered."""
+    return {
+        "due_at": utc(item.due_at),
+        "state": str(item.state),
+        "num_attempts": item.num_attempts,
+        "num_together": item.num_together,
+        "delivery_id": item.delivery_id,
+        "holder": item.holder,
+        "attempted_at": utc_or_none(item.attempted_at),
+        "last_error": clean_text(item.last_error),
+    }
+
+
+def notification_record(row: Row[Any]) -> Notification:
+    """Return the notification of a row of `outbox`."""
+    return Notification(
+        id=row.id,
+        receiver=row.receiver,
+        subject=row.subject,
+        kind=AlertChangeKind(row.kind),
+        severity=Severity(row.severity),
+        title=row.title,
+        alert_ids=tuple(row.alert_ids),
+        created_at=utc(row.created_at),
+        due_at=utc(row.due_at),
+        number=row.number,
+        state=NotificationState(row.state),
+        num_attempts=row.num_attempts,
+        num_together=row.num_together,
+        delivery_id=row.delivery_id,
+        holder=row.holder,
+        attempted_at=utc_or_none(row.attempted_at),
+        last_error=row.last_error,
+    )

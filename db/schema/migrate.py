@@ -21,9 +21,6 @@ from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import ProgrammingError
 
-# These two add their tables to those of `Base`.
-import compile_hud.db.schema._merge_job_tables
-import compile_hud.db.schema._merge_message_tables  # noqa: F401
 from compile_hud.db.engine.file_guard import check_has_no_other_tables
 from compile_hud.db.errors import StoreTooNew, StoreTooOld
 from compile_hud.db.schema.tables import Base

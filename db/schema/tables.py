@@ -419,3 +419,150 @@ class GenerationTable(Base):
 
     id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     value: Mapped[int] = mapped_column(BigInteger)
+
+
+class JobTable(Base):
+    """A queued request for one run; `dedupe_key` keeps a schedule's night from running twice.
+
+    `machine` is whose scheduler is to take it, null for any. `holder` is the process that leased it
+    (`host/pid/start`), so that a dead holder is recognised. It is not taken before `due_at`;
+    `reason` says why it failed or is tried again.
+    """
+
+    __tablename__ = "jobs"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    dedupe_key: Mapped[str] = mapped_column(String)
+    suite: Mapped[str] = mapped_column(String)
+    toolchain: Mapped[str] = mapped_column(String)
+    trigger: Mapped[str] = mapped_column(String)
+    state: Mapped[str] = mapped_column(String)
+    enqueued_at: Mapped[datetime] = mapped_column(UtcTime)
+    leased_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    holder: Mapped[str | None] = mapped_column(String)
+    num_attempts: Mapped[int] = mapped_column(Integer)
+    run_id: Mapped[str | None] = mapped_column(String)
+    due_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    reason: Mapped[str | None] = mapped_column(Text)
+    machine: Mapped[str | None] = mapped_column(String)
+
+
+class SchedulerTable(Base):
+    """What the scheduler of a machine said of itself last; `process` is `host/pid/start`.
+
+    `doing` is empty while it waits. `schedules`, `devices` and `disks` are lists as JSON;
+    `num_waiting` and `num_broken` count the files of its spool.
+    """
+
+    __tablename__ = "schedulers"
+
+    machine: Mapped[str] = mapped_column(String, primary_key=True)
+    process: Mapped[str] = mapped_column(String)
+    version: Mapped[str] = mapped_column(String)
+    started_at: Mapped[datetime] = mapped_column(UtcTime)
+    heartbeat_at: Mapped[datetime] = mapped_column(UtcTime)
+    doing: Mapped[str] = mapped_column(Text)
+    schedules: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    devices: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    disks: Mapped[list[dict[str, Any]]] = mapped_column(JSON)
+    num_waiting: Mapped[int] = mapped_column(Integer)
+    num_broken: Mapped[int] = mapped_column(Integer)
+
+
+class LiveLogTable(Base):
+    """What the running case of a run has printed last; gone when the run ends.
+
+    `log` is an object in JSON: the case, and its last lines with the bytes before each.
+    """
+
+    __tablename__ = "live_logs"
+
+    run_id: Mapped[str] = mapped_column(String, primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcTime)
+    log: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class AnnotationTable(Base):
+    """One row an annotation of a date, never deleted: what, for which series, who said so when.
+
+    `pattern` is a glob of `case#metric`. `removed_by` and `removed_at` are null while it is shown.
+    """
+
+    __tablename__ = "annotations"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcTime)
+    pattern: Mapped[str] = mapped_column(String)
+    text: Mapped[str] = mapped_column(Text)
+    by: Mapped[str] = mapped_column(String)
+    made_at: Mapped[datetime] = mapped_column(UtcTime)
+    removed_by: Mapped[str | None] = mapped_column(String)
+    removed_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class OutboxTable(Base):
+    """One row a notification, written in the transaction of the alerts that it tells of.
+
+    `id` is its idempotency key, `number` its place in the order, `alert_ids` a list in JSON.
+    `delivery_id` and `holder` say as part of what, and by which process, it is being sent.
+    """
+
+    __tablename__ = "outbox"
+
+    id: Mapped[str] = mapped_column(String, primary_key=True)
+    number: Mapped[int] = mapped_column(Integer)
+    receiver: Mapped[str] = mapped_column(String)
+    subject: Mapped[str] = mapped_column(String)
+    kind: Mapped[str] = mapped_column(String)
+    severity: Mapped[str] = mapped_column(String)
+    title: Mapped[str] = mapped_column(Text)
+    alert_ids: Mapped[list[str]] = mapped_column(JSON)
+    created_at: Mapped[datetime] = mapped_column(UtcTime)
+    due_at: Mapped[datetime] = mapped_column(UtcTime)
+    state: Mapped[str] = mapped_column(String)
+    num_attempts: Mapped[int] = mapped_column(Integer)
+    num_together: Mapped[int] = mapped_column(Integer)
+    delivery_id: Mapped[str] = mapped_column(String)
+    holder: Mapped[str] = mapped_column(String)
+    attempted_at: Mapped[datetime | None] = mapped_column(UtcTime)
+    last_error: Mapped[str] = mapped_column(Text)
+
+
+class ReceiverTable(Base):
+    """One row a receiver of notifications that failed: how often in a row, and until when it rests.
+
+    Where it is reached and with which secret is in hud.toml alone.
+    """
+
+    __tablename__ = "receivers"
+
+    receiver: Mapped[str] = mapped_column(String, primary_key=True)
+    num_failures: Mapped[int] = mapped_column(Integer)
+    held_until: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class MessageTable(Base):
+    """One row a message that its receiver can change: its own name for it, and what it tells of.
+
+    `notification_ids` is a list in JSON. An update that failed is tried again at `due_at`.
+    """
+
+    __tablename__ = "messages"
+
+    receiver: Mapped[str] = mapped_column(String, primary_key=True)
+    reference: Mapped[str] = mapped_column(String, primary_key=True)
+    notification_ids: Mapped[list[str]] = mapped_column(JSON)
+    sent_at: Mapped[datetime] = mapped_column(UtcTime)
+    num_failures: Mapped[int] = mapped_column(Integer)
+    due_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class MessageAlertTable(Base):
+    """One row an alert of such a message: the state that the message says it has."""
+
+    __tablename__ = "message_alerts"
+
+    receiver: Mapped[str] = mapped_column(String, primary_key=True)
+    reference: Mapped[str] = mapped_column(String, primary_key=True)
+    alert_id: Mapped[str] = mapped_column(String, primary_key=True)
+    state: Mapped[str] = mapped_column(String)

@@ -113,7 +113,7 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Treatment:
+class ModelTransform:
     """What a variant does to a model beside compiling it; nothing by default.
 
     `memory_format` is that of weights and inputs of four dimensions, `contiguous` or
@@ -131,7 +131,7 @@ class Treatment:
     weights: str = ""
 
 
-UNTREATED = Treatment()
+NO_TRANSFORM = ModelTransform()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ class Variant:
     summary: str
     dynamic: bool | None = None
     fullgraph: bool = False
-    treatment: Treatment = UNTREATED
+    transform: ModelTransform = NO_TRANSFORM
     # What the treatment costs in accuracy, whatever the model.
     tolerance: Tolerance = Tolerance()
     phases: tuple[str, ...] = ("inference", "training")

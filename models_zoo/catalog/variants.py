@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compile_hud.models_zoo.catalog.spec import Tolerance, Treatment, Variant
+from compile_hud.models_zoo.catalog.spec import ModelTransform, Tolerance, Variant
 
 # Eight bits a weight are an error of their own, beside which that of the dtype is small. Over the
 # zoo at tiny and small, in fp32 and bf16 (torchao 0.18), the worst cosine and relative RMS error of
@@ -67,28 +67,28 @@ _ROWS = (
         name="channels-last",
         mode="default",
         backend="inductor",
-        treatment=Treatment(memory_format="channels_last"),
+        transform=ModelTransform(memory_format="channels_last"),
         summary="As default, with images and weights of convolutions in channels_last.",
     ),
     Variant(
         name="reduce-overhead-channels-last",
         mode="reduce-overhead",
         backend="inductor",
-        treatment=Treatment(memory_format="channels_last"),
+        transform=ModelTransform(memory_format="channels_last"),
         summary="As channels-last, with CUDA graphs.",
     ),
     Variant(
         name="regional",
         mode="default",
         backend="inductor",
-        treatment=Treatment(is_regional=True),
+        transform=ModelTransform(is_regional=True),
         summary="Each repeated block compiled by itself, alike ones once; the rest stays eager.",
     ),
     Variant(
         name="checkpointing",
         mode="default",
         backend="inductor",
-        treatment=Treatment(is_checkpointed=True),
+        transform=ModelTransform(is_checkpointed=True),
         phases=("training",),
         summary="As default; activations of repeated blocks are computed again, not kept.",
     ),
@@ -96,7 +96,7 @@ _ROWS = (
         name="fused-adamw",
         mode="default",
         backend="inductor",
-        treatment=Treatment(has_fused_optimizer=True),
+        transform=ModelTransform(has_fused_optimizer=True),
         phases=("training",),
         summary="As default, with a step of AdamW in one kernel.",
     ),
@@ -110,7 +110,7 @@ _ROWS = (
         name="int8-weight-only",
         mode="default",
         backend="inductor",
-        treatment=Treatment(weights="int8"),
+        transform=ModelTransform(weights="int8"),
         tolerance=_INT8,
         phases=("inference",),
         summary="As default, with weights of linear layers in int8 (torchao).",
@@ -119,7 +119,7 @@ _ROWS = (
         name="float8-weight-only",
         mode="default",
         backend="inductor",
-        treatment=Treatment(weights="float8"),
+        transform=ModelTransform(weights="float8"),
         tolerance=_FLOAT8,
         phases=("inference",),
         summary="As default, with weights of linear layers in 8-bit floats, e4m3 (torchao).",

@@ -34,7 +34,7 @@ class KernelNote:
 
     `num_bytes` and `flops` are of one call, None where nobody knows them, `dtype` is that of the
     operations of a product, else empty. `arguments` are what its first call was given
-    (runner/measure/kernels/_merge_measure_arguments.py), JSON values; none where nobody saw it.
+    (runner/measure/kernels/generated_code.py), JSON values; none where nobody saw it.
     """
 
     language: str

@@ -16,6 +16,10 @@ _NAMESPACE = "::"
 # What tells a kernel stands early in its name; a hostile name is not searched to its end.
 _MAX_CHARS = 2000
 _ATEN_CODE = re.compile(r"at::native::|softmax_warp_")
+_ATEN = "aten/src/ATen/native/native_functions.yaml"
+_FUSIONS = "torch/_inductor/mkldnn_ir.py"
+_LOOPS = "aten/src/ATen/native/cuda/Loops.cuh"
+_KERNEL_DOCS = "names in traces of CUDA 11 to 13"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,6 @@ class Class:
     library: str
 
 
-_ATEN = "aten/src/ATen/native/native_functions.yaml"
-_FUSIONS = "torch/_inductor/mkldnn_ir.py"
 # Operators on a CPU that compute themselves, whatever small operators they call on the way
 # (`aten::addmm` expands its bias), and those that compute nothing at all.
 OPERATORS = (
@@ -104,8 +106,6 @@ OPERATORS = (
     Family(r"^(autograd|torch::autograd)::", "dispatch", "other", "torch/csrc/autograd/engine.cpp"),
 )  # fmt: skip
 
-_LOOPS = "aten/src/ATen/native/cuda/Loops.cuh"
-_KERNEL_DOCS = "names in traces of CUDA 11 to 13"
 KERNELS = (
     Family(r"nccl(Dev)?Kernel|^ncclSymk|rccl", "communication", "nccl", "NCCL, src/device"),
     Family(

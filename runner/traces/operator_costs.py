@@ -1,4 +1,4 @@
-"""How many bytes an operator moves and how many operations it does, from its inputs.
+"""The bytes and operations of an operator from its recorded inputs, and its share of the roofline.
 
 An operation is one addition or one multiplication, so that a product of m x k and k x n has 2mkn.
 Bytes are each input read once and the output written once: the least that must be moved, whatever
@@ -9,14 +9,54 @@ Only what the shapes decide is computed; everything else is None. docs/kernels.m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from compile_hud.runner.traces._merge_traces_inputs import Tensor, numbers_of
-
-Tensors = Sequence[Tensor | None]
 Values = Sequence[Any]
+_UNARY = (
+    "abs ceil cos elu erf exp expm1 floor gelu hardsigmoid hardswish hardtanh leaky_relu log log1p"
+    " log2 mish neg reciprocal relu round rsqrt sigmoid silu sin softplus sqrt tan tanh"
+    " trunc _softmax _log_softmax threshold"
+)
+_BINARY = (
+    "add sub mul div maximum minimum atan2 tanh_backward sigmoid_backward threshold_backward"
+    " gelu_backward silu_backward _softmax_backward_data _log_softmax_backward_data"
+)
+# No memory holds more: sizes beyond are not of a tensor, and no product of them shall overflow.
+_MAX_ELEMENTS = 2**60
+# As many as an operator of torch takes.
+_MAX_DIMENSIONS = 64
+# How c10 names its types (c10/core/ScalarType.h), how torch does, and the bytes of an element.
+DTYPES = {
+    "float": ("float32", 4),
+    "double": ("float64", 8),
+    "c10::Half": ("float16", 2),
+    "c10::BFloat16": ("bfloat16", 2),
+    "c10::Float8_e4m3fn": ("float8_e4m3fn", 1),
+    "c10::Float8_e5m2": ("float8_e5m2", 1),
+    "c10::Float8_e4m3fnuz": ("float8_e4m3fnuz", 1),
+    "c10::Float8_e5m2fnuz": ("float8_e5m2fnuz", 1),
+    "long int": ("int64", 8),
+    "long": ("int64", 8),
+    "int": ("int32", 4),
+    "short int": ("int16", 2),
+    "short": ("int16", 2),
+    "signed char": ("int8", 1),
+    "unsigned char": ("uint8", 1),
+    "bool": ("bool", 1),
+    "c10::complex<float>": ("complex64", 8),
+    "c10::complex<double>": ("complex128", 16),
+}
+_LIST = "TensorList"
+# The facts of runner/measure/resources/device_peaks.py by the type of the operations.
+_PEAKS = {
+    "float32": "fp32_flops_per_s",
+    "bfloat16": "bf16_flops_per_s",
+    "float16": "fp16_flops_per_s",
+}
+_TF32_PEAK = "tf32_flops_per_s"
+_COPY_PEAK = "copy_bytes_per_s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,15 +303,6 @@ def _fill(tensors: Tensors, values: Values) -> Work:
     return Work(num_bytes=_known(tensors, 0).num_bytes)
 
 
-_UNARY = (
-    "abs ceil cos elu erf exp expm1 floor gelu hardsigmoid hardswish hardtanh leaky_relu log log1p"
-    " log2 mish neg reciprocal relu round rsqrt sigmoid silu sin softplus sqrt tan tanh"
-    " trunc _softmax _log_softmax threshold"
-)
-_BINARY = (
-    "add sub mul div maximum minimum atan2 tanh_backward sigmoid_backward threshold_backward"
-    " gelu_backward silu_backward _softmax_backward_data _log_softmax_backward_data"
-)
 _RULES: dict[str, Callable[[Tensors, Values], Work]] = {
     "aten::mm": _products(0, 1, rank=2),
     "aten::bmm": _products(0, 1, rank=3),
@@ -309,3 +340,120 @@ _RULES: dict[str, Callable[[Tensors, Values], Work]] = {
     "aten::fill": _fill,
     "aten::zero": _fill,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One input that is a tensor: its sizes, the name of its type and the bytes of an element.
+
+    `num_stored` is how many numbers lie in memory where it is spread over a dimension (stride 0).
+    """
+
+    sizes: tuple[int, ...]
+    dtype: str
+    element_bytes: int
+    num_stored: int | None = None
+
+    @property
+    def num_elements(self) -> int:
+        """Return how many numbers it holds."""
+        return math.prod(self.sizes)
+
+    @property
+    def num_bytes(self) -> int:
+        """Return how much of the memory it takes, whatever part of it is read."""
+        num = self.num_elements if self.num_stored is None else self.num_stored
+        return num * self.element_bytes
+
+
+Tensors = Sequence[Tensor | None]
+
+
+def tensors_of(
+    dims: Sequence[Any], types: Sequence[Any], strides: Sequence[Any] = ()
+) -> tuple[Tensor | None, ...]:
+    """Return the inputs in order; None for what is no tensor or has an unknown type."""
+    found = [_tensor(sizes, kind) for sizes, kind in zip(dims, types, strict=False)]
+    for place, (tensor, steps) in enumerate(zip(found, strides, strict=False)):
+        if tensor is not None and isinstance(steps, list) and len(steps) == len(tensor.sizes):
+            spread = [size for size, step in zip(tensor.sizes, steps, strict=True) if step != 0]
+            num_stored = min(math.prod(spread), tensor.num_elements)
+            found[place] = replace(tensor, num_stored=num_stored)
+    return tuple(found)
+
+
+def spreading(strides: Any) -> list[Any]:
+    """Return `strides` where one of them is 0, so that its input is spread; else nothing."""
+    if not isinstance(strides, list):
+        return []
+    return strides if any(isinstance(steps, list) and 0 in steps for steps in strides) else []
+
+
+def _tensor(sizes: Any, kind: Any) -> Tensor | None:
+    known = DTYPES.get(kind) if isinstance(kind, str) else None
+    if known is None or not _are_sizes(sizes) or math.prod(sizes) > _MAX_ELEMENTS:
+        return None
+    return Tensor(tuple(sizes), *known)
+
+
+def _are_sizes(sizes: Any) -> bool:
+    is_short = isinstance(sizes, list) and len(sizes) <= _MAX_DIMENSIONS
+    return is_short and all(type(size) is int and size >= 0 for size in sizes)
+
+
+def shapes_text(dims: Sequence[Any], types: Sequence[Any], values: Sequence[Any]) -> str:
+    """Return the inputs that are tensors as text, and `values` that change what is computed."""
+    shapes = [_shape(sizes, kind) for sizes, kind in zip(dims, types, strict=False)]
+    given = " ".join(value for value in values if isinstance(value, str) and value)
+    text = ", ".join(shape for shape in shapes if shape)
+    return f"{text}; {given}" if text and given else text
+
+
+def _shape(sizes: Any, kind: Any) -> str:
+    if kind == _LIST and isinstance(sizes, list):
+        return "[" + ", ".join("x".join(map(str, size)) for size in sizes if _are_sizes(size)) + "]"
+    tensor = _tensor(sizes, kind)
+    if tensor is None:
+        return ""
+    return " ".join([tensor.dtype, "x".join(map(str, tensor.sizes))]).rstrip()
+
+
+def numbers_of(value: Any) -> tuple[int, ...] | None:
+    """Return the whole numbers of a concrete input such as "[1, 2]", None where it has others."""
+    if not isinstance(value, str) or not (value.startswith("[") and value.endswith("]")):
+        return None
+    try:
+        return tuple(int(part) for part in value[1:-1].split(",") if part.strip())
+    except ValueError:
+        return None
+
+
+def share_of_peak(work: Work, *, mean_s: float, peaks: Mapping[str, float]) -> float | None:
+    """Return the part of the measured roofline that a call reaches, None where nobody knows.
+
+    That is the larger of the achieved bytes/s over the peak of copies and of the achieved FLOP/s
+    over the peak of products in that type.
+    """
+    if mean_s == 0:
+        return None
+    shares = []
+    copy_peak = _peak(peaks, _COPY_PEAK)
+    if work.num_bytes is not None and work.is_on_device and copy_peak:
+        shares.append(work.num_bytes / mean_s / copy_peak)
+    flops_peak = _peak(peaks, _flops_name(work, peaks))
+    if work.flops is not None and flops_peak:
+        shares.append(work.flops / mean_s / flops_peak)
+    return max(shares, default=None)
+
+
+def _flops_name(work: Work, peaks: Mapping[str, float]) -> str:
+    # cuDNN runs fp32 convolutions in TF32 unless told not to.
+    if work.is_convolution and work.dtype == "float32" and _peak(peaks, _TF32_PEAK):
+        return _TF32_PEAK
+    return _PEAKS.get(work.dtype, "")
+
+
+def _peak(peaks: Mapping[str, float], name: str) -> float | None:
+    value = peaks.get(name)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and value is not None and 0 < value < math.inf else None

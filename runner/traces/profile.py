@@ -8,11 +8,10 @@ from pathlib import Path
 
 from compile_hud.db.records.kernels import Kernel, KernelSource, Profile, Slice
 from compile_hud.runner.errors import TraceError
-from compile_hud.runner.traces._merge_traces_strip import slices_of
 from compile_hud.runner.traces.compile_notes import KernelNotes
 from compile_hud.runner.traces.cpu import find_on_cpu
 from compile_hud.runner.traces.gpu import find_on_gpu
-from compile_hud.runner.traces.iteration import Found
+from compile_hud.runner.traces.iteration import Found, slices_of
 from compile_hud.runner.traces.kernel_rows import NS_PER_S, Facts, kernels_of
 from compile_hud.runner.traces.timeline import Timeline, read_timeline
 

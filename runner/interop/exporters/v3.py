@@ -23,7 +23,7 @@ _WORDS: Mapping[Outcome, str] = {
     Outcome.FAILED: "fail_to_run",
     Outcome.TIMEOUT: "timeout",
     Outcome.OUT_OF_MEMORY: "OOM",
-    Outcome.LOST: "lost",
+    Outcome.NODE_LOST: "lost",
 }
 
 # Of a 64-bit number.

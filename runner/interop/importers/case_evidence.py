@@ -34,7 +34,7 @@ _WORST = (
     Outcome.TIMEOUT,
     Outcome.FAILED,
     Outcome.INACCURATE,
-    Outcome.LOST,
+    Outcome.NODE_LOST,
     Outcome.SKIPPED,
 )
 _MAX_REASON_LENGTH = 2000

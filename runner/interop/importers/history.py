@@ -32,6 +32,8 @@ _DAY_S = 86_400
 _GAP_S = 1_800
 _DIGEST_LENGTH = 20
 _IMPORTED_ID = re.compile(rf"{IMPORT_TRIGGER}-[0-9a-f]{{{_DIGEST_LENGTH}}}")
+# What may have configured a measurement, by name in order.
+Settings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +66,6 @@ class Unsaid:
     revision: str = UNKNOWN
     machine: str = UNKNOWN
     at: datetime | None = None
-
-
-# What may have configured a measurement, by name in order.
-Settings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the words of other tools mean here: metrics, dtypes, phases, modes, devices and outcomes.
+"""The vocabulary of other tools: their metrics, units, dtypes, phases, modes, devices, outcomes.
 
 docs/interop.md has the same tables; a test holds the two together.
 """
@@ -15,7 +15,6 @@ from compile_hud.db.records.metrics import METRICS, RATE_WORDS, Direction, metri
 from compile_hud.db.records.results import Dtype, Outcome, Phase
 from compile_hud.db.shared.text import printable
 from compile_hud.models_zoo.catalog.variants import MODES
-from compile_hud.runner.interop.importers._merge_interop_units import factor_between
 
 UNKNOWN = "unknown"
 # Long enough for any name that somebody gave on purpose.
@@ -25,35 +24,6 @@ MAX_NUMBER = 1e100
 # Why a value is left out beside others that are numbers.
 NO_NUMBER = f"a value that is no number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
 _DIGEST_LENGTH = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignMetric:
-    """A metric of another tool; `scale` turns its numbers into `unit`.
-
-    `name` is ours where we know what it is, else its own. `is_guessed` says that nobody said which
-    way is better, and that its name and unit did.
-    """
-
-    name: str
-    unit: str
-    direction: Direction
-    scale: float = 1.0
-    is_guessed: bool = False
-
-    @property
-    def judged_as(self) -> Direction | None:
-        """Return which way is better for the judge, None when no change becomes an alert."""
-        stated = None if self.is_guessed else self.direction
-        found = metric_of(self.name, unit=self.unit, stated=stated)
-        return found.direction if found is not None and found.is_judged else None
-
-    @property
-    def is_known(self) -> bool:
-        """Return whether it is one of ours."""
-        return self.name in METRICS
-
-
 # Their name -> ours and the factor between the units.
 KNOWN_METRICS: Mapping[str, tuple[str, float]] = {
     "abs_latency": ("latency_s", 1e-3),
@@ -85,7 +55,6 @@ _UNIT = re.compile(
     r"(?<!_per)[(_](ms|us|ns|s|sec|seconds|kb|mb|gb|mib|gib|bytes|%)\)?$", re.IGNORECASE
 )
 _UNITS = {"sec": "s", "seconds": "s", "bytes": "B", "kb": "kB", "mb": "MB", "gb": "GB"}
-
 DTYPES: Mapping[str, Dtype] = {
     "float32": Dtype.FP32,
     "fp32": Dtype.FP32,
@@ -107,7 +76,6 @@ PHASES: Mapping[str, Phase] = {
     "train": Phase.TRAINING,
 }
 DEVICES = ("cuda", "cpu", "rocm", "xpu", "mps", "hpu", "tpu")
-
 # What an accuracy check says, by what its word begins with or holds; the first that fits.
 OUTCOMES: tuple[tuple[str, Outcome], ...] = (
     ("pass_due_to_skip", Outcome.SKIPPED),
@@ -120,8 +88,62 @@ OUTCOMES: tuple[tuple[str, Outcome], ...] = (
     ("fail_accuracy", Outcome.INACCURATE),
     ("two_runs_differ", Outcome.INACCURATE),
     ("inaccurate", Outcome.INACCURATE),
-    ("lost", Outcome.LOST),
+    ("lost", Outcome.NODE_LOST),
 )
+_PREFIXES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+# Their word -> our unit and the factor; a lone b may be bits and is none.
+_TIMES: Mapping[str, float] = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("us", "\u00b5s", "\u03bcs", "usec", "microsecond", "microseconds"), 1e-6),
+    **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), 1e-9),
+}
+_SIZES: Mapping[str, float] = {
+    **dict.fromkeys(("B", "byte", "bytes", "Bytes"), 1.0),
+    **{f"{prefix}B": factor for prefix, factor in (_PREFIXES | _BINARY).items()},
+    **{f"{prefix}b".lower(): factor for prefix, factor in (_PREFIXES | _BINARY).items()},
+}
+_PLAIN = ("1", "x", "X", "ratio", "times", "count", "calls")
+_FACTORS: Mapping[str, Mapping[str, float]] = {
+    "s": _TIMES,
+    "B": _SIZES,
+    "B/s": {f"{size}{end}": factor for size, factor in _SIZES.items() for end in ("/s", "/sec")},
+    "samples/s": dict.fromkeys(("samples/sec", "sample/s"), 1.0),
+    "tokens/s": dict.fromkeys(("tokens/sec", "token/s", "tok/s"), 1.0),
+    "FLOP": {f"{prefix}FLOP": factor for prefix, factor in _PREFIXES.items()},
+    "J": {"mJ": 1e-3, "kJ": 1e3},
+    "W": {"mW": 1e-3, "kW": 1e3},
+    "share": {**dict.fromkeys(_PLAIN, 1.0), **dict.fromkeys(("%", "percent"), 1e-2)},
+    **{unit: dict.fromkeys(_PLAIN, 1.0) for unit in ("1", "x", "calls")},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignMetric:
+    """A metric of another tool; `scale` turns its numbers into `unit`.
+
+    `name` is ours where we know what it is, else its own. `is_guessed` says that nobody said which
+    way is better, and that its name and unit did.
+    """
+
+    name: str
+    unit: str
+    direction: Direction
+    scale: float = 1.0
+    is_guessed: bool = False
+
+    @property
+    def judged_as(self) -> Direction | None:
+        """Return which way is better for the judge, None when no change becomes an alert."""
+        stated = None if self.is_guessed else self.direction
+        found = metric_of(self.name, unit=self.unit, stated=stated)
+        return found.direction if found is not None and found.is_judged else None
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether it is one of ours."""
+        return self.name in METRICS
 
 
 def as_number(value: object) -> float | None:
@@ -207,3 +229,8 @@ def clean_name(text: str) -> str:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
     return f"{shown[: MAX_NAME_LENGTH - _DIGEST_LENGTH - 1]}-{digest}"
+
+
+def factor_between(said: str, *, ours: str) -> float | None:
+    """Return what turns numbers in the unit `said` into `ours`; None where nobody can know."""
+    return 1.0 if said == ours else _FACTORS.get(ours, {}).get(said)
