@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.queries._merge_kernel_profiles import load_profiled
+from compile_hud.db.queries.kernels import load_profiled
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.kernels import ProfiledResult
-from compile_hud.db.records.results import Alert
 from compile_hud.db.store import Store
-from compile_hud.runner.analysis.kernels._merge_analysis_alert_kernels import (
-    is_about_slower,
-    kernel_ends,
-)
 from compile_hud.runner.analysis.kernels.diff import (
     diff_kernels,
+    is_about_slower,
+    kernel_ends,
     kernel_side,
     share_text,
     top_kernels,

@@ -21,8 +21,8 @@ from compile_hud.db.alerts.action_links import (
     action_token,
     picture_token,
 )
+from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.notifications import Notification
-from compile_hud.db.records.results import AlertState
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.errors import ConfigError

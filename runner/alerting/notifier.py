@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import logging
 import random
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -59,6 +60,8 @@ logger = logging.getLogger(__name__)
 MAX_ALERTS_TOLD = 50
 # Packages of the dashboard, which draws the trends.
 _NEEDED = ("streamlit", "altair", "vl_convert")
+# A process of its own: a crash or an endless loop of the renderer costs the pictures alone.
+RENDER_COMMAND = (sys.executable, "-P", "-m", "compile_hud.app.server.trend_png")
 
 
 def make_planner(workspace: Workspace, *, is_held: bool = False) -> NotificationPlanner:
@@ -84,7 +87,7 @@ def make_dispatcher(workspace: Workspace, *, limit_s: float = PASS_S) -> Dispatc
             name: make_receiver(settings, env=dependencies.env)
             for name, settings in config.receivers.items()
         },
-        compose=lambda items: compose(items, workspace=workspace),
+        build_messages=lambda items: compose(items, workspace=workspace),
         now=dependencies.now,
         jitter=_drawn_below,
         draw=make_draw(workspace),
@@ -101,7 +104,7 @@ def make_updater(
     return Updater(
         store=workspace.store(),
         receivers={name: item for name, item in receivers.items() if isinstance(item, Updatable)},
-        compose=lambda items: compose(items, workspace=workspace, is_update=True),
+        build_messages=lambda items: compose(items, workspace=workspace, is_update=True),
         now=dependencies.now,
         jitter=_drawn_below,
         draw=make_draw(workspace),
@@ -258,7 +261,7 @@ def send_waiting(
         text = f"notifications are not sent: {error}. `hud alerts send` does it later"
         notify(LogMessage(text=text, is_warning=True))
         return DispatchReport()
-    for name, text in {**trouble, **report.trouble}.items():
+    for name, text in {**trouble, **report.errors}.items():
         told = f"receiver {name}: {text}. `hud alerts outbox` says what waits and what was given up"
         notify(LogMessage(text=told, is_warning=True))
     if report.num_sent:
@@ -270,4 +273,6 @@ def make_draw(workspace: Workspace) -> Draw:
     """Return what draws trends; it draws nothing where the dashboard is not installed."""
     if any(importlib.util.find_spec(name) is None for name in _NEEDED):
         return draw_nothing
-    return functools.partial(draw_trends, store_url=workspace.config.store_url)
+    return functools.partial(
+        draw_trends, store_url=workspace.config.store_url, command=RENDER_COMMAND
+    )

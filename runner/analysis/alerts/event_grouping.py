@@ -16,12 +16,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compile_hud.db.records._merge_events import Event, EventKind
-from compile_hud.db.records._merge_ranking import is_higher_better
-from compile_hud.db.records.alerts import DRIFT, began, leading
+from compile_hud.db.records.alerts import DRIFT, Alert, Event, EventKind, began, leading
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Alert, Verdict
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import PlannedRun
+from compile_hud.db.records.triage import is_higher_better
 from compile_hud.db.shared.text import short_revision
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.attribution import MACHINE

@@ -13,9 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from datetime import datetime
 
-from compile_hud.db.records._merge_events import Event
-from compile_hud.db.records.alerts import began
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState, Event, began
 from compile_hud.db.records.triage import ONGOING, Revision, SeriesSettings, with_settings
 from compile_hud.runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS
 from compile_hud.runner.analysis.outcomes.outcomes import ENDING_KINDS

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.run_ref import Sighting
 from compile_hud.db.records.triage import ONGOING, Revision
+from compile_hud.runner.analysis.errors import AlertStateError, ChangedMeanwhile
 
 # The judge alone says that something is fixed; a fixed alert can still be called noise, so that it
 # stays silent when it comes back.
@@ -27,14 +28,6 @@ ALLOWED_STATES = {
 
 # What somebody who decides about an alert has seen of it.
 _SEEN = ("state", "owner", "muted_until", "verdict", "first_bad")
-
-
-class AlertStateError(ValueError):
-    """An alert cannot go to this state from where it is, or nobody says who decides."""
-
-
-class ChangedMeanwhile(AlertStateError):
-    """An alert is not as it was when somebody looked at it and decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

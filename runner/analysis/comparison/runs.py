@@ -18,6 +18,7 @@ from compile_hud.runner.analysis.comparison.measurements import (
     compare_measurements,
     inconclusive,
 )
+from compile_hud.runner.analysis.errors import NotComparableError
 from compile_hud.runner.analysis.judging.machine_state import (
     ABSOLUTE_METRICS,
     MachineChange,
@@ -36,10 +37,6 @@ REVISION_FACTS = ("torch_version", "torch_git", "revision")
 SOFTWARE_FACTS = ("packages", "model_commits")
 # What a run measures of its device differs each time, and says nothing of the environment.
 MEASURED_FACTS = ("peaks",)
-
-
-class NotComparableError(ValueError):
-    """Two runs happened in environments whose numbers do not compare; names the facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +209,7 @@ def _compare_metric(pair: Pair, metric: str, judgement: Judgement) -> Comparison
 def _compare_outcomes(pair: Pair) -> Comparison:
     before, after = pair.baseline.outcome, pair.candidate.outcome
     was_ok, is_ok = before is Outcome.OK, after is Outcome.OK
-    if {Outcome.SKIPPED, Outcome.LOST} & {before, after} and before is not after:
+    if {Outcome.SKIPPED, Outcome.NODE_LOST} & {before, after} and before is not after:
         return inconclusive(f"{before} -> {after}: nothing was measured on one side")
     verdict = Verdict.UNCHANGED
     if was_ok != is_ok:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.db.records.results import Alert, AlertState, CaseResult, Verdict
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import CaseResult, Verdict
 from compile_hud.db.records.triage import Revision
 from compile_hud.runner.analysis.confirmation.suspects import num_tries
 from compile_hud.runner.analysis.confirmation.verdict import Conclusion, Finding, Method

@@ -16,9 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from compile_hud.db.records._merge_points import points_at
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, Direction
-from compile_hud.db.records.results import Alert, AlertState, Run, Verdict
+from compile_hud.db.records.point_columns import points_at
+from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.records.summaries import Point, Series
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.analysis.detection.constants import (

@@ -1,4 +1,4 @@
-"""What all rules about one history share: how much of it they look at, and what it may hold."""
+"""Define what all rules about one history share: how much of it they read, and valid values."""
 
 from __future__ import annotations
 

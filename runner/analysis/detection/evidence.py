@@ -1,17 +1,22 @@
-"""How much the nights since a certain one speak for another level, held against the noise before.
+"""Weigh how strongly the nights of an excursion support another level, given the earlier noise.
 
-Method: the odds of Bayes' theorem. What may have happened - a step of the floor or more, a smaller
-one, a blip of one or two nights, a slower mode that came new (modes.py) - has a likelihood: the
-mean over its sizes and the sum over its first nights, each as likely as another, over that of no
-change. Nights are told by three densities: the kernel, which knows any modes, the bell, which knows
-clean noise (densities.py), and the chain, which knows two modes (chain.py). Each counts as much as
-it is likely to tell the noise, and then the nights, so that a slow mode that holds for days is
-expected to hold. A step by d makes a distance x as likely as x - d was before.
-A step is told where it is so much likelier than no change and all its rivals together as what it
-costs to be wrong about each of them says.
-No single night counts for more than 5, nor for much more than the log(n + 1) that the rank of the
-largest of n + 1 nights can tell, unless it lies beyond everything by floors: how far out an outlier
-lies says nothing of a step.
+Method: Bayesian odds. Each hypothesis - a step of the floor or more, a smaller one, a blip of one
+or two nights, a new slower mode - has a likelihood ratio over no change: the mean over its sizes
+and the sum over its first nights, all equally likely. The three densities of noise_densities.py
+describe the nights. The weight of each density is its likelihood for the noise, then for the nights
+themselves, so that a slow mode that lasts for days is expected to last. A step by d makes a
+distance x as likely as x - d was before.
+A step is reported if its likelihood exceeds that of no change and of all alternatives together by
+factors that reflect the cost of each error.
+No single night counts for more than 5, nor for much more than log(n + 1), which is what the rank of
+the largest of n + 1 nights can show, unless it lies floors beyond everything: the distance of an
+outlier is no evidence of a step.
+New mode: a mode as far away as a step is slow in an unknown share of the nights, independently (a
+finite mixture: McLachlan and Peel, 2000, with the share integrated out). The share has the prior
+Beta(1, 3), 3 (1 - share)^2, a quarter on average, since a state of most nights is the level itself.
+If a night has the log ratio r for the step, its ratio for the mode is the mean of share e^r +
+(1 - share); these are multiplied over the nights. As for a step, all first nights count: the mode
+may have begun on any night of the excursion or before it.
 Assumptions: the level is known, the noise depends on the night before at most. Distances are on
 logarithms in units of the floor, upwards positive: the floor is 1.
 """
@@ -25,14 +30,14 @@ from functools import cached_property
 
 import numpy as np
 
-from compile_hud.runner.analysis.detection._merge_analysis_chain import Chain, two_modes
-from compile_hud.runner.analysis.detection._merge_analysis_modes import log_mode
 from compile_hud.runner.analysis.detection.constants import middle
 from compile_hud.runner.analysis.detection.noise_densities import (
     MIN_BANDWIDTH,
     Bell,
+    Chain,
     Density,
     Kernel,
+    two_modes,
 )
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 
@@ -81,6 +86,9 @@ LESS_FOR_FAR = 6.0
 _SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0]]).T
 # Of the rows above, and of one below them.
 _PLACES = np.arange(_SHIFTS.size + 1)
+# Shares of the nights in which a mode may be slow, and how likely each is.
+SHARES = (np.arange(12) + 0.5) / 12
+_LOG_CHANCES = np.log((1 - SHARES) ** 2 / ((1 - SHARES) ** 2).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,3 +380,18 @@ def _log_add(logs: Sequence[float]) -> float:
 
 def _limited(ratios: np.ndarray, *, most: np.ndarray | float) -> np.ndarray:
     return np.asarray(np.minimum(np.maximum(ratios, MIN_NIGHT), most))
+
+
+def log_mode(ratios: np.ndarray, *, earlier: np.ndarray, min_nights: int) -> float:
+    """Return the log likelihood ratio over no change of a mode that came new.
+
+    `ratios` are those of the nights of an excursion for a step, one row a size, all of which are as
+    likely. The last `min_nights` are taken to belong to the mode. `earlier` are those of the nights
+    before, of the same sizes. All are in order of time.
+    """
+    # The last night first.
+    nights = np.concatenate([earlier, ratios], axis=1)[:, ::-1]
+    of_shares = np.log1p(SHARES[:, None, None] * np.expm1(nights)).cumsum(axis=2)
+    logs = _LOG_CHANCES[:, None, None] + of_shares[:, :, min_nights - 1 :]
+    most = float(logs.max())
+    return most + float(np.log(np.exp(logs - most).sum() / ratios.shape[0]))

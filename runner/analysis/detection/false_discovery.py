@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import bdtrc, stdtr
 
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.alerts import Alert
 from compile_hud.runner.analysis.detection.constants import MEDIAN_INEFFICIENCY
 from compile_hud.runner.analysis.stats.estimates import robust_sd, student_quantile
 

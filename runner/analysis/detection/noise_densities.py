@@ -1,16 +1,26 @@
-"""How likely a distance from the level is, learnt from the distances of earlier nights in two ways.
+"""Estimate how likely a distance from the level is, from the distances of earlier nights.
 
-Kernel: a kernel density (Student's with 3 degrees of freedom, so that tails stay heavy), in which
-those earlier nights count more whose own predecessor lay where this night's did (a conditional
-density: Rosenblatt, 1969). It knows modes and that they hold for days, but a few dozen points make
-it wide, and then it hardly tells a step from noise that is clean.
-Bell: one peak around the level, normal or Student's with 3 degrees of freedom, as wide as the
-points say: the mean of all shapes and widths that are tried, weighted by how likely each makes the
-points. It tells clean noise well, and knows no modes.
-Which of them the noise is told by is how likely it is in each: for the kernel every point by all
-the others (Stone, 1974), for the bell the mean over its shapes (a marginal likelihood).
-Little history is supplemented in the kernel by a prior, and in both by an outlier anywhere.
-Assumptions: distances in units of the floor; the noise depends on the night before at most.
+Three densities describe the noise. Distances are in units of the floor.
+
+Student density: one peak around the level, normal or Student's with 3 degrees of freedom. It is the
+mean over all shapes and widths that are tried, each weighted by its likelihood (a marginal
+likelihood). It separates clean noise well but does not know modes.
+
+Kernel density: Student's kernel with 3 degrees of freedom, so that tails stay heavy. A night counts
+more if its own predecessor lay where the predecessor of the new night lies (a conditional density:
+Rosenblatt, 1969). It knows modes and that they last for days, but a few dozen points make it wide,
+and then it hardly separates a step from clean noise. Its likelihood is by leave-one-out (Stone,
+1974).
+
+Two-state Markov chain: two normal densities of one width; the state of a night depends on the night
+before (a switching regime: Hamilton, Econometrica, 1989). It starts from the split of the points
+into two groups that fits best and continues by expectation-maximisation (Dempster, Laird and Rubin,
+1977). It resolves two modes more finely than the kernel. Its likelihood is reduced by half of ln(n)
+for each parameter that a single peak does not have (Schwarz, Annals of Statistics, 1978): the
+distance of the modes, the share of the second one, and how long it lasts.
+
+A prior supplements short histories in the kernel density. All three allow for outliers anywhere.
+Assumption: the noise depends on the night before at most.
 """
 
 from __future__ import annotations
@@ -20,7 +30,11 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from compile_hud.runner.analysis.detection.constants import LEVEL_POINTS, MEDIAN_INEFFICIENCY
+from compile_hud.runner.analysis.detection.constants import (
+    LEVEL_POINTS,
+    MEDIAN_INEFFICIENCY,
+    middle,
+)
 
 # The kernel's width is 0.64 (0.9 / sqrt(2)) of Silverman's rule, a tenth of the floor at least:
 # finer noise changes no decision about the floor.
@@ -48,6 +62,18 @@ _EACH_PEAK = np.repeat(PEAKS, WIDTHS.size)
 # Densities at 0: Student's with 3 degrees of freedom, and the normal one.
 _PEAK = 2 / (math.pi * math.sqrt(3))
 _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
+NUM_PARAMETERS = 3
+# Fewer points, or a smaller share of them, are outliers and no mode.
+MIN_MODE_POINTS = 3
+MIN_MODE_SHARE = 0.08
+# Points farther than this many sd, and that much of the floor, from the median are outliers, too.
+MAX_SD = 3.0
+MAX_DISTANCE = 0.3
+# Nights that stay or go by chance, which one has seen before any night.
+PRIOR_MOVES = 2.0
+# Modes that were told apart at first hardly move after as many rounds.
+NUM_ROUNDS = 4
+_OUTLIER = OUTLIERS / OUTLIER_RANGE
 
 
 class Density(ABC):
@@ -171,3 +197,83 @@ def _student(distances: np.ndarray) -> np.ndarray:
     root += 1
     root *= root
     return np.asarray(np.reciprocal(root))
+
+
+class Chain(Density):
+    """Two modes, learnt from the points of `noise`, oldest first.
+
+    `belongs` says for each point how likely it is from either mode, to begin with.
+    """
+
+    def __init__(self, noise: np.ndarray, *, belongs: np.ndarray) -> None:
+        for _ in range(NUM_ROUNDS):
+            each = belongs.sum(axis=0) + 1e-9
+            self.places = (belongs * noise[:, None]).sum(axis=0) / each
+            variance = (belongs * (noise[:, None] - self.places) ** 2).sum() / each.sum()
+            self.variances = np.full(2, variance + MIN_BANDWIDTH**2)
+            self.shares = (each + 1) / (each + 1).sum()
+            belongs = self._belongs(self._parts(noise))
+        # A place that few points tell is less known.
+        self.variances *= 1 + 1 / (belongs.sum(axis=0) + 1)
+        known = self._known(self._parts(noise))
+        moves = known[:-1].T @ known[1:] + PRIOR_MOVES * self.shares
+        self.moves = moves / moves.sum(axis=1, keepdims=True)
+        self.last = self.shares
+        logs = self.log_density(noise[None])
+        self._log_likelihood = float(logs.sum()) - NUM_PARAMETERS / 2 * math.log(noise.size)
+        self.last = known[-1]
+
+    def log_runs(self, distances: np.ndarray, *, starts: np.ndarray) -> np.ndarray:
+        """Return that of each of `distances`; the first of a run follows the noise's last point."""
+        parts = self._parts(distances)
+        before = np.roll(self._known(parts), 1, axis=0)
+        before[starts] = self.last
+        return np.asarray(np.log(((before @ self.moves) * parts).sum(axis=-1) + _OUTLIER))
+
+    def log_likelihood(self) -> float:
+        """Return that of the noise, less what its parameters are worth by chance."""
+        return self._log_likelihood
+
+    def _parts(self, distances: np.ndarray) -> np.ndarray:
+        """Return the density of each distance in either mode."""
+        squares = (distances[..., None] - self.places) ** 2 / self.variances
+        peaks = (1 - OUTLIERS) / np.sqrt(2 * math.pi * self.variances)
+        return np.asarray(peaks * np.exp(-0.5 * squares))
+
+    def _belongs(self, parts: np.ndarray) -> np.ndarray:
+        """Return how likely each night is from either mode; the rest is an outlier."""
+        both = self.shares * parts
+        return np.asarray(both / (both.sum(axis=-1, keepdims=True) + _OUTLIER))
+
+    def _known(self, parts: np.ndarray) -> np.ndarray:
+        """Return how likely each night was in either mode, of which an outlier tells nothing."""
+        belongs = self._belongs(parts)
+        return np.asarray(belongs + self.shares * (1 - belongs.sum(axis=-1, keepdims=True)))
+
+
+def two_modes(noise: np.ndarray, *, sd: float) -> Chain | None:
+    """Return the modes of `noise`, whose robust standard deviation is `sd`; None where it has one.
+
+    Too few points are one mode.
+    """
+    ordered = np.sort(noise)
+    is_near = np.abs(noise - middle(ordered.tolist())) < MAX_SD * sd + MAX_DISTANCE
+    points = np.sort(noise[is_near])
+    least = max(MIN_MODE_POINTS, math.ceil(MIN_MODE_SHARE * points.size))
+    if points.size <= 2 * least:
+        return None
+    is_slow = noise >= points[_best_mode_split(points, least=least)]
+    return Chain(noise, belongs=(np.stack([~is_slow, is_slow], axis=1) & is_near[:, None]) * 1.0)
+
+
+def _best_mode_split(points: np.ndarray, *, least: int) -> int:
+    """Return how many of `points`, in order of size, make the first of two groups of one width."""
+    size = points.size
+    first = np.arange(least, size - least + 1)
+    sums = points.cumsum()
+    low, both = sums[first - 1], sums[-1]
+    squares = (points**2).sum() - low**2 / first - (both - low) ** 2 / (size - first)
+    share = first / size
+    logs = share * np.log(share) + (1 - share) * np.log(1 - share)
+    variance = np.maximum(squares, 0.0) / size + MIN_BANDWIDTH**2
+    return int(first[(logs - 0.5 * np.log(variance)).argmax()])

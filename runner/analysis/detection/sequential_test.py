@@ -1,19 +1,22 @@
-"""Follow a history night by night and say where its level changes.
+"""Follow a history night by night and find the nights on which its level changes.
 
-Method: a sequential test in two stages. A cumulative sum (Page, Biometrika, 1954) of what each
-night lies beyond half the floor notices an **excursion**; the level is frozen meanwhile. On every
-night of an excursion of three nights or more, evidence.py weighs it. A new level begins when
-- a step is so much likelier than no change as it takes, more where few nights tell the noise or the
-  level, where the noise has modes, and after a level that came back; and
-- than its rivals, each by its lead; and
-- nine tenths of the former are left from the night on at which two medians fit best; and
-- no line fits better than those medians: that is a drift.
-It begins on the night from which on it is likeliest.
-An excursion of more than 20 nights without that is a change too small to report: a new level, but
-no step. Noise is how far the points of the level lie from it, those of an excursion that ended
-among them, and how far those before lay from theirs, those of a level that came back among them.
-Whoever asks again on every night pays for the new night alone: what is known after so many nights
-follows from those nights, and is kept for the history that was asked about last.
+Method: a sequential test in two stages. A cumulative sum (Page, Biometrika, 1954) of each night's
+excess over half the floor detects an **excursion**; the level is frozen during it. evidence.py
+weighs every night of an excursion of three nights or more. A new level begins if
+- the evidence for a step exceeds the threshold, which is higher where few nights describe the noise
+  or the level, where the noise has modes, and after a level that came back; and
+- it exceeds each alternative hypothesis by that hypothesis's lead; and
+- nine tenths of the threshold are exceeded from the night on at which two medians fit best; and
+- no line fits better than those medians: that would be a drift.
+The fits minimise the sum of absolute distances, which outliers influence little.
+The new level begins on the most likely night.
+An excursion of more than 20 nights without these is a change too small to report: a new level, but
+no step. The noise consists of the distances of the level's points, those of ended excursions
+included, and of the distances of earlier points from their own levels, including those of a level
+that came back.
+A repeated call with more nights costs only the new nights: the state after each night depends only
+on the nights so far, and each thread keeps the state of its last history. Stretches of nights near
+their levels are taken in at once: there the level is a sliding median, which numpy computes fast.
 Assumptions: those of detector.py. Values are logarithms in units of the floor.
 """
 
@@ -25,8 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compile_hud.runner.analysis.detection._merge_analysis_fit import best_split, fits_line
-from compile_hud.runner.analysis.detection._merge_analysis_near import NearNights
 from compile_hud.runner.analysis.detection.constants import (
     BACK_SHARE,
     LEVEL_POINTS,
@@ -36,6 +37,7 @@ from compile_hud.runner.analysis.detection.constants import (
     middle,
 )
 from compile_hud.runner.analysis.detection.evidence import Demand, Scales
+from compile_hud.runner.analysis.stats.estimates import sliding_medians
 
 # Fewer points say nothing of the noise.
 MIN_NOISE_POINTS = 8
@@ -58,6 +60,8 @@ LOOK_BACK = 20
 # as to take in so many, which must be more than LEVEL_POINTS.
 MIN_NEAR = 10
 MIN_TO_LOOK = 80
+# Sums of absolute distances that differ by less are equal.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,3 +354,59 @@ def find_onsets(values: np.ndarray) -> list[Onset]:
 def _is_return(last: _Departure, *, index: int, old: float, new: float, sign: int) -> bool:
     is_soon = sign == -last.sign and index - last.index <= RETURN_POINTS
     return is_soon and abs(new - last.level) < RETURN_SHARE * abs(old - last.level)
+
+
+def best_split(points: list[float], *, low: int, high: int) -> int:
+    """Return from which of `points` on, `low` to `high`, a second median fits best.
+
+    Measured by the sum of absolute distances from both medians. The last of equals counts: the
+    fewer nights are slow, the better.
+    """
+    before = _misfits(points[:high], num_first=low)
+    after = _misfits(points[: low - 1 : -1], num_first=len(points) - high)[::-1]
+    both = [old + new for old, new in zip(before, after, strict=True)]
+    least = min(both) + ROUNDING
+    return max(low + place for place, misfit in enumerate(both) if misfit <= least)
+
+
+def fits_line(points: np.ndarray, *, place: int) -> bool:
+    """Return whether one line fits better than the medians before and from `place` on."""
+    nights = np.arange(points.size) - (points.size - 1) / 2
+    slope = float(nights @ points) / float(nights @ nights)
+    old, new = points[:place].tolist(), points[place:].tolist()
+    line = sorted((points - slope * nights).tolist())
+    return _misfit(line) < _misfit(sorted(old)) + _misfit(sorted(new))
+
+
+def _misfits(points: list[float], *, num_first: int) -> list[float]:
+    """Return how far the first of `points` lie from their median in all, for more of them each."""
+    ordered = sorted(points[:num_first])
+    misfits = [_misfit(ordered)]
+    for point in points[num_first:]:
+        insort(ordered, point)
+        misfits.append(_misfit(ordered))
+    return misfits
+
+
+def _misfit(ordered: list[float]) -> float:
+    half = len(ordered) // 2
+    return sum(ordered[-half:]) - sum(ordered[:half])
+
+
+class NearNights:
+    """What is known of the nights of `values` that have LEVEL_POINTS before them."""
+
+    def __init__(self, values: np.ndarray, *, allowance: float) -> None:
+        """Find those that lie farther from their level than `allowance`."""
+        self._levels = sliding_medians(values[:-1], LEVEL_POINTS)
+        distances = np.abs(values[LEVEL_POINTS:] - self._levels)
+        self._far = (np.flatnonzero(distances > allowance) + LEVEL_POINTS).tolist()
+        self._far.append(values.size)
+
+    def end(self, night: int) -> int:
+        """Return the first night from `night` on that is far from its level, or past the last."""
+        return self._far[bisect_left(self._far, night)]
+
+    def levels(self, first: int, end: int) -> np.ndarray:
+        """Return the level of each night from `first` up to `end`, which is left out."""
+        return self._levels[first - LEVEL_POINTS : end - LEVEL_POINTS]

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compile_hud.db.records._merge_points import PointColumns
 from compile_hud.db.records.alerts import DRIFT
 from compile_hud.db.records.metrics import Direction, Metric
+from compile_hud.db.records.point_columns import PointColumns
 from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS, SUSTAINED_POINTS
 from compile_hud.runner.analysis.detection.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
 from compile_hud.runner.analysis.detection.false_discovery import (

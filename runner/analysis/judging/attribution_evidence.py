@@ -11,8 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from compile_hud.db.records.alerts import DRIFT
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.alerts import DRIFT, Alert
 from compile_hud.runner.analysis.comparison.environment_diff import (
     MODEL_PREFIX,
     WARNING_PREFIX,

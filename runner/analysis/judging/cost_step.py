@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compile_hud.db.records._merge_points import PointColumns
+from compile_hud.db.records.point_columns import PointColumns
 from compile_hud.db.records.summaries import Point, SeriesHeader
 from compile_hud.runner.analysis.detection.constants import BACK_SHARE
 

@@ -14,9 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 
-from compile_hud.db.records._merge_points import point_columns
+from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, Direction, Metric, metric_of
-from compile_hud.db.records.results import Alert, AlertState, Verdict
+from compile_hud.db.records.point_columns import point_columns
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.run_ref import Sighting
 from compile_hud.db.records.summaries import OutcomePoint, Point, Series
 from compile_hud.runner.analysis.detection.false_discovery import Claim

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from compile_hud.db.records._merge_points import PointColumns, point_columns
+from compile_hud.db.records.point_columns import PointColumns, point_columns
 from compile_hud.db.records.summaries import Series
 from compile_hud.runner.analysis.judging.cost_step import Track
 from compile_hud.runner.analysis.stats.launch_levels import PACE, PACED_TIMES

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compile_hud.db.records.alerts import VANISHED
-from compile_hud.db.records.results import Alert, AlertState
+from compile_hud.db.records.alerts import VANISHED, Alert, AlertState
 from compile_hud.db.records.triage import SeriesSettings, settings_of
 
 

@@ -1,9 +1,9 @@
-"""What became of the kernels of one result in another, and how much each explains.
+"""Diff the kernels of two results and attribute the change of the latency to them.
 
-The contributions are differences of the times under the profiler, the latencies were measured
-without it: what the rows do not explain (`unexplained_s`) holds how much the cost of profiling
-changed, and noise. Explained and unexplained add up to the difference of the latencies.
-The diff the other way round is the mirror image: the same kernels belong together, with `new` for
+The contributions are differences of times under the profiler, but the latencies were measured
+without it: `unexplained_s` holds the change of the profiling overhead, and noise. Explained and
+unexplained add up to the difference of the latencies.
+The diff in the other direction is the mirror image: the same kernels match, with `new` for
 `vanished`, `split` for `merged`, and every contribution negated.
 """
 
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from compile_hud.db.records.alerts import VANISHED, Alert
 from compile_hud.db.records.kernels import ProfiledResult, profile_of
-from compile_hud.db.records.results import CaseResult
+from compile_hud.db.records.results import CaseResult, Verdict
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import signed, signed_us
-from compile_hud.runner.analysis.kernels._merge_analysis_kernel_change import KernelChange
-from compile_hud.runner.analysis.kernels.change_classes import change_of, part_change
+from compile_hud.runner.analysis.kernels.change_classes import KernelChange, change_of, part_change
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 from compile_hud.runner.analysis.kernels.matching import match_kernels
 from compile_hud.runner.analysis.kernels.noise import (
@@ -39,6 +39,15 @@ OVERLAP = "overlap"
 TOLD_DIGITS = 7
 # Of the change. Nobody judges a part of the profile, and of two nights none is quite the same.
 MIN_PART = 0.05
+# What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
+_METRICS = (
+    "latency_s",
+    "latency_cpu_s",
+    "speedup",
+    "throughput_samples_per_s",
+    "throughput_tokens_per_s",
+    "num_kernels",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,3 +315,20 @@ def _name_of(row: KernelChange) -> tuple[list[str], str]:
         for kernel in (*row.baseline, *row.candidate)
     ]
     return sorted(kernels), row.part
+
+
+def kernel_ends(alert: Alert) -> tuple[tuple[str, str], ...]:
+    """Return run and case of the last good and of the first bad result of `alert`.
+
+    None for alerts of which no kernel is a cause, as of a metric that is no longer there, and
+    without a last good run.
+    """
+    if alert.metric not in _METRICS or alert.kind == VANISHED or alert.last_good is None:
+        return ()
+    key = alert.case.key
+    return (alert.last_good.run_id, key), (alert.first_bad.run_id, key)
+
+
+def is_about_slower(alert: Alert) -> bool:
+    """Return whether kernels that became slower are behind `alert`."""
+    return alert.verdict is not Verdict.IMPROVEMENT

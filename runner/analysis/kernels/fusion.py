@@ -1,15 +1,19 @@
-"""Which kernels of one side do together what others did: the compiler fused them otherwise.
+"""Find kernels of one side that together do the work of others: the compiler fused differently.
 
-Method: a kernel computes nodes of the graph, and operators. It was split where several kernels of
-the other side, all called as often as it or from its module, compute nothing that it did not, and
-together at least MIN_SHARED of what it did; merged is the same the other way round. Parts may
-overlap, since the compiler computes cheap operators again in each kernel that needs them. What a
-kernel that was split computed may be in a kernel that was there already: both are one change then,
-since what one of them saves the other one costs. What is left and computes common things is one
-change if all of it together is the same on both sides and they are few. Nodes are looked at first:
-where they are known they are certain, since a fusion leaves the graph as it is. A graph break does
-not, there operators tell; and where one side is eager, or nobody recorded operators, the words of
-the labels.
+Method: a kernel computes graph nodes and operators. It was split if several kernels of the other
+side, all called as often as it or from its module, compute nothing that it did not, and together at
+least MIN_SHARED of its work; merged is the same in the other direction. The pieces may overlap,
+since the compiler recomputes cheap operators in each kernel that needs them. Work of a split kernel
+may have moved to a kernel that existed before: then both are one change, since one saves what the
+other costs. Remaining kernels with common work are one change if all of them together compute the
+same on both sides and they are few. Nodes come first: where they are known they are certain, since
+a fusion leaves the graph unchanged. Operators follow for graph breaks, and words of labels where
+one side is eager or no operators were recorded.
+Operator calls of an eager model: an operator whose words are all in the label of a generated kernel
+of the other side may be part of it. Six layer norms may be in three kernels, so calls are assigned:
+first where both are called equally often, then to each kernel up to its number of calls, the
+busiest first, and the rest to a kernel with that number of calls or to the only one. A kernel whose
+label the operators cover by less than MIN_SHARED returns them.
 """
 
 from __future__ import annotations
@@ -17,10 +21,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 
-from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy
+from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, calls_of
 
 # So much of what both sides compute must be the same.
 MIN_SHARED = 0.75
@@ -37,6 +41,11 @@ _RULES: tuple[tuple[MatchedBy, _Contents], ...] = (
     (MatchedBy.OPERATORS_OF_FUSION, attrgetter("operators")),
     (MatchedBy.WORDS_OF_FUSION, attrgetter("words")),
 )
+_Sides = tuple[list[Group], list[Group]]
+# What an operator calls and what Inductor names: eager PyTorch looks an embedding up so.
+_CALLED_BY = {frozenset(("index", "select")): frozenset(("embedding",))}
+# Less than a call in a hundred iterations is none.
+_LEAST_CALLS = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +55,14 @@ class Fusion:
     groups: tuple[Group, ...]
     others: tuple[Group, ...]
     matched_by: MatchedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """The fusions that were found, and what is left of the operators' groups, in order."""
+
+    fusions: tuple[Fusion, ...]
+    left: tuple[Group, ...]
 
 
 def shared_part(one: frozenset[str], other: frozenset[str]) -> float:
@@ -80,9 +97,6 @@ def find_fusions(groups: Sequence[Group], others: Sequence[Group]) -> list[Fusio
 
 def _may_be_fused(group: Group, *, contents: _Contents, taken: set[int]) -> bool:
     return bool(contents(group)) and not group.is_dispatch and id(group) not in taken
-
-
-_Sides = tuple[list[Group], list[Group]]
 
 
 def _fused_otherwise(
@@ -277,3 +291,116 @@ def _is_in_module(one: Group, other: Group) -> bool:
     paths = [group.first.module for group in (one, other)]
     short, long = sorted(paths, key=len)
     return bool(short) and (long == short or long.startswith(f"{short}."))
+
+
+def share_calls(operators: Sequence[Group], kernels: Sequence[Group]) -> Shared:
+    """Return which calls of `operators` the generated ones of `kernels` do.
+
+    Each fusion has operators as `groups` and one kernel as `others`.
+    """
+    wholes = [kernel for kernel in kernels if kernel.is_generated and kernel.words]
+    while True:
+        shares = _Shares(parts=[item for item in operators if _is_part(item)], wholes=wholes)
+        shares.give()
+        kept = [whole for place, whole in enumerate(wholes) if shares.is_covered(place)]
+        if len(kept) == len(wholes):
+            break
+        wholes = kept
+    left = [shares.left_of(group) for group in operators]
+    return Shared(
+        fusions=tuple(shares.fusion(place) for place in range(len(wholes))),
+        left=tuple(group for group in left if group is not None),
+    )
+
+
+def _is_part(group: Group) -> bool:
+    return not group.is_generated and not group.is_dispatch and bool(group.words)
+
+
+def _words_in(part: Group, whole: Group) -> frozenset[str]:
+    """Return the words of the label of `whole` that `part` stands for, none where it does not."""
+    for words in (part.words, _CALLED_BY.get(part.words)):
+        if words is not None and words <= whole.words:
+            return words
+    return frozenset()
+
+
+@dataclass(slots=True)
+class _Shares:
+    """Calls of each part that each whole has, both by their places."""
+
+    parts: list[Group]
+    wholes: list[Group]
+    given: dict[tuple[int, int], float] = field(default_factory=dict)
+    remaining: list[float] = field(default_factory=list)
+
+    def give(self) -> None:
+        """Share all calls out, as far as a whole has the words for them."""
+        self.remaining = [part.count for part in self.parts]
+        choices = {place: self._choices(part) for place, part in enumerate(self.parts)}
+        for place, numbers in choices.items():
+            number = next((one for one in numbers if self._fits(place, one)), None)
+            if number is not None:
+                self._take(place, number, self.remaining[place])
+        for place, numbers in choices.items():
+            for number in numbers:
+                wanted = self.wholes[number].count - self._has(place, number)
+                self._take(place, number, min(wanted, self.remaining[place]))
+        for place, numbers in choices.items():
+            left = self.remaining[place]
+            fits = [one for one in numbers if abs(self.wholes[one].count - left) <= _LEAST_CALLS]
+            for number in (fits or (numbers if len(numbers) == 1 else []))[:1]:
+                self._take(place, number, left)
+
+    def is_covered(self, number: int) -> bool:
+        """Return whether the parts of a whole make up most of its label."""
+        whole = self.wholes[number]
+        words = [_words_in(self.parts[place], whole) for place, one in self.given if one == number]
+        return len(frozenset[str]().union(*words)) >= MIN_SHARED * len(whole.words)
+
+    def fusion(self, number: int) -> Fusion:
+        """Return what a whole does."""
+        groups = tuple(
+            calls_of(self.parts[place], count, after=self._given_before(place, number))
+            for (place, one), count in sorted(self.given.items())
+            if one == number
+        )
+        rule = MatchedBy.WORDS if len(groups) == 1 else MatchedBy.WORDS_OF_FUSION
+        return Fusion(groups=groups, others=(self.wholes[number],), matched_by=rule)
+
+    def left_of(self, group: Group) -> Group | None:
+        """Return what is left of a group, all of it where it is no part."""
+        place = next((at for at, part in enumerate(self.parts) if part is group), None)
+        if place is None or self.remaining[place] == group.count:
+            return group
+        left = self.remaining[place]
+        if left <= _LEAST_CALLS:
+            return None
+        return calls_of(group, left, after=group.count - left)
+
+    def _given_before(self, place: int, number: int) -> float:
+        """Return how many calls of a part the wholes before one have, so that none has them too."""
+        return sum(count for (at, one), count in self.given.items() if at == place and one < number)
+
+    def _choices(self, part: Group) -> list[int]:
+        """Return the wholes that may do `part`: the most called, then those that do least else."""
+        fits = [at for at, whole in enumerate(self.wholes) if _words_in(part, whole)]
+        return sorted(fits, key=lambda at: (-self.wholes[at].count, len(self.wholes[at].words), at))
+
+    def _fits(self, place: int, number: int) -> bool:
+        is_free = self._has(place, number) == 0
+        return is_free and is_as_often(self.parts[place], self.wholes[number])
+
+    def _has(self, place: int, number: int) -> float:
+        """Return how many calls a whole has of what does the same as a part."""
+        words = self.parts[place].words
+        return sum(
+            count
+            for (at, one), count in self.given.items()
+            if one == number and self.parts[at].words == words
+        )
+
+    def _take(self, place: int, number: int, count: float) -> None:
+        if count > _LEAST_CALLS:
+            self.given[place, number] = self.given.get((place, number), 0.0) + count
+            self.remaining[place] = max(0.0, self.remaining[place] - count)

@@ -20,7 +20,6 @@ from operator import attrgetter
 
 import numpy as np
 
-from compile_hud.runner.analysis.kernels._merge_analysis_kernel_shares import share_calls
 from compile_hud.runner.analysis.kernels.attention import find_attention
 from compile_hud.runner.analysis.kernels.code_similarity import likeness, token_pairs
 from compile_hud.runner.analysis.kernels.fusion import (
@@ -28,6 +27,7 @@ from compile_hud.runner.analysis.kernels.fusion import (
     Fusion,
     find_fusions,
     is_as_often,
+    share_calls,
     shared_part,
 )
 from compile_hud.runner.analysis.kernels.grouping import (

@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.shared.text import printable
+from compile_hud.runner.analysis.errors import NoKernelScript
 
 _SIGNATURE = re.compile(r'extern "C"\s+(?:\w+\s+)*?void\s+kernel\(([^)]*)\)')
 _PARAMETER = re.compile(r"\s*(?P<type>[\w:\s<>]+?\**)\s*\b\w+\s*")
@@ -139,10 +140,6 @@ def main():
 if __name__ == "__main__":
     main()
 """)
-
-
-class NoKernelScript(ValueError):
-    """Too little is known of a kernel to write a script that runs it alone."""
 
 
 def title_of(kernel: Kernel, *, run: Run, case: Case) -> str:

@@ -22,8 +22,8 @@ from typing import Final
 
 import numpy as np
 
-from compile_hud.db.records.alerts import VANISHED
-from compile_hud.db.records.results import Alert, Case, Outcome
+from compile_hud.db.records.alerts import VANISHED, Alert
+from compile_hud.db.records.results import Case, Outcome
 from compile_hud.db.records.summaries import OkResults, OutcomePoint, PlannedRun
 from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, SUSTAINED_POINTS
 from compile_hud.runner.analysis.outcomes.cadence import NUM_GAPS, late_from

@@ -1,34 +1,31 @@
-"""From how cases ended to alerts: ok became failed, and what is no longer measured at all.
+"""Turn the endings of cases into alerts: ok became failed, or a case is no longer measured.
 
-Method: no statistics; an outcome has no noise. A case has vanished when a finished run planned it
-and has no result of it, or when its suite ran three times more on the machine without planning it
-and it is late by its own cadence (cadence.py). What its suite leaves out between its points comes
-seldom, and is late as soon as its suite ran past that time. A whole suite is late by its schedule.
-What ends badly again in the same way within 14 points goes to and fro, and is one alert.
-A case that its run put off, for lack of time, was planned: it neither ended nor vanished.
-Outcomes compare across environments: a new driver that breaks a model is news.
+Method: no statistics; an outcome has no noise. A case is missing if a finished run planned it and
+has no result of it, or if its suite ran three more times on the machine without planning it and it
+is overdue by its own cadence (cadence.py). A case that its suite regularly omits is seldom due, and
+is overdue as soon as its suite ran past that time. A whole suite is overdue by its schedule.
+A case that fails again in the same way within 14 points is intermittent, and is one alert.
+A case that its run deferred for lack of time was planned: it neither ended nor is missing.
+A lasting failure that changes its error remains one alert, since the case is broken all the while;
+`fails_otherwise` finds the new error for those who acknowledged the first one.
+Outcomes compare across environments: a new driver that breaks a model is a change.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from compile_hud.db.records.alerts import VANISHED
-from compile_hud.db.records.results import (
-    Alert,
-    AlertState,
-    Case,
-    Outcome,
-    RunState,
-    Verdict,
-    series_key,
-)
+from compile_hud.db.records.alerts import VANISHED, Alert, AlertState
+from compile_hud.db.records.results import Case, Outcome, RunState, Verdict, series_key
 from compile_hud.db.records.run_ref import Sighting
-from compile_hud.db.records.summaries import OutcomeHistory, OutcomePoint, PlannedRun
+from compile_hud.db.records.summaries import LastEnding, OutcomeHistory, OutcomePoint, PlannedRun
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.text import one_line
 from compile_hud.runner.analysis.judging.attribution import UNKNOWN
 from compile_hud.runner.analysis.judging.judge import alert_id
 from compile_hud.runner.analysis.outcomes.cadence import Timetable, cadence_of, late_from
@@ -53,6 +50,15 @@ MIN_COMPANIONS = 0.5
 CUSTOM_SUITE = "custom"
 
 _BAD = (Outcome.FAILED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.INACCURATE)
+# A compiler's message may be pages long; the first lines say what it is.
+MAX_REASON_LENGTH = 500
+# Folders, addresses, hashes, sizes and counters differ from night to night.
+_FOLDERS = re.compile(r"(?:~|\.{1,2})?(?:/[^\s/:;,'\"()<>]+)*/")
+_VARYING = re.compile(
+    r"0x[0-9a-f]+|\b(?=\w*\d)(?:[0-9a-f]{6,}|\w{16,})\b|\d+(?:\.\d+)?", re.IGNORECASE
+)
+# What follows is a traceback or a dump; which error it is stands before.
+_COMPARED_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +141,7 @@ def _missing_results(history: OutcomeHistory) -> list[Alert]:
         point
         for point in history.points
         if (point.outcome is not None or point.run_state is RunState.FINISHED)
-        and not point.is_put_off
+        and not point.is_deferred
     ]
     without = stretches_of(points, is_good=_has_result)
     found = [item for item in without if item.good.outcome is Outcome.OK]
@@ -149,7 +155,7 @@ def _missing_text(point: OutcomePoint) -> str:
 
 
 def _has_result(point: OutcomePoint) -> bool:
-    return point.outcome not in (None, Outcome.SKIPPED, Outcome.LOST)
+    return point.outcome not in (None, Outcome.SKIPPED, Outcome.NODE_LOST)
 
 
 def _subject(history: OutcomeHistory) -> Subject:
@@ -192,7 +198,7 @@ def _gaps(
     """Yield the times in which finished runs of its suite did not plan a case that was ok."""
     good: OutcomePoint | None = None
     for number, point in enumerate(history.points):
-        if not point.is_put_off:
+        if not point.is_deferred:
             good = point if point.outcome is Outcome.OK else None
         if good is None or point.suite == CUSTOM_SUITE:
             continue
@@ -293,3 +299,36 @@ def _late_by_schedule(case: Case, last: PlannedRun, limit: datetime) -> Alert:
         cause_kind=UNKNOWN,
         cause_text=f"suite {last.suite} has not run since {last.at:%Y-%m-%d %H:%M}",
     )
+
+
+def reported_reason(reason: str) -> str:
+    """Return as much of a result's reason as alerts tell."""
+    return reason[:MAX_REASON_LENGTH].strip()
+
+
+def fails_otherwise(alert: Alert, *, load_last: Callable[[Alert], LastEnding | None]) -> str:
+    """Return how the case of a lasting failure ended last, where that is not what was told.
+
+    Empty for all other alerts, whose last ending is not loaded, and where only numbers, folders and
+    hashes differ.
+    """
+    if alert.kind != OUTCOME or alert.state not in ONGOING:
+        return ""
+    last = load_last(alert)
+    if last is None or last.outcome is Outcome.OK:
+        return ""
+    reason = reported_reason(last.reason)
+    told = f"{last.outcome}: {reason}" if reason else str(last.outcome)
+    first = alert.cause_text.removeprefix(f"{Outcome.OK} -> ")
+    return "" if _begins_with(_shape(first), _shape(told)) else one_line(told)
+
+
+def _begins_with(first: str, told: str) -> bool:
+    """Return whether `first`, a cause and perhaps more of it, is that of `told`."""
+    if min(len(first), len(told)) >= _COMPARED_LENGTH:
+        return first[:_COMPARED_LENGTH] == told[:_COMPARED_LENGTH]
+    return first == told or first.startswith(f"{told};")
+
+
+def _shape(text: str) -> str:
+    return _VARYING.sub("#", _FOLDERS.sub("/", one_line(text)))

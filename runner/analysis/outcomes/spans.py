@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from compile_hud.db.records.results import Alert, AlertState, Case, Verdict, series_key
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import Case, Verdict, series_key
 from compile_hud.db.records.summaries import OutcomePoint
 from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS
 from compile_hud.runner.analysis.judging.attribution import UNKNOWN

@@ -71,6 +71,6 @@ def cohort_means(columns: Mapping[str, Mapping[str, float]]) -> CohortMeans:
 
 def pass_rate(outcomes: Iterable[Outcome]) -> PassRate:
     """Return how many of `outcomes` are ok, of those that are neither skipped nor lost."""
-    untried = (Outcome.SKIPPED, Outcome.LOST)
+    untried = (Outcome.SKIPPED, Outcome.NODE_LOST)
     tried = [outcome for outcome in outcomes if outcome not in untried]
     return PassRate(num_ok=sum(outcome is Outcome.OK for outcome in tried), num_tried=len(tried))

@@ -1,10 +1,11 @@
-"""The results of a case on the two sides of a comparison, its rounds taken together."""
+"""Merge the rounds of a case on each side of a comparison."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -73,3 +74,10 @@ def _concatenate(parts: Sequence[Measurement], *, device: str) -> Measurement:
         median=found.value,
         interval=(found.low, found.high),
     )
+
+
+def speedups(row: Mapping[str, Any]) -> list[float]:
+    """Return eager over variant of one shape (a row of `details.shapes`), round by round."""
+    return [
+        eager / variant for eager, variant in zip(row["eager_s"], row["variant_s"], strict=True)
+    ]

@@ -8,8 +8,8 @@ from typing import Any
 
 from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.shared.text import first_line
-from compile_hud.runner.analysis.stats._merge_analysis_sweep import speedups
 from compile_hud.runner.analysis.stats.estimates import estimate
+from compile_hud.runner.analysis.stats.rounds import speedups
 from compile_hud.runner.cli.output import Column, print_table, stdout
 from compile_hud.runner.format import metric, mode_text, quantity
 

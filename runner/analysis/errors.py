@@ -1,0 +1,26 @@
+"""The errors of the analysis.
+
+ValueError
+|-- NotComparableError   two runs happened in environments whose numbers do not compare
+|-- AlertStateError      an alert cannot go to the requested state
+|   `-- ChangedMeanwhile the alert has changed since it was read
+`-- NoKernelScript       too little is known of a kernel for a standalone script
+"""
+
+from __future__ import annotations
+
+
+class NotComparableError(ValueError):
+    """Two runs happened in environments whose numbers do not compare; names the facts."""
+
+
+class AlertStateError(ValueError):
+    """An alert cannot go to this state from where it is, or nobody says who decides."""
+
+
+class ChangedMeanwhile(AlertStateError):
+    """An alert is not as it was when somebody looked at it and decided."""
+
+
+class NoKernelScript(ValueError):
+    """Too little is known of a kernel to write a script that runs it alone."""

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from compile_hud.db.records.alerts import Alert, EventKind
+from compile_hud.db.records.results import Case, RunState, Verdict
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.summaries import PlannedRun
+from compile_hud.runner.analysis.alerts.event_grouping import events_of, topic_of
+from tests.support.builders import FINGERPRINT, START, make_alert, make_case
+
+MODELS = ("bert", "vit", "t5")
+PLAN = tuple(make_case(model, mode=mode) for model in MODELS for mode in ("eager", "default"))
+
+
+def runs(num_nights: int = 10, *, plan: Sequence[Case] = PLAN) -> list[PlannedRun]:
+    return [
+        PlannedRun(
+            id=f"run-{number}",
+            at=START + timedelta(days=number),
+            revision=f"dev{number}",
+            suite="nightly",
+            state=RunState.FINISHED,
+            machine="box",
+            toolchain="stable",
+            fingerprint=FINGERPRINT,
+            plan=tuple(plan),
+        )
+        for number in range(num_nights)
+    ]
+
+
+def seen(number: int, *, revision: str | None = None) -> Sighting:
+    at = START + timedelta(days=number)
+    return Sighting(run_id=f"run-{number}", revision=revision or f"dev{number}", at=at)
+
+
+def alert(model: str = "bert", number: int = 5, **facts: object) -> Alert:
+    name = f"{model} {number} {sorted(facts.items(), key=str)}"
+    values = {
+        "case": make_case(model),
+        "metric": "latency_s",
+        "change_pct": 10.0,
+        "first_bad": seen(number),
+        "last_good": seen(number - 1),
+    }
+    return make_alert(name, **values | facts)  # type: ignore[arg-type]
+
+
+def sizes(alerts: Sequence[Alert]) -> list[tuple[EventKind, int]]:
+    found = {event.id: event for event in events_of(alerts, runs=runs()).values()}
+    return sorted((event.kind, event.size) for event in found.values())
+
+
+def title(*alerts: Alert) -> str:
+    (found,) = {event.title for event in events_of(alerts, runs=runs()).values()}
+    return found
+
+
+def test_metrics_of_one_case_are_one_event() -> None:
+    metrics = ("latency_s", "latency_cpu_s", "speedup", "compile_cold_s", "graph_breaks")
+    assert sizes([alert(metric=metric) for metric in metrics]) == [(EventKind.CASE, 5)]
+
+
+def test_cases_of_one_model_are_one_event() -> None:
+    cases = [alert(), alert(case=make_case("bert", mode="eager"))]
+    assert sizes(cases) == [(EventKind.MODEL, 2)]
+
+
+def test_same_step_in_many_models_is_one_event_of_the_revision() -> None:
+    assert sizes([alert(model) for model in MODELS]) == [(EventKind.REVISION, 3)]
+
+
+def test_step_without_a_new_revision_is_the_environments() -> None:
+    same = {"last_good": seen(4, revision="dev5")}
+    assert sizes([alert(model, **same) for model in MODELS]) == [(EventKind.ENVIRONMENT, 3)]
+
+
+def test_step_that_the_machine_made_is_the_environments() -> None:
+    found = [alert(model, cause_kind="machine") for model in MODELS]
+    assert sizes(found) == [(EventKind.ENVIRONMENT, 3)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"machine": "lab"},
+        {"toolchain": "nightly"},
+        {"number": 8},
+        {"metric": "compile_cold_s"},
+        {"verdict": Verdict.IMPROVEMENT},
+    ],
+)
+def test_what_differs_in_place_night_topic_or_direction_is_another_event(
+    other: dict[str, object],
+) -> None:
+    found = [alert("bert"), alert("vit"), alert("t5", **other)]
+    assert sizes(found) == [(EventKind.CASE, 1), (EventKind.REVISION, 2)]
+
+
+def test_onset_may_be_a_night_off_and_no_more() -> None:
+    early, late, later = alert("bert", 4), alert("vit", 6), alert("t5", 7)
+    middle = [alert("bert", 5, case=make_case("bert", mode="eager")), alert("vit", 5)]
+    assert sizes([early, late, later, *middle]) == [(EventKind.CASE, 1), (EventKind.REVISION, 4)]
+
+
+def test_identity_stays_when_alerts_join_and_does_not_depend_on_order() -> None:
+    first = [alert("bert"), alert("vit")]
+    before = events_of(first, runs=runs())[first[0].id]
+    joined = [alert("t5"), *reversed(first)]
+    after = events_of(joined, runs=runs())[first[0].id]
+    assert (before.id, before.size, after.size) == (after.id, 2, 3)
+
+
+def test_alert_of_a_pruned_run_stands_alone() -> None:
+    gone = alert("bert", 77)
+    assert sizes([gone, alert("vit"), alert("t5")]) == [
+        (EventKind.CASE, 1),
+        (EventKind.REVISION, 2),
+    ]
+
+
+def test_title_says_who_what_and_since_when() -> None:
+    assert title(alert("bert", change_pct=4.2), alert("vit", change_pct=9.04)) == (
+        "2 of 6 cases in 2 models: slower by 4.2 to 9.0 % since dev5 (stable on box)"
+    )
+    assert title(alert(), alert(case=make_case("bert", mode="eager"))) == (
+        "2 of 2 cases of bert: slower by 10.0 % since dev5 (stable on box)"
+    )
+    assert title(alert()) == f"{make_case().key}: slower by 10.0 % since dev5 (stable on box)"
+
+
+def test_title_names_the_first_of_as_many_starts_in_whatever_order_alerts_come() -> None:
+    earlier, later = alert("bert", 5), alert("vit", 6)
+    both = "2 of 6 cases in 2 models: slower by 10.0 % since {} (stable on box)"
+    assert title(earlier, later) == title(later, earlier) == both.format("dev5")
+    assert title(earlier, later, alert("vit", 6, case=make_case("vit", mode="eager"))).endswith(
+        "since dev6 (stable on box)"
+    )
+
+
+def test_title_of_an_environment_says_so() -> None:
+    same = {"last_good": seen(4, revision="dev5"), "verdict": Verdict.IMPROVEMENT}
+    assert title(*(alert(model, **same) for model in MODELS)) == (
+        "3 of 6 cases in 3 models: faster by 10.0 % since dev5 (not by the revision)"
+        " (stable on box)"
+    )
+
+
+def test_title_counts_a_lower_speedup_as_slower_by_as_much() -> None:
+    assert "slower by 25.0 %" in title(alert(metric="speedup", change_pct=-20.0))
+
+
+def test_title_tells_the_worst_first() -> None:
+    compiling = alert(metric="compile_cold_s", change_pct=-30.0, verdict=Verdict.IMPROVEMENT)
+    assert "slower by 10.0 %" in title(compiling, alert())
+    failing = alert(kind="outcome", metric="outcome", change_pct=None)
+    assert title(failing, alert()).startswith(f"{make_case().key}: failing since dev5")
+    vanished = alert(kind="vanished", metric="outcome", change_pct=None)
+    assert "slower by 10.0 % since dev5" in title(vanished, alert())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words"),
+    [
+        (["vanished", "vanished"], "missing"),
+        (["late", "late"], "late"),
+        (["late", "vanished"], "missing or late"),
+    ],
+)
+def test_title_tells_missing_from_late_cases_and_gives_the_day(
+    kinds: list[str], words: str
+) -> None:
+    found = [
+        alert(model, kind=kind, metric="outcome", change_pct=None)
+        for model, kind in zip(MODELS, kinds, strict=False)
+    ]
+    assert title(*found) == f"2 of 6 cases in 2 models: {words} since 2026-01-06 (stable on box)"
+
+
+def test_title_names_the_metrics_that_vanished_and_since_which_revision() -> None:
+    lost = [alert(model, kind="vanished", metric="speedup", change_pct=None) for model in MODELS]
+    assert "in 3 models: without speedup since dev5 (stable on box)" in title(*lost)
+    both = alert(kind="vanished", metric="latency_s", change_pct=None)
+    assert title(lost[0], both) == (
+        f"{make_case().key}: without latency_s, speedup since dev5 (stable on box)"
+    )
+    gone = alert("vit", kind="vanished", metric="outcome", change_pct=None)
+    assert "in 2 models: missing or without speedup since dev5 " in title(lost[0], gone)
+
+
+def test_title_of_missing_cases_gives_the_day_of_most_of_them() -> None:
+    found = [
+        alert(model, number, kind="vanished", metric="outcome", change_pct=None)
+        for model, number in zip(MODELS, (4, 5, 5), strict=True)
+    ]
+    assert "missing since 2026-01-06 " in title(*found)
+    assert "missing since 2026-01-05 " in title(*found[:2])
+
+
+def drift(model: str = "bert", *, began: int, first_seen: int, **facts: object) -> Alert:
+    ends = {"last_good": seen(began), "first_bad": seen(first_seen)}
+    return alert(model, first_seen, kind="drift", **ends, **facts)
+
+
+def test_a_drift_is_told_since_it_began() -> None:
+    assert "drifting for the worse by 10.0 % since dev1 " in title(drift(began=1, first_seen=8))
+
+
+def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it() -> None:
+    early, late, other = alert(number=3), alert(number=6), alert("vit", number=6)
+    slow = drift(began=1, first_seen=8)
+    found = events_of([slow, early, late, other], runs=runs())
+    assert found[slow.id] == found[late.id] == found[other.id] != found[early.id]
+    assert (found[slow.id].size, found[early.id].size) == (3, 1)
+    # Of one model, the drift tells what it has come to; of several the steps do.
+    assert found[slow.id].title.startswith("2 of 6 cases in 2 models: slower by 10.0 % since dev6")
+    alone = events_of([slow, early, late], runs=runs())[slow.id]
+    assert alone.title.startswith(f"{slow.case.key}: drifting for the worse by 10.0 % since dev1 ")
+    both = [alert(number=6, case=make_case(mode="eager")), late, slow]
+    shared = events_of(both, runs=runs())[slow.id]
+    assert (shared.kind, shared.size) == (EventKind.MODEL, 3)
+    assert shared.title.startswith("1 of 2 cases of bert: drifting for the worse by 10.0 % since")
+    same = [alert(model, 6, last_good=seen(5, revision="dev6")) for model in MODELS[:2]]
+    joined = [*same, *(drift(model, began=1, first_seen=8) for model in MODELS[:2])]
+    assert sizes(joined) == [(EventKind.ENVIRONMENT, 4)]
+    # The id stays when a drift joins.
+    assert found[late.id].id == events_of([early, late, other], runs=runs())[late.id].id
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        alert(number=1),
+        alert(number=9),
+        alert(number=4, verdict=Verdict.IMPROVEMENT),
+        alert(number=4, metric="peak_bytes"),
+        alert(number=4, kind="variance"),
+    ],
+)
+def test_a_drift_has_nothing_to_do_with_what_came_before_after_or_elsewhere(step: Alert) -> None:
+    found = events_of([drift(began=1, first_seen=6), step], runs=runs())
+    assert len({event.id for event in found.values()}) == 2
+
+
+def test_title_names_the_metric_where_there_is_no_word_for_it() -> None:
+    assert "regression of graph_breaks" in title(alert(metric="graph_breaks", change_pct=None))
+
+
+@pytest.mark.parametrize(
+    ("facts", "topic"),
+    [
+        ({"kind": "late", "metric": "outcome"}, "missing"),
+        ({"kind": "variance"}, "noise"),
+        ({"kind": "drift"}, "drift"),
+        ({"metric": "recompiles"}, "graphs"),
+        ({"metric": "compile_warm_s"}, "compile time"),
+        ({"metric": "cosine_similarity"}, "accuracy"),
+        ({"metric": "flux"}, "flux"),
+    ],
+)
+def test_topic_follows_from_kind_and_metric(facts: dict[str, object], topic: str) -> None:
+    assert topic_of(alert(**facts)) == topic

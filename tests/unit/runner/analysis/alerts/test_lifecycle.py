@@ -1,0 +1,453 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.run_ref import Sighting
+from compile_hud.runner.analysis.alerts.event_grouping import events_of
+from compile_hud.runner.analysis.alerts.lifecycle import NOT_FOUND, Update, known_as, update_alerts
+from tests.support.builders import make_alert
+from tests.support.records.histories import night as nth_night
+
+RUN = make_alert().first_bad.run_id
+STATES = list(AlertState)
+OTHER = "e" * 32
+
+
+def update(found: list[Alert], stored: list[Alert], *, runs: tuple[str, ...] = (RUN,)) -> Update:
+    return update_alerts(found, stored=stored, judged_runs=runs)
+
+
+def changed(found: Update) -> tuple[Alert, ...]:
+    return tuple(revision.alert for revision in found.revisions)
+
+
+def in_state(state: AlertState, *, text: str = "") -> Alert:
+    return dataclasses.replace(make_alert(state=state), cause_text=text)
+
+
+def test_first_sight_of_an_alert_is_new() -> None:
+    found = update([make_alert()], [])
+    assert found.new == changed(found) == found.alerts == (make_alert(),)
+    assert found.fixed == ()
+
+
+def test_step_that_was_over_before_it_was_judged_is_no_news() -> None:
+    found = update([in_state(AlertState.FIXED)], [])
+    assert (found.new, found.fixed) == ((), ())
+    assert changed(found) == (in_state(AlertState.FIXED),)
+
+
+def test_judging_the_same_history_again_changes_nothing() -> None:
+    found = update([make_alert()], [make_alert()])
+    assert (changed(found), found.new, found.fixed) == ((), (), ())
+    assert found.alerts == (make_alert(),)
+
+
+@pytest.mark.parametrize(
+    ("stored", "found", "then"),
+    [
+        (AlertState.OPEN, AlertState.OPEN, AlertState.OPEN),
+        (AlertState.OPEN, AlertState.FIXED, AlertState.FIXED),
+        (AlertState.ACKNOWLEDGED, AlertState.OPEN, AlertState.ACKNOWLEDGED),
+        (AlertState.ACKNOWLEDGED, AlertState.FIXED, AlertState.FIXED),
+        (AlertState.EXPECTED, AlertState.OPEN, AlertState.EXPECTED),
+        (AlertState.EXPECTED, AlertState.FIXED, AlertState.EXPECTED),
+        (AlertState.NOISE, AlertState.OPEN, AlertState.NOISE),
+        (AlertState.NOISE, AlertState.FIXED, AlertState.NOISE),
+        (AlertState.FIXED, AlertState.OPEN, AlertState.OPEN),
+        (AlertState.FIXED, AlertState.FIXED, AlertState.FIXED),
+    ],
+)
+def test_states_that_people_set_are_kept(
+    stored: AlertState, found: AlertState, then: AlertState
+) -> None:
+    result = update([in_state(found)], [in_state(stored)])
+    assert [alert.state for alert in result.alerts] == [then]
+    assert len(result.fixed) == (then is AlertState.FIXED and stored is not AlertState.FIXED)
+    assert len(result.new) == (then is AlertState.OPEN and stored is not AlertState.OPEN)
+
+
+def test_new_numbers_of_a_known_alert_are_saved() -> None:
+    later = dataclasses.replace(make_alert(), change_pct=21.0)
+    found = update([later], [make_alert()])
+    assert changed(found) == (later,)
+    assert (found.new, found.fixed) == ((), ())
+
+
+def test_alert_that_was_fixed_before_is_not_fixed_again() -> None:
+    before = in_state(AlertState.FIXED)
+    later = dataclasses.replace(before, change_pct=21.0)
+    found = update([later], [before])
+    assert changed(found) == (later,)
+    assert (found.new, found.fixed) == ((), ())
+
+
+def test_confirmation_is_kept() -> None:
+    confirmed = make_alert(is_confirmed=True)
+    assert update([make_alert()], [confirmed]).revisions == ()
+
+
+def test_text_that_was_added_to_is_kept_and_another_text_replaces_it() -> None:
+    longer = in_state(AlertState.OPEN, text="ok -> failed: CppCompileError")
+    assert update([in_state(AlertState.OPEN, text="ok -> failed")], [longer]).revisions == ()
+    other = in_state(AlertState.OPEN, text="ok -> timeout")
+    assert changed(update([other], [longer])) == (other,)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_alert_that_is_found_no_more_is_over_unless_people_decided(state: AlertState) -> None:
+    found = update([], [in_state(state)])
+    is_ongoing = state in (AlertState.OPEN, AlertState.ACKNOWLEDGED)
+    assert [alert.state for alert in found.alerts] == [AlertState.FIXED if is_ongoing else state]
+    assert len(found.fixed) == len(changed(found)) == is_ongoing
+
+
+def test_alert_whose_run_is_no_longer_in_the_store_stays() -> None:
+    stored = dataclasses.replace(
+        make_alert(), first_bad=Sighting(run_id="pruned", revision="1", at=make_alert().last_seen)
+    )
+    found = update([], [stored])
+    assert found.alerts == (stored,)
+    assert changed(found) == ()
+
+
+def step(
+    night: int, *, until: int, state: AlertState | str = AlertState.OPEN, candidate: float = 0.012
+) -> Alert:
+    """Return a step of one series from 10 ms, found from one night until another."""
+    return make_alert(
+        f"alert-{night}",
+        state=state,
+        first_bad=Sighting(run_id=f"run-{night}", revision="1", at=nth_night(night)),
+        last_seen=nth_night(until),
+        candidate=candidate,
+    )
+
+
+RUNS = tuple(f"run-{number}" for number in range(100))
+
+
+def test_step_that_comes_back_after_it_was_fixed_reopens_its_alert() -> None:
+    first = step(10, until=15, state="fixed")
+    known = update([first], [step(10, until=12)], runs=RUNS)
+    assert [alert.id for alert in known.fixed] == ["alert-10"]
+    relapse = step(30, until=33)
+    found = update([first, relapse], list(known.alerts), runs=RUNS)
+    assert [alert.id for alert in found.new] == ["alert-10"]
+    assert found.new[0].first_bad == relapse.first_bad
+    assert [revision.why for revision in found.revisions] == [
+        "came back: since run run-30 of 2026-01-31"
+    ]
+    again = update([first, relapse], found.alerts, runs=RUNS)
+    assert (again.revisions, again.alerts) == ((), found.alerts)
+
+
+def test_history_judged_at_once_gives_the_alerts_that_it_gave_night_by_night() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    by_night = update([first], [step(10, until=12)], runs=RUNS)
+    by_night = update([first, relapse], by_night.alerts, runs=RUNS)
+    assert update([relapse, first], [], runs=RUNS).alerts == by_night.alerts
+
+
+def test_history_that_comes_after_its_relapse_gives_one_alert_too() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    late = update([first, relapse], [relapse], runs=RUNS)
+    assert (late.alerts, late.revisions, late.new) == ((relapse,), (), ())
+
+
+def test_history_that_comes_after_an_expected_step_is_an_alert_of_its_own() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    late = update([first, relapse], [step(30, until=33, state="expected")], runs=RUNS)
+    assert {alert.id for alert in late.alerts} == {"alert-10", "alert-30"}
+
+
+def test_fixed_step_whose_onset_moved_is_the_same_alert() -> None:
+    stored = step(11, until=15, state="fixed")
+    found = update([step(10, until=16)], [stored], runs=RUNS)
+    assert [(alert.id, alert.state) for alert in found.alerts] == [("alert-11", AlertState.OPEN)]
+
+
+def test_events_are_those_of_the_alerts_and_not_of_each_time_they_came_back() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    other = dataclasses.replace(step(10, until=15), id="other", series_key="other")
+
+    found = update_alerts(
+        [first, relapse, other],
+        stored=[],
+        judged_runs=RUNS,
+        group=lambda alerts: events_of(alerts, runs=()),
+    )
+    assert all(found.events[alert.id].id == alert.event_id for alert in found.alerts)
+    assert sorted((id, event.size) for id, event in found.events.items()) == [
+        ("alert-10", 1),
+        ("other", 1),
+    ]
+
+
+@pytest.mark.parametrize("candidate", [0.0125, 0.0115])
+def test_step_to_about_the_old_bad_level_is_a_relapse(candidate: float) -> None:
+    found = update([step(10, until=15, state="fixed"), step(30, until=33, candidate=candidate)], [])
+    assert [alert.id for alert in found.alerts] == ["alert-10"]
+
+
+@pytest.mark.parametrize("candidate", [0.0131, 0.0109])
+def test_step_to_another_level_is_another_alert(candidate: float) -> None:
+    found = update([step(10, until=15, state="fixed"), step(30, until=33, candidate=candidate)], [])
+    assert [alert.id for alert in found.alerts] == ["alert-10", "alert-30"]
+
+
+def test_step_on_top_of_an_open_one_is_another_alert() -> None:
+    found = update([step(10, until=33), step(30, until=33)], [])
+    assert [alert.id for alert in found.alerts] == ["alert-10", "alert-30"]
+
+
+def test_improvement_is_no_relapse_of_a_regression() -> None:
+    gain = dataclasses.replace(step(30, until=33), verdict=Verdict.IMPROVEMENT)
+    found = update([step(10, until=15, state="fixed"), gain], [])
+    assert [alert.id for alert in found.alerts] == ["alert-10", "alert-30"]
+
+
+def test_case_that_fails_again_reopens_its_alert() -> None:
+    failures = [
+        make_alert(
+            f"alert-{night}",
+            kind="outcome",
+            state=state,
+            first_bad=Sighting(run_id=f"run-{night}", revision="1", at=nth_night(night)),
+            last_seen=nth_night(night),
+        )
+        for night, state in ((1, "fixed"), (3, "fixed"), (5, "open"))
+    ]
+    found = update(failures, [])
+    assert [(alert.id, alert.state) for alert in found.alerts] == [("alert-1", AlertState.OPEN)]
+
+
+def test_relapse_of_an_acknowledged_alert_is_news() -> None:
+    first = step(10, until=15, state="fixed")
+    stored = step(10, until=15, state="acknowledged")
+    found = update([first, step(30, until=33)], [stored], runs=RUNS)
+    assert [alert.state for alert in found.new] == [AlertState.OPEN]
+    assert found.revisions[0].why.startswith("came back: ")
+
+
+def test_relapse_while_open_is_news_though_the_state_is_the_same() -> None:
+    found = update(
+        [step(10, until=15, state="fixed"), step(30, until=33)], [step(10, until=15)], runs=RUNS
+    )
+    assert [(alert.id, alert.first_bad.run_id) for alert in found.new] == [("alert-10", "run-30")]
+
+
+def test_relapse_of_noise_stays_silent() -> None:
+    stored = step(10, until=15, state="noise")
+    found = update([step(10, until=15, state="fixed"), step(30, until=33)], [stored], runs=RUNS)
+    assert (found.new, [alert.state for alert in found.alerts]) == ((), [AlertState.NOISE])
+
+
+def test_next_step_after_an_expected_one_is_another_alert() -> None:
+    stored = dataclasses.replace(step(10, until=15), state=AlertState.EXPECTED)
+    found = update([step(10, until=15, state="fixed"), step(30, until=33)], [stored], runs=RUNS)
+    assert [alert.id for alert in found.new] == ["alert-30"]
+    assert stored in found.alerts
+
+
+def test_a_drift_that_goes_on_after_it_was_expected_is_another_alert() -> None:
+    began, accepted, seen = (
+        Sighting(run_id=f"r{number}", revision=str(number), at=nth_night(number))
+        for number in (1, 30, 60)
+    )
+    drift = make_alert("a", kind="drift", first_bad=accepted, last_good=began)
+    stored = dataclasses.replace(drift, state=AlertState.EXPECTED)
+    # The baseline, and so what is found next, begins where that was first seen.
+    more = make_alert("b", kind="drift", first_bad=seen, last_good=accepted)
+    assert update([drift], [stored]).alerts == (stored,)
+    assert update([more], [stored]).new == (more,)
+
+
+def test_expected_alert_keeps_the_run_that_its_baseline_starts_from() -> None:
+    expected = dataclasses.replace(step(30, until=33), id="alert-10", state=AlertState.EXPECTED)
+    found = update([step(10, until=15, state="fixed")], [expected], runs=RUNS)
+    assert (found.alerts, found.revisions) == ((expected,), ())
+
+
+def test_what_came_back_before_it_was_expected_is_that_alert() -> None:
+    times = [step(10, until=15, state="fixed"), step(30, until=33, state="fixed")]
+    expected = dataclasses.replace(step(50, until=53), id="alert-10", state=AlertState.EXPECTED)
+    found = update(times, [expected], runs=RUNS)
+    assert (found.alerts, found.revisions, found.new) == ((expected,), (), ())
+
+
+def test_step_whose_onset_moved_is_the_same_alert() -> None:
+    stored = dataclasses.replace(step(11, until=15, state="acknowledged"), owner="ada")
+    found = update([step(10, until=16)], [stored], runs=RUNS)
+    (alert,) = found.alerts
+    assert (alert.id, alert.state, alert.owner) == ("alert-11", AlertState.ACKNOWLEDGED, "ada")
+    assert alert.first_bad.run_id == "run-10"
+    again = update([step(10, until=16)], found.alerts, runs=RUNS)
+    assert (again.alerts, again.revisions) == (found.alerts, ())
+
+
+def test_step_to_another_level_at_the_same_time_is_no_moved_one() -> None:
+    found = update([step(10, until=16, candidate=0.02)], [step(11, until=15)], runs=RUNS)
+    assert {alert.id: str(alert.state) for alert in found.alerts} == {
+        "alert-10": "open",
+        "alert-11": "fixed",
+    }
+
+
+def ending(
+    night: int, *, until: int, state: str = "open", kind: str = "outcome", fingerprint: str = ""
+) -> Alert:
+    """Return a failure or a loss of one case, found from one night until another."""
+    return make_alert(
+        f"{kind}-{night}",
+        kind=kind,
+        metric="outcome",
+        state=state,
+        fingerprint=fingerprint or make_alert().fingerprint,
+        first_bad=Sighting(run_id=f"run-{night}", revision="1", at=nth_night(night)),
+        last_seen=nth_night(until),
+    )
+
+
+@pytest.mark.parametrize("state", ["open", "acknowledged", "expected"])
+@pytest.mark.parametrize("nights", [(10, 13), (13, 10)])
+def test_two_ends_in_two_environments_never_become_one_alert(
+    state: str, nights: tuple[int, int]
+) -> None:
+    stored = ending(11, until=19, state=state)
+    moved = ending(nights[0], until=19)
+    other = ending(nights[1], until=18, fingerprint=OTHER)
+    found = update([moved, other], [stored], runs=RUNS)
+    assert [alert.id for alert in found.new] == [other.id]
+    kept = next(alert for alert in found.alerts if alert.id == stored.id)
+    assert str(kept.state) == state
+    # What people accepted stays as they accepted it.
+    assert kept.first_bad == (stored if state == "expected" else moved).first_bad
+
+
+@pytest.mark.parametrize("kind", ["outcome", "vanished", "late"])
+@pytest.mark.parametrize("fingerprint", ["", OTHER])
+def test_expected_end_of_a_case_whose_onset_moved_stays_silent(kind: str, fingerprint: str) -> None:
+    stored = ending(11, until=12, kind=kind, state="expected")
+    moved = ending(10, until=20, kind=kind, fingerprint=fingerprint)
+    found = update([moved], [stored], runs=RUNS)
+    assert (found.alerts, found.revisions, found.new) == ((stored,), (), ())
+
+
+@pytest.mark.parametrize("fingerprint", ["", OTHER])
+def test_what_fails_anew_after_an_expected_failure_whose_onset_moved_is_told(
+    fingerprint: str,
+) -> None:
+    stored = ending(11, until=12, state="expected")
+    times = [
+        ending(10, until=14, state="fixed", fingerprint=fingerprint),
+        ending(30, until=31),
+    ]
+    known: tuple[Alert, ...] = (stored,)
+    for num_new in (1, 0):
+        found = update(times, list(known), runs=RUNS)
+        assert len(found.new) == num_new
+        known = found.alerts
+    assert {(alert.id, str(alert.state)) for alert in known} == {
+        ("outcome-11", "expected"),
+        ("outcome-30", "open"),
+    }
+
+
+def test_another_failure_before_an_expected_one_is_told() -> None:
+    stored = ending(11, until=12, state="expected")
+    before = ending(8, until=10)
+    found = update([before, ending(11, until=12)], [stored], runs=RUNS)
+    assert found.new == (before,)
+
+
+def test_failure_that_began_in_another_environment_is_one_alert() -> None:
+    stored = ending(11, until=12, state="acknowledged")
+    moved = ending(10, until=12, fingerprint=OTHER)
+    found = update([moved], [stored], runs=RUNS)
+    assert [(alert.id, str(alert.state)) for alert in found.alerts] == [
+        ("outcome-11", "acknowledged")
+    ]
+    assert (found.alerts[0].first_bad, found.alerts[0].fingerprint) == (moved.first_bad, OTHER)
+    assert update([moved], list(found.alerts), runs=RUNS).revisions == ()
+
+
+def test_failure_in_another_environment_is_no_relapse() -> None:
+    first = ending(10, until=11, state="fixed")
+    other = ending(30, until=31, fingerprint=OTHER)
+    found = update([first, other], [], runs=RUNS)
+    assert [alert.id for alert in found.alerts] == ["outcome-10", "outcome-30"]
+
+
+def test_nights_that_led_to_an_expected_level_and_come_late_stay_silent() -> None:
+    stored = step(15, until=20, state="expected")
+    found = update([step(12, until=14)], [stored], runs=RUNS)
+    assert (found.alerts, found.revisions, found.new) == ((stored,), (), ())
+    other = step(12, until=14, candidate=0.02)
+    assert update([other], [stored], runs=RUNS).new == (other,)
+
+
+def test_what_people_set_survives_judging() -> None:
+    told = {"owner": "ada", "note": "known", "muted_until": nth_night(50)}
+    found = update([step(10, until=16)], [dataclasses.replace(step(10, until=15), **told)])
+    assert {name: getattr(found.alerts[0], name) for name in told} == told
+
+
+def test_evidence_is_kept_with_its_step_and_dropped_by_a_relapse() -> None:
+    evidence = {"confirmation": {"launches": 8}, "environment_diff": {}, "is_confirmed": True}
+    stored = dataclasses.replace(step(10, until=15), **evidence)
+    (same,) = update([step(10, until=16)], [stored], runs=RUNS).alerts
+    assert {name: getattr(same, name) for name in evidence} == evidence
+    fixed = step(10, until=15, state="fixed")
+    (back,) = update([fixed, step(30, until=33)], [stored], runs=RUNS).alerts
+    assert {name: getattr(back, name) for name in evidence} == dict.fromkeys(evidence)
+
+
+def test_evidence_that_was_found_now_replaces_what_was_known() -> None:
+    stored = dataclasses.replace(step(10, until=15), is_confirmed=False)
+    found = dataclasses.replace(step(10, until=16), is_confirmed=True)
+    assert update([found], [stored]).alerts[0].is_confirmed
+
+
+def test_the_text_of_a_step_is_that_of_its_ends_as_they_are_now() -> None:
+    def told(text: str, difference: dict[str, Any] | None) -> Alert:
+        alert = step(10, until=15)
+        return dataclasses.replace(alert, cause_text=text, environment_diff=difference)
+
+    stored = told("since the last good run: a -> b", {"revision": ["a", "b"]})
+    (moved,) = update([told("", {})], [stored]).alerts
+    assert (moved.cause_text, moved.environment_diff) == ("", {})
+    # Of runs that were pruned nothing is known any more but what was told.
+    assert update([told("", None)], [stored]).alerts == (stored,)
+
+
+def test_what_is_known_of_a_step_is_found_where_its_onset_moved() -> None:
+    stored = step(11, until=15)
+    assert known_as([step(10, until=16)], stored=[stored]) == {"alert-10": stored}
+    (moved,) = update([step(10, until=16)], [stored], runs=RUNS).alerts
+    assert known_as([step(10, until=17)], stored=[moved]) == {"alert-10": moved}
+
+
+def test_nothing_is_known_of_what_is_new_or_came_back() -> None:
+    first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
+    assert known_as([first, relapse], stored=[]) == {}
+    assert known_as([first, relapse], stored=[step(10, until=12)]) == {
+        "alert-10": step(10, until=12)
+    }
+    (back,) = update([first, relapse], [first], runs=RUNS).alerts
+    assert known_as([first, relapse], stored=[back])["alert-30"] == back
+
+
+def test_reasons_say_what_the_judge_saw() -> None:
+    assert update([step(10, until=12)], []).revisions[0].why == (
+        "found: since run run-10 of 2026-01-11"
+    )
+    fixed = update([step(10, until=15, state="fixed")], [step(10, until=12)])
+    assert fixed.revisions[0].why == "recovered: seen last on 2026-01-16"
+    gone = update([], [step(10, until=12)], runs=RUNS)
+    assert gone.revisions[0].why == NOT_FOUND

@@ -1,0 +1,336 @@
+"""Searching a history by noisy answers: what each answer is, and how often the search is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from compile_hud.db.records.metrics import METRICS
+from compile_hud.db.records.results import CaseResult, Outcome, Verdict
+from compile_hud.runner.analysis.comparison.bisection import (
+    EndsVerdict,
+    Mark,
+    Reading,
+    Suspects,
+    answer,
+    find_suspects,
+    judge_ends,
+    next_place,
+    num_answers,
+    place_of,
+    read_pair,
+    verdict_of,
+)
+from compile_hud.runner.analysis.comparison.paired import PairStandard, compare_pair, looks
+from tests.support.builders import make_case, make_measurement, make_result
+
+FLOOR = 0.05
+CPU = "latency_cpu_s"
+
+
+def reading(
+    ratio: float | None = 1.0,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    metric: str = CPU,
+    levels: tuple[float | None, float | None] | None = None,
+    outcomes: tuple[Outcome, Outcome] = (Outcome.OK, Outcome.OK),
+) -> Reading:
+    """Return a reading whose interval is 1 % around `ratio`, both sides ok."""
+    if levels is None:
+        levels = (None, None) if ratio is None else (1.0, ratio)
+    return Reading(
+        metric=metric,
+        unit="s",
+        baseline=levels[0],
+        candidate=levels[1],
+        ratio=ratio,
+        low=low or (None if ratio is None else ratio * 0.99),
+        high=high or (None if ratio is None else ratio * 1.01),
+        baseline_outcome=outcomes[0],
+        candidate_outcome=outcomes[1],
+    )
+
+
+def counts(before: float, after: float) -> Reading:
+    """Return a reading of graph breaks."""
+    return reading(1.0, metric="graph_breaks", levels=(before, after))
+
+
+def outcomes(before: Outcome, after: Outcome) -> Reading:
+    """Return a reading of outcomes."""
+    return reading(None, metric="outcome", outcomes=(before, after))
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict"),
+    [
+        (reading(1.20, 1.15, 1.25), EndsVerdict.DIFFER),
+        (reading(0.80, 0.75, 0.85), EndsVerdict.DIFFER),
+        # Its lower bound is less than half of the change: the half-way level may be beyond the end.
+        (reading(1.20, 1.05, 1.37), EndsVerdict.UNCLEAR),
+        (reading(0.997, 0.99, 1.01), EndsVerdict.SAME),
+        # Outside noise, and all of it too small to be looked for.
+        (reading(1.03, 1.025, 1.035), EndsVerdict.SAME),
+        (reading(1.01, 0.90, 1.13), EndsVerdict.UNCLEAR),
+        (reading(None), EndsVerdict.UNCLEAR),
+        (counts(0, 2), EndsVerdict.DIFFER),
+        (counts(2, 2), EndsVerdict.SAME),
+        (outcomes(Outcome.OK, Outcome.FAILED), EndsVerdict.DIFFER),
+        (outcomes(Outcome.OK, Outcome.OK), EndsVerdict.SAME),
+    ],
+)
+def test_ends_differ_only_when_half_of_the_change_is_sure(
+    ends: Reading, verdict: EndsVerdict
+) -> None:
+    assert judge_ends(ends, floor=FLOOR) is verdict
+
+
+@pytest.mark.parametrize(
+    ("found", "mark"),
+    [
+        (reading(1.01, 0.98, 1.04), Mark.GOOD),
+        (reading(1.20, 1.16, 1.24), Mark.BAD),
+        (reading(1.10, 1.05, 1.15), None),
+        # More than the whole change, or the other way: still on one side of its half.
+        (reading(1.60, 1.50, 1.70), Mark.BAD),
+        (reading(0.80, 0.75, 0.85), Mark.GOOD),
+        (reading(None), Mark.SKIPPED),
+    ],
+)
+def test_an_answer_is_held_against_half_of_the_change(found: Reading, mark: Mark | None) -> None:
+    assert answer(found, ends=reading(1.20, 1.15, 1.25)) is mark
+
+
+def test_an_improvement_is_searched_the_same_way() -> None:
+    ends = reading(0.80, 0.78, 0.82)
+    assert answer(reading(0.99, 0.97, 1.01), ends=ends) is Mark.GOOD
+    assert answer(reading(0.81, 0.79, 0.83), ends=ends) is Mark.BAD
+    assert verdict_of(ends) is Verdict.IMPROVEMENT
+
+
+def test_of_a_metric_of_which_more_is_better_a_fall_is_a_regression() -> None:
+    assert METRICS["speedup"].direction == "higher_is_better"
+    assert verdict_of(reading(0.8, metric="speedup")) is Verdict.REGRESSION
+    assert verdict_of(reading(1.2, metric="speedup")) is Verdict.IMPROVEMENT
+
+
+def test_counts_are_held_against_half_of_the_way_even_from_0() -> None:
+    ends = counts(0, 4)
+    assert answer(counts(0, 1), ends=ends) is Mark.GOOD
+    assert answer(counts(0, 2), ends=ends) is Mark.BAD
+    assert answer(reading(None, metric="graph_breaks"), ends=ends) is Mark.SKIPPED
+
+
+def test_a_bisection_of_outcomes_skips_what_ended_in_a_third_way() -> None:
+    ends = outcomes(Outcome.OK, Outcome.INACCURATE)
+    assert answer(outcomes(Outcome.OK, Outcome.OK), ends=ends) is Mark.GOOD
+    assert answer(outcomes(Outcome.OK, Outcome.INACCURATE), ends=ends) is Mark.BAD
+    assert answer(outcomes(Outcome.OK, Outcome.FAILED), ends=ends) is Mark.SKIPPED
+    assert verdict_of(ends) is Verdict.REGRESSION
+    assert verdict_of(outcomes(Outcome.FAILED, Outcome.OK)) is Verdict.IMPROVEMENT
+
+
+def test_a_share_needs_a_change_to_be_a_share_of() -> None:
+    assert place_of(reading(1.1), ends=reading(1.0, 0.9, 1.1)) is None
+
+
+def test_the_time_that_decides_is_read_unless_another_metric_is_named() -> None:
+    sides = [
+        make_result(
+            measurements=[
+                make_measurement(CPU, samples=[level] * 6, launches=(1,) * 6),
+                make_measurement("peak_bytes", samples=[level] * 6, launches=(1,) * 6),
+            ]
+        )
+        for level in (1.0, 2.0)
+    ]
+    rows = compare_pair(sides[0], candidate=sides[1], standard=PairStandard())
+    found = read_pair(*sides, rows=rows)
+    assert (found.metric, found.baseline, found.candidate) == (CPU, 1.0, 2.0)
+    assert read_pair(*sides, rows=rows, metric="peak_bytes").unit == "B"
+    absent = read_pair(*sides, rows=rows, metric="compile_cold_s")
+    assert (absent.ratio, absent.unit) == (None, "")
+
+
+def test_a_history_of_one_step_takes_as_many_answers_as_it_can_be_halved() -> None:
+    assert [num_answers(num) for num in (2, 3, 5, 9, 10, 129)] == [2, 3, 4, 5, 6, 9]
+
+
+def test_the_middle_is_asked_first() -> None:
+    assert next_place(find_suspects(11, {})) == 5
+
+
+def test_neighbours_are_left_when_one_is_skipped() -> None:
+    marks: dict[int, Mark] = {}
+    asked = []
+    for _ in range(4):
+        place = next_place(find_suspects(33, marks))
+        assert place is not None
+        asked.append(place)
+        marks[place] = Mark.SKIPPED
+    assert asked == [16, 8, 24, 4]
+
+
+@pytest.mark.parametrize("num_revisions", [2, 3, 8, 31])
+def test_sure_answers_find_each_step_in_the_fewest_questions(num_revisions: int) -> None:
+    for first_bad in range(1, num_revisions):
+        marks: dict[int, Mark] = {}
+        while (place := next_place(find_suspects(num_revisions, marks))) is not None:
+            marks[place] = Mark.BAD if place >= first_bad else Mark.GOOD
+        found = find_suspects(num_revisions, marks)
+        assert (found.last_good, found.first_bad) == (first_bad - 1, first_bad)
+        assert len(marks) + 2 <= num_answers(num_revisions)
+
+
+def test_what_is_skipped_around_the_step_leaves_a_range() -> None:
+    marks: dict[int, Mark] = {}
+    while (place := next_place(find_suspects(20, marks))) is not None:
+        broken = 9 <= place <= 12
+        marks[place] = Mark.SKIPPED if broken else Mark.BAD if place >= 11 else Mark.GOOD
+    found = find_suspects(20, marks)
+    assert found == Suspects(last_good=8, first_bad=13, skipped=(9, 10, 11, 12))
+    assert found.num_left == 5
+
+
+# Standard deviations between launches of one build that were measured on CPUs: docs/methodology.md.
+Noise = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def steady(sd: float) -> Noise:
+    """Return noise without neighbours."""
+    return lambda generator, num: sd * generator.standard_normal((2, num))
+
+
+def disturbed(generator: np.random.Generator, num: int) -> np.ndarray:
+    """Return noise where a neighbour hits 15 % of the launches by 10 %."""
+    hits = generator.random((2, num)) < 0.15
+    return 0.013 * generator.standard_normal((2, num)) + 0.10 * hits
+
+
+def drifting(generator: np.random.Generator, num: int) -> np.ndarray:
+    """Return noise where both sides share a machine that changes its speed."""
+    drift = np.cumsum(0.03 * generator.standard_normal(num))
+    return drift + 0.015 * generator.standard_normal((2, num))
+
+
+NOISES = {"calm": steady(0.015), "noisy": steady(0.025), "disturbed": disturbed, "drift": drifting}
+SCHEDULE = looks(4, 80)
+
+
+class Oracle:
+    """A history of revisions, measured pair by pair with noise."""
+
+    def __init__(
+        self, levels: list[float], *, noise: Noise, generator: np.random.Generator
+    ) -> None:
+        self._levels = levels
+        self._noise = noise
+        self._generator = generator
+        self.num_pairs = 0
+        self.standard = PairStandard(num_looks=len(SCHEDULE), num_cases=num_answers(len(levels)))
+
+    def measure(self, before: int, after: int, *, is_enough: Callable[[Reading], bool]) -> Reading:
+        """Return what pairs of launches show until it is enough or there are no more."""
+        logs = self._noise(self._generator, SCHEDULE[-1])
+        samples = [
+            self._levels[place] * np.exp(side)
+            for place, side in zip((before, after), logs, strict=True)
+        ]
+        for num in SCHEDULE:
+            sides = [_timed(side[:num]) for side in samples]
+            rows = compare_pair(sides[0], candidate=sides[1], standard=self.standard)
+            found = read_pair(*sides, rows=rows)
+            if is_enough(found):
+                break
+        self.num_pairs += num
+        return found
+
+
+def _timed(levels: np.ndarray) -> CaseResult:
+    measurement = make_measurement(CPU, samples=list(levels), launches=(1,) * len(levels))
+    return make_result(case=make_case(device="cpu"), measurements=[measurement])
+
+
+def search(oracle: Oracle, *, num_revisions: int) -> Suspects | EndsVerdict:
+    """Return what a whole search finds, or why there was none."""
+
+    def are_judged(found: Reading) -> bool:
+        return judge_ends(found, floor=FLOOR) is not EndsVerdict.UNCLEAR
+
+    last = num_revisions - 1
+    ends = oracle.measure(0, last, is_enough=are_judged)
+    verdict = judge_ends(ends, floor=FLOOR)
+    if verdict is not EndsVerdict.DIFFER:
+        return verdict
+    marks: dict[int, Mark] = {}
+    while (place := next_place(find_suspects(num_revisions, marks))) is not None:
+        found = oracle.measure(
+            0, place, is_enough=lambda found: answer(found, ends=ends) is not None
+        )
+        marks[place] = answer(found, ends=ends) or Mark.SKIPPED
+    return find_suspects(num_revisions, marks)
+
+
+def trials(noise: Noise, *, change: float, num_trials: int) -> tuple[int, int, float]:
+    """Return how many searches name the right revision and how many a wrong one, and their pairs.
+
+    The step is anywhere among 24 revisions.
+    """
+    generator = np.random.default_rng(11)
+    num_right = num_wrong = num_pairs = 0
+    for _ in range(num_trials):
+        first_bad = int(generator.integers(1, 24))
+        levels = [1.0 + change * (place >= first_bad) for place in range(24)]
+        oracle = Oracle(levels, noise=noise, generator=generator)
+        found = search(oracle, num_revisions=24)
+        num_pairs += oracle.num_pairs
+        if isinstance(found, Suspects):
+            is_inside = found.last_good < first_bad <= found.first_bad
+            num_right += is_inside and found.num_left == 1
+            num_wrong += not is_inside
+    return num_right, num_wrong, num_pairs / num_trials
+
+
+@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize("change", [0.15, -0.15])
+def test_the_step_is_found(name: str, change: float) -> None:
+    num_right, num_wrong, _ = trials(NOISES[name], change=change, num_trials=5)
+    assert (num_right, num_wrong) == (5, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOISES)
+@pytest.mark.parametrize("change", [0.07, -0.10, 0.30])
+def test_the_right_revision_is_found_in_95_of_a_hundred(name: str, change: float) -> None:
+    num_right, num_wrong, num_pairs = trials(NOISES[name], change=change, num_trials=100)
+    found = f"{num_right} right, {num_wrong} wrong of 100, {num_pairs:.0f} pairs a search"
+    assert num_right >= 95, found
+    assert num_wrong <= 1, found
+
+
+def refusals(noise: Noise, *, num_trials: int) -> tuple[int, int]:
+    """Return how many searches between equal ends are refused, and how many go ahead."""
+    generator = np.random.default_rng(5)
+    found = [
+        search(Oracle([1.0] * 24, noise=noise, generator=generator), num_revisions=24)
+        for _ in range(num_trials)
+    ]
+    return found.count(EndsVerdict.SAME), sum(isinstance(item, Suspects) for item in found)
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_equal_ends_are_refused(name: str) -> None:
+    assert refusals(NOISES[name], num_trials=5) == (5, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOISES)
+def test_equal_ends_are_refused_in_95_of_a_hundred(name: str) -> None:
+    num_refused, num_searched = refusals(NOISES[name], num_trials=100)
+    found = f"{num_refused} refused, {num_searched} searched of 100"
+    assert num_refused >= 95, found
+    assert num_searched <= 1, found

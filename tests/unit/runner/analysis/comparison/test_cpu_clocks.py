@@ -1,0 +1,270 @@
+"""What counts as a change of an absolute time on a CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from compile_hud.db.records.results import Case, CaseResult, Measurement, Verdict
+from compile_hud.runner.analysis.comparison.measurements import Comparison
+from compile_hud.runner.analysis.comparison.runs import compare_results
+from tests.support.builders import make_case, make_measurement, make_result
+
+SAME, SLOW, SLOWER = [1.0] * 3, [1.3] * 3, [2.0] * 3
+REGRESSION, INCONCLUSIVE = Verdict.REGRESSION, Verdict.INCONCLUSIVE
+
+
+def compare(
+    baseline: dict[str, list[float]],
+    candidate: dict[str, list[float]],
+    *,
+    case: Case | None = None,
+) -> dict[str, Comparison]:
+    """Return the comparisons by metric; each number is the level of one launch of five samples."""
+    sides = [
+        make_result(
+            case=case or make_case(),
+            measurements=[
+                make_measurement(
+                    metric,
+                    samples=[level for level in launches for _ in range(5)],
+                    launches=(5,) * len(launches),
+                )
+                for metric, launches in levels.items()
+            ],
+        )
+        for levels in (baseline, candidate)
+    ]
+    return {row.metric: row.comparison for row in compare_results([sides[0]], [sides[1]])}
+
+
+def times(
+    wall: list[float],
+    cpu: list[float],
+    *,
+    eager_wall: list[float] | None = None,
+    eager_cpu: list[float] | None = None,
+) -> dict[str, list[float]]:
+    named = {
+        "latency_s": wall,
+        "latency_cpu_s": cpu,
+        "eager_latency_s": eager_wall,
+        "eager_latency_cpu_s": eager_cpu,
+    }
+    return {name: levels for name, levels in named.items() if levels is not None}
+
+
+@pytest.mark.parametrize("metric", ["latency_s", "latency_cpu_s"])
+def test_machine_that_is_slower_for_a_while_is_no_regression(metric: str) -> None:
+    before, after = {metric: SAME, "pace_s": SAME}, {metric: SLOWER, "pace_s": SLOWER}
+    found = compare(before, after)[metric]
+    assert found.ratio == pytest.approx(1.0)
+    assert not found.is_significant
+
+
+@pytest.mark.parametrize("metric", ["latency_s", "latency_cpu_s"])
+def test_code_that_is_slower_on_a_faster_machine_is_a_regression(metric: str) -> None:
+    before, after = {metric: SAME, "pace_s": SLOWER}, {metric: SLOW, "pace_s": SAME}
+    found = compare(before, after)[metric]
+    assert found.verdict is REGRESSION
+    assert found.ratio == pytest.approx(2.6)
+
+
+def test_pace_itself_is_not_judged() -> None:
+    assert "pace_s" not in compare({"pace_s": SAME}, {"pace_s": SLOWER})
+
+
+def test_wall_clock_of_a_busy_machine_is_no_regression() -> None:
+    found = compare(
+        times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
+        times(SLOW, SAME, eager_wall=SLOW, eager_cpu=SAME),
+    )["latency_s"]
+    assert found.verdict is INCONCLUSIVE
+    assert found.reason == (
+        "wall clock moved by +30.0 %, and nothing vouches for it: the machine was busy"
+    )
+    assert found.ratio == pytest.approx(1.3)
+    assert found.is_relevant
+
+
+def test_wall_clock_counts_when_cpu_time_moved_as_well() -> None:
+    found = compare(times(SAME, SAME), times(SLOW, SLOW))
+    assert found["latency_cpu_s"].verdict is REGRESSION
+    assert found["latency_s"].verdict is REGRESSION
+    assert found["latency_s"].is_significant
+    # The interval that decided is that of the witness: the wall clock's own may hold no change.
+    cpu = found["latency_cpu_s"]
+    assert cpu.low is not None
+    assert found["latency_s"].reason.startswith(
+        f"wall clock +30.0 %: CPU time moved as well, by {100 * (cpu.low - 1):+.1f} % to +"
+    )
+
+
+def test_faster_on_both_clocks_is_an_improvement() -> None:
+    found = compare(times(SLOW, SLOW), times(SAME, SAME))
+    assert found["latency_s"].verdict is Verdict.IMPROVEMENT
+
+
+def test_wall_clock_does_not_count_when_cpu_time_moved_the_other_way() -> None:
+    found = compare(times(SAME, SLOW), times(SLOW, SAME))
+    assert found["latency_s"].verdict is INCONCLUSIVE
+
+
+def test_wall_clock_needs_a_cpu_time_that_moved_enough() -> None:
+    found = compare(times([1.0] * 40, [1.0] * 40), times([1.3] * 40, [1.03] * 40))
+    assert not found["latency_cpu_s"].is_relevant
+    assert found["latency_s"].verdict is INCONCLUSIVE
+    assert "nothing vouches for it" in found["latency_s"].reason
+
+
+def test_variant_that_waits_while_eager_does_not_is_a_regression() -> None:
+    found = compare(
+        times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
+        times(SLOW, SAME, eager_wall=SAME, eager_cpu=SAME),
+    )["latency_s"]
+    assert found.verdict is REGRESSION
+    assert found.reason.startswith("wall clock +30.0 %: it moved against eager, by +")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([1.0, 1.0], [1.0, 1.0]),
+        ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
+        (None, [1.0, 1.0, 1.0]),
+        ([1.0, 1.0, 1.0], None),
+        ([1.0, 1.0], [1.0, 1.0, 1.0]),
+        ([1.0, 1.0, 1.0], [1.0, 1.0]),
+    ],
+)
+def test_eager_that_cannot_be_paired_vouches_for_nothing(
+    before: list[float] | None, after: list[float] | None
+) -> None:
+    found = compare(
+        times(SAME, SAME, eager_wall=before, eager_cpu=before),
+        times(SLOW, SAME, eager_wall=after, eager_cpu=after),
+    )
+    assert found["latency_s"].verdict is INCONCLUSIVE
+
+
+def test_wall_clock_alone_decides_where_nothing_else_was_measured() -> None:
+    found = compare({"latency_s": SAME}, {"latency_s": SLOWER})
+    assert found["latency_s"].verdict is REGRESSION
+
+
+def test_wall_clock_is_judged_against_eager_where_there_is_no_cpu_time() -> None:
+    found = compare(
+        {"latency_s": SAME, "eager_latency_s": SAME},
+        {"latency_s": SLOWER, "eager_latency_s": SLOWER},
+    )
+    assert found["latency_s"].verdict is INCONCLUSIVE
+
+
+def test_wall_clock_within_the_floor_needs_nobody_to_vouch() -> None:
+    found = compare(times(SAME, SAME), times([1.001] * 3, SAME))
+    assert "vouch" not in found["latency_s"].reason
+
+
+def test_wall_clock_of_zero_is_inconclusive() -> None:
+    found = compare(times([0.0], [1.0]), times([0.0], [1.0]))
+    assert found["latency_s"].reason == "a sample is 0 or below, so there is no ratio"
+
+
+def test_cpu_time_of_a_busy_machine_is_no_regression() -> None:
+    found = compare(times(SAME, SAME), times(SLOWER, SLOW))
+    assert found["latency_cpu_s"].verdict is INCONCLUSIVE
+    assert found["latency_cpu_s"].reason == (
+        "CPU time moved by +30.0 % while the machine was busy: measure again when it is quiet"
+    )
+    assert found["latency_s"].verdict is INCONCLUSIVE
+
+
+def test_baseline_of_a_busy_machine_is_none_either() -> None:
+    found = compare(times(SLOWER, SLOW), times(SAME, SAME))
+    assert found["latency_cpu_s"].verdict is INCONCLUSIVE
+
+
+def test_one_busy_launch_makes_a_side_busy() -> None:
+    found = compare(times(SAME, SAME), times([1.3, 1.3, 1.5], SLOW))
+    assert found["latency_cpu_s"].verdict is INCONCLUSIVE
+
+
+def test_cpu_time_of_a_busy_machine_that_eager_shares_is_no_regression() -> None:
+    found = compare(
+        times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
+        times(SLOWER, SLOW, eager_wall=SLOWER, eager_cpu=SLOW),
+    )["latency_cpu_s"]
+    assert found.verdict is INCONCLUSIVE
+    assert ", and eager with it: measure again" in found.reason
+
+
+def test_cpu_time_that_moved_against_eager_counts_on_a_busy_machine_too() -> None:
+    found = compare(
+        times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
+        times(SLOWER, SLOW, eager_wall=SLOWER, eager_cpu=SAME),
+    )
+    assert found["latency_cpu_s"].verdict is REGRESSION
+    reason = found["latency_cpu_s"].reason
+    assert reason.startswith("CPU time +30.0 %: it moved against eager, by +")
+    assert found["latency_s"].verdict is REGRESSION
+
+
+def test_cpu_time_lost_in_the_noise_of_a_busy_machine_is_found_against_eager() -> None:
+    noise = [0.8, 1.0, 1.25]
+    slow = [1.15 * level for level in noise]
+    found = compare(
+        times(noise, noise, eager_wall=noise, eager_cpu=noise),
+        times(SLOWER, slow, eager_wall=SLOWER, eager_cpu=noise),
+    )["latency_cpu_s"]
+    assert found.verdict is REGRESSION
+    assert found.is_significant
+
+
+def test_cpu_time_lost_in_the_noise_of_a_busy_machine_alone_is_not_found() -> None:
+    noise = [0.8, 1.0, 1.25]
+    found = compare(times(noise, noise), times(SLOWER, [1.15 * level for level in noise]))
+    assert "more launches are needed" in found["latency_cpu_s"].reason
+
+
+def test_machine_is_busy_when_a_quarter_of_the_time_is_gone_though_the_median_is_not() -> None:
+    def measured(metric: str, samples: list[float]) -> Measurement:
+        return make_measurement(metric, samples=samples, launches=(4,))
+
+    def result(wall: list[float], cpu: float) -> CaseResult:
+        return make_result(
+            measurements=[measured("latency_s", wall), measured("latency_cpu_s", [cpu] * 4)]
+        )
+
+    rows = compare_results([result([1.0] * 4, 1.0)], [result([1.6, 1.6, 1.6, 4.0], 1.6)])
+    (found,) = [row.comparison for row in rows if row.metric == "latency_cpu_s"]
+    assert "while the machine was busy" in found.reason
+
+
+def test_quiet_is_told_where_nobody_counted_launches() -> None:
+    def result(level: float) -> CaseResult:
+        return make_result(
+            measurements=[
+                make_measurement(metric, samples=[level] * 9)
+                for metric in ("latency_s", "latency_cpu_s")
+            ]
+        )
+
+    rows = compare_results([result(1.0)], [result(2.0)])
+    assert [row.comparison.verdict for row in rows[1:]] == [REGRESSION, REGRESSION]
+
+
+def test_cpu_time_that_did_not_move_is_judged_as_always() -> None:
+    found = compare(times([1.0] * 40, [1.0] * 40), times([2.0] * 40, [1.0] * 40))
+    assert "more launches are needed" in found["latency_cpu_s"].reason
+
+
+def test_compile_time_of_a_busy_machine_proves_nothing() -> None:
+    slow = {"compile_cold_s": [5.0]}
+    quiet = compare(times(SAME, SAME) | {"compile_cold_s": [1.0]}, times(SAME, SAME) | slow)
+    busy = compare(times(SAME, SAME) | {"compile_cold_s": [1.0]}, times(SLOWER, SAME) | slow)
+    assert quiet["compile_cold_s"].verdict is REGRESSION
+    assert busy["compile_cold_s"].verdict is INCONCLUSIVE
+
+
+def test_clock_of_a_gpu_stands_alone() -> None:
+    found = compare(times(SAME, SAME), times(SLOW, SAME), case=make_case(device="cuda"))
+    assert found["latency_s"].verdict is REGRESSION

@@ -1,0 +1,374 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compile_hud.db.records.metrics import METRICS, Direction, Metric
+from compile_hud.db.records.results import Measurement, Verdict
+from compile_hud.runner.analysis.comparison.measurements import (
+    Comparison,
+    Judgement,
+    compare_logs,
+    compare_measurements,
+    decide,
+)
+from compile_hud.runner.analysis.stats.launch_noise import calm_sd, prior_sd, run_sd
+from tests.support.builders import make_measurement
+
+STRICT = Judgement(floor=0.05, launch_sd=0.02)
+
+
+def three_launches(levels: list[float], *, metric: str = "latency_cpu_s") -> Measurement:
+    return make_measurement(
+        metric,
+        samples=[level for level in levels for _ in range(5)],
+        launches=(5,) * len(levels),
+    )
+
+
+def compare(
+    baseline: list[float],
+    candidate: list[float],
+    *,
+    metric: str = "latency_cpu_s",
+    judgement: Judgement = STRICT,
+) -> Comparison:
+    return compare_measurements(
+        three_launches(baseline, metric=metric),
+        candidate=three_launches(candidate, metric=metric),
+        judgement=judgement,
+    )
+
+
+def test_planted_slowdown_is_a_regression() -> None:
+    found = compare([1.0, 1.01, 0.99], [1.15, 1.16, 1.14])
+    assert found.verdict is Verdict.REGRESSION
+    assert found.is_failure
+    assert found.ratio == pytest.approx(1.15, rel=1e-3)
+    assert found.low is not None
+    assert 1 < found.low < 1.15
+
+
+def test_planted_speedup_is_an_improvement() -> None:
+    found = compare([1.15, 1.16, 1.14], [1.0, 1.01, 0.99])
+    assert found.verdict is Verdict.IMPROVEMENT
+    assert not found.is_failure
+
+
+def test_lower_speedup_is_a_regression() -> None:
+    found = compare([2.0, 2.01, 1.99], [1.6, 1.61, 1.59], metric="speedup")
+    assert found.verdict is Verdict.REGRESSION
+
+
+def test_equal_samples_are_unchanged() -> None:
+    found = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=Judgement(floor=0.1))
+    assert found.ratio == 1.0
+    assert not found.is_significant
+    assert found.verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
+
+
+def test_significant_change_below_the_floor_is_unchanged_and_says_so() -> None:
+    calm = Judgement(floor=0.05, launch_sd=0.001)
+    found = compare([1.0, 1.0, 1.0], [1.03, 1.03, 1.03], judgement=calm)
+    assert found.verdict is Verdict.UNCHANGED
+    assert found.is_significant
+    assert not found.is_relevant
+    assert found.reason == "+3.0 % is outside noise, but not beyond 5 %"
+
+
+def test_relevant_change_within_noise_is_inconclusive_and_says_what_fits() -> None:
+    found = compare([1.0, 0.8, 1.2], [1.1, 0.9, 1.3])
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.is_relevant
+    assert not found.is_significant
+    assert "more launches are needed to tell 5 %" in found.reason
+
+
+def test_tight_interval_around_nothing_is_unchanged() -> None:
+    calm = Judgement(floor=0.05, launch_sd=0.001)
+    found = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=calm)
+    assert found.verdict is Verdict.UNCHANGED
+    assert found.reason == "a change of 5 % would have shown"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.93, 1.03, Verdict.INCONCLUSIVE),
+        (0.97, 1.07, Verdict.INCONCLUSIVE),
+        (0.97, 1.03, Verdict.UNCHANGED),
+    ],
+)
+def test_interval_that_reaches_the_floor_on_either_side_is_inconclusive(
+    low: float, high: float, verdict: Verdict
+) -> None:
+    found = decide(1.0, low=low, high=high, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    assert found.verdict is verdict
+
+
+def test_floor_is_a_factor_and_so_the_same_in_both_directions() -> None:
+    up = decide(1.051, low=1.05, high=1.052, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    down = decide(1 / 1.051, low=0.95, high=0.952, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    assert up.verdict is Verdict.REGRESSION
+    assert down.verdict is Verdict.IMPROVEMENT
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "verdict", "is_relevant", "reason"),
+    [
+        # Near the floor, and the floor fits.
+        (1.04, 1.02, 1.06, Verdict.REGRESSION, True, "+4.0 % does not rule out the floor of 5 %"),
+        (1 / 1.04, 1 / 1.06, 1 / 1.02, Verdict.IMPROVEMENT, True, "-3.8 % does not rule out"),
+        (1.06, 1.02, 1.10, Verdict.REGRESSION, True, "+6.0 % is beyond the floor of 5 %"),
+        # Below the trigger the floor may fit as well: more launches are needed.
+        (1.03, 1.005, 1.055, Verdict.INCONCLUSIVE, False, "anything from +0.5 % to +5.5 % fits"),
+        # Near the floor, but the floor is ruled out.
+        (1.045, 1.042, 1.048, Verdict.UNCHANGED, False, "+4.5 % is outside noise, but not beyond"),
+        (1 / 1.045, 1 / 1.048, 1 / 1.042, Verdict.UNCHANGED, False, "-4.3 % is outside noise"),
+        # Not outside noise: the other end of the interval says nothing about the floor.
+        (1.04, 0.99, 1.093, Verdict.INCONCLUSIVE, True, "anything from -1.0 % to +9.3 % fits"),
+        (1.01, 0.94, 1.085, Verdict.INCONCLUSIVE, False, "anything from -6.0 % to +8.5 % fits"),
+    ],
+)
+def test_the_interval_decides_what_is_as_large_as_the_floor(
+    ratio: float, low: float, high: float, verdict: Verdict, is_relevant: bool, reason: str
+) -> None:
+    found = decide(ratio, low=low, high=high, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    assert (found.verdict, found.is_relevant) == (verdict, is_relevant)
+    assert found.reason.startswith(reason)
+
+
+def test_more_comparisons_made_together_need_more_evidence() -> None:
+    alone = compare([1.0, 1.0, 1.0], [1.1, 1.1, 1.1])
+    many = compare(
+        [1.0, 1.0, 1.0],
+        [1.1, 1.1, 1.1],
+        judgement=Judgement(floor=0.05, launch_sd=0.02, num_comparisons=100_000),
+    )
+    assert alone.verdict is Verdict.REGRESSION
+    assert many.verdict is Verdict.INCONCLUSIVE
+
+
+def test_launches_that_differ_widen_the_interval() -> None:
+    calm, wild = compare([1.0] * 3, [1.1] * 3), compare([0.9, 1.0, 1.1], [1.0, 1.1, 1.2])
+    assert calm.high is not None
+    assert wild.high is not None
+    assert wild.high > calm.high
+
+
+def test_two_launches_that_happen_to_agree_do_not_prove_a_change() -> None:
+    found = compare([1.0, 1.0], [1.06, 1.06], judgement=Judgement(floor=0.05, launch_sd=0.04))
+    assert found.verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("launches", [(), (5,)])
+def test_scatter_within_a_single_launch_counts(launches: tuple[int, ...]) -> None:
+    calm = make_measurement("latency_cpu_s", samples=[1.0] * 5, launches=launches)
+    wild = make_measurement("latency_cpu_s", samples=[0.2, 0.5, 1.0, 2.0, 5.0], launches=launches)
+    other = make_measurement("latency_cpu_s", samples=[1.3] * 5)
+    assert compare_measurements(calm, candidate=other, judgement=STRICT).is_significant
+    assert not compare_measurements(wild, candidate=other, judgement=STRICT).is_significant
+    assert not compare_measurements(other, candidate=wild, judgement=STRICT).is_significant
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "ratio"),
+    [
+        (1.0, 1.0, Verdict.UNCHANGED, 1.0),
+        (0.0, 0.0, Verdict.UNCHANGED, 1.0),
+        (1.0, 2.0, Verdict.REGRESSION, 2.0),
+        (0.0, 2.0, Verdict.REGRESSION, None),
+        (2.0, 0.0, Verdict.IMPROVEMENT, 0.0),
+    ],
+)
+def test_counts_are_compared_exactly(
+    before: float, after: float, verdict: Verdict, ratio: float | None
+) -> None:
+    found = compare([before], [after], metric="graph_breaks")
+    assert (found.verdict, found.ratio) == (verdict, ratio)
+    assert found.is_significant is (before != after)
+
+
+def test_reason_of_a_count_names_both_sides() -> None:
+    reasons = [compare([1.0], [after], metric="graphs").reason for after in (1.0, 2.0)]
+    assert reasons == [
+        "1 on both sides; counts have no noise",
+        "1 -> 2; counts have no noise",
+    ]
+
+
+@pytest.mark.parametrize("metric", ["num_kernels", "peak_bytes", "max_abs_error"])
+def test_what_no_clock_measured_and_is_the_same_is_unchanged(metric: str) -> None:
+    lax = Judgement(floor=0.05, launch_sd=0.5)
+    same = compare([35.0], [35.0], metric=metric, judgement=lax)
+    assert (same.verdict, same.ratio, same.low, same.high) == (Verdict.UNCHANGED, 1.0, 1.0, 1.0)
+    assert same.reason == "the same on both sides"
+    for after in ([36.0], [35.0, 36.0]):
+        found = compare([35.0], after, metric=metric, judgement=lax)
+        assert found.verdict is Verdict.INCONCLUSIVE
+
+
+def test_times_that_are_the_same_by_chance_prove_nothing() -> None:
+    found = compare([35.0], [35.0], judgement=Judgement(floor=0.05, launch_sd=0.5))
+    assert found.verdict is Verdict.INCONCLUSIVE
+
+
+def test_count_of_the_worst_launch_counts() -> None:
+    assert compare([0.0, 0.0, 0.0], [0.0, 3.0, 0.0], metric="recompiles").is_failure
+
+
+def test_unknown_metric_is_inconclusive() -> None:
+    sample = make_measurement("flux", samples=[1.0])
+    found = compare_measurements(sample, candidate=sample, judgement=STRICT)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == "no direction of flux is the better one"
+
+
+def test_metric_without_a_better_direction_is_inconclusive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = Metric(name="flux", unit="1", direction=Direction.NEITHER, description="")
+    monkeypatch.setitem(METRICS, "flux", row)
+    sample = make_measurement("flux", samples=[1.0])
+    found = compare_measurements(sample, candidate=sample, judgement=STRICT)
+    assert found.reason == "no direction of flux is the better one"
+
+
+def test_other_unit_is_inconclusive() -> None:
+    found = compare_measurements(
+        make_measurement(samples=[1.0]),
+        candidate=make_measurement(samples=[1000.0], unit="ms"),
+        judgement=STRICT,
+    )
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.reason == "latency_s in s and latency_s in ms do not compare"
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, -1.0)])
+def test_numbers_without_a_ratio_are_inconclusive(before: float, after: float) -> None:
+    found = compare([before], [after])
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.ratio is None
+
+
+def test_error_rate_over_a_family_is_what_it_says() -> None:
+    generator = np.random.default_rng(0)
+    judgement = Judgement(floor=0.0, num_comparisons=1, launch_sd=0.05)
+    sides = 0.05 * generator.standard_normal((4000, 2, 3))
+    found = [
+        compare_logs(
+            before, after, direction=Direction.LOWER_IS_BETTER, judgement=judgement
+        ).is_significant
+        for before, after in sides
+    ]
+    assert 0.005 < np.mean(found) < 0.03
+
+
+def test_what_a_whole_run_is_off_by_widens_the_interval_however_many_launches() -> None:
+    shared = Judgement(floor=0.05, launch_sd=0.001, run_sd=0.03)
+    levels = [1.0] * 50
+    found = compare(levels, [1.06 * level for level in levels], judgement=shared)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    alone = Judgement(floor=0.05, launch_sd=0.001)
+    assert compare(levels, [1.06] * 50, judgement=alone).verdict is Verdict.REGRESSION
+
+
+@pytest.mark.parametrize(
+    ("metric", "device", "sd"),
+    [
+        ("speedup", "cpu", 0.012),
+        ("speedup", "cuda", 0.0),
+        ("compile_cold_s", "cpu", 0.0),
+        ("throughput_samples_per_s", "cpu", 0.015),
+        ("eager_latency_s", "cpu", 0.015),
+    ],
+)
+def test_spread_between_runs_depends_on_metric_and_device(
+    metric: str, device: str, sd: float
+) -> None:
+    assert run_sd(metric, device=device) == sd
+
+
+@pytest.mark.parametrize(
+    ("metric", "device", "is_quiet", "sd"),
+    [
+        ("latency_s", "cpu", True, 0.08),
+        ("latency_s", "cuda", True, 0.02),
+        ("compile_cold_s", "cuda", True, 0.10),
+        ("compile_cold_s", "cpu", True, 0.15),
+        ("compile_cold_s", "cpu", False, 0.5),
+        ("compile_cold_cpu_s", "cpu", False, 0.05),
+        ("peak_bytes", "cpu", False, 1e-4),
+        ("peak_bytes", "cuda", True, 0.01),
+        ("throughput_samples_per_s", "cpu", True, 0.08),
+        ("throughput_tokens_per_s", "cuda", True, 0.02),
+        ("eager_latency_cpu_s", "cpu", True, 0.03),
+        ("flux", "cpu", True, 0.05),
+    ],
+)
+def test_prior_spread_depends_on_metric_device_and_neighbours(
+    metric: str, device: str, is_quiet: bool, sd: float
+) -> None:
+    assert prior_sd(metric, device=device, is_quiet=is_quiet) == sd
+
+
+@pytest.mark.parametrize(
+    ("metric", "device", "sd"),
+    [
+        ("latency_cpu_s", "cpu", 0.02),
+        ("speedup", "cpu", 0.02),
+        ("latency_s", "cuda", 0.02),
+        ("throughput_tokens_per_s", "cpu", 0.04),
+        ("eager_latency_cpu_s", "cpu", 0.02),
+    ],
+)
+def test_prior_spread_of_undisturbed_launches(metric: str, device: str, sd: float) -> None:
+    assert calm_sd(metric, device=device) == sd
+
+
+@given(
+    st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=1, max_size=5),
+    st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=1, max_size=5),
+    st.floats(min_value=1e-3, max_value=1e3),
+)
+def test_comparison_does_not_depend_on_the_unit_or_the_order_of_launches(
+    baseline: list[float], candidate: list[float], factor: float
+) -> None:
+    plain = compare(baseline, candidate)
+    scaled = compare(
+        [factor * level for level in reversed(baseline)],
+        [factor * level for level in sorted(candidate)],
+    )
+    assert plain.ratio is not None
+    assert scaled.ratio == pytest.approx(plain.ratio)
+    assert scaled.low == pytest.approx(plain.low)
+
+
+@given(st.lists(st.floats(min_value=0.5, max_value=2.0), min_size=1, max_size=5))
+def test_swapping_the_sides_inverts_the_ratio(levels: list[float]) -> None:
+    one, other = compare([1.0, 1.1], levels), compare(levels, [1.0, 1.1])
+    assert one.ratio is not None
+    assert one.high is not None
+    assert other.ratio is not None
+    assert other.low is not None
+    assert math.isclose(one.ratio * other.ratio, 1.0)
+    assert math.isclose(one.high * other.low, 1.0)
+
+
+@pytest.mark.parametrize("times", [1e-320, 1e304])
+def test_levels_as_far_apart_as_numbers_go_have_a_ratio(times: float) -> None:
+    baseline, candidate = np.log([1e-3] * 3), np.log([times * 1e3] * 3)
+    found = compare_logs(
+        baseline,
+        candidate,
+        direction=Direction.LOWER_IS_BETTER,
+        judgement=STRICT,
+    )
+    assert found.ratio is not None
+    assert found.ratio > 0
+    assert math.isfinite(found.ratio * 100)
+    assert math.isfinite(100 / found.ratio)

@@ -1,0 +1,76 @@
+"""What two runs are compared by: the run before, a revision, a variant, the mean over cases."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from compile_hud.db.records.results import Case, CaseResult, Run
+from compile_hud.runner.analysis.comparison.run_selection import (
+    mean_ratios,
+    of_variant,
+    run_at_revision,
+    run_before,
+)
+from compile_hud.runner.analysis.comparison.runs import compare_results
+from tests.support.builders import START, make_case, make_measurement, make_result, make_run
+
+
+def night(number: int, **values: str) -> Run:
+    return make_run(f"run-{number}", started_at=START + timedelta(days=number), **values)
+
+
+def result(case: Case, seconds: float) -> CaseResult:
+    measured = make_measurement(samples=(seconds,) * 9, launches=(3, 3, 3))
+    return make_result(f"{case.key}-{seconds}"[:64], case=case, measurements=[measured])
+
+
+def test_the_run_before_is_the_newest_older_one_of_its_suite_and_machine() -> None:
+    runs = [
+        night(4),
+        night(3),
+        night(2, suite="other"),
+        night(2, machine="elsewhere"),
+        night(1),
+        night(0),
+    ]
+    found = run_before(runs[1], runs)
+    assert found is not None
+    assert found.id == "run-1"
+    assert run_before(runs[-1], runs) is None
+
+
+def test_the_run_before_is_of_the_same_toolchain_where_there_is_one() -> None:
+    runs = [night(3), night(2, toolchain="nightly"), night(1)]
+    assert run_before(runs[0], runs) is runs[2]
+    assert run_before(runs[0], runs[:2]) is runs[1]
+
+
+@pytest.mark.parametrize("name", ["2.14.0@abc", "2.14.0", "abc"])
+def test_a_revision_is_known_by_its_version_and_by_its_commit(name: str) -> None:
+    runs = [night(2), night(1, revision="2.14.0@abc"), night(0, revision="2.14.0@abc")]
+    assert run_at_revision(name, runs) is runs[1]
+    assert run_at_revision("2.1", runs) is None
+
+
+def test_results_of_a_variant_compare_as_those_of_another() -> None:
+    eager, default = make_case(mode="eager"), make_case(mode="default")
+    reference = make_case("ref_gemm", family="reference", mode="eager")
+    results = [result(eager, 0.02), result(default, 0.01), result(reference, 0.001)]
+    left = of_variant(results, "eager", case_of="default")
+    assert [item.case.key for item in left] == [default.key, reference.key]
+    rows = compare_results(left, results[1:])
+    latency = next(row for row in rows if row.metric == "latency_s")
+    assert latency.comparison.ratio == pytest.approx(0.5)
+
+
+def test_a_mean_is_over_the_cases_that_both_sides_have() -> None:
+    bert, vit, lost = (make_case(name) for name in ("bert", "vit", "lost"))
+    before = [result(bert, 0.010), result(vit, 0.010), result(lost, 0.010)]
+    rows = compare_results(before, [result(bert, 0.020), result(vit, 0.005)])
+    (mean,) = mean_ratios(rows, metrics=["latency_s", "speedup"])
+    assert (mean.metric, mean.variant) == ("latency_s", "default")
+    assert mean.ratio == pytest.approx(1.0)
+    assert (mean.least, mean.most) == (pytest.approx(0.5), pytest.approx(2.0))
+    assert (mean.num_common, mean.num_cases) == (2, 3)

@@ -1,0 +1,196 @@
+"""What becomes of an alert that was measured again."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import Verdict
+from compile_hud.runner.analysis.comparison.measurements import Comparison
+from compile_hud.runner.analysis.confirmation.confirmation import (
+    concluded,
+    confirmation_json,
+    fails_run,
+    is_refuted,
+    revised,
+    side_json,
+    told,
+)
+from compile_hud.runner.analysis.confirmation.verdict import Conclusion, Finding, Method
+from compile_hud.runner.analysis.judging.attribution import Cause
+from compile_hud.runner.analysis.stats.launch_levels import launch_levels
+from tests.support.builders import make_alert, make_measurement, make_result
+
+CHANGE = Comparison(
+    ratio=1.12,
+    low=1.10,
+    high=1.14,
+    verdict=Verdict.REGRESSION,
+    is_significant=True,
+    is_relevant=True,
+    reason="+12.0 % is beyond the floor",
+)
+
+
+def finding(conclusion: Conclusion = Conclusion.CONFIRMED, **values: Any) -> Finding:
+    return Finding(
+        **{
+            "conclusion": conclusion,
+            "reason": CHANGE.reason,
+            "method": Method.IN_TURN,
+            "cause": Cause(kind="compiler", text="in turn: compiler side"),
+            "comparison": CHANGE,
+            "baseline": 0.010,
+            "candidate": 0.0112,
+            **values,
+        }
+    )
+
+
+def kept(of: Finding, *, alert: Alert, is_early: bool = False) -> Mapping[str, Any]:
+    how = {"run_id": "run-1", "baseline_side": {"toolchain": "old"}}
+    return confirmation_json(of, alert=alert, how=how, is_early=is_early)
+
+
+def after(of: Finding, *, alert: Alert | None = None, is_early: bool = False) -> Alert:
+    alert = alert or make_alert()
+    return concluded(alert, of, kept=kept(of, alert=alert, is_early=is_early), is_early=is_early)
+
+
+def test_what_is_kept_has_numbers_method_cause_and_tries() -> None:
+    alert = dataclasses.replace(make_alert(), confirmation={"num_tries": 1})
+    found = kept(finding(), alert=alert)
+    assert found == {
+        "verdict": "confirmed",
+        "reason": "+12.0 % is beyond the floor",
+        "method": "in_turn",
+        "num_tries": 2,
+        "is_early": False,
+        "unit": "s",
+        "baseline": 0.010,
+        "candidate": 0.0112,
+        "change_pct": pytest.approx(12.0),
+        "interval_pct": [pytest.approx(10.0), pytest.approx(14.0)],
+        "cause": {"kind": "compiler", "text": "in turn: compiler side"},
+        "run_id": "run-1",
+        "baseline_side": {"toolchain": "old"},
+    }
+
+
+def test_what_was_not_measured_costs_no_try_and_has_no_numbers() -> None:
+    none = finding(Conclusion.INCONCLUSIVE, method=Method.NONE, comparison=None)
+    found = kept(none, alert=make_alert())
+    assert (found["num_tries"], found["change_pct"], found["interval_pct"]) == (0, None, None)
+
+
+def test_the_summary_of_a_side_keeps_the_level_of_each_launch() -> None:
+    measurement = make_measurement(samples=[0.010, 0.012, 0.014, 0.016], launches=[2, 2])
+    result = make_result(measurements=[measurement], details={"num_launches": 2})
+    found = side_json(result, "latency_s", toolchain="old", revision="2.12.0")
+    assert found["num_samples"] == 4
+    assert found["num_launches"] == 2
+    assert found["median"] == measurement.median
+    assert found["launch_levels"] == launch_levels(result, "latency_s").tolist()
+    assert len(found["launch_levels"]) == 2
+    failed = side_json(
+        make_result(outcome="failed"), "latency_s", toolchain="old", revision="2.12.0"
+    )
+    assert (failed["outcome"], failed["median"], failed["launch_levels"]) == ("failed", None, [])
+
+
+def test_a_confirmed_alert_takes_the_measured_cause() -> None:
+    alert = dataclasses.replace(make_alert(cause_kind="unknown"), cause_text="eager moved")
+    found = after(finding(), alert=alert)
+    assert (found.is_confirmed, found.cause_kind) == (True, "compiler")
+    assert found.cause_text == "eager moved; in turn: compiler side"
+    assert fails_run(found)
+    assert not is_refuted(found)
+
+
+def test_a_refuted_alert_stays_open_and_fails_nothing() -> None:
+    found = after(finding(Conclusion.REFUTED, cause=Cause()), alert=make_alert(cause_kind="eager"))
+    assert (found.state, found.verdict) == (AlertState.OPEN, Verdict.REGRESSION)
+    assert (found.is_confirmed, found.cause_kind) == (False, "eager")
+    assert is_refuted(found)
+    assert not fails_run(found)
+
+
+def test_an_inconclusive_alert_is_told_and_fails_nothing() -> None:
+    found = after(finding(Conclusion.INCONCLUSIVE))
+    assert found.is_confirmed is None
+    assert not is_refuted(found)
+    assert not fails_run(found)
+
+
+@pytest.mark.parametrize("kind", ["step", "drift", "vanished"])
+def test_an_alert_that_nobody_wanted_measured_again_fails_a_run_by_its_history(kind: str) -> None:
+    assert fails_run(make_alert(kind=kind))
+
+
+def test_an_alert_that_could_not_be_measured_again_is_told_and_fails_nothing() -> None:
+    found = after(finding(Conclusion.INCONCLUSIVE, method=Method.NONE, comparison=None))
+    assert not is_refuted(found)
+    assert not fails_run(found)
+
+
+def test_an_early_suspect_opens_when_it_is_confirmed() -> None:
+    alert = dataclasses.replace(make_alert(), environment_diff={"torch": ["2.12", "2.13"]})
+    found = after(finding(), alert=alert, is_early=True)
+    assert (found.state, found.verdict) == (AlertState.OPEN, Verdict.REGRESSION)
+    assert found.cause_text == (
+        "in turn: compiler side; since the last good run: torch 2.12 -> 2.13"
+    )
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "verdict"),
+    [
+        (Conclusion.REFUTED, Verdict.UNCHANGED),
+        (Conclusion.INCONCLUSIVE, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_an_early_suspect_is_over_otherwise(conclusion: Conclusion, verdict: Verdict) -> None:
+    found = after(finding(conclusion), is_early=True)
+    assert (found.state, found.verdict) == (AlertState.FIXED, verdict)
+    assert found.confirmation is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "how"),
+    [
+        (Method.IN_TURN, "confirmed in turn with toolchain old: "),
+        (Method.HISTORY, "confirmed against the history: "),
+        (Method.REPEAT, "confirmed: "),
+    ],
+)
+def test_a_line_says_verdict_method_case_and_reason(method: Method, how: str) -> None:
+    alert = make_alert()
+    line = told(after(finding(method=method), alert=alert))
+    assert line == f"{how}{alert.case.key} latency_s: +12.0 % is beyond the floor"
+
+
+def test_what_people_decided_meanwhile_stays() -> None:
+    found = after(finding())
+    until = datetime(2026, 2, 1, tzinfo=timezone.utc)
+    stored = dataclasses.replace(
+        make_alert(state=AlertState.ACKNOWLEDGED), owner="ada", muted_until=until, note="mine"
+    )
+    (revision,) = revised([found], now=[stored]).revisions
+    assert revision.why == "measured again: confirmed"
+    alert = revision.alert
+    assert (alert.state, alert.owner, alert.muted_until, alert.note) == (
+        AlertState.ACKNOWLEDGED,
+        "ada",
+        until,
+        "mine",
+    )
+    assert alert.is_confirmed
+    (fresh,) = revised([found], now=[]).revisions
+    assert fresh.alert == found
+    (still,) = revised([found], now=[make_alert()]).revisions
+    assert still.alert.state is AlertState.OPEN

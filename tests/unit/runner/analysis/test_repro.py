@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import shlex
+from fnmatch import fnmatchcase
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compile_hud.runner.analysis.repro import glob_escape, repro_command
+from tests.support.builders import make_case
+
+
+def test_repro_is_a_command_to_paste() -> None:
+    assert repro_command(make_case("bert", mode="reduce-overhead", device="cuda")) == (
+        "hud run --model bert --mode reduce-overhead"
+        " --phase inference --dtype fp32 --shape tiny --device cuda"
+    )
+
+
+def test_toolchain_is_named_unless_it_is_the_default_one() -> None:
+    case = make_case()
+    assert repro_command(case, toolchain="my torch").endswith("--device cpu --toolchain 'my torch'")
+    assert repro_command(case, toolchain="current") == repro_command(case)
+
+
+def test_variant_not_mode_is_what_runs_again() -> None:
+    assert "--mode fullgraph " in repro_command(make_case(mode="default", variant="fullgraph"))
+
+
+def test_hostile_name_stays_one_word() -> None:
+    command = repro_command(make_case("x; rm -rf '$HOME' `id`\n&"))
+    assert shlex.split(command)[3] == "x; rm -rf '$HOME' `id`\n&"
+    assert len(shlex.split(command)) == 14
+
+
+def test_name_with_a_leading_dash_stays_a_value() -> None:
+    assert "--model=--no-store --mode" in repro_command(make_case("--no-store"))
+
+
+@given(st.text(max_size=8), st.text(max_size=8))
+def test_escaped_name_matches_itself_alone(name: str, other: str) -> None:
+    assert fnmatchcase(name, glob_escape(name))
+    assert fnmatchcase(other, glob_escape(name)) is (other == name)
+
+
+def test_what_others_measured_has_no_command() -> None:
+    command = repro_command(make_case("bert"), toolchain="imported:pytorch/pytorch@main")
+    assert command.startswith("# bert/inference/tiny/fp32/default/cpu was measured elsewhere")
+    assert repro_command(make_case(), toolchain="imported").startswith("hud run")
