@@ -25,7 +25,7 @@ import click
 
 from benchmarks.startup import RESULTS, ROOT, BenchmarkError, describe_machine
 from compile_hud.db.records.results import RunDocument
-from tests.ray_nodes import RayNodes
+from tests.support.servers.ray_nodes import RayNodes
 
 # 1: first version; 2: names the phases.
 SCHEMA_VERSION = 2

@@ -30,7 +30,7 @@ from benchmarks.receiving import Handler, Inbox, receiving
 from benchmarks.startup import RESULTS, describe_machine
 from compile_hud.db.alerts.outbox import count_outbox, load_outbox
 from compile_hud.db.records.notifications import (
-    NewsKind,
+    AlertChangeKind,
     Notification,
     NotificationState,
     Severity,
@@ -43,7 +43,7 @@ from compile_hud.runner.notifications.dispatcher import Dispatcher, Item
 from compile_hud.runner.notifications.http_client import HttpRules
 from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.receivers.webhook import Webhook
-from tests.postgres import find_binaries, running_server
+from tests.support.servers.postgres import find_binaries, running_server
 
 # 2: says which kind of store it was. 1: first version.
 SCHEMA_VERSION = 2
@@ -53,7 +53,12 @@ NUM_BEHIND_TLS = 20
 POLICY = Policy(base_s=0.01, cap_s=0.05, max_attempts=10**6)
 RULES = HttpRules(allow_private=True, connect_s=2.0, total_s=0.3)
 _CONTEXT = multiprocessing.get_context("forkserver")
-_KINDS = (NewsKind.OPENED, NewsKind.WORSENED, NewsKind.FIXED, NewsKind.REOPENED)
+_KINDS = (
+    AlertChangeKind.OPENED,
+    AlertChangeKind.WORSENED,
+    AlertChangeKind.FIXED,
+    AlertChangeKind.REOPENED,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +155,7 @@ def send_all(store_url: str, urls: dict[str, str], max_together: int) -> None:
         receivers={
             name: Webhook(poster=Poster(url=url, rules=RULES)) for name, url in urls.items()
         },
-        compose=_plain,
+        build_messages=_plain,
         now=utc_now,
         jitter=lambda limit_s: random.uniform(0.0, limit_s),
         policy=replace(POLICY, max_together=max_together),

@@ -54,9 +54,9 @@ from compile_hud.runner.notifications.receivers.settings import Publication
 from compile_hud.runner.notifications.receivers.slack import SlackBot
 from compile_hud.runner.notifications.receivers.smtp import MailServer
 from compile_hud.runner.notifications.receivers.webhook import Webhook
-from tests.chat_servers import CHANNEL, TOKEN, chatting
-from tests.github_server import github_server
-from tests.mail_server import mail_server
+from tests.support.servers.chat_servers import CHANNEL, TOKEN, chatting
+from tests.support.servers.github_server import github_server
+from tests.support.servers.mail_server import mail_server
 
 # What people read shows ten notifications of a digest and counts the others.
 MAX_TOGETHER = 10
@@ -290,7 +290,9 @@ def send_all(store_url: str, ports: dict[str, int]) -> None:
     dispatcher = Dispatcher(
         store=Store(store_url),
         receivers={kind: receiver(kind, port) for kind, port in ports.items()},
-        compose=lambda found: [Item(notification=item, alerts=(), num_alerts=1) for item in found],
+        build_messages=lambda found: [
+            Item(notification=item, alerts=(), num_alerts=1) for item in found
+        ],
         now=utc_now,
         jitter=lambda limit_s: random.uniform(0.0, limit_s),
         policy=replace(POLICY, max_together=MAX_TOGETHER),

@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.startup import RESULTS, describe_machine
 from compile_hud.runner.files.stream_reader import open_unpacked
-from compile_hud.runner.traces._merge_traces_events import read_events
+from compile_hud.runner.traces.chrome_trace import read_events
 from compile_hud.runner.traces.compile_notes import KernelNotes
 from compile_hud.runner.traces.profile import read_kernels
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["tests.support.fixtures"]
+
 # As in a worker, and read when torch is imported: on a busy machine threads wait for one another.
 os.environ["OMP_NUM_THREADS"] = "1"
 

@@ -24,7 +24,7 @@ from benchmarks.dashboard.history import (
     sample_table,
 )
 from benchmarks.dashboard.kernels import kernel_table, origin_rows, source_rows
-from compile_hud.db.ingest._merge_ingest import put_run
+from compile_hud.db.ingest.results import put_run
 from compile_hud.db.maintenance.compaction import arrange_measurements
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import series_key

@@ -29,9 +29,9 @@ from playwright.sync_api import Page
 
 from benchmarks.dashboard.history import TOOLCHAIN, History
 from benchmarks.startup import BenchmarkError
-from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.queries.runs import load_plans
 from compile_hud.db.store import Store
-from tests.e2e.dashboard import free_port, profile, serving
+from tests.support.pages.dashboard import free_port, profile, serving
 
 EMPTY: Final = "empty"
 _EMPTY: Final = 'import streamlit as st\n\nst.write("Nothing")\n'

@@ -20,7 +20,7 @@ from benchmarks.dashboard.queries import Questions, measure
 from benchmarks.startup import BenchmarkError
 from compile_hud.db.schema.tables import Base
 from compile_hud.db.store import Store
-from tests.postgres import find_binaries, running_server
+from tests.support.servers.postgres import find_binaries, running_server
 
 _ROWS_AT_ONCE: Final = 50_000
 

@@ -13,9 +13,9 @@ from sqlalchemy import select
 
 from benchmarks.dashboard.history import TOOLCHAIN, History, Machine
 from benchmarks.startup import BenchmarkError
-from compile_hud.db.queries._merge_kernel_profiles import load_profiled
-from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.queries.kernels import load_profiled
 from compile_hud.db.queries.results import load_latest, load_result_summaries, load_runs, load_trend
+from compile_hud.db.queries.runs import load_plans
 from compile_hud.db.records.results import Case
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.schema.tables import MeasurementTable

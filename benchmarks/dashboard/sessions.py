@@ -20,7 +20,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from benchmarks.startup import BenchmarkError
-from tests.e2e.dashboard import serving
+from tests.support.pages.dashboard import serving
 
 NUM_SESSIONS: Final = 20
 _PATH: Final = "_stcore/stream"

@@ -15,7 +15,12 @@ from compile_hud.db.jobs.health import load_health
 from compile_hud.db.jobs.queue import JobState, QueuedJob
 from compile_hud.db.queries.results import load_alerts, load_document, load_runs
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.notifications import WAITING, NewsKind, Notification, NotificationState
+from compile_hud.db.records.notifications import (
+    WAITING,
+    AlertChangeKind,
+    Notification,
+    NotificationState,
+)
 from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
 from compile_hud.db.store import Store
 
@@ -166,7 +171,7 @@ def _untold_failures(evidence: Evidence) -> Iterator[str]:
 
 def _told_alerts(evidence: Evidence) -> set[str]:
     """Return the ids of the alerts that the receiver was told of as something bad."""
-    bad = (NewsKind.OPENED, NewsKind.REOPENED)
+    bad = (AlertChangeKind.OPENED, AlertChangeKind.REOPENED)
     return {
         id
         for item in evidence.notifications

@@ -12,11 +12,13 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import read_cache
 from compile_hud.db.shared.access_rules import AccessRules, Role
 from compile_hud.db.store import Store
-from tests.app import stores
+from tests.support.stores import dashboard_stores
 
 OpenPage = Callable[..., AppTest]
 SignIn = Callable[..., None]
@@ -33,7 +35,7 @@ def _page(path: str) -> None:
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store with a history and alerts; copy it before writing."""
     path = tmp_path_factory.mktemp("filled") / "hud.duckdb"
-    stores.fill(Store(f"duckdb:///{path}"))
+    dashboard_stores.fill(Store(f"duckdb:///{path}"))
     return path
 
 
@@ -42,7 +44,7 @@ def store_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return where the dashboard of this test looks for its store; nothing is there yet."""
     path = tmp_path / "hud.duckdb"
     monkeypatch.setenv(data.URL_VARIABLE, f"duckdb:///{path}")
-    monkeypatch.setattr(data, "now", lambda: stores.NOW)
+    monkeypatch.setattr(clock, "now", lambda: dashboard_stores.NOW)
     monkeypatch.setattr(data, "LOCK_TIMEOUT_S", 0.0)
     return path
 
@@ -101,7 +103,7 @@ def sign_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
             "iss": rules.issuer,
             "aud": rules.client_id,
             "sub": name,
-            "iat": stores.NOW.timestamp() - 60,
+            "iat": dashboard_stores.NOW.timestamp() - 60,
             "email": f"{name}@example.org",
             "email_verified": True,
         }
@@ -123,4 +125,4 @@ def open_page(store_path: Path) -> Iterator[OpenPage]:  # noqa: ARG001
 
     yield run
     st.cache_data.clear()
-    data.answers().clear()
+    read_cache().clear()

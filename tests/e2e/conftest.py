@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, Response, expect
 from compile_hud.db.alerts.action_links import LINK_SECRET_VARIABLE
 from compile_hud.db.records.results import Run
 from compile_hud.db.store import Store, utc_now
-from tests.app import profiled, stores
-from tests.e2e.dashboard import CHROMIUM, browsing, serving, window
+from tests.support.pages.dashboard import CHROMIUM, browsing, serving, window
+from tests.support.stores import dashboard_stores, kernel_stores
 
 LINK_SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -65,7 +65,7 @@ def browser() -> Iterator[Browser]:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Return a store with a history, alerts, and kernels of the case that regressed."""
     store = Store(f"duckdb:///{tmp_path_factory.mktemp('e2e') / 'hud.duckdb'}")
-    stores.fill(store, treated=profiled.with_kernels)
+    dashboard_stores.fill(store, treated=kernel_stores.with_kernels)
     return store
 
 
@@ -92,4 +92,4 @@ def going(tmp_path: Path) -> tuple[Store, Run]:
     """Return a store of its own in which a run is going, seven of twenty cases done."""
     store = Store(f"duckdb:///{tmp_path / 'hud.duckdb'}")
     started_at = utc_now() - timedelta(seconds=30)
-    return store, stores.fill_running(store, num_done=7, started_at=started_at)
+    return store, dashboard_stores.fill_running(store, num_done=7, started_at=started_at)

@@ -12,18 +12,18 @@ from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser
 
 from compile_hud.app.main import VIEWS
-from tests.app import stores
 from tests.e2e.conftest import Watched
-from tests.e2e.dashboard import IDLE, window
+from tests.support.pages.dashboard import IDLE, window
+from tests.support.stores import dashboard_stores
 
 pytestmark = pytest.mark.slow
 
-CASE = stores.REGRESSED.key
+CASE = dashboard_stores.REGRESSED.key
 _DIFF = {"baseline_run": "run-008", "baseline_case": CASE, "candidate_run": "run-009", "row": "1"}
 # What is opened on a page that has more to show then.
 OPENED = {
     "series": {"case": CASE, "result": "run-003-bert-default"},
-    "run": {"run": "run-012", "case": stores.FAILING.key},
+    "run": {"run": "run-012", "case": dashboard_stores.FAILING.key},
     "kernels": {"run": "run-009", "case": CASE},
     "kernel-diff": _DIFF,
 }

@@ -17,9 +17,9 @@ from compile_hud.app.ui.theme import REGRESSION
 from compile_hud.db.jobs.live_log import LiveLog, LogLine
 from compile_hud.db.records.results import Run
 from compile_hud.db.store import Store
-from tests.app import stores
 from tests.e2e.conftest import Watched
-from tests.e2e.dashboard import IDLE, ROOT, serving
+from tests.support.pages.dashboard import IDLE, ROOT, serving
+from tests.support.stores import dashboard_stores
 
 pytestmark = pytest.mark.slow
 
@@ -142,7 +142,7 @@ def test_an_empty_store_fills_the_open_page(watched: Watched, going: tuple[Store
     with serving(later.url) as address:
         page.goto(address)
         expect(page.get_by_text("Nothing has been measured yet")).to_be_visible()
-        stores.fill_running(later, num_done=2, started_at=going[1].started_at)
+        dashboard_stores.fill_running(later, num_done=2, started_at=going[1].started_at)
         expect(page.get_by_text("2 of 20 cases")).to_be_visible()
         page.goto("about:blank")
 
@@ -252,7 +252,7 @@ def test_a_page_with_charts_comes_without_jumps_in_a_narrow_window(
     page = watched.page
     page.set_viewport_size({"width": 800, "height": 900})
     page.add_init_script(SHIFTS)
-    page.goto(f"{address}/run?run=run-009&case={stores.REGRESSED.key}&samples=latency_s")
+    page.goto(f"{address}/run?run=run-009&case={dashboard_stores.REGRESSED.key}&samples=latency_s")
     expect(page.get_by_test_id("stVegaLiteChart").locator("canvas, svg").first).to_be_attached()
     page.wait_for_load_state("networkidle")
     assert sum(page.evaluate("window.shifts")) < 0.1

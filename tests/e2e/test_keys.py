@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
 
-from tests.app import stores
 from tests.e2e.conftest import Watched
-from tests.e2e.dashboard import IDLE
 from tests.e2e.test_sign_in import press_until
+from tests.support.pages.dashboard import IDLE
+from tests.support.stores import dashboard_stores
 
 # A box as it stands before the alerts of an event of several models.
 BOX = """
@@ -73,7 +73,7 @@ def test_code_that_scrolls_is_reached_by_keys_and_other_code_is_not(
     watched: Watched, address: str
 ) -> None:
     page = watched.page
-    query = urlencode({"run": "run-012", "case": stores.FAILING.key})
+    query = urlencode({"run": "run-012", "case": dashboard_stores.FAILING.key})
     ready(page, f"{address}/run?{query}")
     code = page.locator("[data-testid=stCode] pre").first
     code.evaluate("code => { code.style.width = '40px'; code.style.overflow = 'auto'; }")

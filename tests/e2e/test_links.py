@@ -12,13 +12,13 @@ from playwright.sync_api import expect
 from compile_hud.db.alerts.action_links import Action, ActionLink, action_token, picture_token
 from compile_hud.db.queries.alerts import newest_change_number
 from compile_hud.db.queries.results import load_alert, load_changes
-from compile_hud.db.records.results import AlertState
-from compile_hud.db.rows._merge_notification_rows import put_notifications
+from compile_hud.db.records.alerts import AlertState
+from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.db.store import Store, utc_now
 from compile_hud.runner.analysis.alerts.triage import set_state
-from tests.app.stores import improvement
-from tests.builders import make_notification
 from tests.e2e.conftest import LINK_SECRET, Watched
+from tests.support.builders import make_notification
+from tests.support.stores.dashboard_stores import improvement
 
 ALERT_ID = improvement().id
 WIDTHS = (1440, 800)

@@ -9,9 +9,9 @@ from compile_hud.app.ui.theme import STYLE_SHEET
 from compile_hud.app.views.modes.data import modes_page
 from compile_hud.app.views.modes.tables import calls_table, mode_table, model_table
 from compile_hud.db.records.summaries import LatestCell
-from tests.builders import make_case
-from tests.e2e.dashboard import window
-from tests.unit.app.results import latest
+from tests.support.builders import make_case
+from tests.support.pages.dashboard import window
+from tests.support.records.page_results import latest
 
 pytestmark = pytest.mark.slow
 

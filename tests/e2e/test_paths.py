@@ -20,16 +20,16 @@ from compile_hud.db.jobs.health import load_health
 from compile_hud.db.queries.results import load_run
 from compile_hud.db.records.results import Run, RunDocument, RunState
 from compile_hud.db.store import Store
-from tests.app import profiled, stores
-from tests.builders import make_case, make_result, make_run
 from tests.e2e.conftest import Watched
-from tests.e2e.dashboard import ROOT, serving
 from tests.e2e.test_dashboard import ingest
-from tests.integration.running import wait_until
+from tests.support.builders import make_case, make_result, make_run
+from tests.support.pages.dashboard import ROOT, serving
+from tests.support.runs.runs import wait_until
+from tests.support.stores import dashboard_stores, kernel_stores
 
 pytestmark = pytest.mark.slow
 
-CASE = stores.REGRESSED.key
+CASE = dashboard_stores.REGRESSED.key
 HUD_TOML = """
 [auth]
 anonymous = "triager"
@@ -83,8 +83,8 @@ def test_alert_leads_to_its_series_its_kernels_and_their_code(
     changes.get_by_role("link", name="triton_poi_fused_add_gelu_0").click()
     expect(page).to_have_url(re.compile(r"/kernel-diff\?.*row=1"))
     code = page.get_by_test_id("stCode")
-    expect(code.filter(has_text=f"-    {profiled.OLD_LINE}").first).to_be_visible()
-    expect(code.filter(has_text=f"+    {profiled.NEW_LINE}").first).to_be_visible()
+    expect(code.filter(has_text=f"-    {kernel_stores.OLD_LINE}").first).to_be_visible()
+    expect(code.filter(has_text=f"+    {kernel_stores.NEW_LINE}").first).to_be_visible()
 
 
 def test_link_shows_what_its_sender_saw(watched: Watched, address: str) -> None:
@@ -159,11 +159,13 @@ def test_run_that_one_asks_for_is_measured_before_ones_eyes(
     store = Store(f"duckdb:///{tmp_path / 'hud.duckdb'}")
     case = make_case("lstm", mode="eager", shape="tiny")
     before = make_run(
-        "before", plan=[case], suite="ours", toolchain="current", finished_at=stores.NOW
+        "before", plan=[case], suite="ours", toolchain="current", finished_at=dashboard_stores.NOW
     )
     result = make_result("before", run=before, case=case)
     with store.write() as session:
-        put_documents(session, [RunDocument(run=before, results=(result,))], at=stores.NOW)
+        put_documents(
+            session, [RunDocument(run=before, results=(result,))], at=dashboard_stores.NOW
+        )
     config = tmp_path / "hud.toml"
     config.write_text(HUD_TOML, encoding="utf-8")
 

@@ -18,12 +18,12 @@ from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
 
 from compile_hud.db.queries.results import load_alert, load_changes, load_series_settings
-from compile_hud.db.records.results import AlertState
+from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.store import Store
-from tests.app import stores
-from tests.e2e.dashboard import IDLE, ROOT, free_port, serving, window
-from tests.e2e.provider import READY
 from tests.e2e.test_accessibility import hindrances
+from tests.support.pages.dashboard import IDLE, ROOT, free_port, serving, window
+from tests.support.servers.openid_provider import READY
+from tests.support.stores import dashboard_stores
 
 pytestmark = pytest.mark.slow
 
@@ -62,11 +62,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Return a dashboard whose people sign in with a provider in a process of its own."""
     folder = tmp_path_factory.mktemp("sign-in")
     store = Store(f"duckdb:///{folder / 'hud.duckdb'}")
-    stores.fill(store)
+    dashboard_stores.fill(store)
     port, provider_port = free_port(), free_port()
     client = {"id": "hud", "secret": "hush", "back": f"http://127.0.0.1:{port}/oauth2callback"}
     users = {**PEOPLE, **{name: {**PEOPLE["ada"], **fault} for name, fault in LIARS.items()}}
-    command = ["tests.e2e.provider", str(provider_port), json.dumps(client), json.dumps(users)]
+    command = [
+        "tests.support.servers.openid_provider",
+        str(provider_port),
+        json.dumps(client),
+        json.dumps(users),
+    ]
     config = folder / "hud.toml"
     config.write_text(settings(provider_port), encoding="utf-8")
     with subprocess.Popen(

@@ -9,13 +9,13 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.app import stores
 from tests.e2e.conftest import Watched
-from tests.e2e.dashboard import IDLE
+from tests.support.pages.dashboard import IDLE
+from tests.support.stores import dashboard_stores
 
 pytestmark = pytest.mark.slow
 
-SERIES = f"series?case={quote(stores.REGRESSED.key, safe='')}"
+SERIES = f"series?case={quote(dashboard_stores.REGRESSED.key, safe='')}"
 POINTS = "[data-testid=stVegaLiteChart] g.mark-symbol path[aria-label*='run started']"
 # On a busy machine a browser begins with a download when other work leaves it the time.
 DOWNLOAD_MS = 60_000
@@ -23,7 +23,7 @@ DOWNLOAD_MS = 60_000
 
 def open_series(page: Page, address: str) -> None:
     page.goto(f"{address}/{SERIES}")
-    expect(page.locator(POINTS)).to_have_count(stores.NUM_NIGHTS)
+    expect(page.locator(POINTS)).to_have_count(dashboard_stores.NUM_NIGHTS)
     # Until the page is drawn to its end things still move.
     expect(page.get_by_role("table", name="points", exact=True)).to_be_visible()
     page.wait_for_selector(IDLE)
@@ -68,7 +68,7 @@ def test_a_brushed_part_is_in_the_url_and_outlives_a_reload(watched: Watched, ad
     page.reload()
     expect(page.locator(POINTS)).to_have_count(5)
     page.get_by_role("button", name="Show all").click()
-    expect(page.locator(POINTS)).to_have_count(stores.NUM_NIGHTS)
+    expect(page.locator(POINTS)).to_have_count(dashboard_stores.NUM_NIGHTS)
 
 
 def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Path) -> None:

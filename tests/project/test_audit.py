@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.project.sources import ROOT, module_of, text_of
+from tests.support.sources import ROOT, module_of, text_of
 
 FLAW = {"id": "PYSEC-2026-1", "aliases": ["CVE-2026-1"], "fix_versions": ["2.0"]}
 SOUND = {"name": "sound", "version": "1.0", "vulns": []}

@@ -10,7 +10,7 @@ from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
 from compile_hud.runner.bisect.record import Ending
 from compile_hud.runner.cli.bisect.command import DEFAULT_MAX_LAUNCHES
 from compile_hud.runner.execution.paired_launches import MIN_PAIRS
-from tests.project.sources import text_of
+from tests.support.sources import text_of
 
 TEXT = " ".join(text_of("docs/bisect.md").split())
 FIRST_LOOKS = ", ".join(map(str, looks(MIN_PAIRS, DEFAULT_MAX_LAUNCHES)[:4]))

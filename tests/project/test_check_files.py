@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.sources import ROOT
+from tests.support.sources import ROOT
 
 SCRIPT = ROOT / ".ci" / "check_files.py"
 

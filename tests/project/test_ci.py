@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.sources import ROOT, module_of, text_of
+from tests.support.sources import ROOT, module_of, text_of
 
 LOGGING = '#!/bin/sh\necho "{name} $*" >> {log}\n'
 
@@ -127,7 +127,7 @@ def test_workflow_calls_the_same_script() -> None:
 def test_tests_hear_ctrl_c_where_what_started_them_ignores_it() -> None:
     # As a script does for what it leaves in the background.
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/unit/test_interrupts.py"],
+        [sys.executable, "-m", "pytest", "-q", "tests/unit/runner/system/test_interrupts.py"],
         cwd=ROOT,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
         capture_output=True,

@@ -17,7 +17,7 @@ import yaml
 from compile_hud.runner.cli.main import main as hud
 from compile_hud.runner.config.load import load_config
 from compile_hud.runner.scheduling.scheduler import scheduling
-from tests.project.sources import ROOT, python_files, text_of
+from tests.support.sources import ROOT, python_files, text_of
 
 COMPOSE: dict[str, Any] = yaml.safe_load(text_of("docker-compose.yml"))
 SERVICES: dict[str, Any] = COMPOSE["services"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compile_hud.app.components.result_matrix import MODE_ORDER
+from compile_hud.app.data.mode_summaries import MODE_ORDER
 from compile_hud.models_zoo.catalog.variants import MODES
 
 

@@ -20,7 +20,7 @@ from compile_hud.runner.config.schema import SETTINGS
 from compile_hud.runner.doctor.machine import COSTS
 from compile_hud.runner.planning import time_budget as budget
 from compile_hud.runner.planning.suites import BUILTIN_SUITES
-from tests.project.sources import ROOT, documents, module_of, text_of
+from tests.support.sources import ROOT, documents, module_of, text_of
 
 MAX_ADR_LINES = 60
 ADR_PARTS = ("Status:", "## Context", "## Decision", "## Consequences", "## Non-goals")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from tests.project.sources import ROOT, python_files
+from tests.support.sources import ROOT, python_files
 
 HEAVY = ("torch", "transformers", "diffusers", "streamlit", "pandas", "scipy.optimize")
 TORCH_SIDE = ("compile_hud.runner.worker", "compile_hud.runner.measure", "compile_hud.models_zoo.")

@@ -12,10 +12,10 @@ from compile_hud.runner.analysis.comparison import measurements as comparison
 from compile_hud.runner.analysis.comparison import paired
 from compile_hud.runner.analysis.confirmation import suspects
 from compile_hud.runner.analysis.confirmation import verdict as finding
-from compile_hud.runner.analysis.detection import _merge_analysis_chain as chain
 from compile_hud.runner.analysis.detection import constants as history
 from compile_hud.runner.analysis.detection import drift, evidence, variance
 from compile_hud.runner.analysis.detection import false_discovery as fdr
+from compile_hud.runner.analysis.detection import noise_densities as chain
 from compile_hud.runner.analysis.detection import noise_densities as densities
 from compile_hud.runner.analysis.detection import sequential_test as watch
 from compile_hud.runner.analysis.judging import attribution as cause
@@ -65,7 +65,7 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
         ("{:g} (`MIN_MODE_SHARE`)", chain.MIN_MODE_SHARE),
         ("{:g} s (`MAX_SD`) and {:g} floors", (chain.MAX_SD, chain.MAX_DISTANCE)),
         ("{} rounds (`NUM_ROUNDS`)", chain.NUM_ROUNDS),
-        ("{:g} nights (`PRIOR_NIGHTS`)", chain.PRIOR_NIGHTS),
+        ("{:g} nights (`PRIOR_NIGHTS`)", chain.PRIOR_MOVES),
         ("each of {} (`NUM_PARAMETERS`)", chain.NUM_PARAMETERS),
         ("with fewer than {} points (`FEW_POINTS`)", evidence.FEW_POINTS),
         (

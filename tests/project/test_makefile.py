@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.sources import ROOT
+from tests.support.sources import ROOT
 
 # Logs what pip is asked for, with the requirements that it gets on standard input.
 FAKE_PYTHON = """#!{bash}

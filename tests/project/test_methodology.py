@@ -45,8 +45,8 @@ def row_name(row: Sequence[str]) -> str:
     [
         f"lasts {timing.SAMPLE_S * 1e3:g} ms (`SAMPLE_S`)",
         f"at least {timing.MIN_ROUNDS} (`MIN_ROUNDS`)",
-        f"the last {settling.SETTLED_ROUNDS} (`SETTLED_ROUNDS`)",
-        f"within {settling.SETTLED_SPREAD * 100:g} % (`SETTLED_SPREAD`)",
+        f"the last {settling.STEADY_ROUNDS} (`SETTLED_ROUNDS`)",
+        f"within {settling.STEADY_SPREAD * 100:g} % (`SETTLED_SPREAD`)",
         f"at most {timing.MAX_WARMUP_ROUNDS} (`MAX_WARMUP_ROUNDS`)",
         f"the first {compiling.NUM_COMPILE_CALLS} (`NUM_COMPILE_CALLS`) calls",
         f"at most every {telemetry.MIN_INTERVAL_S * 1e3:g} ms (`MIN_INTERVAL_S`)",

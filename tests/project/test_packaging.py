@@ -11,7 +11,7 @@ import tomllib
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.project.sources import text_of
+from tests.support.sources import text_of
 
 PROJECT = tomllib.loads(text_of("pyproject.toml"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]

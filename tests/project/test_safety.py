@@ -10,7 +10,7 @@ from compile_hud.app.data.operations import MAX_AGE_S
 from compile_hud.runner.files.json_files import MAX_JSON_BYTES
 from compile_hud.runner.notifications.http_client import MAX_ANSWER_BYTES, TOTAL_S
 from compile_hud.runner.traces.chrome_trace import MAX_UNPACKED_BYTES, MAX_VALUE_BYTES
-from tests.project.sources import python_files, text_of
+from tests.support.sources import python_files, text_of
 
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "telnetlib"}
 CALLS = {"eval", "exec", "compile", "__import__"}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from tests.project.sources import (
+from tests.support.sources import (
     FOLDERS,
     PACKAGES,
     imported_modules,

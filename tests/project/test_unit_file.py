@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compile_hud.runner.cli.main import main as hud
-from tests.project.sources import ROOT, text_of
+from tests.support.sources import ROOT, text_of
 
 UNIT = "docs/compile-hud.service"
 TEXT = text_of(UNIT)

@@ -1,0 +1,321 @@
+"""People decide about alerts on their page, and see what was decided."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from compile_hud.app.auth import access
+from compile_hud.app.ui import scripts
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.queries.results import load_alert, load_alerts, load_changes
+from compile_hud.db.records.alerts import AlertState
+from compile_hud.db.records.triage import ONGOING
+from compile_hud.db.shared.access_rules import AccessRules
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.triage import Decide, set_muted, set_owner, set_state
+from tests.app.conftest import OpenPage
+from tests.support.builders import make_alert, make_case
+from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of_rows
+from tests.support.stores import dashboard_stores
+from tests.support.stores.stored_results import save_alerts
+
+pytestmark = pytest.mark.usefixtures("anybody_triages")
+
+ID = "alert-1"
+FASTER = "resnet50/inference/tiny/fp32/max-autotune/cuda"
+DAY = dashboard_stores.NOW.date() + timedelta(days=30)
+
+
+@pytest.fixture
+def store(seeded: Path) -> Store:
+    """Return the filled store that the pages show."""
+    return Store(f"duckdb:///{seeded}")
+
+
+@pytest.fixture
+def page(store: Store, open_page: OpenPage) -> AppTest:  # noqa: ARG001
+    """Return the page of the alert about bert."""
+    return open_page("alerts", alert=ID)
+
+
+def press(page: AppTest, key: str, *, name: str = "ada", why: str = "") -> AppTest:
+    field(page, "Your name").input(name)
+    field(page, "Reason or comment").input(why)
+    page.button(key).click()
+    return page.run()
+
+
+def field(page: AppTest, label: str) -> Any:
+    # What annotates a date, further up, asks for a name as well.
+    return next(item for item in reversed(page.text_input) if item.label == label)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_ongoing_events_are_listed_worst_first_and_lead_to_where_they_are_decided(
+    open_page: OpenPage,
+) -> None:
+    page = open_page("alerts")
+    rows = texts_of_rows(page, "events")
+    assert [row[:4] for row in rows[::2]] == [
+        ["", f"{dashboard_stores.FAILING.key}: fails 1 open", "fails", "1 1 case"],
+        ["", f"{dashboard_stores.REGRESSED.key}: +20.0 % 1 open", "+20.0 % latency", "1 1 case"],
+        ["", f"{FASTER}: +13.9 % 1 open", "+13.9 % speedup faster by 12.2 %", "1 1 case"],
+    ]
+    assert [row[0].split(" state ")[0] for row in rows[1::2]] == ["1 alert"] * 3
+    assert texts_of_rows(page, "alerts")[1][:4] == [
+        "",
+        "open",
+        "+20.0 % [+18.0, +22.0] %",
+        "bert default inference tiny fp32 cuda",
+    ]
+    # The event and the state of its alert lead there, and nothing else does.
+    assert links_of(page).count(f"alerts?alert={ID}") == 2
+
+
+def test_what_is_selected_in_the_list_is_decided_at_once(
+    store: Store, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [alert.id for alert in load_alerts(store, states=ONGOING)][:2]
+    monkeypatch.setattr("compile_hud.app.views.alerts.view.picked", lambda _known, **_: ids)
+    page = open_page("alerts")
+    assert "Decide about 2 selected" in text_of(page)
+    press(page, "decide-acknowledged", why="one cause")
+    assert {alert.id for alert in load_alerts(store, states=[AlertState.ACKNOWLEDGED])} == set(ids)
+    assert {item.alert_id for item in load_changes(store)} == set(ids)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_boxes_select_an_alert_an_event_and_all(open_page: OpenPage) -> None:
+    html = html_of(open_page("alerts"))
+    boxes = [text.split('"')[0] for text in html.split('data-pick="')[1:]]
+    assert len(boxes) == 1 + 2 * 3 + 3
+    assert len(boxes[0].split()) == 3
+    assert sorted(set(boxes[1:])) == sorted(boxes[0].split())
+
+
+@pytest.mark.usefixtures("seeded")
+def test_who_only_looks_selects_nothing(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "rules", AccessRules)
+    page = open_page("alerts")
+    assert "hud-pick" not in html_of(page)
+    assert len(texts_of_rows(page, "events")) == 6
+
+
+@pytest.mark.parametrize("said", [["alert-1", "nobody", 7], "alert-1", None, {"alert-1": 1}])
+def test_selection_that_a_browser_makes_up_is_cut_to_what_is_there(
+    said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount = SimpleNamespace(picked=said)
+    monkeypatch.setattr(st.components.v2, "component", lambda *_, **__: lambda **_: mount)
+    found = scripts.picked(["alert-1", "alert-2"], key="picked")
+    assert found == (["alert-1"] if isinstance(said, list) else [])
+
+
+def test_events_of_one_state_are_listed(store: Store, open_page: OpenPage) -> None:
+    decided = open_page("alerts", alert=ID)
+    press(decided, "decide-noise")
+    rows = texts_of_rows(open_page("alerts", state="noise"), "alerts")
+    assert "bert default inference tiny fp32 cuda" in {row[3] for row in rows}
+    assert {row[1] for row in rows} == {"noise"}
+    assert "noise" not in {row[1] for row in texts_of_rows(open_page("alerts"), "alerts")}
+    everything = texts_of_rows(open_page("alerts", state="all"), "alerts")
+    assert len(everything) == 4
+    assert "No alert is in this state" in text_of(open_page("alerts", state="expected"))
+    assert "does not exist" in text_of(open_page("alerts", state="broken"))
+    assert load_alert(store, ID).state is AlertState.NOISE
+
+
+def test_alert_has_its_facts_and_links(page: AppTest) -> None:
+    text = text_of(page)
+    assert "bert default +20.0 %" in text
+    assert "8.79 -> 10.5 ms" in text
+    assert "Nobody has changed anything yet." in text
+    assert any(link.startswith("run?run=run-009") for link in links_of(page))
+    assert any(link.startswith("series?case=bert%2F") for link in links_of(page))
+    assert "metric latency first bad" in text
+    assert "hud run --model bert --mode default --phase inference" in text
+
+
+def test_failure_that_fails_otherwise_by_now_says_how(store: Store, open_page: OpenPage) -> None:
+    assert "fails now" not in text_of(open_page("alerts", alert="alert-2"))
+    first = dataclasses.replace(
+        dashboard_stores.failure(), cause_text="ok -> failed: OutOfMemoryError: 2 GiB"
+    )
+    save_alerts(store, [first])
+    told = "fails now failed: BackendCompilerFailed: LoweringException: no choices to select"
+    assert told in text_of(open_page("alerts", alert="alert-2"))
+
+
+def test_alert_of_a_case_that_is_gone_has_the_command_and_no_chart(
+    store: Store, open_page: OpenPage
+) -> None:
+    gone = make_alert("gone", case=make_case("gone"), kind="vanished", metric="outcome", unit="")
+    save_alerts(store, [gone])
+    page = open_page("alerts", alert="gone")
+    assert not page.exception
+    assert "kind vanished first bad" in text_of(page)
+    assert "hud run --model gone --mode default" in text_of(page)
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("path", ["overview", "series"])
+def test_other_pages_lead_to_the_alert(path: str, open_page: OpenPage) -> None:
+    page = open_page(path, **({"case": dashboard_stores.REGRESSED.key} if path == "series" else {}))
+    assert f"alerts?alert={ID}" in links_of(page)
+
+
+def test_unknown_alert_is_said(seeded: Path, open_page: OpenPage) -> None:  # noqa: ARG001
+    assert "No such alert" in text_of(open_page("alerts", alert="nobody"))
+
+
+@pytest.mark.parametrize("state", ["acknowledged", "expected", "noise"])
+def test_button_sets_the_state_with_name_and_reason_and_reopen_takes_it_back(
+    page: AppTest, store: Store, state: str
+) -> None:
+    press(page, f"decide-{state}", why="known since the move")
+    assert not page.exception
+    alert = load_alert(store, ID)
+    assert (str(alert.state), alert.note) == (state, "known since the move")
+    assert texts_of_rows(page, "changes")[0][1:] == [
+        "ada (not signed in)",
+        "state",
+        "open",
+        state,
+        "known since the move",
+    ]
+    press(page, "decide-open", name="bob")
+    assert [(item.by, item.new) for item in load_changes(store, alert_id=ID)] == [
+        ("ada (not signed in)", state),
+        ("bob (not signed in)", "open"),
+    ]
+    who = [row[1].split()[0] for row in texts_of_rows(page, "changes")]
+    assert who == ["bob", "ada"]
+
+
+def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
+    buttons = {
+        item.label: item.disabled for item in page.button if str(item.key).startswith("decide")
+    }
+    assert buttons == {
+        "Acknowledge": False,
+        "Expected": False,
+        "Noise": False,
+        "Reopen": True,
+        "Comment only": False,
+        "Save owner and mute": False,
+    }
+
+
+@pytest.mark.parametrize("name", [" ", "judge"])
+def test_nobody_decides_without_a_name(page: AppTest, store: Store, name: str) -> None:
+    press(page, "decide-noise", name=name)
+    assert "Not saved: who decides? Give your name" in text_of(page)
+    assert load_changes(store) == ()
+
+
+def test_owner_and_mute_are_saved_and_shown(page: AppTest, store: Store) -> None:
+    field(page, "Owner").input("eve")
+    page.date_input[-1].set_value(DAY)
+    press(page, "decide-save", why="after the release")
+    alert = load_alert(store, ID)
+    assert alert.owner == "eve"
+    assert alert.muted_until == datetime(DAY.year, DAY.month, DAY.day, tzinfo=timezone.utc)
+    assert f"owner eve muted until {DAY} 00:00" in text_of(page)
+    assert [item.field for item in load_changes(store)] == ["owner", "muted_until"]
+
+
+def test_time_of_a_mute_is_kept_when_only_the_owner_changes(
+    store: Store, open_page: OpenPage
+) -> None:
+    until = dashboard_stores.NOW + timedelta(days=3)
+    store.revise_alerts(set_muted([ID], until), by="ada")
+    page = open_page("alerts", alert=ID)
+    field(page, "Owner").input("eve")
+    press(page, "decide-save")
+    assert (load_alert(store, ID).owner, load_alert(store, ID).muted_until) == ("eve", until)
+
+
+def test_mute_that_is_over_is_refused(page: AppTest, store: Store) -> None:
+    page.date_input[-1].set_value(date(2020, 1, 1))
+    press(page, "decide-save")
+    assert "is over" in text_of(page)
+    assert load_changes(store) == ()
+
+
+def test_decision_about_what_changed_meanwhile_is_refused_and_nothing_typed_is_lost(
+    page: AppTest, store: Store
+) -> None:
+    store.revise_alerts(set_state([ID], AlertState.NOISE), by="bob")
+    press(page, "decide-expected", why="new heads")
+    text = text_of(page)
+    assert "Not saved: alert alert-1 changed since it was read: state was open, is noise." in text
+    assert load_alert(store, ID).state is AlertState.NOISE
+    assert field(page, "Reason or comment").value == "new heads"
+    # What it is now has been read, so that it can be decided.
+    press(page, "decide-expected", why="new heads")
+    assert load_alert(store, ID).state is AlertState.EXPECTED
+
+
+def test_change_while_the_page_is_open_is_said_until_one_decides(
+    page: AppTest, store: Store
+) -> None:
+    store.revise_alerts(set_owner([ID], "bob"), by="bob")
+    page.run()
+    said = "Changed while this page was open: owner was -, is bob."
+    assert said in text_of(page)
+    assert said in text_of(page.run())
+    press(page, "decide-noise")
+    assert "Changed while this page was open" not in text_of(page)
+
+
+def test_same_decision_from_two_pages_is_taken_once(
+    page: AppTest, store: Store, open_page: OpenPage
+) -> None:
+    other = open_page("alerts", alert=ID)
+    press(page, "decide-noise", why="once")
+    press(other, "decide-noise", why="once")
+    assert len(load_changes(store, alert_id=ID)) == 1
+    assert "Changed while this page was open: state was open, is noise." in text_of(other)
+
+
+def test_comment_is_kept_beside_the_decisions(page: AppTest, store: Store) -> None:
+    press(page, "decide-comment", why="asked the vendor")
+    press(page, "decide-comment", why="")
+    assert "Not saved: there is no comment to keep" in text_of(page)
+    assert texts_of_rows(page, "changes")[0][2:5] == ["comment", "-", "asked the vendor"]
+    assert [item.new for item in load_changes(store, alert_id=ID)] == ["asked the vendor"]
+    assert load_alert(store, ID).state is AlertState.OPEN
+
+
+def test_reason_is_not_that_of_the_next_decision(page: AppTest) -> None:
+    press(page, "decide-noise", why="once")
+    assert field(page, "Reason or comment").value == ""
+    assert field(page, "Your name").value == "ada"
+
+
+def test_store_that_is_locked_is_said_and_nothing_is_lost(
+    page: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(_store: Store, _decision: Decide, *, by: str) -> None:
+        raise StoreLocked(f"process 4711 holds the store, not {by}")
+
+    monkeypatch.setattr(Store, "revise_alerts", locked)
+    press(page, "decide-noise", why="typed long")
+    assert "Not saved: process 4711 holds the store, not ada (not signed in)." in text_of(page)
+    assert field(page, "Reason or comment").value == "typed long"
+
+
+def test_names_from_outside_are_shown_as_text(page: AppTest) -> None:
+    press(page, "decide-noise", name="<script>alert(1)</script>", why="<b>bold</b>")
+    assert "<script>" not in html_of(page)
+    assert "<b>bold" not in html_of(page)

@@ -1,0 +1,154 @@
+"""A change that shows in many series is one row, one page and one decision."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime, timedelta, timezone
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from compile_hud.db.queries.judge_state import save_judged
+from compile_hud.db.queries.results import load_alert
+from compile_hud.db.records.alerts import Alert, Event, EventKind
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.alerts.triage import set_owner
+from tests.app.alerts.test_alerts import field, press
+from tests.app.conftest import OpenPage
+from tests.support.builders import make_alert, make_case
+from tests.support.pages.page_elements import links_of, text_of, texts_of_rows
+from tests.support.stores import dashboard_stores
+from tests.support.stores.stored_results import save_alerts
+
+pytestmark = pytest.mark.usefixtures("anybody_triages")
+
+WORDS = "3 of 20 cases in 3 models: slower by 8.0 to 30.0 %"
+TITLE = f"{WORDS} since {make_alert().first_bad.revision} (stable on box)"
+EVENT = Event(id="event-1", kind=EventKind.REVISION, title=TITLE, size=4)
+STATES = {"bert": "open", "vit": "acknowledged", "llama": "noise"}
+CHANGES = {"bert": 8.0, "vit": 30.0, "llama": 90.0}
+DAY = dashboard_stores.NOW.date() + timedelta(days=3)
+
+
+def alerts() -> list[Alert]:
+    """Return the alerts of an event: three models in three states, and what is over of one."""
+    found = [
+        make_alert(model, case=make_case(model), state=state, change_pct=CHANGES[model])
+        for model, state in STATES.items()
+    ]
+    found.append(make_alert("over", case=make_case("bert"), metric="speedup", state="fixed"))
+    return [dataclasses.replace(alert, event_id=EVENT.id) for alert in found]
+
+
+@pytest.fixture
+def store(store: Store) -> Store:
+    """Return a store with one event and an alert that stands alone."""
+    save_alerts(store, [*alerts(), make_alert("alone", state="fixed")])
+    save_judged(store, judged={}, events=[EVENT], event_ids={EVENT.id})
+    return store
+
+
+@pytest.fixture
+def page(store: Store, open_page: OpenPage) -> AppTest:  # noqa: ARG001
+    """Return the page of the event."""
+    return open_page("alerts", event=EVENT.id)
+
+
+def states(store: Store) -> dict[str, str]:
+    return {alert.id: str(load_alert(store, alert.id).state) for alert in alerts()}
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("state", ["", "noise"])
+def test_event_is_listed_whole_in_each_state_that_an_alert_of_it_is_in(
+    state: str, open_page: OpenPage
+) -> None:
+    page = open_page("alerts", **({"state": state} if state else {}))
+    head, fold, *others = texts_of_rows(page, "events")
+    assert head[:4] == [
+        "",
+        f"{WORDS} 1 open, 1 acknowledged, 1 noise, 1 fixed",
+        # What people called noise is not the worst of it.
+        "+30.0 % latency",
+        "4 3 cases",
+    ]
+    assert fold[0].startswith("4 alerts")
+    assert len(texts_of_rows(page, "alerts")) == 4 + bool(others)
+    assert f"alerts?event={EVENT.id}" in links_of(page)
+
+
+@pytest.mark.usefixtures("store")
+def test_event_is_not_listed_in_a_state_of_none_of_its_alerts(open_page: OpenPage) -> None:
+    assert "No alert is in this state" in text_of(open_page("alerts", state="expected"))
+
+
+def test_page_of_an_event_has_its_title_its_facts_and_its_alerts(page: AppTest) -> None:
+    text = text_of(page)
+    assert text.startswith(f"{WORDS} alerts 1 open")
+    assert "alerts 1 open, 1 acknowledged, 1 noise, 1 fixed series 4 cases 3" in text
+    assert "models bert, llama, vit worst change latency +30.0 % [+18.0, +22.0] %" in text
+    assert [row[2].split()[0] for row in texts_of_rows(page, "alerts")] == [
+        *("vit", "bert", "llama", "bert")
+    ]
+    assert "alerts?alert=vit" in links_of(page)
+
+
+@pytest.mark.usefixtures("store")
+def test_alert_leads_to_its_event_which_says_how_many_others_it_has(open_page: OpenPage) -> None:
+    page = open_page("alerts", alert="vit")
+    assert f"event {WORDS} 3 other alerts" in text_of(page)
+    assert f"alerts?event={EVENT.id}" in links_of(page)
+
+
+@pytest.mark.usefixtures("store")
+def test_unknown_event_is_said(open_page: OpenPage) -> None:
+    assert "No such event" in text_of(open_page("alerts", event="nothing"))
+
+
+@pytest.mark.parametrize(
+    ("state", "moved"),
+    [
+        ("expected", ["bert", "vit"]),
+        ("open", ["vit", "llama"]),
+    ],
+)
+def test_decision_is_about_those_alerts_that_it_can_be_about(
+    page: AppTest, store: Store, state: str, moved: list[str]
+) -> None:
+    before = states(store)
+    press(page, f"decide-{state}", why="one cause")
+    assert not page.exception
+    assert states(store) == {**before, **dict.fromkeys(moved, state)}
+    rows = texts_of_rows(page, "changes")
+    assert {(row[1], row[-1]) for row in rows} == {("ada (not signed in)", "one cause")}
+    # What was decided at once about alerts in one state is one row.
+    was = {before[model] for model in moved}
+    assert sorted(row[4] for row in rows) == sorted(was)
+    assert {row[2] for row in rows} == {f"{make_case(model).key} latency" for model in moved}
+
+
+def test_owner_and_mute_are_set_for_all_alerts_at_once(page: AppTest, store: Store) -> None:
+    field(page, "Owner").input("eve")
+    page.date_input[0].set_value(DAY)
+    press(page, "decide-save")
+    end = datetime(DAY.year, DAY.month, DAY.day, tzinfo=timezone.utc)
+    found = [load_alert(store, alert.id) for alert in alerts()]
+    assert {(alert.owner, alert.muted_until) for alert in found} == {("eve", end)}
+
+
+def test_owners_that_differ_stay_when_only_the_mute_is_set(
+    store: Store, open_page: OpenPage
+) -> None:
+    store.revise_alerts(set_owner(["bert"], "bob"), by="ada")
+    page = open_page("alerts", event=EVENT.id)
+    page.date_input[0].set_value(DAY)
+    press(page, "decide-save")
+    assert load_alert(store, "bert").owner == "bob"
+    assert load_alert(store, "vit").owner == ""
+    assert load_alert(store, "vit").muted_until is not None
+
+
+def test_changes_of_other_alerts_are_not_shown(page: AppTest, store: Store) -> None:
+    store.revise_alerts(set_owner(["alone"], "eve"), by="ada")
+    page.run()
+    assert "Nobody has changed anything yet." in text_of(page)

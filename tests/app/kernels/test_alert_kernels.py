@@ -1,0 +1,75 @@
+"""The kernels behind an alert on its page, and where its links to kernels lead."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.store import Store
+from tests.app.conftest import OpenPage
+from tests.app.kernels.test_kernel_diff import (
+    CASE,
+    FUSED,
+    GEMM,
+    NIGHTS,
+    alert_between,
+    night,
+    result_of,
+    save,
+    save_two_nights,
+)
+from tests.support.pages.page_elements import links_of, text_of, texts_of_rows
+from tests.support.stores.stored_results import save_alerts
+
+
+def test_an_alert_names_its_kernels_and_leads_to_each(open_page: OpenPage, store: Store) -> None:
+    save_two_nights(store, python_s=0.002)
+    save_alerts(store, [alert_between(("run-0", "run-1"))])
+    page = open_page("alerts", alert="alert-1")
+    rows = texts_of_rows(page, "kernels behind the alert")
+    assert ["+800.0", "other code", "cpp_fused_add"] in [row[:3] for row in rows]
+    links = [url for url in links_of(page) if url.startswith("kernel-diff?")]
+    assert len(links) == len(rows)
+    assert all("baseline_run=run-0" in url and "&row=" in url for url in links)
+
+
+def test_noise_of_a_side_is_told_on_the_diff_and_on_the_alert(
+    open_page: OpenPage, store: Store
+) -> None:
+    before, after = night(0), night(1)
+    slower = dataclasses.replace(FUSED, mean_s=0.0013, total_s=0.0026, min_s=0.0013)
+    busy = RunWarning(code="noisy-neighbour", text="other work")
+    save(
+        store,
+        (before, result_of(before, GEMM, FUSED, warnings=[busy])),
+        (after, result_of(after, GEMM, slower, latency_s=0.0076)),
+    )
+    save_alerts(store, [alert_between(("run-0", "run-1"))])
+    text = text_of(open_page("kernel-diff", **NIGHTS))
+    assert "Noise: the baseline is noisy-neighbour." in text
+    text = text_of(open_page("alerts", alert="alert-1"))
+    assert "Noise: the baseline is noisy-neighbour." in text
+    told = "us of the +600.0 us by which the latency changed between the two runs."
+    assert told in text
+    text = text_of(open_page("kernels", run="run-0", case=CASE.key))
+    assert "Noise: the result is noisy-neighbour" in text
+
+
+def test_an_alert_whose_runs_have_no_kernels_says_nothing_of_them(
+    open_page: OpenPage, store: Store
+) -> None:
+    save_two_nights(store)
+    save_alerts(store, [alert_between(("run-0", "run-7"))])
+    page = open_page("alerts", alert="alert-1")
+    assert "Kernels behind it" not in text_of(page)
+    # The first bad run has none that a link could lead to.
+    (link,) = [url for url in links_of(page) if url.startswith("kernels?")]
+    assert "run=run-0" in link
+
+
+def test_an_alert_with_no_kernel_beyond_noise_says_so(open_page: OpenPage, store: Store) -> None:
+    before, after = night(0), night(1)
+    save(store, (before, result_of(before, FUSED)), (after, result_of(after, FUSED)))
+    save_alerts(store, [alert_between(("run-0", "run-1"))])
+    text = text_of(open_page("alerts", alert="alert-1"))
+    assert "No kernel changed beyond noise in the direction of the alert." in text

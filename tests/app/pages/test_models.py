@@ -1,0 +1,48 @@
+"""The page of models: what is measured and why, and how each model does."""
+
+from __future__ import annotations
+
+import pytest
+
+from compile_hud.db.store import Store
+from tests.app.conftest import OpenPage
+from tests.support.pages.page_elements import links_of, text_of, texts_of_rows
+from tests.support.stores import dashboard_stores
+
+
+@pytest.mark.usefixtures("seeded")
+def test_every_model_has_its_health(open_page: OpenPage) -> None:
+    page = open_page("models")
+    assert not page.exception
+    assert "4 models, 3 of them with every case ok" in text_of(page)
+    rows = {row[0]: row[1:] for row in texts_of_rows(page, "models")}
+    assert rows["unet transformer"][1:7] == ["1", "ok", "ok", "ok", "failed", "ok"]
+    assert rows["bert transformer"][1] == "1"
+    assert rows["resnet50 transformer"][-3:] == ["5 h ago", "0.68 %", "31.5 s"]
+    assert any(link.startswith("./?") and "model=unet" in link for link in links_of(page))
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_search_is_in_the_url_and_says_when_nothing_fits(open_page: OpenPage) -> None:
+    page = open_page("models", text="resnet")
+    assert [row[0] for row in texts_of_rows(page, "models")] == ["resnet50 transformer"]
+    page.text_input(key="choice-text").input("zzz").run()
+    assert page.query_params["text"] == "zzz"
+    assert "None of the 4 models has this text" in text_of(page)
+
+
+@pytest.mark.parametrize("page", ["overview", "models", "modes"])
+@pytest.mark.parametrize("num_nights", [1, 2])
+def test_the_first_run_of_its_suite_is_not_offered_to_be_compared(
+    open_page: OpenPage, store: Store, page: str, num_nights: int
+) -> None:
+    dashboard_stores.fill(store, num_nights=num_nights)
+    # Older than all, of the same cases on the same machine, and of another suite.
+    other = dashboard_stores.night(-1, plan=dashboard_stores.cases(), suite="other")
+    for case in other.plan:
+        store.ingest(other, dashboard_stores.result_of(other, case, number=-1), spool_id=case.key)
+    store.save_run(other)
+    opened = open_page(page)
+    assert not opened.exception
+    is_offered = any("compare?candidate=" in link for link in links_of(opened))
+    assert is_offered is (num_nights > 1)

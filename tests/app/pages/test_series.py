@@ -1,0 +1,106 @@
+"""What the page of a series draws, and how the URL says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.app.conftest import OpenPage
+from tests.support.pages.page_elements import text_of, texts_of_rows
+from tests.support.stores import dashboard_stores
+
+SERIES = {"case": dashboard_stores.REGRESSED.key}
+
+
+def trend_of(page: AppTest) -> dict[str, Any]:
+    """Return the specification of the first chart of a page."""
+    spec: dict[str, Any] = json.loads(page.get("vega_lite_chart")[0].proto.spec)
+    return spec
+
+
+def drawn_runs(page: AppTest) -> set[str]:
+    """Return the ids of the runs whose points are drawn."""
+    data = [layer["data"] for layer in trend_of(page)["layer"]]
+    points = next(rows["values"] for rows in data if "run_id" in rows.get("values", [{}])[0])
+    return {row["run_id"] for row in points}
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_part_of_a_series_in_the_url_is_what_is_drawn(open_page: OpenPage) -> None:
+    page = open_page("series", **SERIES, since="2026-01-03T00:00", until="2026-01-05T00:00")
+    assert drawn_runs(page) == {"run-002", "run-003"}
+    assert "2026-01-03 00:00 to 2026-01-05 00:00 UTC" in text_of(page)
+    page.button(key="whole").click().run()
+    assert not {"since", "until"} & set(page.query_params)
+    assert len(texts_of_rows(page, "points")) == dashboard_stores.NUM_NIGHTS
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_part_in_which_nothing_was_measured_says_so(open_page: OpenPage) -> None:
+    page = open_page("series", **SERIES, since="9999-01-01T00:00")
+    assert "Nothing was measured in 9999-01-01 00:00 to the last UTC; all is drawn." in text_of(
+        page
+    )
+    assert len(texts_of_rows(page, "points")) == dashboard_stores.NUM_NIGHTS
+
+
+@pytest.mark.usefixtures("seeded")
+def test_single_samples_are_drawn_when_asked_and_the_url_says_so(open_page: OpenPage) -> None:
+    page = open_page("series", **SERIES)
+    num_layers = len(trend_of(page)["layer"])
+    page.checkbox(key="raw").check().run()
+    assert page.query_params["raw"] == "yes"
+    spec = trend_of(page)
+    assert len(spec["layer"]) == num_layers + 1
+    samples = [layer for layer in spec["layer"] if layer["mark"].get("size") == 9]
+    assert len(samples[0]["data"]["values"]) == 24 * dashboard_stores.NUM_NIGHTS
+    page.checkbox(key="raw").uncheck().run()
+    assert "raw" not in page.query_params
+
+
+@pytest.mark.usefixtures("seeded")
+def test_the_samples_that_are_left_out_are_those_of_what_is_drawn(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Room for three runs.
+    monkeypatch.setattr("compile_hud.app.data.series.MAX_SAMPLES", 24 * 3)
+    whole = open_page("series", **SERIES, raw="yes")
+    assert "of the newest 3 runs" in text_of(whole)
+    part = {"since": "2026-01-03T00:00", "until": "2026-01-05T00:00"}
+    assert "of the newest" not in text_of(open_page("series", **SERIES, raw="yes", **part))
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_date_is_its_midnight(open_page: OpenPage) -> None:
+    page = open_page("series", **SERIES, since="2026-01-03", until="2026-01-05")
+    assert drawn_runs(page) == {"run-002", "run-003"}
+    assert "2026-01-03 to 2026-01-05 UTC" in text_of(page)
+    assert "The URL asks" not in text_of(page)
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize(
+    ("params", "problem"),
+    [
+        (
+            {"since": "2026-12-01T00:00", "until": "2026-01-01T00:00"},
+            "since 2026-12-01T00:00 and until 2026-01-01T00:00, between which nothing lies",
+        ),
+        ({"since": "yesterday"}, "The URL asks for since 'yesterday', which is no time like"),
+        (
+            {"since": "\uff12026-01-03"},
+            "The URL asks for since '\uff12026-01-03', which is no time like",
+        ),
+        ({"until": "2026-02-30"}, "that end is left open"),
+        ({"raw": "maybe"}, "The URL asks for raw 'maybe', which does not exist"),
+    ],
+)
+def test_a_part_that_is_none_is_said_to_be(
+    params: dict[str, str], problem: str, open_page: OpenPage
+) -> None:
+    page = open_page("series", **SERIES, **params)
+    assert not page.exception
+    assert problem in text_of(page)

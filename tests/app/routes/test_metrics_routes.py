@@ -1,0 +1,208 @@
+"""What programs that watch are told, by whom it can be asked, and how often the store is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from compile_hud.app.auth import access
+from compile_hud.app.auth.access import ChildSettings
+from compile_hud.app.data import operations as metrics_data
+from compile_hud.app.data.operations import MAX_AGE_S, Answer, Desk
+from compile_hud.app.data.store import URL_VARIABLE
+from compile_hud.app.server.metrics_routes import (
+    TOKEN_FILE_VARIABLE,
+    TOKEN_VARIABLE,
+    metrics_routes,
+)
+from compile_hud.app.server.prometheus import exposition
+from compile_hud.db.jobs.health import DiskState, SchedulerState, ScheduleState, save_scheduler
+from compile_hud.db.jobs.operations import load_operations
+from compile_hud.db.records.results import RunState
+from compile_hud.db.records.triage import Revision
+from compile_hud.db.store import Store
+from tests.store.maintenance.test_backup import Opened
+from tests.support.builders import START, make_alert, make_notification, make_run
+from tests.support.sources import ROOT
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the URL of the store that is asked, and forget what others were answered."""
+    url = f"duckdb:///{tmp_path}/hud.duckdb"
+    monkeypatch.setenv(URL_VARIABLE, url)
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    monkeypatch.delenv(TOKEN_FILE_VARIABLE, raising=False)
+    metrics_data.desk.cache_clear()
+    return url
+
+
+@pytest.fixture
+def client(url: str) -> TestClient:
+    """Return a client of the routes."""
+    assert url
+    return TestClient(Starlette(routes=metrics_routes()))
+
+
+def samples_of(text: str) -> Samples:
+    """Return what Prometheus' own parser reads."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def filled(url: str) -> Store:
+    """Return a store with a run and a scheduler whose machine has a strange name."""
+    store = Store(url)
+    store.save_run(make_run(state=RunState.FINISHED, finished_at=START))
+    disk = DiskState(name="state", path="/data", free_bytes=10, total_bytes=20)
+    rule = ScheduleState(name="nightly", suite="nightly", toolchain="a", rule="", next_at=START)
+    state = SchedulerState(
+        machine='b"o\\x\n',
+        process="h/1/2",
+        version="0.1.0",
+        started_at=START,
+        heartbeat_at=START,
+        schedules=(rule,),
+        disks=(disk,),
+        num_waiting=3,
+    )
+    save_scheduler(store, state)
+    return store
+
+
+def test_prometheus_reads_how_everything_does(url: str) -> None:
+    operations = load_operations(filled(url))
+    told = samples_of(exposition(operations, now=START + timedelta(minutes=1)))
+    machine = (("machine", 'b"o\\x\n'),)
+    assert told["hud_store_up", ()] == 1
+    assert told["hud_scheduler_up", machine] == 1
+    assert told["hud_spool_waiting_results", machine] == 3
+    assert told["hud_disk_free_bytes", (("disk", "state"), *machine)] == 10
+    assert told["hud_schedule_next_timestamp_seconds", (*machine, ("schedule", "nightly"))] == (
+        START.timestamp()
+    )
+    assert told["hud_jobs", (("state", "queued"),)] == 0
+    assert START.timestamp() in told.values()
+
+
+def test_a_scheduler_that_is_silent_is_down(url: str) -> None:
+    operations = load_operations(filled(url))
+    told = samples_of(exposition(operations, now=START + timedelta(minutes=10)))
+    assert [value for (name, _), value in told.items() if name == "hud_scheduler_up"] == [0]
+
+
+def test_a_store_that_cannot_be_read_is_told_and_nothing_else(
+    client: TestClient, tmp_path: Path
+) -> None:
+    (tmp_path / "hud.duckdb").write_bytes(b"not a store")
+    answer = client.get("/metrics")
+    assert (answer.status_code, samples_of(answer.text)) == (200, {("hud_store_up", ()): 0.0})
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert "damaged" in answer.json()["store"]
+
+
+def test_an_empty_store_is_ready(client: TestClient) -> None:
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()) == (200, {"store": "ok", "schedulers": {}})
+    assert client.get("/metrics").headers["content-type"].startswith("text/plain; version=0.0.4")
+
+
+def test_a_late_scheduler_is_told_and_the_dashboard_is_ready_all_the_same(
+    url: str, client: TestClient
+) -> None:
+    filled(url)
+    answer = client.get("/readyz")
+    assert (answer.status_code, list(answer.json()["schedulers"].values())) == (200, ["late"])
+
+
+def test_the_store_is_asked_once_in_a_while_however_many_ask() -> None:
+    clock = [0.0]
+    asked: list[float] = []
+
+    def ask() -> Answer:
+        asked.append(clock[0])
+        return Answer(operations=None)
+
+    desk = Desk(ask, clock_s=lambda: clock[0])
+    for step in range(100):
+        clock[0] = step * MAX_AGE_S / 10
+        desk.answer()
+    assert 5 <= len(asked) <= 10
+    assert min(b - a for a, b in zip(asked, asked[1:], strict=False)) > MAX_AGE_S
+
+
+def given_by_variable(_folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Set the token itself."""
+    patch.setenv(TOKEN_VARIABLE, "s3cret")
+
+
+def given_by_file(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Name a file with the token."""
+    (folder / "token").write_text("s3cret\n", encoding="ascii")
+    patch.setenv(TOKEN_FILE_VARIABLE, str(folder / "token"))
+
+
+@pytest.mark.parametrize("give", [given_by_variable, given_by_file])
+@pytest.mark.parametrize("path", ["/metrics", "/readyz"])
+def test_where_a_token_is_set_nobody_asks_without_it(
+    give: Callable[[Path, pytest.MonkeyPatch], None],
+    path: str,
+    client: TestClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    give(tmp_path, monkeypatch)
+    assert client.get(path).status_code == 401
+    for wrong in ("Bearer", "Bearer wrong", "s3cret", "Basic s3cret", "Bearer s3cret2"):
+        answer = client.get(path, headers={"Authorization": wrong})
+        assert answer.status_code == 401
+        assert "s3cret" not in answer.text
+    assert client.get(path, headers={"Authorization": "Bearer s3cret"}).status_code == 200
+
+
+def test_a_token_file_that_is_missing_opens_nothing(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN_FILE_VARIABLE, str(tmp_path / "missing"))
+    answer = client.get("/metrics")
+    assert (answer.status_code, "hud_" in answer.text) == (503, False)
+
+
+def test_where_people_sign_in_nobody_asks_without_a_token(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = replace(access.child_settings().rules, issuer="https://login.example")
+    assert rules.has_sign_in
+    monkeypatch.setattr(access, "child_settings", lambda: replace(ChildSettings(), rules=rules))
+    assert client.get("/metrics").status_code == 401
+    monkeypatch.setenv(TOKEN_VARIABLE, "s3cret")
+    assert client.get("/metrics", headers={"Authorization": "Bearer "}).status_code == 401
+    assert client.get("/metrics", headers={"Authorization": "Bearer s3cret"}).status_code == 200
+
+
+def test_every_metric_is_described(url: str) -> None:
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    store = filled(url)
+    opened = Opened(revisions=(Revision(alert=make_alert()),))
+    store.revise_alerts(
+        lambda _before: opened, by="judge", tell=lambda _before, _decided: [make_notification()]
+    )
+    told = samples_of(exposition(load_operations(store), now=START))
+    names = {name for name, _ in told}
+    assert len(names) == 14
+    described = set(re.findall(r"`(hud_\w+)`(?=[ ,][^\n]*\|)", text.partition("## Metrics")[2]))
+    assert described == names

@@ -1,0 +1,239 @@
+"""Two runs, revisions, variants, toolchains and environments side by side."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from compile_hud.app.ui.urls import CompareState
+from compile_hud.app.views.compare import data as compare_data
+from compile_hud.app.views.compare import tables as comparerows
+from compile_hud.app.views.compare.tables import compared_csv
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.comparison.runs import compare_results
+from tests.app.conftest import OpenPage
+from tests.support.pages.page_elements import commands_of, html_of, links_of, text_of, texts_of_rows
+from tests.support.stores import dashboard_stores
+
+# The night before something changed, the one in which it did, and one with another driver.
+GOOD, BAD, OTHER = "run-008", "run-009", "run-004"
+
+
+def compared(open_page: OpenPage, **params: str) -> AppTest:
+    page = open_page("compare", **params)
+    assert not page.exception
+    return page
+
+
+@pytest.mark.usefixtures("seeded")
+def test_by_default_the_newest_run_is_compared_with_the_one_before(open_page: OpenPage) -> None:
+    sides = texts_of_rows(compared(open_page), "sides")
+    assert [row[:2] for row in sides] == [["baseline", "run-014"], ["candidate", "run-015"]]
+
+
+@pytest.mark.usefixtures("seeded")
+def test_what_changed_comes_first_and_the_worst_of_it_before_all(open_page: OpenPage) -> None:
+    page = compared(open_page, baseline=GOOD, candidate=BAD)
+    rows = texts_of_rows(page, "comparisons")
+    assert [row[0].split(" [")[0] for row in rows] == ["fails", "+21.0 %", "-16.7 %"]
+    assert rows[0][1].startswith("unet max-autotune")
+    assert rows[1][1:3] == ["bert default", "latency"]
+    # The tiles count comparisons, the title cases: both say so.
+    assert "regression 3 comparisons in 2 cases improvement 0 inconclusive" in text_of(page)
+    assert "cases in both runs: 2 worse, none better" in text_of(page)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_of_what_did_not_change_the_first_rows_are_shown_and_all_where_it_is_filtered_for(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparerows, "_FOLDED_ROWS", 1)
+    page = compared(open_page, baseline=GOOD, candidate=BAD)
+    assert len(texts_of_rows(page, "unchanged")) == 1
+    assert len(texts_of_rows(page, "comparisons")) == 3
+    assert "further rows: the filters narrow it" in text_of(page)
+    filtered = compared(open_page, baseline=GOOD, candidate=BAD, verdict="unchanged")
+    assert len(texts_of_rows(filtered, "comparisons")) > 1
+    assert "further rows" not in text_of(filtered)
+
+
+@pytest.mark.usefixtures("seeded")
+def test_the_page_says_what_the_command_says(open_page: OpenPage, seeded: Path) -> None:
+    compared(open_page, baseline=GOOD, candidate=BAD)
+    page = compare_data.load_compare(CompareState(baseline=GOOD, candidate=BAD)).value
+    store = Store(f"duckdb:///{seeded}")
+    rows = compare_results(load_document(store, GOOD), load_document(store, BAD))
+    said = [
+        (row.candidate_case.key, row.metric, row.ratio, row.low, row.high, row.verdict, row.reason)
+        for row in page.rows
+    ]
+    # The command lists them by case.
+    assert sorted(said, key=lambda row: row[:2]) == [
+        (
+            *(row.case.key, row.metric, row.comparison.ratio, row.comparison.low),
+            *(row.comparison.high, row.comparison.verdict, row.comparison.reason),
+        )
+        for row in sorted(rows, key=lambda row: (row.case.key, row.metric))
+    ]
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_mean_says_over_how_many_cases_it_is(open_page: OpenPage) -> None:
+    page = compared(open_page, baseline=GOOD, candidate=BAD)
+    rows = {row[0]: row[1] for row in texts_of_rows(page, "geometric means")}
+    assert rows["max-autotune"].endswith("3 of 4 cases")
+    assert rows["reduce-overhead"].endswith("4 of 4 cases")
+
+
+@pytest.mark.usefixtures("seeded")
+def test_another_driver_is_refused_with_the_fact_and_the_levels_of_both(
+    open_page: OpenPage,
+) -> None:
+    page = compared(open_page, baseline=OTHER, candidate=BAD)
+    text = text_of(page)
+    assert "No verdict: runs run-004 and run-009 do not compare" in text
+    assert "driver_version: '550.54' -> '560.28'" in text
+    assert not texts_of_rows(page, "comparisons")
+    rows = {row[0]: row[1:] for row in texts_of_rows(page, "levels of both runs")}
+    assert "bert eager" not in rows
+    assert rows["unet max-autotune"][1:] == ["failed", "-"]
+    assert rows["bert default"][2] == "0.83x"
+    driver = next(row for row in texts_of_rows(page, "what the runs differ in") if "driver" in row)
+    assert driver == ["driver", "550.54", "560.28"]
+
+
+@pytest.mark.usefixtures("seeded")
+def test_two_modes_of_one_run_compare(open_page: OpenPage) -> None:
+    page = compared(
+        open_page,
+        baseline=GOOD,
+        candidate=GOOD,
+        baseline_variant="default",
+        candidate_variant="max-autotune",
+    )
+    rows = texts_of_rows(page, "comparisons")
+    latency = next(row for row in rows if row[1].startswith("llama") and row[2] == "latency")
+    assert latency[0].startswith("-31.7 %")
+    assert latency[1] == "llama default -> max-autotune"
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_run_does_not_differ_from_itself(open_page: OpenPage) -> None:
+    text = text_of(compared(open_page, baseline=GOOD, candidate=GOOD))
+    assert "Nothing can differ" in text
+    assert "Choose two variants of it, or another run." in text
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_revision_stands_for_its_newest_run(open_page: OpenPage) -> None:
+    page = compared(open_page, baseline="2.13.0.dev20260103", candidate="0000000004")
+    sides = texts_of_rows(page, "sides")
+    assert [row[1] for row in sides] == ["run-002", "run-004"]
+
+
+def test_two_toolchains_compare(open_page: OpenPage, store: Store) -> None:
+    dashboard_stores.fill_two_toolchains(store)
+    page = compared(open_page, baseline="stable-3", candidate="nightly-3")
+    rows = texts_of_rows(page, "comparisons")
+    assert rows[0][:3] == ["fails", "vit default", "outcome"]
+    assert [row[0].split(" [")[0] for row in rows[1:]] == ["-50.0 %", "-50.0 %"]
+    (lonely,) = texts_of_rows(page, "cases of one run alone")
+    assert lonely[0] == "bert/inference/tiny/fp32/max-autotune/cpu"
+    assert "candidate=stable-3" not in "".join(links_of(page))
+    assert any("baseline=nightly-2" in link for link in links_of(page))
+
+
+@pytest.mark.usefixtures("seeded")
+def test_the_filters_are_in_the_url_and_say_what_to_take_back(open_page: OpenPage) -> None:
+    page = compared(open_page, baseline=GOOD, candidate=BAD, model="bert", verdict="regression")
+    assert {row[1] for row in texts_of_rows(page, "comparisons")} == {"bert default"}
+    page = compared(open_page, baseline=GOOD, candidate=BAD, model="resnet50", verdict="regression")
+    text = text_of(page)
+    assert "Nothing matches the filters" in text
+    assert "Setting one of these back to all shows rows: verdict (" in text
+
+
+@pytest.mark.usefixtures("seeded")
+def test_choosing_a_run_puts_it_into_the_url(open_page: OpenPage) -> None:
+    page = compared(open_page)
+    page.selectbox(key="choice-baseline").select(GOOD).run()
+    assert page.query_params["baseline"] == GOOD
+    assert texts_of_rows(page, "sides")[0][1] == GOOD
+
+
+@pytest.mark.usefixtures("seeded")
+def test_the_first_run_has_none_before_it(open_page: OpenPage) -> None:
+    text = text_of(compared(open_page, candidate="run-000"))
+    assert "Nothing to compare with" in text
+    assert "run run-000 is the first of suite nightly on box" in text.lower()
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "commands"),
+    [("nightly", ["hud run --suite nightly --toolchain nightly"]), ("imported:hud", [])],
+)
+def test_a_store_of_one_run_says_that_a_second_is_needed(
+    open_page: OpenPage, store: Store, toolchain: str, commands: list[str]
+) -> None:
+    eager = dashboard_stores.make_case("bert", mode="eager", device="cuda")
+    run = dataclasses.replace(
+        dashboard_stores.night(8, plan=[eager, dashboard_stores.REGRESSED]), toolchain=toolchain
+    )
+    results = tuple(
+        dashboard_stores.make_result(
+            f"r8-{case.variant}",
+            run=run,
+            case=case,
+            measurements=[dashboard_stores.make_measurement()],
+        )
+        for case in run.plan
+    )
+    with store.write() as session:
+        put_documents(session, [RunDocument(run=run, results=results)], at=dashboard_stores.NOW)
+    page = compared(open_page)
+    text = text_of(page)
+    assert "Nothing to compare with" in text
+    assert "the only run in this store, and comparing takes a second one" in text
+    assert "Choose another run" not in text
+    assert commands_of(page) == commands
+    (link,) = [link for link in links_of(page) if link.startswith("compare?")]
+    chosen = {name: value for name, (value,) in parse_qs(urlsplit(link).query).items()}
+    assert chosen["baseline"] == chosen["candidate"] == run.id
+    shown = text_of(compared(open_page, **chosen))
+    assert "Nothing can differ" not in shown
+    assert "Case by case, worst first" in shown
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_run_that_is_not_there_is_said(open_page: OpenPage) -> None:
+    text = text_of(compared(open_page, baseline="zzz"))
+    assert "hud runs lists them. No run has a revision of that name either. Choose" in text
+
+
+def test_the_file_has_every_row_and_no_formula(open_page: OpenPage, store: Store) -> None:
+    case = dashboard_stores.make_case('=HYPERLINK("http://x")', device="cuda")
+    documents = []
+    for number in (8, 9):
+        run = dashboard_stores.night(number, plan=[case])
+        result = dashboard_stores.make_result(
+            f"r{number}", run=run, case=case, measurements=[dashboard_stores.make_measurement()]
+        )
+        documents.append(RunDocument(run=run, results=(result,)))
+    with store.write() as session:
+        put_documents(session, documents, at=dashboard_stores.NOW)
+    assert '<a href="http://x' not in html_of(compared(open_page))
+    page = compare_data.load_compare(CompareState()).value
+    rows = list(csv.DictReader(io.StringIO(compared_csv(page.rows, page=page))))
+    assert {row["model"] for row in rows} == {'\'=HYPERLINK("http://x")'}
+    ratios = {row["metric"]: row["ratio"] for row in rows}
+    assert set(ratios) == {"outcome", "latency_s"}
+    assert float(ratios["latency_s"]) == 1.0

@@ -1,0 +1,62 @@
+"""What is judged of a time on a CPU, its level at one pace, stands beside what was measured."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from compile_hud.db.store import Store
+from tests.app.conftest import OpenPage
+from tests.support.pages.page_elements import text_of, texts_of_rows
+from tests.support.stores import dashboard_stores
+
+
+@pytest.fixture
+def store(store: Store) -> Store:
+    """Return a store with a machine that was slower for three nights."""
+    dashboard_stores.fill_paced(store)
+    return store
+
+
+def chart(page: AppTest) -> dict[str, Any]:
+    """Return the specification of the first chart of a page."""
+    found: dict[str, Any] = json.loads(page.get("vega_lite_chart")[0].proto.spec)
+    return found
+
+
+@pytest.mark.usefixtures("store")
+def test_series_has_levels_that_a_slow_machine_does_not_move(open_page: OpenPage) -> None:
+    page = open_page("series", case=dashboard_stores.PACED.key)
+    rows = texts_of_rows(page, "points")[::-1]
+    medians = [
+        "11.0 ms" if night in dashboard_stores.SLOW_NIGHTS else "10.0 ms" for night in range(8)
+    ]
+    assert [row[1] for row in rows] == medians
+    assert [row[3] for row in rows] == ["10.0 ms"] * 8
+    assert {row[4] for row in rows[1:]} == {"0.0 %"}
+    text = text_of(page)
+    assert "at one pace 10.0 ms" in text
+    assert "Hollow points are the same runs at one pace of the machine" in text
+    assert "level_shown" in json.dumps(chart(page))
+
+
+@pytest.mark.usefixtures("store")
+def test_what_is_no_time_has_no_second_level(open_page: OpenPage) -> None:
+    page = open_page("series", case=dashboard_stores.PACED.key, metric="peak_bytes")
+    assert len(texts_of_rows(page, "points")[0]) == 7
+    assert "one pace" not in text_of(page)
+
+
+@pytest.mark.usefixtures("store")
+def test_page_of_an_alert_draws_its_change_whatever_became_of_it(open_page: OpenPage) -> None:
+    page = open_page("alerts", alert="paced")
+    text = text_of(page)
+    assert "level at one pace 10.0 -> 12.0 ms" in text
+    spec = json.dumps(chart(page))
+    assert "regression: +20.0 %, noise" in spec
+    assert "level_shown" in spec
+    alone = json.dumps(chart(open_page("series", case=dashboard_stores.PACED.key)))
+    assert "regression: " not in alone

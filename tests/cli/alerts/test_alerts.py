@@ -1,0 +1,395 @@
+"""`hud alerts`: people decide, and see what was decided."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import json
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
+
+import pytest
+
+from compile_hud.db.queries.results import load_alert, load_changes, load_series_settings
+from compile_hud.db.records.alerts import Alert
+from compile_hud.db.store import Store
+from tests.support.builders import START, make_alert, make_case, make_run
+from tests.support.stores.stored_results import save_alerts
+from tests.support.terminal import Terminal
+
+PATTERN = "bert/*#latency_s"
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    store = terminal.store()
+    store.save_run(make_run())
+    save_alerts(
+        store,
+        [
+            make_alert("aaa1"),
+            make_alert("aaa2", case=make_case("gpt2"), change_pct=50.0),
+            make_alert("bbb1", case=make_case("vit"), state="fixed"),
+            make_alert(
+                "bbb2",
+                case=make_case("t5"),
+                verdict="improvement",
+                state="acknowledged",
+                change_pct=-20.0,
+            ),
+        ],
+    )
+    return terminal
+
+
+def alert_of(terminal: Terminal, id: str) -> Alert:
+    return load_alert(terminal.store(), id)
+
+
+def columns(line: str) -> str:
+    return re.sub("  +", " | ", line)
+
+
+def test_ongoing_alerts_are_listed_largest_change_first(terminal: Terminal) -> None:
+    heading, *lines = terminal.hud("alerts", "list").stdout.splitlines()
+    assert columns(heading) == (
+        "id | case | metric | state | verdict | baseline | candidate | change | since | what"
+    )
+    assert [line.split()[0] for line in lines] == ["aaa2", "aaa1", "bbb2"]
+    every = terminal.json("alerts", "list", "--state", "all", "--json")
+    assert [item["id"] for item in every] == ["aaa2", "aaa1", "bbb2", "bbb1"]
+    assert {"owner", "muted_until", "note", "event_id", "url", "repro"} <= set(every[0])
+
+
+def test_alerts_of_an_owner_are_listed(terminal: Terminal) -> None:
+    assert terminal.hud("alerts", "assign", "aaa1", "ada").exit_code == 0
+    (mine,) = terminal.json("alerts", "list", "--owner", "ada", "--json")
+    assert mine["id"] == "aaa1"
+    heading, line = terminal.hud("alerts", "list", "--owner", "ada").stdout.splitlines()
+    assert columns(heading).split(" | ")[4] == "owner"
+    assert columns(line).split(" | ")[4] == "ada"
+    nobody = terminal.hud("alerts", "list", "--owner", "eve")
+    assert (nobody.stdout, nobody.stderr) == (
+        "",
+        "no such alert; --state all lists every one\n",
+    )
+
+
+def test_comments_are_kept_with_the_changes_and_decide_nothing(terminal: Terminal) -> None:
+    result = terminal.hud("alerts", "comment", "aaa1", "aaa2", "--why", "asked", "--by", "ada")
+    assert result.exit_code == 0
+    found = [(item.by, item.field, item.new) for item in load_changes(terminal.store())]
+    assert found == [("ada", "comment", "asked")] * 2
+    assert {str(alert_of(terminal, id).state) for id in ("aaa1", "aaa2")} == {"open"}
+    assert "comment" in terminal.hud("alerts", "log", "aaa1").stdout
+
+
+def test_empty_comment_is_refused(terminal: Terminal) -> None:
+    result = terminal.hud("alerts", "comment", "aaa1", "--why", " ")
+    assert result.exit_code == 2
+    assert "there is no comment to keep; give it with --why" in result.stderr
+    assert load_changes(terminal.store()) == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "state"),
+    [("ack", "acknowledged"), ("expect", "expected"), ("noise", "noise")],
+)
+def test_state_is_set_with_who_and_why_and_taken_back(
+    terminal: Terminal, command: str, state: str
+) -> None:
+    (told,) = terminal.json("alerts", command, "aaa1", "--by", "ada", "--why", "known", "--json")
+    assert (told["id"], told["state"], told["note"]) == ("aaa1", state, "known")
+    taken_back = terminal.hud("alerts", "reopen", "aaa1", "--by", "bob")
+    assert taken_back.stderr == "1 changed\n"
+    changes = load_changes(terminal.store(), alert_id="aaa1")
+    assert [(item.by, item.old, item.new, item.why) for item in changes] == [
+        ("ada", "open", state, "known"),
+        ("bob", state, "open", ""),
+    ]
+    assert terminal.hud("alerts", "reopen", "aaa1").stderr == "nothing to change\n"
+
+
+def test_without_a_name_the_user_of_the_machine_decides(terminal: Terminal) -> None:
+    terminal.hud("alerts", "ack", "aaa1")
+    assert load_changes(terminal.store())[0].by == getpass.getuser()
+
+
+def test_user_without_a_name_is_a_number(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nameless() -> NoReturn:
+        raise KeyError("getpwuid(): uid not found: 4711")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    monkeypatch.setattr("os.getuid", lambda: 4711)
+    terminal.hud("alerts", "ack", "aaa1")
+    assert load_changes(terminal.store())[0].by == "uid 4711"
+
+
+@pytest.mark.parametrize("name", ["", " ", "judge"])
+def test_name_that_is_no_person_is_refused(terminal: Terminal, name: str) -> None:
+    result = terminal.hud("alerts", "ack", "aaa1", "--by", name)
+    assert result.exit_code == 2
+    assert "give the name of a person" in result.stderr
+
+
+def test_several_alerts_are_decided_at_once_or_none(terminal: Terminal) -> None:
+    assert terminal.hud("alerts", "ack", "aaa1", "aaa2").stderr == "2 changed\n"
+    refused = terminal.hud("alerts", "expect", "aaa1", "bbb1")
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        "hud: alert bbb1 is fixed and cannot become expected; allowed: noise. It opens again by"
+        " itself when the step comes back\n"
+    )
+    assert alert_of(terminal, "aaa1").state == "acknowledged"
+
+
+@pytest.mark.parametrize("command", ["ack", "show", "log"])
+def test_id_that_names_no_alert_or_several_is_one_clear_line(
+    terminal: Terminal, command: str
+) -> None:
+    several = terminal.hud("alerts", command, "aaa")
+    assert several.exit_code == 2
+    assert several.stderr == (
+        "hud: 2 alerts start with 'aaa': aaa1, aaa2, ... Give more of the id\n"
+    )
+    unknown = terminal.hud("alerts", command, "zzz")
+    assert unknown.stderr == ("hud: no alert 'zzz' in this store. `hud alerts list` shows them\n")
+
+
+def test_alert_is_muted_until_a_day_and_shown_as_muted(terminal: Terminal) -> None:
+    terminal.hud("alerts", "mute", "aaa1", "--until", "2026-02-01")
+    assert alert_of(terminal, "aaa1").muted_until == START.replace(month=2, hour=0, minute=0)
+    line = next(line for line in terminal.hud("regressions").stdout.splitlines() if "aaa1" in line)
+    assert "open, muted until 2026-02-01 00:00" in line
+    terminal.clock.moment = START + timedelta(days=60)
+    assert "muted" not in terminal.hud("regressions").stdout
+    terminal.hud("alerts", "mute", "aaa1", "--until", "none")
+    assert alert_of(terminal, "aaa1").muted_until is None
+
+
+def test_end_of_a_mute_may_have_a_time_and_a_zone(terminal: Terminal) -> None:
+    terminal.hud("alerts", "mute", "aaa1", "--until", "2026-02-01T10:00+02:00")
+    assert alert_of(terminal, "aaa1").muted_until == START.replace(month=2, hour=8, minute=0)
+
+
+@pytest.mark.parametrize(
+    ("until", "problem"),
+    [
+        ("soon", "'soon' is no time like 2026-01-31 or 2026-01-31T02:30, nor is it 'none'"),
+        ("2025-01-01", "is over; name"),
+    ],
+)
+def test_end_of_a_mute_that_is_none_is_refused(
+    terminal: Terminal, until: str, problem: str
+) -> None:
+    result = terminal.hud("alerts", "mute", "aaa1", "--until", until)
+    assert result.exit_code == 2
+    assert problem in result.stderr
+
+
+def test_series_have_floor_mute_owner_and_baseline(terminal: Terminal) -> None:
+    assert terminal.hud("alerts", "series").stderr == "nothing is set for any series\n"
+    (told,) = terminal.json("alerts", "floor", PATTERN, "8%", "--why", "bimodal", "--json")
+    assert told["floor"] == pytest.approx(0.08)
+    terminal.hud("alerts", "assign", PATTERN, "ada")
+    terminal.hud("alerts", "mute", PATTERN, "--until", "2026-02-01")
+    terminal.hud("alerts", "expect", PATTERN, "--from", "run")
+    heading, line = terminal.hud("alerts", "series").stdout.splitlines()
+    assert columns(heading) == "series | floor | muted until | owner | baseline from run"
+    assert columns(line) == f"{PATTERN} | 8.00% | 2026-02-01 00:00 | ada | run-1"
+    assert terminal.json("alerts", "series", "--json") == [
+        item.to_json() for item in load_series_settings(terminal.store())
+    ]
+    alert = alert_of(terminal, "aaa1")
+    assert (alert.owner, alert.muted_until is None) == ("ada", False)
+    assert alert_of(terminal, "aaa2").owner == ""
+    for command in (
+        ("floor", PATTERN, "none"),
+        ("assign", PATTERN, "none"),
+        ("mute", PATTERN, "--until", "none"),
+        ("expect", PATTERN, "--from", "none"),
+    ):
+        terminal.hud("alerts", *command)
+    line = terminal.hud("alerts", "series").stdout.splitlines()[1]
+    assert columns(line) == f"{PATTERN} | - | - | - | -"
+
+
+def test_pattern_that_still_holds_is_named_where_a_series_takes_its_own_back(
+    terminal: Terminal,
+) -> None:
+    key = alert_of(terminal, "aaa1").series_key
+    terminal.hud("alerts", "floor", "bert/*", "8%")
+    terminal.hud("alerts", "floor", key, "9%")
+    holds = (
+        "the floor of 'bert/*', 8.00%, holds for 1 of these series: change it there, or give"
+        " another one here\n"
+    )
+    taken_back = terminal.hud("alerts", "floor", key, "none")
+    assert taken_back.stderr == (
+        f"1 changed\n`hud detect`, like every run, judges by this from now on\n{holds}"
+    )
+    again = terminal.hud("alerts", "floor", key, "none", "--json")
+    assert (json.loads(again.stdout)[0]["floor"], again.stderr) == (None, holds)
+    assert terminal.hud("alerts", "floor", key, "none").stderr == f"nothing to change\n{holds}"
+    assert terminal.hud("alerts", "assign", key, "none").stderr == "nothing to change\n"
+
+
+def test_mute_that_is_over_holds_for_nobody(terminal: Terminal) -> None:
+    key = alert_of(terminal, "aaa1").series_key
+    terminal.hud("alerts", "mute", "bert/*", "--until", "2026-02-01")
+    muted = terminal.hud("alerts", "mute", key, "--until", "none")
+    assert "the mute of 'bert/*', 2026-02-01 00:00, holds for 1 of these series" in muted.stderr
+    terminal.clock.moment = START + timedelta(days=60)
+    assert terminal.hud("alerts", "mute", key, "--until", "none").stderr == "nothing to change\n"
+
+
+def test_what_is_set_already_is_nothing_to_change(terminal: Terminal) -> None:
+    terminal.hud("alerts", "floor", PATTERN, "8%")
+    assert terminal.hud("alerts", "floor", PATTERN, "8%").stderr == "nothing to change\n"
+    assert len(load_changes(terminal.store())) == 1
+
+
+def test_key_of_a_series_names_it_as_well(terminal: Terminal) -> None:
+    key = alert_of(terminal, "aaa1").series_key
+    assert terminal.hud("alerts", "floor", key, "0.1").exit_code == 0
+    assert load_series_settings(terminal.store())[0].pattern == key
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("floor", "5%"), ("assign", "ada"), ("mute", "--until", "2030-01-01"), ("expect", "--from")],
+)
+def test_pattern_that_fits_no_series_is_refused(
+    terminal: Terminal, command: tuple[str, ...]
+) -> None:
+    name, *rest = command
+    if name == "expect":
+        rest = ["--from", "latest"]
+    result = terminal.hud("alerts", name, "berd/*", *rest)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: no series fits 'berd/*'. Give the key of one, as ")
+
+
+def test_floor_that_is_no_percentage_is_refused(terminal: Terminal) -> None:
+    result = terminal.hud("alerts", "floor", PATTERN, "much")
+    assert result.exit_code == 2
+    assert "'much' is neither like 5% nor like 0.05, nor is it 'none'" in result.stderr
+
+
+@pytest.mark.parametrize("least", ["-5%", "-0.05"])
+def test_floor_with_a_sign_is_refused_as_a_floor(terminal: Terminal, least: str) -> None:
+    result = terminal.hud("alerts", "floor", PATTERN, least)
+    assert result.exit_code == 2
+    assert "a floor has no sign: it holds for changes up and down. Give it like" in result.stderr
+    typo = terminal.hud("alerts", "floor", PATTERN, "5%", "--wy", "noise")
+    assert "a floor has no sign" not in typo.stderr
+    assert "--wy" in typo.stderr
+
+
+def test_one_alert_is_shown_with_its_changes(terminal: Terminal) -> None:
+    terminal.hud("alerts", "assign", "aaa1", "ada", "--by", "bob", "--why", "knows bert")
+    lines = terminal.hud("alerts", "show", "aaa1").stdout.splitlines()
+    assert [columns(line) for line in lines[:8]] == [
+        "alert | aaa1",
+        "state | open",
+        "owner | ada",
+        "note | knows bert",
+        f"series | {alert_of(terminal, 'aaa1').series_key}",
+        "metric | latency_s",
+        "where | box, toolchain stable",
+        "verdict | regression, 10.0 ms -> 12.0 ms, +20.0 % (+18.0 % to +22.0 %)",
+    ]
+    assert columns(lines[-1]) == ("2026-01-01 02:30:00 | bob | aaa1 | owner | - | ada | knows bert")
+    content = terminal.json("alerts", "show", "aaa1", "--json")
+    assert content["id"] == "aaa1"
+    assert [change["by"] for change in content["changes"]] == ["bob"]
+
+
+def test_log_has_alerts_and_series(terminal: Terminal) -> None:
+    assert terminal.hud("alerts", "log").stderr == "nothing was changed yet\n"
+    terminal.hud("alerts", "ack", "aaa1", "--by", "ada", "--why", "on it")
+    terminal.hud("alerts", "mute", PATTERN, "--until", "2026-02-01", "--by", "ada")
+    terminal.hud("alerts", "floor", PATTERN, "8%", "--by", "ada")
+    heading, *lines = terminal.hud("alerts", "log").stdout.splitlines()
+    assert columns(heading) == "when (UTC) | who | of | what | was | is | why"
+    assert [columns(line) for line in lines] == [
+        "2026-01-01 02:30:00 | ada | aaa1 | state | open | acknowledged | on it",
+        f"2026-01-01 02:30:00 | ada | {PATTERN} | muted until | - | 2026-02-01 00:00",
+        f"2026-01-01 02:30:00 | ada | {PATTERN} | floor | - | 8.00%",
+    ]
+    assert len(terminal.json("alerts", "log", "--json")) == 3
+    (change,) = terminal.json("alerts", "log", "aaa1", "--json")
+    assert (change["field"], change["new"], change["why"]) == ("state", "acknowledged", "on it")
+
+
+def test_log_is_replayed_in_another_store(terminal: Terminal) -> None:
+    terminal.hud("alerts", "ack", "aaa1", "--by", "ada", "--why", "on it")
+    terminal.hud("alerts", "ack", "aaa2", "--by", "ada")
+    terminal.hud("alerts", "floor", PATTERN, "8%")
+    log = terminal.folder / "log.json"
+    log.write_text(terminal.hud("alerts", "log", "--json").stdout)
+    again = ("--store", str(terminal.folder / "again.duckdb"))
+    other = Store(f"duckdb:///{terminal.folder}/again.duckdb")
+    save_alerts(other, [make_alert("aaa1")])
+    result = terminal.hud("alerts", "replay", str(log), *again)
+    assert result.stdout == "2 changes replayed, 1 are of alerts that are not here\n"
+    assert result.stderr == "`hud detect` first, where the results are all in\n"
+    assert load_alert(other, "aaa1").note == "on it"
+    assert terminal.json("alerts", "replay", str(log), *again, "--json") == {
+        "replayed": 0,
+        "left_out": 1,
+    }
+
+
+def test_file_that_is_no_log_is_refused(terminal: Terminal) -> None:
+    (terminal.folder / "log.json").write_text("{}")
+    result = terminal.hud("alerts", "replay", "log.json")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "hud: log.json is no list of changes. `hud alerts log --json` writes one\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"by": 7}, "field 'by' must be a string, got a number"),
+        ({"new": "much"}, "field 'new' is 'much'; a floor is a number above 0, like 0.05"),
+        ({"new": "nan"}, "field 'new' is 'nan'; a floor is a number above 0, like 0.05"),
+        ({"field": "state", "new": "good"}, "field 'new' is 'good'; allowed: open, acknowledged"),
+        ({"field": "muted_until", "new": "soon"}, "field 'new' is 'soon', not an ISO 8601 time"),
+    ],
+)
+def test_change_that_cannot_be_replayed_is_named_with_file_and_number(
+    terminal: Terminal, wrong: dict[str, object], problem: str
+) -> None:
+    terminal.hud("alerts", "floor", PATTERN, "8%")
+    (change,) = terminal.json("alerts", "log", "--json")
+    (terminal.folder / "log.json").write_text(json.dumps([change, {**change, **wrong}]))
+    result = terminal.hud("alerts", "replay", "log.json")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"hud: log.json, change 2: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("muted_until", "is_told"), [(START + timedelta(days=30), False), (START, True), (None, True)]
+)
+def test_nobody_is_told_about_a_muted_alert_and_no_run_fails_by_it(
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    muted_until: datetime | None,
+    is_told: bool,
+) -> None:
+    alert = dataclasses.replace(make_alert(toolchain="current"), muted_until=muted_until)
+    report = SimpleNamespace(new=[alert], alerts=[alert], events={})
+    monkeypatch.setattr("compile_hud.runner.cli.run.after_run.detect", lambda _store, **_: report)
+    result = terminal.hud("run", "--suite", "mine", "--no-confirm")
+    assert ("regression: bert/" in result.stderr) is is_told
+    assert result.exit_code == int(is_told)

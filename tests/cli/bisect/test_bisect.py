@@ -1,0 +1,484 @@
+"""hud bisect over toolchains and commits, with launches that are drawn."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from compile_hud.runner.bisect.record import Bisection
+from compile_hud.runner.bisect.revisions import CommitRevisions
+from compile_hud.runner.bisect.worktrees import Worktrees, find_root
+from compile_hud.runner.errors import BisectError, RevisionUnusable
+from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.protocol import LaunchReport, RawMetric
+from compile_hud.runner.system.locks import immediate_lock
+from tests.support.fakes import FakeExecutor
+from tests.support.runs import launches
+from tests.support.runs.bisection import CASE, BisectTerminal, CommitTerminal, git
+
+NAMES = ("t0", "t1", "t2", "t3", "t4", "t5", "t6")
+STEP = dict(zip(NAMES, [0.010] * 4 + [0.012] * 3, strict=True))
+OVER = ("--toolchain", *NAMES, *CASE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_first_bad_toolchain_is_named_with_its_evidence(folder: Path) -> None:
+    terminal = BisectTerminal(folder, STEP)
+    result = terminal.hud("bisect", *OVER)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "first bad revision: t4 (torch 9.t4@0123456789)"
+    assert lines[1] == "last good revision: t3 (torch 9.t3@0123456789)"
+    assert lines[2].startswith("change: latency_cpu_s +2")
+    assert lines[2].endswith(" pairs of launches, regression")
+    assert lines[3].startswith("between the ends: +2")
+    assert lines[4] == "chance of a wrong answer: at most 0.8 % in 4 answers"
+    assert lines[5] == (
+        "reproduce: hud bisect --toolchain t3 --toolchain t4 --model net --mode eager"
+        " --phase inference --dtype fp32 --shape default --device cpu"
+    )
+
+
+def test_every_step_is_told_while_it_goes_on(folder: Path) -> None:
+    lines = BisectTerminal(folder, STEP).hud("bisect", *OVER).stderr.splitlines()
+    assert lines[0] == "measuring the ends: t0 and t6"
+    assert lines[1].startswith("the ends differ: latency_cpu_s +")
+    assert lines[1].endswith("regression; about 3 steps follow")
+    assert lines[2] == "step 1, 6 revisions left: t3"
+    assert lines[3].startswith("  as the good end: ")
+    assert lines[-2] == ("checking t4 (torch 9.t4@0123456789) against t3 (torch 9.t3@0123456789)")
+    assert lines[-1].startswith("  +2")
+
+
+def test_the_same_in_json(folder: Path) -> None:
+    document = BisectTerminal(folder, STEP).bisect(*OVER)
+    assert document["ending"] == "found"
+    assert document["verdict"] == "regression"
+    assert document["first_bad"]["name"] == "t4"
+    assert document["last_good"]["name"] == "t3"
+    low, high = document["interval_pct"]
+    assert low < document["change_pct"] < high
+    assert low < 20 < high
+    assert document["num_pairs"] == document["check"]["num_pairs"] >= 4
+    assert document["error_bound"] == pytest.approx(4 * 0.002)
+    assert [step["place"] for step in document["steps"]] == [3, 4]
+    assert document["suspects"] == ["t4"]
+
+
+def test_an_improvement_is_found_as_well(folder: Path) -> None:
+    terminal = BisectTerminal(folder, {**STEP, "t5": 0.007, "t6": 0.007, "t4": 0.010})
+    result = terminal.hud("bisect", *OVER)
+    assert result.stdout.splitlines()[0].startswith("first revision with the improvement: t5")
+
+
+def test_ends_that_do_not_differ_are_refused(folder: Path) -> None:
+    terminal = BisectTerminal(folder, dict.fromkeys(NAMES, 0.010) | {"t3": 0.02})
+    result = terminal.hud("bisect", *OVER)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("the ends do not differ: latency_cpu_s ")
+    assert result.stdout.endswith("; a change of 5 % would have shown\n")
+    assert result.stderr == "measuring the ends: t0 and t6\n"
+    assert set(terminal.launches) == {"t0", "t6"}
+
+
+def test_a_small_difference_needs_a_small_floor(folder: Path) -> None:
+    levels = {"t0": 0.010, "t1": 0.010, "t2": 0.0103}
+    over = ("--toolchain", "t0", "t1", "t2", *CASE)
+    result = BisectTerminal(folder, levels).hud("bisect", *over)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("the ends differ by less than the floor of 5 %: latency_cpu_s")
+    document = BisectTerminal(folder, levels).bisect(*over, "--floor", "1%")
+    assert document["first_bad"]["name"] == "t2"
+    assert document["repro"].endswith(" --floor 1%")
+
+
+def test_ends_that_cannot_be_told_are_said(folder: Path) -> None:
+    terminal = BisectTerminal(folder, {"t0": 0.010, "t1": 0.0104})
+    result = terminal.hud("bisect", "--toolchain", "t0", "t1", *CASE, "--max-launches", "2")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("it is not clear whether the ends differ: latency_cpu_s ")
+
+
+def test_two_revisions_need_no_search(folder: Path) -> None:
+    terminal = BisectTerminal(folder, {"t0": 0.010, "t1": 0.015})
+    document = terminal.bisect("--toolchain", "t0", "t1", *CASE)
+    assert document["first_bad"]["name"] == "t1"
+    assert document["num_pairs"] == document["ends"]["num_pairs"]
+    assert document["steps"] == []
+
+
+def test_what_cannot_be_started_is_skipped_and_leaves_a_range(folder: Path) -> None:
+    terminal = BisectTerminal(folder, {**STEP, "t3": 0, "t4": 0})
+    result = terminal.hud("bisect", *OVER)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0] == "first bad revision: one of 3, since the others could not be told"
+    assert [line.split()[0] for line in lines[1:4]] == ["t3", "t4", "t5"]
+    assert lines[4].startswith("last good revision: t2")
+    assert "skipped: t3: it cannot be used: it has no torch" in lines
+
+
+def test_a_case_that_fails_on_the_way_is_skipped(folder: Path) -> None:
+    terminal = BisectTerminal(folder, {**STEP, "t3": -1})
+    document = terminal.bisect(*OVER)
+    assert document["ending"] == "range"
+    assert document["suspects"] == ["t3", "t4"]
+    (step,) = (step for step in document["steps"] if step["mark"] == "skipped")
+    assert step["reason"] == "far off"
+
+
+def test_an_end_that_does_not_start_stops_it(folder: Path) -> None:
+    result = BisectTerminal(folder, {**STEP, "t0": 0}).hud("bisect", *OVER)
+    assert result.exit_code == 2
+    assert result.stderr.endswith("hud: t0: it cannot be used: it has no torch\n")
+
+
+def test_an_end_that_fails_leads_to_the_metric_for_it(folder: Path) -> None:
+    result = BisectTerminal(folder, {**STEP, "t6": -1}).hud("bisect", *OVER)
+    assert result.exit_code == 2
+    assert (
+        "hud: the bad end has the outcome inaccurate: far off. `--metric outcome` searches the"
+        in result.stderr
+    )
+
+
+def test_the_revision_that_broke_a_case_is_found(folder: Path) -> None:
+    levels = {name: 0.01 if name < "t5" else -1.0 for name in NAMES}
+    result = BisectTerminal(folder, levels).hud("bisect", *OVER, "--metric", "outcome")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("first bad revision: t5")
+    assert lines[2] == "change: outcome ok -> inaccurate, 1 pair of launches, regression"
+    assert lines[-1].endswith(" --metric outcome")
+    assert not [line for line in lines if line.startswith("chance of")]
+
+
+def test_counts_are_searched_exactly(folder: Path) -> None:
+    document = BisectTerminal(folder, STEP).bisect(*OVER, "--metric", "graph_breaks")
+    assert document["first_bad"]["name"] == "t4"
+    assert document["ends"]["num_pairs"] == 4
+    assert document["error_bound"] is None
+
+
+def test_a_metric_that_the_case_does_not_have_is_said(folder: Path) -> None:
+    terminal = BisectTerminal(folder, STEP)
+    result = terminal.hud("bisect", *OVER, "--metric", "peak_bytes")
+    assert result.exit_code == 2
+    assert "hud: the ends have no peak_bytes in this case" in result.stderr
+    # More launches would not bring it.
+    assert len(terminal.launches) == 8
+
+
+def test_a_change_in_several_steps_is_not_blamed_on_one(folder: Path) -> None:
+    levels = {name: 0.010 * 1.06**place for place, name in enumerate(NAMES)}
+    result = BisectTerminal(folder, levels).hud("bisect", *OVER)
+    assert result.exit_code == 1
+    first = result.stdout.splitlines()[0]
+    assert first.startswith("no single revision: the search ended at t")
+    assert first.endswith("it came in several steps, or an answer was wrong")
+
+
+class ColdTerminal(BisectTerminal):
+    """A terminal whose first launches of a session show the time of a cold compile."""
+
+    def draw(self, name: str, order: CaseOrder, number: int) -> LaunchReport:
+        report = super().draw(name, order, number)
+        names = ("compile_cold_s", "sweep_recompiles") if number == 0 else ("compile_warm_s",)
+        first = RawMetric(samples=report.metrics["latency_s"].samples[:1], method="wall")
+        return LaunchReport(outcome=report.outcome, metrics=dict.fromkeys(names, first))
+
+
+@pytest.mark.parametrize("metric", ["compile_cold_s", "compile_warm_s", "sweep_recompiles"])
+def test_each_launch_of_what_first_launches_show_is_one_from_an_empty_cache_on(
+    folder: Path, metric: str
+) -> None:
+    levels = {name: 0.010 if name < "t4" else 0.030 for name in NAMES}
+    terminal = ColdTerminal(folder, levels)
+    document = terminal.bisect(*OVER, "--metric", metric)
+    assert document["first_bad"]["name"] == "t4"
+    executor = terminal.executors[0]
+    assert {session.num_launches for session in executor.sessions} == {LAUNCHES_FROM_COLD[metric]}
+    assert all(session.is_closed for session in executor.sessions)
+
+
+def test_a_step_has_its_time(folder: Path) -> None:
+    levels = {"t0": 0.010, "t1": 0.0104}
+    terminal = BisectTerminal(folder, levels)
+    terminal.launch_s = 30.0
+    result = terminal.hud("bisect", "--toolchain", "t0", "t1", *CASE, "--step-minutes", "10")
+    # Six pairs take 6 minutes, the next look would end after 9, the one after it beyond 10.
+    assert "9 pairs" in result.stdout
+    assert len(terminal.launches) == 18
+
+
+def test_what_was_measured_before_an_exception_is_not_measured_again(folder: Path) -> None:
+    terminal = BisectTerminal(folder, STEP)
+    terminal.levels["t4"] = float("nan")
+    with pytest.raises(ValueError, match="nan|NaN|finite"):
+        raise terminal.hud("bisect", *OVER).exception or AssertionError("it did not fail")
+    before = terminal.launches.copy()
+    terminal.levels["t4"] = 0.012
+    terminal.launches.clear()
+    terminal._draws.clear()
+    result = terminal.hud("bisect", "--resume")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("first bad revision: t4")
+    assert "t6" in before
+    assert "t3" in before
+    # Neither the ends nor the first step again: only t4, then the check against t3.
+    assert set(terminal.launches) == {"t0", "t3", "t4"}
+    assert terminal.hud("bisect", "--resume").stderr.startswith("hud: no bisection here was stop")
+
+
+def test_one_that_has_ended_can_be_shown_again(folder: Path) -> None:
+    terminal = BisectTerminal(folder, STEP)
+    first = terminal.hud("bisect", *OVER)
+    document = terminal.bisect("--resume", one_file(folder).stem[:6])
+    terminal.launches.clear()
+    again = terminal.hud("bisect", "--resume", document["id"])
+    assert again.stdout == first.stdout
+    assert terminal.launches == []
+
+
+def one_file(folder: Path) -> Path:
+    (path,) = (folder / ".hud" / "bisect").glob("*.json")
+    return path
+
+
+def test_what_is_kept_comes_back_as_it_was(folder: Path) -> None:
+    BisectTerminal(folder, {**STEP, "t3": 0}).hud("bisect", *OVER)
+    document = json.loads(one_file(folder).read_text())
+    assert Bisection.from_json(document).to_json() == document
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("{", "is not whole JSON"), ('{"schema_version": 9}', "schema_version is 9, not 1")],
+)
+def test_a_damaged_file_is_named(folder: Path, content: str, message: str) -> None:
+    terminal = BisectTerminal(folder, STEP)
+    (folder / ".hud" / "bisect").mkdir(parents=True)
+    (folder / ".hud" / "bisect" / "x.json").write_text(content)
+    result = terminal.hud("bisect", "--resume")
+    assert result.exit_code == 2
+    assert "x.json is no bisection" in result.stderr
+    assert message in result.stderr
+
+
+def test_two_at_a_time_are_refused(folder: Path) -> None:
+    terminal = BisectTerminal(folder, STEP)
+    lock = folder / ".hud" / "bisect" / ".lock"
+    with immediate_lock(lock, on_held=lambda _pid: AssertionError()):
+        result = terminal.hud("bisect", *OVER)
+    assert result.exit_code == 2
+    assert "is bisecting in .hud; wait for it" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--toolchain", "t0", *CASE), "needs two different revisions or more, got t0"),
+        (("--toolchain", "t0", "t0", *CASE), "needs two different revisions or more, got t0, t0"),
+        (("--toolchain", "t0", "tx", *CASE), "no toolchain 'tx'"),
+        (("--toolchain", "t0", "t*", *CASE), "no toolchain 't[*]'"),
+        (("--toolchain", "t0", "t1", "--model", "net"), "a bisection is about one case, and 5 are"),
+        (CASE, "name revisions: --torch A B C, --toolchain A B C or --repo PATH"),
+        (("t0", *CASE), "'t0' follows neither one --torch nor one --toolchain"),
+        (("--good", "a", *CASE), "--good and --bad name commits: say of which --repo"),
+        (("--repo", ".", "--good", "a", *CASE), "--repo goes with --good and --bad"),
+        (("--torch", "2.12.0", "--toolchain", "t0", *CASE), "name revisions: --torch A B C"),
+        (("--resume", "x", "--model", "net"), "--resume goes on as it began: give it nothing else"),
+        (("--resume", "x"), "no bisection here is called 'x'; there is none"),
+        (("--toolchain", "t0", "t1", *CASE, "--metric", "flops"), "'flops' is not one of"),
+    ],
+)
+def test_what_cannot_be_bisected_is_said(
+    folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    terminal = BisectTerminal(folder, STEP)
+    result = terminal.hud("bisect", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert terminal.executors == []
+
+
+SUBJECTS = ("begin", "two", "three", "four", "five", "six")
+COMMITS = dict(zip(SUBJECTS, [0.010, 0.010, 0.010, 0.013, 0.013, 0.013], strict=True))
+
+
+@pytest.fixture
+def repository(folder: Path) -> CommitTerminal:
+    return CommitTerminal(folder, COMMITS)
+
+
+def state_of(terminal: CommitTerminal) -> list[str]:
+    """Return what the user can see of the repository."""
+    return [
+        git(terminal.repository, "status", "--porcelain=v2", "--branch"),
+        git(terminal.repository, "worktree", "list"),
+        git(terminal.repository, "branch", "--all"),
+        git(terminal.repository, "stash", "list"),
+    ]
+
+
+def test_the_first_bad_commit_is_named(repository: CommitTerminal) -> None:
+    (repository.repository / "level.txt").write_text("99")
+    (repository.repository / "new.txt").touch()
+    before = state_of(repository)
+    result = repository.hud("bisect", *repository.ends("begin", "six"), *CASE)
+    assert result.exit_code == 0, result.output
+    commit = repository.commits["four"]
+    assert result.stdout.splitlines()[:3] == [
+        f'first bad revision: {commit[:10]} "four"',
+        f"  Ann, 2026-03-04T05:06:07+00:00, {commit}",
+        f'last good revision: {repository.commits["three"][:10]} "three"',
+    ]
+    assert f"--good {repository.commits['three']} --bad {commit} --model net" in result.stdout
+    # What is not committed is neither measured nor touched, and no worktree is left.
+    assert 99.0 not in repository.levels.values()
+    assert state_of(repository) == before
+    assert not list((repository.folder / ".hud" / "bisect" / "checkouts").iterdir())
+
+
+def test_commits_share_one_worker_host(repository: CommitTerminal) -> None:
+    repository.hud("bisect", *repository.ends("begin", "six"), *CASE)
+    assert len(repository.executors) == 1
+    assert not repository.executors[0].is_open
+
+
+def test_ctrl_c_leaves_no_checkout_and_the_rest_is_continued(repository: CommitTerminal) -> None:
+    before = state_of(repository)
+    seen: list[str] = []
+
+    def interrupt(name: str) -> None:
+        # In the middle of the first step.
+        if name not in ("begin", "six") and not seen:
+            seen.append(name)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    repository.on_launch = interrupt
+    result = repository.hud("bisect", *repository.ends("begin", "six"), *CASE)
+    assert result.exit_code == 130, result.output
+    known = one_file(repository.folder)
+    assert f"hud: stopped; `hud bisect --resume {known.stem}` continues\n" in result.stderr
+    assert state_of(repository) == before
+    document = json.loads(known.read_text())
+    assert document["ends"] is not None
+    assert document["steps"] == []
+    repository.launches.clear()
+    assert repository.hud("bisect", "--resume").exit_code == 0
+    assert "six" not in repository.launches
+
+
+def test_what_a_killed_bisection_left_is_removed(repository: CommitTerminal) -> None:
+    before = state_of(repository)
+    folder = repository.folder / ".hud" / "bisect" / "checkouts" / repository.commits["three"][:12]
+    git(repository.repository, "worktree", "add", "--detach", str(folder), "HEAD")
+    result = repository.hud("bisect", *repository.ends("begin", "six"), *CASE)
+    assert result.exit_code == 0, result.output
+    assert state_of(repository) == before
+
+
+def test_a_commit_without_the_model_is_skipped(folder: Path) -> None:
+    terminal = CommitTerminal(folder, {**COMMITS, "three": -1.0})
+    document = terminal.bisect(*terminal.ends("begin", "six"), *CASE)
+    assert document["ending"] == "range"
+    assert [item[:7] for item in document["suspects"]] == [
+        terminal.commits[name][:7] for name in ("three", "four")
+    ]
+
+
+def test_merged_branches_are_one_commit_each(folder: Path) -> None:
+    terminal = CommitTerminal(folder, {"begin": 0.010})
+    home = terminal.repository
+    git(home, "branch", "trunk")
+    git(home, "checkout", "--quiet", "-b", "side")
+    for name in ("aside 1", "aside 2"):
+        git(home, "commit", "--quiet", "--allow-empty", "--message", name)
+    git(home, "checkout", "--quiet", "trunk")
+    git(home, "commit", "--quiet", "--allow-empty", "--message", "on trunk")
+    git(home, "merge", "--quiet", "--no-ff", "--message", "merged", "side")
+    (home / "level.txt").write_text("0.015")
+    (home / "models" / "net.py").write_text("# slow\n")
+    git(home, "commit", "--quiet", "--all", "--message", "slow")
+    options = ("--repo", "repo", "--good", terminal.commits["begin"], "--bad", "trunk")
+    document = terminal.bisect(*options, *CASE)
+    titles = [revision["title"] for revision in document["revisions"]]
+    assert titles == ["begin", "on trunk", "merged", "slow"]
+    assert document["first_bad"]["title"] == "slow"
+
+
+def test_hooks_of_the_repository_are_not_run(repository: CommitTerminal) -> None:
+    hook = repository.repository / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {repository.folder}/hooked\n")
+    hook.chmod(0o755)
+    repository.hud("bisect", *repository.ends("begin", "six"), *CASE)
+    assert not (repository.folder / "hooked").exists()
+
+
+def test_another_repository_in_the_environment_is_not_meant(
+    repository: CommitTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    result = repository.hud("bisect", "--repo", "repo", "--good", "x", "--bad", "y", *CASE)
+    assert "git rev-parse" in result.stderr
+    assert "Needed a single revision" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("repo", "good", "bad", "message"),
+    [
+        ("repo", "HEAD", "HEAD", "HEAD and HEAD are the same commit"),
+        ("repo", "HEAD", "HEAD~1", "HEAD does not come before HEAD~1"),
+        ("repo", "HEAD", "no-such", "git rev-parse in"),
+        ("nowhere", "a", "b", "there is no folder nowhere; --repo names a git repository"),
+        (".", "a", "b", "not a git repository"),
+    ],
+)
+def test_commits_that_cannot_be_bisected_are_said(
+    repository: CommitTerminal, repo: str, good: str, bad: str, message: str
+) -> None:
+    result = repository.hud("bisect", "--repo", repo, "--good", good, "--bad", bad, *CASE)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_model_of_the_zoo_is_of_no_other_repository(repository: CommitTerminal) -> None:
+    case = ("--model", "bert", "--mode", "eager")
+    result = repository.hud("bisect", *repository.ends("begin", "six"), *case)
+    assert result.exit_code == 2
+    assert "the code of bert (compile_hud.models_zoo.encoders.bert) is not that of" in result.stderr
+
+
+def test_a_commit_that_cannot_be_checked_out_is_unusable(repository: CommitTerminal) -> None:
+    worktrees = Worktrees(repository.repository, folder=repository.folder / "checkouts")
+    order = launches.order("plain")
+    revisions = CommitRevisions(
+        ["0" * 40],
+        repository=repository.repository,
+        worktrees=worktrees,
+        executor=FakeExecutor(),
+        order=order,
+    )
+    with pytest.raises(RevisionUnusable, match="it cannot be checked out: git worktree in"):
+        revisions.side(0)
+    assert not list((repository.folder / "checkouts").glob("*"))
+
+
+def test_without_git_it_is_said(
+    repository: CommitTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(BisectError, match="cannot start git: No such file or directory; install"):
+        find_root(repository.repository)

@@ -1,0 +1,245 @@
+"""`hud import` of the files of PyTorch's nightly suite and of TorchBench."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from compile_hud.db.records.results import Dtype, Outcome, Phase
+from tests.support.records.v3_records import A100, DAY_S, make_record, write_lines
+from tests.support.stores.imports import only_result, report_of, runs
+from tests.support.terminal import Terminal
+
+DYNAMO_NAME = "inductor_with_cudagraphs_huggingface_amp_training_cuda_performance.csv"
+DYNAMO_HEADER = "dev,name,batch_size,speedup,abs_latency,compilation_latency,compression_ratio"
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    # After every night that is imported.
+    terminal.clock.advance(60 * DAY_S)
+    return terminal
+
+
+def test_a_nightly_csv_is_read_with_the_configuration_of_its_name(terminal: Terminal) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text(
+        f"{DYNAMO_HEADER}\n\n# a note\ncuda,T5Small,16,1.5,10.0,31.5,0.9\ncuda,XLNet,8,0.0,0,0,0\n"
+    )
+    report_of(terminal, DYNAMO_NAME, "--at", "2026-01-01", "--revision", "abc")
+    (document,) = runs(terminal)
+    assert document.run.suite == "huggingface"
+    t5, xlnet = document.results
+    assert (t5.case.phase, t5.case.dtype, t5.case.device) == (Phase.TRAINING, Dtype.AMP, "cuda")
+    assert (t5.case.mode, t5.case.backend) == ("inductor_with_cudagraphs", "inductor")
+    assert t5.case.shape == "bs16"
+    assert {item.metric: item.median for item in t5.measurements} == pytest.approx(
+        {
+            "speedup": 1.5,
+            "latency_s": 0.010,
+            "compile_cold_s": 31.5,
+            "compression_ratio": 0.9,
+            "eager_latency_s": 0.015,
+        }
+    )
+    assert (xlnet.outcome, xlnet.measurements) == (Outcome.FAILED, ())
+
+
+def test_performance_and_accuracy_files_of_a_night_are_one_run(terminal: Terminal) -> None:
+    accuracy = DYNAMO_NAME.replace("performance", "accuracy")
+    (terminal.folder / DYNAMO_NAME).write_text(
+        f"{DYNAMO_HEADER}\ncuda,T5Small,16,1.5,10.0,31.5,0.9\n"
+    )
+    (terminal.folder / accuracy).write_text(
+        "dev,name,batch_size,accuracy,graph_breaks\ncuda,T5Small,16,fail_accuracy,0\n"
+    )
+    options = ("--at", "2026-01-01", "--revision", "abc")
+    assert terminal.hud("import", DYNAMO_NAME, accuracy, *options).exit_code == 0
+    result = only_result(terminal)
+    assert (result.outcome, result.measurements) == (Outcome.INACCURATE, ())
+    assert result.reason == "accuracy check: fail_accuracy"
+
+
+def test_files_of_expected_values_are_read(terminal: Terminal) -> None:
+    (terminal.folder / "inductor_huggingface_inference.csv").write_text(
+        "name,accuracy,graph_breaks\n\n\n\nmeta-llama/Llama-3.2-1B,pass,0\n\nBlender,pass_due_to_skip,0\n"
+    )
+    (terminal.folder / "expected_results.csv").write_text(
+        "add_loop_eager,compile_time_instruction_count,3066000000,0.015\n\n\n"
+    )
+    report_of(terminal, "inductor_huggingface_inference.csv", "--at", "2026-01-01")
+    report_of(terminal, "expected_results.csv", "--at", "2026-01-02")
+    accuracy, counts = runs(terminal)
+    llama, blender = accuracy.results
+    assert (llama.case.model, llama.outcome) == ("meta-llama/Llama-3.2-1B", Outcome.OK)
+    assert blender.outcome is Outcome.SKIPPED
+    (count,) = counts.results[0].measurements
+    assert (count.metric, count.median) == ("compile_time_instruction_count", 3066000000.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        ("dev,name\ncuda,a,1\n", 2, "3 cells under a header of 2"),
+        ("dev,name,speedup\ncuda,,1\n", 2, "a row without a name"),
+        ("first,second\n", 1, "neither a header with a column `name` nor"),
+        ('dev,name\ncuda,"a', 2, "no CSV: unexpected end of data"),
+        (f"{DYNAMO_HEADER}\ncuda,a,4,1.234\n", 2, "4 cells under a header of 7: the file is cut"),
+        (f"{DYNAMO_HEADER}\ncuda,a,4,1.2,0\n", 2, "5 cells under a header of 7: the file is cut"),
+        ("dev,name,speedup\ncuda,a\n", 2, "2 cells under a header of 3: the file is cut off"),
+        ("name,graph_breaks,graphs\na,0\n", 2, "2 cells under a header of 3: the file is cut off"),
+        ("dev,name,speedup\ncuda,a,1.2", 2, "no newline ends the last row, as in a file that is"),
+        ("loop,count,3066000000,0.015\nadd,count,32", 2, "no newline ends the last row, as in a"),
+    ],
+)
+def test_a_broken_csv_is_one_error_with_its_line(
+    terminal: Terminal, text: str, line: int, what: str
+) -> None:
+    (terminal.folder / "broken.csv").write_text(text)
+    result = terminal.hud("import", "broken.csv")
+    assert result.exit_code == 1
+    (error,) = result.stderr.splitlines()
+    assert error.startswith(f"hud: broken.csv:{line}: ")
+    assert what in error
+
+
+def test_a_csv_that_is_cut_anywhere_is_an_error_or_ends_with_a_whole_row(
+    terminal: Terminal,
+) -> None:
+    text = "dev,name,batch_size,speedup,abs_latency,graphs\n" + "".join(
+        f"cuda,{name},4,1.234,20.25,12\n" for name in "ab"
+    )
+    for end in range(text.index("a,4"), len(text)):
+        name = f"cut-{end}.csv"
+        (terminal.folder / name).write_text(text[:end])
+        told = terminal.hud("import", name)
+        assert told.exit_code == int(text[end - 1] != "\n"), told.stdout
+    (terminal.folder / "whole.csv").write_text(text)
+    report_of(terminal, "whole.csv")
+    for document in runs(terminal):
+        for result in document.results:
+            medians = {item.metric: item.median for item in result.measurements}
+            assert (medians["latency_s"], medians["graphs"]) == (0.02025, 12)
+
+
+def test_a_failed_case_without_the_zeros_behind_its_speedup_is_a_failed_case(
+    terminal: Terminal,
+) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text(
+        f"{DYNAMO_HEADER}\ncuda,XLNet,0,0.0000\ncuda,T5,16,1.5,10.0,31.5,0.9\n"
+    )
+    report_of(terminal, DYNAMO_NAME)
+    (document,) = runs(terminal)
+    assert [result.outcome for result in document.results] == [Outcome.FAILED, Outcome.OK]
+
+
+def test_cells_that_are_no_numbers_are_counted(terminal: Terminal) -> None:
+    (terminal.folder / DYNAMO_NAME).write_text(
+        "dev,name,batch_size,tag,speedup,abs_latency\ncuda,T5,4,night,1.5,\ncuda,BERT,4,,n/a,2\n"
+    )
+    report = report_of(terminal, DYNAMO_NAME)
+    assert report["skipped"] == {"speedup is no number": 1}
+    assert report["skipped_first"] == {"speedup is no number": ["line 3, BERT"]}
+    (document,) = runs(terminal)
+    assert [result.case.shape for result in document.results] == ["bs4-night", "bs4"]
+
+
+def test_the_first_of_what_is_skipped_are_named(terminal: Terminal) -> None:
+    nameless = [{"metric": {"benchmark_values": [1.0]}}] * 7
+    long = make_record("speedup", [], model="\x1b[31m" + "x" * 200)
+    records = [make_record(), {"model": "odd"}, long, *nameless]
+    write_lines(terminal.folder / "records.json", records)
+    result = terminal.hud("import", "records.json")
+    assert [line.strip() for line in result.stdout.splitlines() if "skipped" in line] == [
+        "skipped 1: no metric (line 2)",
+        f"skipped 1: a metric without a number (line 3, ?[31m{'x' * 64}...)",
+        "skipped 7: a metric without a name (line 4; line 5; line 6; line 7; line 8; ...)",
+    ]
+
+
+def test_a_file_of_which_all_is_skipped_names_the_first_too(terminal: Terminal) -> None:
+    write_lines(terminal.folder / "records.json", [{"model": "odd"}, {"model": "odder"}])
+    result = terminal.hud("import", "records.json")
+    assert result.exit_code == 1
+    assert "in it (skipped 2: no metric (line 1; line 2)). Is the file whole?" in result.stderr
+
+
+def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal) -> None:
+    document = {
+        "name": "torch-nightly",
+        "environ": {"pytorch_git_version": "0123456789abcdef", "device": A100},
+        "metrics": {
+            "test_eval[resnet50-cuda-eager]_latency": 12.5,
+            "test_eval[resnet50-cuda-eager]_gmem": 1.5,
+            "timm_regnet-train_latency": [30.0, None, 31.0],
+            "model=alexnet, test=train, device=cpu, bs=8, extra_args=[], metric=latencies": 4.0,
+            "model=vgg, test=eval, device=cpu, bs=None, extra_args=[], metric=latencies": "skip",
+            "model=yolo, test=eval, device=cpu, bs=None, extra_args=[], metric=latencies": (
+                "CUDA out of memory. Tried to allocate 2 GiB"
+            ),
+            "v3_score": 991.5,
+            "nothing": None,
+        },
+    }
+    name = "metrics-20260131023000.json"
+    (terminal.folder / name).write_text(json.dumps(document, indent=4))
+    report = report_of(terminal, name)
+    assert (report["format"], set(report["skipped"].values())) == ("torchbench", {1})
+    assert report["skipped_first"] == {
+        "a value that is no number between -1e+100 and 1e+100": ["timm_regnet-train_latency null"],
+        "a metric without a number": ["nothing"],
+    }
+    (found,) = runs(terminal)
+    assert found.run.started_at == datetime(2026, 1, 31, 2, 30, tzinfo=timezone.utc)
+    assert (found.run.suite, found.run.revision) == ("torch-nightly", "0123456789abcdef")
+    results = {result.case.model: result for result in found.results}
+    resnet = results["resnet50"]
+    assert (resnet.case.phase, resnet.case.device, resnet.case.mode) == (
+        Phase.INFERENCE,
+        "cuda",
+        "eager",
+    )
+    assert {item.metric: item.median for item in resnet.measurements} == pytest.approx(
+        {"latency_s": 0.0125, "peak_bytes": 1.5e9}
+    )
+    assert results["timm_regnet"].measurements[0].samples == pytest.approx((0.030, 0.031))
+    assert results["alexnet"].case.shape == "bs8"
+    assert results["vgg"].outcome is Outcome.SKIPPED
+    assert results["yolo"].outcome is Outcome.OUT_OF_MEMORY
+    assert results["torch-nightly"].measurements[0].metric == "v3_score"
+
+
+def test_a_file_that_is_missing_is_named_and_the_others_are_stored(terminal: Terminal) -> None:
+    write_lines(terminal.folder / "records.json", [make_record()])
+    (terminal.folder / "folder").mkdir()
+    done = terminal.hud("import", "missing.json", "folder", "missing.csv", "records.json")
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        1,
+        [
+            "hud: cannot read missing.json: No such file or directory",
+            "hud: cannot read folder: Is a directory",
+            "hud: cannot read missing.csv: No such file or directory",
+        ],
+    )
+    assert len(runs(terminal)) == 1
+
+
+def test_a_file_with_a_run_of_the_future_is_refused(terminal: Terminal) -> None:
+    ahead = make_record(night=1) | {"timestamp": 4_102_444_800_000}
+    write_lines(terminal.folder / "ahead.json", [make_record(), ahead])
+    write_lines(terminal.folder / "untimed.json", [make_record() | {"timestamp": None}])
+    told = "its newest run starts at {} 00:00 UTC, more than a day after now (2026-03-02 02:30 UTC)"
+    done = terminal.hud("import", "ahead.json")
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"hud: ahead.json: {told.format('2100-01-01')}. Look at the clock of the machine that"
+        " measured it. Nothing of this file was imported\n",
+    )
+    done = terminal.hud("import", "untimed.json", "--at", "2026-03-04")
+    assert (done.exit_code, told.format("2026-03-04") in done.stderr) == (1, True)
+    assert runs(terminal) == []
+    assert terminal.hud("import", "untimed.json", "--at", "2026-03-03").exit_code == 0

@@ -1,0 +1,432 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from compile_hud.db.errors import RecordError, StoreFull
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import CaseResult, Run, RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.files import json_files as documents
+from compile_hud.runner.files.json_files import read_document, read_json
+from compile_hud.runner.persistence.spool import Spool
+from tests.support.builders import make_case, make_document, make_result, make_run
+from tests.support.terminal import Terminal
+
+ROOT = Path(__file__).resolve().parents[3]
+# Deeper than any interpreter follows.
+NESTED = "[" * 200_000
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Return a terminal in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+def test_json_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": [1]}')
+    assert read_json(path) == {"a": [1]}
+
+
+@pytest.mark.parametrize("content", ["{", "\xff"])
+def test_what_is_no_json_is_a_record_error(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(RecordError, match=r"a\.json is not whole JSON: "):
+        read_json(path)
+
+
+def test_what_is_nested_too_deeply_is_said_in_our_own_words(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(NESTED)
+    with pytest.raises(RecordError, match=r"^a\.json is not whole JSON: it is nested too deeply$"):
+        read_json(path)
+
+
+def test_what_is_larger_than_any_run_is_not_even_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("[1, 2, 3]", encoding="ascii")
+    monkeypatch.setattr(documents, "MAX_JSON_BYTES", 9)
+    assert read_json(path) == [1, 2, 3]
+    monkeypatch.setattr(documents, "MAX_JSON_BYTES", 8)
+    with pytest.raises(RecordError, match=r"a\.json is larger than 8 bytes"):
+        read_json(path)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_is_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    # As `hud ingest <(...)` gives one, which cannot be read twice.
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(pack(b"[1, 2, 3]"),))
+    writer.start()
+    assert read_json(path) == [1, 2, 3]
+    writer.join()
+
+
+def test_what_is_packed_with_gzip_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # By what it is, not by its name.
+    path = tmp_path / "a.json"
+    path.write_bytes(gzip.compress(b"[1, 2, 3]"))
+    monkeypatch.setattr(documents, "MAX_JSON_BYTES", 9)
+    assert read_json(path) == [1, 2, 3]
+    # What counts is what it is unpacked: a few bytes may become any number.
+    path.write_bytes(gzip.compress(b"[" + b" " * 100_000 + b"]"))
+    with pytest.raises(RecordError, match=r"a\.json is larger than 9 bytes"):
+        read_json(path)
+
+
+def test_gzip_that_is_damaged_or_cut_off_is_a_record_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    whole = gzip.compress(b'{"a": "%s"}' % bytes(range(65, 91)))
+    for content in (whole[:-9], whole[:12] + b"\xff\xff\xff" + whole[15:], whole[:2]):
+        path.write_bytes(content)
+        with pytest.raises(RecordError, match=r"a\.json\.gz is not whole gzip: "):
+            read_json(path)
+
+
+def test_a_result_file_that_is_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text("{}")
+    with pytest.raises(RecordError, match=rf"{path} is no result file of `hud run --json`: "):
+        read_document(path)
+
+
+@pytest.mark.parametrize("command", [["compare", "a.json", "a.json"], ["ingest", "a.json"]])
+def test_a_nested_file_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").write_text(NESTED)
+    result = Terminal(tmp_path).hud(*command)
+    assert result.exit_code == 2
+    assert "a.json is no result file of `hud run --json`: a.json is not whole" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_compare_names_a_file_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(_path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.json").touch()
+    terminal = Terminal(tmp_path)
+    monkeypatch.setattr(documents, "read_json", forbidden)
+    result = terminal.hud("compare", "a.json", "a.json")
+    assert result.exit_code == 2
+    assert "cannot read a.json: [Errno 13] Permission denied" in result.stderr
+
+
+def test_a_nested_file_in_the_spool_blocks_nobody(terminal: Terminal) -> None:
+    spool = Spool(terminal.folder / ".hud" / "spool")
+    spool.directory.mkdir(parents=True)
+    (spool.directory / "1.json").write_text(NESTED)
+    report = spool.drain(terminal.store())
+    assert ["1.json is not whole JSON" in broken.reason for broken in report.broken] == [True]
+    assert spool.pending() == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "wrong",
+            "'wrong' is no result file, no run and no revision in the store .hud/store.duckdb."
+            " `hud runs` lists what there is",
+        ),
+        ("run", "more than one run starts with 'run': run-2, run-1, ... Name one whole"),
+    ],
+)
+def test_a_side_that_is_nowhere_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    for number in (1, 2):
+        terminal.store().save_run(make_run(f"run-{number}"))
+    result = terminal.hud("compare", "run-1", name)
+    assert (result.exit_code, result.stderr) == (2, f"hud: {told}\n")
+
+
+def test_the_latest_run_of_an_empty_store_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = "hud: no run in the store .hud/store.duckdb yet. `hud run` makes one\n"
+    assert Terminal(tmp_path).hud("compare", "latest", "latest").stderr == told
+
+
+def test_a_run_goes_in_as_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    store = terminal.store()
+    store.migrate()
+    before = store.generation()
+    results = [make_result(name, case=make_case(name)) for name in ("bert", "vit", "t5")]
+    document = make_document(make_run(), results=results).to_json()
+    Path("a.json").write_text(json.dumps(document), encoding="utf-8")
+    assert terminal.json("ingest", "a.json", "--json")["ingested"] == 3
+    # Each command looks at the schema once, which counts as well.
+    assert (store.generation(), len(load_runs(store))) == (before + 2, 1)
+    # Of one that is not whole nothing stays.
+    document["run"]["id"] = document["results"][0]["run_id"] = "run-2"
+    document["results"][0]["id"] = "other"
+    Path("a.json").write_text(json.dumps(document), encoding="utf-8")
+    assert terminal.hud("ingest", "a.json").exit_code == 2
+    assert len(load_runs(store)) == 1
+
+
+def write_run(path: str, *, run_id: str, of_run: str = "") -> None:
+    document = make_document(make_run(run_id), results=[make_result(f"{run_id}-1")]).to_json()
+    document["results"][0]["run_id"] = of_run or run_id
+    Path(path).write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(terminal: Terminal) -> None:
+    write_run("a.json", run_id="a")
+    Path("broken.json").write_text("{")
+    write_run("mixed.json", run_id="m", of_run="other")
+    write_run("b.json", run_id="b")
+    files = ["a.json", "broken.json", "mixed.json", "b.json"]
+    done = terminal.hud("ingest", *files)
+    assert done.exit_code == 2
+    first, second = done.stderr.splitlines()
+    assert first.startswith("hud: broken.json is no result file of `hud run --json`: ")
+    assert second == "hud: mixed.json: result m-1 is of run other, not of run m"
+    assert done.stdout == (
+        "2 results stored, 0 in already, 0 set aside, 0 left; not all of: broken.json, mixed.json\n"
+    )
+    assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
+    again = json.loads(terminal.hud("ingest", *files, "--json").stdout)
+    assert (again["ingested"], again["duplicates"]) == (0, 2)
+    assert [item["file"] for item in again["errors"]] == ["broken.json", "mixed.json"]
+
+
+def test_what_is_no_file_or_has_no_run_is_named_and_the_others_are_stored(
+    terminal: Terminal,
+) -> None:
+    write_run("a.json", run_id="a")
+    write_run("b.json", run_id="b")
+    Path("folder").mkdir()
+    Path("empty.json").write_text("[]")
+    done = terminal.hud("ingest", "missing.json", "a.json", "folder", "empty.json", "b.json")
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        2,
+        [
+            "hud: cannot read missing.json: No such file or directory",
+            "hud: cannot read folder: Is a directory",
+            "hud: empty.json is no result file of `hud run --json`: no run is in it",
+        ],
+    )
+    assert done.stdout == (
+        "2 results stored, 0 in already, 0 set aside, 0 left;"
+        " not all of: missing.json, folder, empty.json\n"
+    )
+    assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
+
+
+def test_what_is_told_of_a_file_is_no_longer_than_anybody_reads(terminal: Terminal) -> None:
+    write_run("phase.json", run_id="a")
+    document = json.loads(Path("phase.json").read_text())
+    document["results"][0]["case"]["phase"] = "p" * 5000
+    Path("phase.json").write_text(json.dumps(document))
+    write_run("mixed.json", run_id="m", of_run="o" * 5000)
+    done = terminal.hud("ingest", "phase.json", "mixed.json")
+    first, second = done.stderr.splitlines()
+    assert f"field 'phase' is 'ppp{'p' * 73}...; allowed: inference, training, other" in first
+    assert second == "hud: " + f"mixed.json: result m-1 is of run {'o' * 2000}"[:997] + "..."
+
+
+def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["a", "b", "c"]
+    for name in names:
+        write_run(f"{name}.json", run_id=name)
+    ingest_all = Store.ingest_all
+
+    def until_full(store: Store, run: Run, results: Iterable[tuple[str, CaseResult]]) -> int:
+        if run.id != "a":
+            raise StoreFull("no room left")
+        return ingest_all(store, run, results)
+
+    monkeypatch.setattr(Store, "ingest_all", until_full)
+    done = terminal.hud("ingest", *(f"{name}.json" for name in names))
+    assert (done.exit_code, done.stderr.splitlines()) == (
+        2,
+        ["1 result stored, 0 in already; not all of: b.json, c.json", "hud: no room left"],
+    )
+
+
+def test_a_run_of_the_future_is_refused(terminal: Terminal) -> None:
+    starts = {"far": "9999-12-31T23:59:00+00:00", "soon": "2026-01-02T02:30:00+00:00"}
+    for name, started_at in starts.items():
+        write_run(f"{name}.json", run_id=name)
+        document = json.loads(Path(f"{name}.json").read_text())
+        document["run"]["started_at"] = started_at
+        Path(f"{name}.json").write_text(json.dumps(document))
+    done = terminal.hud("ingest", "far.json", "soon.json")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        "hud: far.json: run far starts at 9999-12-31 23:59 UTC, more than a day after now"
+        " (2026-01-01 02:30 UTC). Look at the clock of the machine that measured it\n",
+    )
+    assert [summary.run.id for summary in load_runs(terminal.store())] == ["soon"]
+
+
+LATER = "2199-01-01T00:00:00+00:00"
+TOO_LATE = (
+    " at 2199-01-01 00:00 UTC, more than a day after now (2026-01-01 02:30 UTC). Look at the clock"
+    " of the machine that measured it"
+)
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "at", "told"),
+    [
+        ("run", "finished_at", LATER, f"run r finishes{TOO_LATE}"),
+        (
+            "run",
+            "started_at",
+            "0001-01-01T00:00:00+00:00",
+            "run r starts in the year 1. Look at the clock of the machine that measured it",
+        ),
+        (
+            "run",
+            "finished_at",
+            "2026-01-01T02:28:59+00:00",
+            "run r finishes at 2026-01-01 02:28:59 UTC, before it starts (2026-01-01 02:30:00 UTC)."
+            " Look at the clock of the machine that measured it",
+        ),
+        ("result", "started_at", LATER, f"result r-1 of run r starts{TOO_LATE}"),
+        ("result", "finished_at", LATER, f"result r-1 of run r finishes{TOO_LATE}"),
+        (
+            "result",
+            "finished_at",
+            "2025-01-01T00:00:00+00:00",
+            "result r-1 of run r finishes at 2025-01-01 00:00:00 UTC, before it starts"
+            " (2026-01-01 02:30:00 UTC). Look at the clock of the machine that measured it",
+        ),
+    ],
+)
+def test_what_ends_when_it_cannot_have_ended_is_refused(
+    terminal: Terminal, part: str, key: str, at: str, told: str
+) -> None:
+    write_run("r.json", run_id="r")
+    document = json.loads(Path("r.json").read_text())
+    place = document["run"] if part == "run" else document["results"][0]
+    place[key] = at
+    Path("r.json").write_text(json.dumps(document))
+    done = terminal.hud("ingest", "r.json")
+    assert (done.exit_code, done.stderr) == (2, f"hud: r.json: {told}\n")
+    assert load_runs(terminal.store()) == []
+
+
+def test_a_clock_that_was_set_back_while_it_was_measured_by_costs_nothing(
+    terminal: Terminal,
+) -> None:
+    write_run("r.json", run_id="r")
+    document = json.loads(Path("r.json").read_text())
+    document["run"]["finished_at"] = "2026-01-01T02:29:59.5+00:00"
+    document["results"][0]["finished_at"] = "2026-01-01T02:29:00+00:00"
+    Path("r.json").write_text(json.dumps(document))
+    assert terminal.hud("ingest", "r.json").exit_code == 0
+
+
+def test_what_is_measured_while_a_pipe_is_waited_for_is_not_of_the_future(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run("r.json", run_id="r")
+    document = json.loads(Path("r.json").read_text())
+    document["run"]["finished_at"] = "2026-01-02T03:00:00+00:00"
+    Path("r.json").write_text(json.dumps(document))
+
+    def read_late(path: Path) -> list[RunDocument]:
+        terminal.clock.advance(25 * 3600)
+        return documents.read_documents(path)
+
+    monkeypatch.setattr("compile_hud.runner.cli.maintenance.read_documents", read_late)
+    assert terminal.hud("ingest", "r.json").exit_code == 0
+
+
+def test_a_run_without_results_is_said_to_have_none(terminal: Terminal) -> None:
+    write_run("r.json", run_id="r")
+    document = json.loads(Path("r.json").read_text())
+    Path("r.json").write_text(json.dumps(document | {"results": []}))
+    done = terminal.hud("ingest", "r.json")
+    assert (done.exit_code, done.stderr) == (0, "run r in r.json has no results\n")
+    assert [summary.run.id for summary in load_runs(terminal.store())] == ["r"]
+
+
+def hud_with_input(stdin: int | None, *words: str) -> tuple[int, str, str]:
+    """Return what a process says that gets `stdin`, None for none at all."""
+    done = subprocess.run(
+        [sys.executable, "-m", "compile_hud.runner", *words],
+        stdin=stdin,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT}/src"},
+        capture_output=True,
+        check=False,
+        text=True,
+        preexec_fn=None if stdin is not None else lambda: os.close(0),
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_pipe_or_a_socket_is_read_as_a_file_is(terminal: Terminal, *, is_packed: bool) -> None:
+    del terminal
+    write_run("r.json", run_id="r")
+    content = Path("r.json").read_bytes()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(gzip.compress(content) if is_packed else content)
+        ours.shutdown(socket.SHUT_WR)
+        # However often it is named.
+        code, told, error = hud_with_input(theirs.fileno(), "ingest", "-", "-")
+    assert (code, told) == (0, "1 result stored, 0 in already, 0 set aside, 0 left\n"), error
+
+
+def test_an_input_that_is_no_run_is_named(terminal: Terminal) -> None:
+    del terminal
+    Path("broken").write_text("{")
+    with Path("broken").open() as broken:
+        code, told, error = hud_with_input(broken.fileno(), "ingest", "-")
+    assert (code, told.endswith("; not all of: standard input\n")) == (2, True)
+    assert error.startswith("hud: standard input is no result file of `hud run --json`: ")
+    code, _, error = hud_with_input(subprocess.DEVNULL, "ingest", "-")
+    assert (code, error.endswith("standard input is empty\n")) == (2, True)
+    code, _, error = hud_with_input(None, "ingest", "-")
+    assert (code, error) == (2, "hud: cannot read standard input: it is closed\n")
+
+
+def test_a_file_may_be_called_like_standard_input(terminal: Terminal) -> None:
+    write_run("-", run_id="r")
+    assert terminal.json("ingest", "./-", "--json")["ingested"] == 1
+
+
+def test_a_file_of_the_spool_that_nobody_can_read_is_said_once(
+    terminal: Terminal, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = Path(".hud/spool/half.json")
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    done = terminal.hud("ingest")
+    assert done.exit_code == 1
+    assert done.stderr.count("half.json is not whole JSON") == 1
+    assert caplog.records == []

@@ -1,0 +1,498 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from compile_hud.db.errors import NotFoundError
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.cli.option_types import Percentage
+from compile_hud.runner.cli.run.command import shorten
+from compile_hud.runner.errors import DocumentNotWritten, ExecutorError, NoSuchDocument
+from compile_hud.runner.execution.executor import CaseOrder
+from tests.support.builders import make_case, make_measurement, make_result, make_run
+from tests.support.fakes import FakeExecutor
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+def test_help_lists_the_commands(terminal: Terminal) -> None:
+    result = terminal.hud("--help")
+    assert result.exit_code == 0
+    names = [line.split()[0] for line in result.output.partition("Commands:")[2].splitlines()[1:]]
+    assert " ".join(names) == (
+        "up run schedule serve list runs show regressions alerts annotate compare kernels bisect"
+        " study toolchain detect ingest import export doctor demo db"
+    )
+
+
+def every_command(group: click.Group, *, name: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for child_name, child in group.commands.items():
+        if isinstance(child, click.Group):
+            yield from every_command(child, name=(*name, child_name))
+        else:
+            yield (*name, child_name)
+
+
+@pytest.mark.parametrize("name", list(every_command(main)), ids=" ".join)
+def test_every_command_has_help_store_and_config(terminal: Terminal, name: tuple[str, ...]) -> None:
+    result = terminal.hud(*name, "--help")
+    assert result.exit_code == 0
+    assert "--store URL" in result.output
+    assert "--config FILE" in result.output
+
+
+def test_version(terminal: Terminal) -> None:
+    assert terminal.hud("--version").output.startswith("hud")
+
+
+def test_a_run_prints_lines_and_a_table(terminal: Terminal) -> None:
+    result = terminal.hud("run", "--suite", "mine")
+    assert result.exit_code == 0
+    lines = result.stderr.splitlines()
+    run_id = lines[1].split()[1].rstrip(":")
+    assert lines == [
+        "starting toolchain current on cpu",
+        f"run {run_id}: 2 cases, torch 2.13.0+cpu@0123456789 on Fake CPU",
+        "[1/2] net eager inference default fp32: 10.0 ms (0:10)",
+        "[2/2] net default inference default fp32: 10.0 ms, speedup -, compile - (0:10)",
+        f"run {run_id} finished after 0:20",
+    ]
+    assert result.stdout.splitlines() == [
+        "model  mode     phase      shape    dtype  outcome  latency  speedup  compile cold"
+        "  compile warm  peak memory",
+        "net    eager    inference  default  fp32   ok       10.0 ms        -             -"
+        "             -            -",
+        "net    default  inference  default  fp32   ok       10.0 ms        -             -"
+        "             -            -",
+    ]
+
+
+def test_json_goes_to_standard_output_alone(terminal: Terminal) -> None:
+    result = terminal.hud("run", "--suite", "mine", "--json", "-")
+    document = json.loads(result.stdout)
+    assert document["schema_version"] == 1
+    assert [item["outcome"] for item in document["results"]] == ["ok", "ok"]
+    assert "compile cold" in result.stderr
+
+
+def test_a_result_file_is_written(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine", "--json", "out.json")
+    document = json.loads((terminal.folder / "out.json").read_text())
+    assert document["run"]["suite"] == "mine"
+
+
+def test_a_result_file_without_a_place_is_said_before_measuring(terminal: Terminal) -> None:
+    result = terminal.hud("run", "--suite", "mine", "--json", "no/such/out.json")
+    assert result.exit_code == 2
+    assert result.stderr == "hud: cannot write no/such/out.json: there is no folder no/such\n"
+    assert terminal.executors == []
+
+
+def test_no_store_stores_nothing(terminal: Terminal) -> None:
+    assert terminal.hud("run", "--suite", "mine", "--no-store").exit_code == 0
+    assert not (terminal.folder / ".hud").exists()
+
+
+def test_options_select_cases_of_no_suite(terminal: Terminal) -> None:
+    document = json.loads(
+        terminal.hud("run", "--model", "net", "--mode", "e*", "--json", "-").stdout
+    )
+    assert document["run"]["suite"] == "custom"
+    assert [item["case"]["variant"] for item in document["results"]] == ["eager"]
+
+
+def test_options_narrow_a_suite(terminal: Terminal) -> None:
+    document = json.loads(
+        terminal.hud("run", "--suite", "mine", "--mode", "default", "--json", "-").stdout
+    )
+    assert document["run"]["suite"] == "mine"
+    assert [item["case"]["variant"] for item in document["results"]] == ["default"]
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code"),
+    [((), 1), (("--fail-on", "failure"), 1), (("--fail-on", "none"), 0)],
+)
+def test_a_failed_case_exits_with_1(
+    terminal: Terminal, options: tuple[str, ...], exit_code: int
+) -> None:
+    result = terminal.hud("run", "--model", "fails", "--mode", "eager", *options)
+    assert result.exit_code == exit_code
+    assert "[1/1] fails eager inference default fp32: failed: failed on purpose" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [("short\ntrace", "short"), ("x" * 101, "x" * 97 + "..."), ("x" * 100, "x" * 100)],
+)
+def test_a_long_reason_is_cut_in_the_table(reason: str, shown: str) -> None:
+    assert shorten(reason) == shown
+
+
+def test_the_gpu_is_taken_when_there_is_one(terminal: Terminal) -> None:
+    terminal.has_gpu = True
+    terminal.hud("run", "--suite", "mine")
+    assert terminal.devices == ["cuda"]
+
+
+def test_a_named_device_is_taken(terminal: Terminal) -> None:
+    terminal.has_gpu = True
+    terminal.hud("run", "--suite", "mine", "--device", "cpu")
+    assert terminal.devices == ["cpu"]
+
+
+def test_a_gpu_that_torch_cannot_use_is_said(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal.has_gpu = True
+    make = terminal.make_executor
+
+    def make_executor(*, device: str, **options: Any) -> FakeExecutor:
+        executor = make(device=device, **options)
+        if device == "cuda":
+            monkeypatch.setattr(executor, "open", refuse)
+        return executor
+
+    def refuse() -> None:
+        raise ExecutorError("no CUDA device is usable by torch 2.13.0+cpu")
+
+    monkeypatch.setattr(terminal, "make_executor", make_executor)
+    result = terminal.hud("run", "--suite", "mine")
+    assert result.exit_code == 0
+    assert terminal.devices == ["cuda", "cpu"]
+    assert "warning: no CUDA device is usable by torch 2.13.0+cpu. Measuring" in result.stderr
+
+
+def interrupt_second(terminal: Terminal) -> None:
+    seen: list[CaseOrder] = []
+
+    def on_execute(order: CaseOrder) -> None:
+        seen.append(order)
+        if len(seen) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    terminal.on_execute = on_execute
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_does(terminal: Terminal) -> None:
+    interrupt_second(terminal)
+    result = terminal.hud("run", "--suite", "mine")
+    assert result.exit_code == 130
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("interrupted: 1 result kept, 1 case left; `hud run --resume ")
+    terminal.on_execute = lambda _order: None
+    run_id = last.split("`")[1].split()[-1]
+    result = terminal.hud("run", "--resume", run_id)
+    assert result.exit_code == 0
+    assert "[2/2] net default" in result.stderr
+    assert terminal.executors[-1].executed == ["net/inference/default/fp32/default/cpu"]
+
+
+def test_resume_alone_means_the_latest_run(terminal: Terminal) -> None:
+    interrupt_second(terminal)
+    terminal.hud("run", "--suite", "mine")
+    terminal.on_execute = lambda _order: None
+    assert terminal.hud("run", "--resume").exit_code == 0
+    result = terminal.hud("run", "--resume")
+    assert result.exit_code == 2
+    assert "is finished; there is nothing to resume" in result.stderr
+
+
+def test_resume_alone_finds_the_interrupted_run_behind_one_that_finished(
+    terminal: Terminal,
+) -> None:
+    interrupt_second(terminal)
+    terminal.hud("run", "--suite", "mine")
+    terminal.on_execute = lambda _order: None
+    assert terminal.hud("run", "--suite", "mine").exit_code == 0
+    result = terminal.hud("run", "--resume")
+    assert result.exit_code == 0
+    assert terminal.executors[-1].executed == ["net/inference/default/fp32/default/cpu"]
+
+
+def test_resume_needs_the_store(terminal: Terminal) -> None:
+    result = terminal.hud("run", "--resume", "--no-store")
+    assert result.exit_code == 2
+    assert result.stderr == "hud: --resume needs the store; leave out --no-store\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--model", "nett"], "no model matches 'nett'. Did you mean net"),
+        (["run", "--mode", "defalt"], "no mode 'defalt'. Did you mean default?"),
+        (["run", "--mode", "fastest"], "no mode 'fastest'. There is eager, "),
+        (["run", "--mode", "reduce"], "no mode 'reduce'. Did you mean reduce-overhead or "),
+        (["run", "--suite", "quik"], "no suite 'quik'. Did you mean quick?"),
+        (["run", "--suite", "mine", "--toolchain", "nigh"], "no toolchain 'nigh'."),
+        (["show", "latest"], "no run in the store .hud/store.duckdb yet."),
+        (["show", "abc"], "no run 'abc' in the store .hud/store.duckdb."),
+        (["compare", "a", "b"], "'a' is no result file, no run and no revision"),
+        (["compare", "previous", "latest"], "there is no previous run"),
+        (["compare", "hud.toml", "latest"], "hud.toml is not whole JSON"),
+        (["runs", "--store", "mysql://x"], "is no store URL"),
+        (["runs", "--config", "none.toml"], "in none.toml: there is no such file. Name one"),
+        (["ingest", "hud.toml"], "hud.toml is no result file of `hud run --json`"),
+    ],
+)
+def test_an_expected_error_is_one_line(
+    terminal: Terminal, arguments: list[str], message: str
+) -> None:
+    result = terminal.hud(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: ")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_error_of_the_system_is_one_line(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> FakeExecutor:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(terminal, "make_executor", fail)
+    result = terminal.hud("run", "--suite", "mine")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: [Errno ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_broken_config_is_named_with_line_and_key(terminal: Terminal) -> None:
+    (terminal.folder / "hud.toml").write_text("[run]\nlanches = 2\n")
+    result = terminal.hud("runs")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "hud: hud.toml line 2: [run] lanches: unknown key; did you mean launches or max_launches?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (["show", "latest"], NotFoundError),
+        (["compare", "a", "b"], NoSuchDocument),
+        (["run", "--suite", "mine", "--json", "no/out.json"], DocumentNotWritten),
+    ],
+)
+def test_debug_shows_the_traceback(
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    kind: type[Exception],
+) -> None:
+    monkeypatch.setenv("HUD_DEBUG", "1")
+    assert isinstance(terminal.hud(*arguments).exception, kind)
+
+
+def test_lists_show_what_there_is(terminal: Terminal) -> None:
+    assert "net" in terminal.hud("list", "models").stdout
+    assert {item["name"] for item in terminal.json("list", "models", "--json")} > {"net", "bert"}
+    assert "max-autotune-no-cudagraphs" in terminal.hud("list", "modes").stdout
+    variants = {row["name"]: row for row in terminal.json("list", "modes", "--json")}
+    assert next(iter(variants)) == "eager"
+    assert variants["checkpointing"]["phases"] == ["training"]
+    assert "mine" in terminal.hud("list", "suites").stdout
+    assert terminal.json("list", "suites", "--json")[-1]["modes"] == ["eager", "default"]
+    assert "lower is better" in terminal.hud("list", "metrics").stdout
+    assert terminal.json("list", "metrics", "--json")[0]["unit"] == "s"
+    assert terminal.hud("list", "toolchains").stdout.startswith("toolchain  torch ")
+    assert terminal.json("list", "toolchains", "--json")[0]["name"] == "current"
+
+
+def test_runs_lists_the_newest_first(terminal: Terminal) -> None:
+    store = terminal.store()
+    store.save_run(make_run("old"))
+    terminal.clock.advance(3600)
+    run = make_run("new", started_at=terminal.clock(), finished_at=terminal.clock())
+    store.ingest(run, make_result(run=run), spool_id="a")
+    assert terminal.hud("runs").stdout.splitlines() == [
+        "run  started (UTC)     state     suite  toolchain  revision        machine   ok",
+        "new  2026-01-01 03:30  finished  quick  stable     2.13.0+abc1234  box      1/1",
+        "old  2026-01-01 02:30  running   quick  stable     2.13.0+abc1234  box      0/1",
+    ]
+    found = terminal.json("runs", "--json", "--limit", "1")
+    assert [item["id"] for item in found] == ["new"]
+    assert found[0]["outcomes"] == {"ok": 1}
+    assert found[0]["num_planned"] == 1
+
+
+def test_show_shows_one_run(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine")
+    result = terminal.hud("show", "latest")
+    assert "state      finished, 2 of 2 cases" in result.stdout
+    assert "machine    box (Fake CPU)" in result.stdout
+    assert len(terminal.json("show", "latest", "--json")["results"]) == 2
+
+
+def write_document(path: Path, *, latency_s: float) -> None:
+    run = make_run(path.stem, plan=[make_case()])
+    samples = [latency_s * factor for factor in (0.999, 1.0, 1.001)] * 3
+    measurements = [
+        make_measurement(name, samples=samples, launches=[3, 3, 3])
+        for name in ("latency_s", "latency_cpu_s")
+    ]
+    result = make_result(f"{path.stem}-1", run=run, measurements=measurements)
+    document = {"schema_version": 1, "run": run.to_json(), "results": [result.to_json()]}
+    path.write_text(json.dumps(document))
+
+
+def test_compare_exits_with_0_on_equal_files_and_1_on_a_slower_one(terminal: Terminal) -> None:
+    for name, latency_s in [("a", 0.010), ("b", 0.010), ("slow", 0.020)]:
+        write_document(terminal.folder / f"{name}.json", latency_s=latency_s)
+    same = terminal.hud("compare", "a.json", "b.json")
+    assert same.exit_code == 0
+    assert "0 regression" in same.stdout
+    slower = terminal.hud("compare", "a.json", "slow.json", "--fail-above", "15%")
+    assert slower.exit_code == 1
+    assert "latency_s" in slower.stdout
+    assert "+100.0 %" in slower.stdout
+    document = json.loads(terminal.hud("compare", "a.json", "slow.json", "--json").stdout)
+    assert document["failed"] is True
+    assert document["candidate"]["run_id"] == "slow"
+    rows = {row["metric"]: row for row in document["rows"]}
+    assert rows["latency_cpu_s"]["verdict"] == "regression"
+    assert rows["latency_cpu_s"]["ratio"] == pytest.approx(2.0)
+    assert rows["outcome"]["ratio"] is None
+
+
+def test_compare_finds_runs_by_their_names(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine")
+    terminal.facts["torch_version"] = "2.14.0"
+    terminal.hud("run", "--suite", "mine")
+    for names in (
+        ("previous", "latest"),
+        ("2.13.0+cpu@0123456789", "2.14.0@0123456789"),
+        ("2.13.0+cpu", "2.14.0"),
+    ):
+        document = json.loads(terminal.hud("compare", *names, "--json").stdout)
+        assert document["baseline"]["revision"] == "2.13.0+cpu@0123456789"
+        assert document["candidate"]["revision"] == "2.14.0@0123456789"
+
+
+def test_a_run_compared_with_itself_says_so(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine")
+    result = terminal.hud("compare", "latest", "latest")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("both sides are run ")
+
+
+def test_runs_of_other_environments_do_not_compare(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine")
+    terminal.facts["cpu_model"] = "Other CPU"
+    terminal.hud("run", "--suite", "mine")
+    result = terminal.hud("compare", "previous", "latest")
+    assert result.exit_code == 2
+    assert "cpu_model: 'Fake CPU' -> 'Other CPU'" in result.stderr
+
+
+@pytest.mark.parametrize(("text", "fraction"), [("5%", 0.05), ("0.05", 0.05), (" 15 % ", 0.15)])
+def test_a_percentage_is_a_fraction(text: str, fraction: float) -> None:
+    assert Percentage().convert(text, None, None) == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize("text", ["5", "-5%", "x", "100%", ""])
+def test_what_is_no_percentage_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="neither like 5% nor like 0.05"):
+        Percentage().convert(text, None, None)
+
+
+def test_ingest_takes_result_files_once(terminal: Terminal) -> None:
+    write_document(terminal.folder / "a.json", latency_s=0.010)
+    first = terminal.json("ingest", "a.json", "--json")
+    assert (first["ingested"], first["duplicates"]) == (1, 0)
+    again = terminal.hud("ingest", "a.json")
+    assert again.stdout == "no results stored, 1 in already, 0 set aside, 0 left\n"
+
+
+def test_ingest_says_what_it_sets_aside(terminal: Terminal) -> None:
+    spool = terminal.folder / ".hud" / "spool"
+    spool.mkdir(parents=True)
+    (spool / "1.json").write_text("{")
+    result = terminal.hud("ingest")
+    assert result.exit_code == 1
+    assert "broken/1.json: 1.json is not whole JSON" in result.stderr
+
+
+def test_detect_is_idempotent(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine")
+    first = terminal.json("detect", "--json")
+    assert terminal.json("detect", "--json") == first
+    assert terminal.hud("detect").stdout.startswith("0 alerts, 0 new, 0 fixed;")
+
+
+def test_a_case_that_fails_after_it_was_ok_is_a_regression(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine")
+    terminal.clock.advance(86400)
+
+    def make_executor(**_: object) -> FakeExecutor:
+        executor = FakeExecutor(clock=terminal.clock)
+        executor.ENDINGS = {"net": Outcome.FAILED}
+        return executor
+
+    terminal.make_executor = make_executor  # type: ignore[method-assign]
+    result = terminal.hud("run", "--suite", "mine")
+    assert result.exit_code == 1
+    assert "regression: 2 of 2 cases of net: failing since" in result.stderr
+
+
+def test_the_demo_goes_to_a_store_of_its_own(terminal: Terminal) -> None:
+    result = terminal.hud("demo")
+    assert result.exit_code == 0
+    assert "synthetic history, nothing of it measured: duckdb:///.hud/demo.duckdb" in result.stdout
+    assert not (terminal.folder / ".hud" / "store.duckdb").exists()
+    assert terminal.json("runs", "--store", ".hud/demo.duckdb", "--json")[0]["is_synthetic"]
+
+
+def test_the_demo_never_goes_to_the_configured_store(terminal: Terminal) -> None:
+    (terminal.folder / "hud.toml").write_text('[store]\nurl = "duckdb:///real.duckdb"\n')
+    terminal.hud("demo")
+    assert not (terminal.folder / "real.duckdb").exists()
+    terminal.hud("demo", "--store", "other.duckdb")
+    assert (terminal.folder / "other.duckdb").exists()
+
+
+def test_serve_becomes_the_dashboard(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    executed: list[list[str]] = []
+    stores: list[str] = []
+
+    def execve(_path: str, command: list[str], env: dict[str, str]) -> None:
+        executed.append(command)
+        stores.append(env["HUD_DATABASE_URL"])
+
+    monkeypatch.setattr(os, "execve", execve)
+    result = terminal.hud("serve", "--host", "127.0.0.1", "--port", "0")
+    assert result.stderr.startswith("dashboard: http://127.0.0.1:")
+    assert executed[0][1:3] == ["-m", "compile_hud.app"]
+    assert stores == ["duckdb:///.hud/store.duckdb"]
+
+
+def test_serve_listens_wider_where_that_is_meant(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed: list[list[str]] = []
+    monkeypatch.setattr(os, "execve", lambda _path, command, _env: executed.append(command))
+    terminal.hud("serve", "--host", "0.0.0.0", "--port", "0", "--without-sign-in")
+    with (terminal.folder / "hud.toml").open("a") as stream:
+        stream.write("[server]\nwithout_sign_in = true\n")
+    terminal.hud("serve", "--host", "0.0.0.0", "--port", "0")
+    assert [command[-1] for command in executed] == ["--without-sign-in"] * 2
+
+
+def test_migrate_creates_the_store(terminal: Terminal) -> None:
+    assert terminal.hud("db", "migrate").stdout == ".hud/store.duckdb is up to date\n"
+    assert (terminal.folder / ".hud" / "store.duckdb").exists()

@@ -1,0 +1,232 @@
+"""hud db prune and hud db check, on a store with traces beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from compile_hud.db.queries import results as queries
+from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.rows.mapping import put_notifications
+from compile_hud.db.store import Store
+from tests.store.maintenance.test_consistency import lose
+from tests.support.builders import START, make_notification, make_result, make_run
+from tests.support.fakes import FakeClock
+from tests.support.terminal import Terminal
+
+URL = "duckdb:///.hud/store.duckdb"
+TRACES = Path(".hud/store.duckdb.traces")
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Return a terminal in a folder with a store of three nights, each with a trace."""
+    monkeypatch.chdir(tmp_path)
+    TRACES.mkdir(parents=True)
+    store = Store(URL, now=FakeClock())
+    for night in range(3):
+        run = make_run(f"run-{night}", started_at=START + timedelta(days=night))
+        name = f"result-{night}.json.gz"
+        details = {"profile": {"trace": name}}
+        store.ingest(run, make_result(f"result-{night}", run=run, details=details), spool_id=name)
+        write_trace(name)
+    return Terminal(tmp_path)
+
+
+def write_trace(name: str) -> None:
+    """Leave a trace that is old enough to belong to a stored result."""
+    (TRACES / name).write_bytes(b"trace")
+    os.utime(TRACES / name, (1e9, 1e9))
+
+
+def configure(*lines: str) -> None:
+    """Add to hud.toml."""
+    path = Path("hud.toml")
+    path.write_text("\n".join((path.read_text(encoding="ascii"), *lines)), encoding="ascii")
+
+
+def num_samples() -> list[int]:
+    """Return how many samples each result has, oldest first."""
+    return [
+        len(queries.load_samples(Store(URL), f"result-{night}", "latency_s")) for night in range(3)
+    ]
+
+
+def test_nothing_is_pruned_that_the_settings_keep(terminal: Terminal) -> None:
+    before = num_samples()
+    assert terminal.hud("db", "prune").stdout == "nothing is older than what is kept\n"
+    assert num_samples() == before
+    assert len(list(TRACES.iterdir())) == 3
+
+
+def test_a_backup_that_cannot_be_written_says_where_not_and_leaves_nothing(
+    terminal: Terminal,
+) -> None:
+    said = terminal.hud("db", "backup", "hud.toml/copy.zip")
+    assert said.exit_code == 2
+    assert said.stderr.startswith("hud: cannot write hud.toml/copy.zip: ")
+    assert "Name a place that can be written" in said.stderr
+
+
+def test_a_dry_run_says_what_prune_then_does(terminal: Terminal) -> None:
+    configure("[samples]", "nights = 1", "[traces]", "nights = 2")
+    before = num_samples()
+    dry = terminal.hud("db", "prune", "--dry-run").stdout
+    assert dry.splitlines() == [
+        "would remove 1 of 3 traces (5 B): kept are 2 nights, what alerts point at, and at most"
+        " 1.9 GiB ([traces] nights and max_size)",
+        f"would remove {sum(before[:2])} samples of 2 runs: kept are 1 nights, baselines and what"
+        " alerts point at ([samples] nights)",
+    ]
+    assert num_samples() == before
+    assert terminal.hud("db", "prune").stdout == dry.replace("would remove", "removed")
+    assert num_samples() == [0, 0, before[2]]
+    assert sorted(path.name for path in TRACES.iterdir()) == [
+        "result-1.json.gz",
+        "result-2.json.gz",
+    ]
+
+
+def test_a_run_prunes_by_itself(terminal: Terminal) -> None:
+    configure("[samples]", "nights = 1")
+    said = terminal.hud("run", "--suite", "mine", "--store", URL)
+    assert "samples of 2 runs: kept are 1 nights" in said.stderr
+    # The third is of the run that measured its series last.
+    assert num_samples()[:2] == [0, 0]
+    assert num_samples()[2] > 0
+
+
+@pytest.mark.parametrize("command", [["runs"], ["regressions"], ["detect"], ["db", "check"]])
+def test_a_store_without_a_run_may_be_another_than_was_meant(
+    terminal: Terminal, command: list[str]
+) -> None:
+    Store("duckdb:///mistyped.duckdb").migrate()
+    told = "no run in the store mistyped.duckdb yet; `hud run` makes one\n"
+    said = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb")
+    assert (said.exit_code, said.stdout, said.stderr) == (0, "", told)
+    said = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb", "--json")
+    assert (said.exit_code, said.stderr) == (0, told)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show latest",
+        "show run-0",
+        "kernels latest net",
+        "kernels run-0 net",
+        "export latest --format csv",
+        "export all --format csv",
+    ],
+)
+def test_who_finds_no_run_in_a_store_that_is_not_there_names_it(
+    terminal: Terminal, command: str
+) -> None:
+    said = terminal.hud(*command.split(), "--store", "mistyped.duckdb")
+    assert (said.exit_code, said.stdout) == (2, "")
+    assert said.stderr.count("\n") == 1
+    assert "the store mistyped.duckdb" in said.stderr
+    assert not Path("mistyped.duckdb").exists()
+
+
+@pytest.mark.parametrize("command", [["db", "prune", "--dry-run"], ["db", "prune"]])
+def test_nothing_is_pruned_of_a_store_that_is_not_there(
+    terminal: Terminal, command: list[str]
+) -> None:
+    said = terminal.hud(*command, "--store", "mistyped.duckdb")
+    assert (said.exit_code, said.stdout) == (0, "")
+    assert said.stderr.startswith("there is no store mistyped.duckdb yet, and it reads as empty;")
+    assert not Path("mistyped.duckdb").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "empty"),
+    [
+        ("runs", []),
+        ("regressions", []),
+        ("detect", []),
+        ("db check", {"found": [], "removed": 0}),
+        ("alerts list", []),
+        ("alerts series", []),
+        ("alerts log", []),
+        ("alerts outbox", []),
+        ("annotate list", []),
+    ],
+)
+def test_a_store_that_is_not_there_reads_as_empty_and_is_named(
+    terminal: Terminal, command: str, empty: object
+) -> None:
+    told = (
+        "there is no store mistyped.duckdb yet, and it reads as empty; `hud run` makes it, or name"
+        " another with --store\n"
+    )
+    said = terminal.hud(*command.split(), "--store", "mistyped.duckdb")
+    assert (said.exit_code, said.stdout, said.stderr) == (0, "", told)
+    said = terminal.hud(*command.split(), "--store", "mistyped.duckdb", "--json")
+    assert (said.exit_code, json.loads(said.stdout), said.stderr) == (0, empty, told)
+    assert not list(Path().glob("mistyped*"))
+
+
+def test_a_sound_store_has_nothing_that_leads_nowhere(terminal: Terminal) -> None:
+    terminal.hud("run", "--suite", "mine", "--store", URL)
+    said = terminal.hud("db", "check")
+    assert (said.exit_code, said.stdout) == (0, ".hud/store.duckdb: nothing leads nowhere\n")
+
+
+def test_rows_and_traces_that_lead_nowhere_are_found_and_removed(terminal: Terminal) -> None:
+    lose(Store(URL), "runs", "id = 'run-0'")
+    write_trace("of-nobody.json.gz")
+    said = terminal.hud("db", "check")
+    assert said.exit_code == 1
+    assert said.stdout.splitlines() == [
+        "case_results: results of runs that are not there (1)",
+        f"{TRACES}: traces of results that are not there (2)",
+        "`--repair` removes them",
+    ]
+    repaired = terminal.hud("db", "check", "--repair", "--json")
+    assert repaired.exit_code == 0
+    assert json.loads(repaired.stdout)["removed"] > 3
+    assert not (TRACES / "of-nobody.json.gz").exists()
+    assert terminal.hud("db", "check").exit_code == 0
+
+
+def test_a_trace_that_is_gone_is_told_and_is_no_trouble(terminal: Terminal) -> None:
+    (TRACES / "result-1.json.gz").unlink()
+    said = terminal.hud("db", "check")
+    assert said.exit_code == 0
+    assert f"{TRACES}: results whose trace is gone" in said.stdout
+
+
+def test_a_young_trace_may_be_of_a_result_on_its_way(terminal: Terminal) -> None:
+    (TRACES / "of-tonight.json.gz").write_bytes(b"trace")
+    assert terminal.hud("db", "check").exit_code == 0
+
+
+def test_what_was_set_aside_is_told_until_somebody_looks(terminal: Terminal) -> None:
+    broken = Path(".hud/spool/broken")
+    broken.mkdir(parents=True)
+    (broken / "a.json").write_text("{", encoding="ascii")
+    said = terminal.hud("db", "check", "--repair")
+    assert said.exit_code == 1
+    assert f"{broken}: results that were set aside as broken" in said.stdout
+    assert (broken / "a.json").exists()
+
+
+def test_what_was_told_long_ago_is_forgotten_by_prune(terminal: Terminal) -> None:
+    old = replace(make_notification(), state=NotificationState.SENT)
+    with Store(URL).write() as session:
+        put_notifications(session, [old])
+    terminal.clock.advance(40 * 24 * 3600)
+    assert "forget" not in terminal.hud("db", "prune", "--dry-run").stdout
+    configure("[outbox]", "days = 30")
+    dry = terminal.hud("db", "prune", "--dry-run").stdout
+    assert dry == (
+        "would forget what 1 notification said, sent more than 30 days ago ([outbox] days)\n"
+    )
+    assert terminal.hud("db", "prune").stdout == dry.replace("would forget", "forgot")
+    assert "nothing is older" in terminal.hud("db", "prune").stdout

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.records.notifications import NotificationState
+from compile_hud.db.rows.mapping import put_notifications
+from compile_hud.db.store import Store
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.doctor import requirements as checks
+from compile_hud.runner.doctor.check import CheckState
+from compile_hud.runner.measure.resources.cpu_counters import HARDWARE
+from compile_hud.runner.persistence.spool import Spool
+from compile_hud.runner.workspace import Dependencies
+from tests.support.builders import make_notification, make_result, make_run
+from tests.support.fakes import FakeKernel, FakeMachine
+
+OK, WARN, FAIL = CheckState.OK, CheckState.WARN, CheckState.FAIL
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], Path]:
+    """Return what makes an executable that runs lines of shell."""
+
+    def make(lines: str, *, name: str = "tool") -> Path:
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{lines}\n")
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+def test_a_package_that_is_missing_fails() -> None:
+    assert checks.check_package("duckdb").state is OK
+    missing = checks.check_package("no-such-package")
+    assert (missing.state, missing.text) == (FAIL, "not installed")
+
+
+def test_torch_is_asked_under_the_toolchain(script: Callable[[str], Path]) -> None:
+    check = checks.check_torch(script("echo 2.13.0 True"))
+    assert check.state is OK
+    assert check.text.startswith("2.13.0, with a GPU (")
+    assert "CPU only" in checks.check_torch(script("echo 2.13.0 False")).text
+    assert checks.check_torch(script("exit 1")).state is FAIL
+
+
+def test_a_compiler_that_is_missing_or_broken_fails(script: Callable[[str], Path]) -> None:
+    assert "no no-such-compiler" in checks.check_compiler("no-such-compiler").text
+    assert "does not compile" in checks.check_compiler(str(script("exit 1"))).text
+    works = checks.check_compiler(str(script("echo clang 18")))
+    assert (works.state, works.text) == (OK, "clang 18")
+
+
+def test_a_nearly_full_disk_is_said() -> None:
+    place = Path(".hud")
+    assert checks.check_disk(free_bytes=10 * 1024**3, place=place).state is OK
+    full = checks.check_disk(free_bytes=1024**3, place=place)
+    assert (full.state, full.text) == (WARN, "1.0 GiB free for .hud")
+
+
+def test_the_store_tells_its_last_run() -> None:
+    store = Store("duckdb:///:memory:")
+    assert checks.check_store(store).text == ":memory:, no run yet"
+    store.save_run(make_run())
+    assert checks.check_store(store).text == ":memory:, last run 2026-01-01 02:30 UTC"
+
+
+def test_a_store_that_cannot_be_read_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(*_args: object, **_kwargs: object) -> None:
+        raise StoreLocked("held by PID 7")
+
+    monkeypatch.setattr(checks, "load_runs", locked)
+    check = checks.check_store(Store("duckdb:///:memory:"))
+    assert (check.state, check.text) == (FAIL, "held by PID 7")
+
+
+def test_dead_letters_are_said() -> None:
+    store = Store("duckdb:///:memory:")
+    assert checks.check_notifications(store, receivers=()).state is OK
+    dead = replace(make_notification(), state=NotificationState.DEAD)
+    with store.write() as session:
+        put_notifications(session, [dead, replace(dead, id="other", receiver="dev")])
+    check = checks.check_notifications(store, receivers=())
+    assert (check.state, check.text) == (WARN, "given up: 1 to dev, 1 to ops")
+
+
+def test_what_waits_for_a_receiver_that_is_no_more_is_said() -> None:
+    store = Store("duckdb:///:memory:")
+    failed = replace(make_notification("b", receiver="old"), state=NotificationState.FAILED)
+    sent = replace(failed, id="c", state=NotificationState.SENT)
+    with store.write() as session:
+        put_notifications(session, [make_notification("a"), failed, sent])
+    check = checks.check_notifications(store, receivers=["ops"])
+    told = "waiting for receivers that hud.toml does not name: 1 to old"
+    assert (check.state, check.text) == (WARN, told)
+    assert "once hud.toml has a [receivers.NAME]" in check.hint
+    assert checks.check_notifications(store, receivers=["old", "ops"]).state is OK
+
+
+def test_what_is_left_in_the_spool_is_said(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    assert checks.check_spool(spool).state is OK
+    run = make_run()
+    path = spool.write(run, result=make_result(run=run))
+    assert checks.check_spool(spool).text == "1 result waiting, 0 set aside as broken"
+    path.write_text("{")
+    spool.drain(Store("duckdb:///:memory:"))
+    broken = checks.check_spool(spool)
+    assert broken.text == "no results waiting, 1 set aside as broken"
+    assert broken.state is WARN
+
+
+def test_a_busy_machine_is_said() -> None:
+    assert checks.check_load(0.9, num_cpus=2).state is OK
+    assert checks.check_load(1.1, num_cpus=2).state is WARN
+
+
+@pytest.mark.parametrize(("lines", "exit_code"), [("echo 2.13.0 False", 0), ("exit 1", 1)])
+def test_doctor_prints_a_line_each_and_fails_without_torch(
+    tmp_path: Path,
+    script: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    lines: str,
+    exit_code: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    compiler = script("echo works", name="compiler")  # type: ignore[call-arg]
+    monkeypatch.setenv("CXX", str(compiler))
+    python = script(lines)
+    (tmp_path / "hud.toml").write_text(f'[toolchains]\ncurrent = "{python}"\n')
+    dependencies = Dependencies(env={}, machine=FakeMachine())
+    result = CliRunner().invoke(main, ["doctor"], obj=dependencies)
+    assert result.exit_code == exit_code
+    lines_said = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
+    names = [line.split()[1] for line in lines_said]
+    needed = ["python", "duckdb", "torch", "compiler", "disk", "store", "spool", "notifications"]
+    steady = ["cpu", "counters", "gpu", "governor", "turbo", "smt", "thp", "aslr", "time"]
+    assert names == [*needed, *steady]
+    found = json.loads(CliRunner().invoke(main, ["doctor", "--json"], obj=dependencies).stdout)
+    assert [item["name"] for item in found] == names
+    assert found[2]["state"] == ("fail" if exit_code else "ok")
+
+
+@pytest.mark.parametrize(
+    ("number", "state"),
+    [(None, OK), (errno.ENOENT, OK), (errno.EACCES, WARN)],
+)
+def test_the_doctor_warns_only_of_what_can_be_changed(
+    number: int | None, state: CheckState
+) -> None:
+    refused = {} if number is None else {HARDWARE[1].config: number}
+    check = checks.check_counters(FakeKernel(refused=refused))
+    assert check.state is state
+    assert bool(check.hint) is (number is not None)

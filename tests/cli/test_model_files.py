@@ -1,0 +1,43 @@
+"""A model of hud.toml without its file is said once, before anything is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture
+def without_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    terminal = Terminal(tmp_path)
+    (tmp_path / "net.py").unlink()
+    return terminal
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "--suite", "mine"),
+        ("run", "--suite", "mine", "--executor", "ray", "--device", "cpu"),
+        ("compare", "--suite", "mine", "--toolchain", "current", "--toolchain", "current"),
+    ],
+)
+def test_a_model_without_its_file_is_refused_with_its_line(
+    without_file: Terminal, command: tuple[str, ...]
+) -> None:
+    result = without_file.hud(*command)
+    assert result.exit_code == 2
+    path = (without_file.folder / "net.py").resolve()
+    (line,) = result.stderr.splitlines()
+    assert line.endswith(
+        f"hud.toml line 7: [models.net] build: there is no file {path}."
+        " Its path is relative to the settings file"
+    )
+    assert without_file.executors == []
+
+
+def test_models_that_are_not_asked_for_need_no_file(without_file: Terminal) -> None:
+    assert without_file.hud("run", "--model", "softmax", "--mode", "eager").exit_code == 0

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.jobs.health import load_health
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.db.store import Store
+from compile_hud.runner.detection.detect import DetectReport
+from compile_hud.runner.errors import ExecutorError, JudgingLost
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.persistence.result_writer import ResultWriter
+from compile_hud.runner.persistence.spool import DrainReport
+from compile_hud.runner.scheduling.job_worker import JobWorker
+from compile_hud.runner.scheduling.scheduler import scheduling
+from tests.support.builders import make_run
+from tests.support.fakes import FakeExecutor
+from tests.support.terminal import Terminal
+
+PAUSE = [sys.executable, "-c", "import signal; signal.pause()"]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("compile_hud.runner.cli.serve.dashboard_command", lambda **_: PAUSE)
+    return Terminal(tmp_path)
+
+
+def ctrl_c(_loop: JobWorker) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_new_store_starts_with_the_dashboard_and_the_quick_suite(terminal: Terminal) -> None:
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("dashboard: http://127.0.0.1:")
+    assert lines[1] == "starting toolchain current on cpu"
+    assert lines[3].startswith("[ 1/25] bert eager inference small fp32: 10.0 ms")
+    (summary,) = load_runs(terminal.store())
+    assert (summary.run.suite, summary.run.trigger) == ("quick", "first run")
+
+
+def test_the_scheduler_is_heard_of_while_the_first_run_goes(terminal: Terminal) -> None:
+    heard: list[str] = []
+
+    def look(_order: CaseOrder) -> None:
+        heard.extend(item.doing for item in load_health(terminal.store()).schedulers)
+
+    terminal.on_execute = look
+    terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert set(heard) == {"the first run"}
+
+
+def test_the_second_start_measures_nothing(terminal: Terminal) -> None:
+    terminal.hud("up", "--port", "0", "--exit-after-run")
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert len(result.stderr.splitlines()) == 1
+    assert len(terminal.executors) == 1
+
+
+def test_ctrl_c_in_the_first_run_is_continued_by_the_next_start(terminal: Terminal) -> None:
+    terminal.on_execute = lambda _order: os.kill(os.getpid(), signal.SIGINT)
+    result = terminal.hud("up", "--port", "0")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-1] == "ending; everything measured is kept"
+    (summary,) = load_runs(terminal.store())
+    assert summary.run.state is RunState.INTERRUPTED
+    terminal.on_execute = lambda _order: None
+    terminal.hud("up", "--port", "0", "--exit-after-run")
+    (summary,) = load_runs(terminal.store())
+    assert summary.run.state is RunState.FINISHED
+
+
+def test_an_interrupted_first_run_of_another_torch_starts_anew(terminal: Terminal) -> None:
+    terminal.on_execute = lambda _order: os.kill(os.getpid(), signal.SIGINT)
+    terminal.hud("up", "--port", "0")
+    terminal.on_execute = lambda _order: None
+    terminal.facts["torch_version"] = "2.14.0"
+    terminal.clock.advance(60)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert "Start a new one with `hud run`. A new run is started" in result.stderr
+    assert [summary.run.state for summary in load_runs(terminal.store())] == [
+        RunState.FINISHED,
+        RunState.INTERRUPTED,
+    ]
+
+
+def test_up_stays_until_ctrl_c(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JobWorker, "run_forever", ctrl_c)
+    result = terminal.hud("up", "--port", "0")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-2:] == [
+        "ready; Ctrl-C ends it",
+        "ending; everything measured is kept",
+    ]
+
+
+def test_up_serves_a_store_of_synthetic_runs_and_says_that_it_takes_no_others(
+    terminal: Terminal,
+) -> None:
+    Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
+    result = terminal.hud("up", "--port", "0", "--exit-after-run", "--store", "made-up")
+    assert result.exit_code == 0
+    told = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert told == [
+        "warning: what is measured is real, but the store made-up holds synthetic runs, and the"
+        " two never mix. Those are of `hud demo`: name another store with --store. The dashboard"
+        " shows it all the same, but no run can be stored there"
+    ]
+
+
+def test_nothing_is_scheduled_for_a_store_of_synthetic_runs(terminal: Terminal) -> None:
+    Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
+    result = terminal.hud("schedule", "--store", "made-up")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "hud: what is measured is real, but the store made-up holds synthetic runs, and the two"
+        " never mix. Those are of `hud demo`: name another store with --store\n",
+    )
+
+
+def test_the_dashboard_stays_when_the_first_run_cannot_start(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_executor: FakeExecutor) -> None:
+        raise ExecutorError("no torch there")
+
+    monkeypatch.setattr(FakeExecutor, "open", refuse)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "warning: the first run is not complete: no torch there" in result.stderr
+
+
+def test_a_second_up_leaves_the_scheduling_to_the_first(terminal: Terminal) -> None:
+    state_dir = terminal.folder / ".hud"
+    with scheduling({}, state_dir=state_dir, wake=threading.Event()):
+        result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "schedules from this state directory already" in result.stderr
+    assert "The dashboard runs all the same" in result.stderr
+
+
+def test_a_second_scheduler_ends_with_a_clear_line(terminal: Terminal) -> None:
+    with scheduling({}, state_dir=terminal.folder / ".hud", wake=threading.Event()):
+        result = terminal.hud("schedule")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"hud: PID {os.getpid()} schedules from this state directory")
+
+
+def test_schedule_says_when_it_will_run(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JobWorker, "run_forever", ctrl_c)
+    result = terminal.hud("schedule")
+    assert result.stderr.splitlines() == [
+        "no [schedules.NAME] in hud.toml; only queued jobs are run",
+        "ending; everything measured is kept",
+    ]
+    with (terminal.folder / "hud.toml").open("a") as stream:
+        stream.write('[schedules.night]\ncron = "30 2 1 1 *"\nsuite = "mine"\n')
+    result = terminal.hud("schedule")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("schedule night: next at 2")
+    assert "-01-01 02:30 UTC" in result.stderr
+
+
+def test_a_taken_port_is_a_clear_line(terminal: Terminal) -> None:
+    result = terminal.hud("up", "--host", "192.0.2.1", "--port", "1", "--without-sign-in")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: cannot listen on 192.0.2.1:1: ")
+
+
+@pytest.mark.parametrize("command", ["up", "serve"])
+def test_listening_wider_without_sign_in_is_refused(command: str, terminal: Terminal) -> None:
+    result = terminal.hud(command, "--host", "0.0.0.0")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: the dashboard does not listen on 0.0.0.0 without sign-in")
+    assert result.stderr.count("\n") == 1
+
+
+def damage_the_schedules(terminal: Terminal) -> None:
+    (terminal.folder / ".hud").mkdir()
+    (terminal.folder / ".hud" / "schedule.sqlite").write_bytes(b"no database" * 1000)
+
+
+def test_damaged_schedules_end_schedule_with_a_clear_line(terminal: Terminal) -> None:
+    damage_the_schedules(terminal)
+    result = terminal.hud("schedule")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: the schedules in .hud/schedule.sqlite cannot be used: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_damaged_schedules_leave_the_dashboard(terminal: Terminal) -> None:
+    damage_the_schedules(terminal)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "warning: the schedules in .hud/schedule.sqlite cannot be used: " in result.stderr
+    assert "The dashboard runs all the same, but schedules nothing" in result.stderr
+    assert len(load_runs(terminal.store())) == 1
+
+
+def test_ctrl_c_ends_schedule_in_good_order_at_any_time(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drain(_keeper: ResultWriter) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(ResultWriter, "drain", drain)
+    result = terminal.hud("schedule")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[-1] == "ending; everything measured is kept"
+
+
+def busy(_store: Store, **_facts: object) -> DetectReport:
+    raise StoreLocked("held by PID 7")
+
+
+def run_unjudged(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave a regression behind that nobody has looked at."""
+    terminal.hud("run", "--suite", "mine")
+    terminal.clock.advance(86400)
+    monkeypatch.setattr("compile_hud.runner.cli.run.after_run.detect", busy)
+    monkeypatch.setattr(FakeExecutor, "ENDINGS", {"net": Outcome.FAILED})
+    assert "not judged: held by PID 7" in terminal.hud("run", "--suite", "mine").stderr
+
+
+@pytest.mark.parametrize("command", [["up", "--port", "0"], ["schedule"]])
+def test_a_run_whose_process_died_before_judging_is_judged_by_the_next_start(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    run_unjudged(terminal, monkeypatch)
+    monkeypatch.setattr(JobWorker, "run_forever", ctrl_c)
+    assert "regression: 2 of 2 cases of net: failing since" in terminal.hud(*command).stderr
+    assert "regression: " not in terminal.hud(*command).stderr
+
+
+@pytest.mark.parametrize("module", ["serve", "run.after_run"])
+def test_judging_whose_processes_are_ended_is_said(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    def lost(*_: object, **__: object) -> NoReturn:
+        raise JudgingLost("ended from outside")
+
+    monkeypatch.setattr(f"compile_hud.runner.cli.{module}.detect", lost)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "not judged: ended from outside. `hud detect` does it later" in result.stderr
+
+
+def test_a_store_that_cannot_be_judged_at_the_start_is_said(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("compile_hud.runner.cli.serve.detect", busy)
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert result.exit_code == 0
+    assert "not judged: held by PID 7. `hud detect` does it later" in result.stderr
+
+
+def test_a_store_that_takes_nothing_is_not_asked_again_to_be_judged(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("compile_hud.runner.cli.serve.detect", busy)
+    monkeypatch.setattr(ResultWriter, "drain", lambda _keeper: DrainReport(error="held by PID 7"))
+    result = terminal.hud("up", "--port", "0", "--exit-after-run")
+    assert "not judged" not in result.stderr

@@ -1,0 +1,111 @@
+"""Which toolchains there are, and what their interpreters say of themselves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from compile_hud.runner.toolchains.registry import Probe, probe
+from tests.support.runs.fake_python import make_built
+from tests.support.terminal import Terminal
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+PROBES = {
+    ".hud/venvs/old/bin/python": Probe(python_version="3.11.7", torch_version="2.12.0"),
+    "/opt/mine/bin/python": Probe(problem="No module named 'torch'"),
+    sys.executable: Probe(python_version="3.12.1", torch_version="2.13.0"),
+}
+
+
+@pytest.mark.parametrize("command", [("toolchain", "list"), ("list", "toolchains")])
+def test_the_list_tells_what_works_and_where_it_is_from(
+    terminal: Terminal, command: tuple[str, ...]
+) -> None:
+    make_built(terminal)
+    (terminal.folder / "hud.toml").write_text('[toolchains]\nmine = "/opt/mine/bin/python"')
+    terminal.probe = lambda python: PROBES[str(python)]
+    lines = [line.split() for line in terminal.hud(*command).stdout.splitlines()]
+    assert lines == [
+        ["toolchain", "torch", "python", "state", "from", "interpreter"],
+        ["current", "2.13.0", "3.12.1", "works", "hud", "itself", sys.executable],
+        ["old", "2.12.0", "3.11.7", "works", "hud", "toolchain", "add", *list(PROBES)[:1]],
+        [
+            "mine",
+            "-",
+            "-",
+            *["No", "module", "named", "'torch'", "hud.toml", "/opt/mine/bin/python"],
+        ],
+    ]
+    rows = terminal.json(*command, "--json")
+    assert rows[2] == {
+        "name": "mine",
+        "python": "/opt/mine/bin/python",
+        "python_version": None,
+        "torch_version": None,
+        "works": False,
+        "problem": "No module named 'torch'",
+        "from": "hud.toml",
+    }
+    assert [row["works"] for row in rows] == [True, True, False]
+
+
+def test_hud_toml_hides_a_built_toolchain_and_that_is_said(
+    terminal: Terminal, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_built(terminal)
+    (terminal.folder / "hud.toml").write_text('[toolchains]\nold = "/opt/mine/bin/python"')
+    terminal.probe = lambda python: PROBES[str(python)]
+    rows = terminal.json("toolchain", "list", "--json")
+    assert [(row["name"], row["from"]) for row in rows] == [
+        ("current", "hud itself"),
+        ("old", "hud.toml"),
+    ]
+    assert "toolchain old of hud.toml hides the one that `hud toolchain add` built" in caplog.text
+
+
+def test_naming_the_built_interpreter_in_hud_toml_hides_nothing(
+    terminal: Terminal, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_built(terminal)
+    (terminal.folder / "hud.toml").write_text('[toolchains]\nold = ".hud/venvs/old/bin/python"')
+    assert terminal.hud("list", "suites").exit_code == 0
+    assert "hides" not in caplog.text
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_an_interpreter_is_asked_for_its_torch(tmp_path: Path) -> None:
+    python = script(tmp_path / "python", """echo noise; echo '["3.11.7", "2.12.0"]'""")
+    assert probe(python) == Probe(python_version="3.11.7", torch_version="2.12.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("echo Traceback >&2; echo 'ImportError: no torch' >&2; exit 1", "ImportError: no torch"),
+        ("exit 7", "ended with code 7"),
+        ("exec tail -f /dev/null", "torch is not imported after 0 s"),
+    ],
+)
+def test_an_interpreter_that_has_no_torch_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
+) -> None:
+    if "tail" in text:
+        monkeypatch.setattr("compile_hud.runner.toolchains.registry.PROBE_TIMEOUT_S", 0.0)
+    assert probe(script(tmp_path / "python", text)) == Probe(problem=problem)
+
+
+def test_an_interpreter_that_is_not_there_is_a_problem_as_well(tmp_path: Path) -> None:
+    assert probe(tmp_path / "python").problem == "No such file or directory"

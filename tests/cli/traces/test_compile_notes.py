@@ -1,0 +1,79 @@
+"""What the worker tells of the kernels beside the trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.kernels import Origin
+from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
+from tests.support.strategies import AMOUNTS, TEXT
+
+ORIGINS = st.builds(Origin, node=TEXT, target=TEXT, module=TEXT)
+NOTES = st.builds(
+    KernelNotes,
+    device=st.sampled_from(["", "cpu", "cuda"]),
+    num_iterations=st.integers(0, 100),
+    kernels=st.dictionaries(
+        TEXT,
+        st.builds(
+            KernelNote,
+            language=st.sampled_from(["triton", "cpp"]),
+            source=TEXT,
+            num_bytes=st.none() | AMOUNTS,
+            flops=st.none() | AMOUNTS,
+            dtype=TEXT,
+            origins=st.lists(ORIGINS, max_size=2).map(tuple),
+            arguments=st.lists(st.integers() | st.just({"same_as": 0}), max_size=2).map(tuple),
+        ),
+        max_size=3,
+    ),
+)
+
+
+@given(NOTES)
+def test_notes_survive_json(notes: KernelNotes) -> None:
+    assert KernelNotes.from_json(json.loads(json.dumps(notes.to_json()))) == notes
+
+
+def test_empty_notes_are_those_of_a_foreign_trace() -> None:
+    assert KernelNotes.from_json({"schema_version": 1}) == KernelNotes()
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"schema_version": 9}, "schema_version is 9"),
+        ({"device": "tpu"}, "field 'device' is 'tpu'; allowed: cpu, cuda"),
+        ({"num_iterations": -1}, "field 'num_iterations' must be a whole number"),
+        ({"kernels": []}, "field 'kernels' must be an object"),
+        ({"kernels": {"a": {"language": "c", "source": ""}}}, "'language' is 'c'; allowed"),
+        ({"kernels": {"a": {"language": "cpp"}}}, "field 'source' is missing"),
+        (
+            {"kernels": {"a": {"language": "cpp", "source": "", "num_bytes": -1}}},
+            "field 'num_bytes' must be finite and not negative",
+        ),
+        (
+            {"kernels": {"a": {"language": "cpp", "source": "", "flops": "3"}}},
+            "field 'flops' must be a number",
+        ),
+    ],
+)
+def test_damaged_notes_name_the_field(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(RecordError, match=complaint):
+        KernelNotes.from_json({"schema_version": 1} | change)
+
+
+def test_notes_are_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "notes.json"
+    path.write_text('{"schema_version": 1, "device": "cpu"}')
+    assert KernelNotes.load(path) == KernelNotes(device="cpu")
+    path.write_text('{"schema_version": 1, "device": ')
+    with pytest.raises(RecordError, match=r"cannot read the kernel notes in .*notes\.json"):
+        KernelNotes.load(path)

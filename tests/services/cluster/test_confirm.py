@@ -1,0 +1,158 @@
+"""What a machine of a cluster found is measured again on that machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from pathlib import Path
+
+import pytest
+
+from compile_hud.db.queries.results import load_alerts, load_document
+from compile_hud.db.records.results import Outcome, Run
+from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.confirm import BUSY_LIMIT_S, NodeExecutor
+from compile_hud.runner.cluster.coordinator import SETUP_LIMIT_S
+from compile_hud.runner.config.load import load_config
+from compile_hud.runner.detection.confirm import confirm_run
+from compile_hud.runner.errors import ExecutorError
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.planning.plan import plan_case
+from compile_hud.runner.protocol import LaunchReport, MeasureSettings
+from compile_hud.runner.workspace import Dependencies, MakeExecutor, Workspace
+from tests.support.builders import make_case, make_result
+from tests.support.fake_cluster import SILENT, Behaviour, FakeCluster, measured
+from tests.support.fakes import FACTS, FakeClock, make_catalog
+from tests.support.runs.nights import Launches, Nights, history, slower
+
+SETUP = Setup(device="cpu", num_threads=1, release="test")
+PLANNED = plan_case(make_case(model="a"), catalog=make_catalog("a"))
+ORDER = CaseOrder(
+    run_id="run", case=PLANNED.case, workload=PLANNED.workload, settings=MeasureSettings()
+)
+
+
+class Here:
+    """A cluster of two machines, one of which is asked again."""
+
+    def __init__(self, behave: Behaviour = measured) -> None:
+        self.clock = FakeClock()
+        self.cluster = FakeCluster("alpha", "beta", clock=self.clock, behave=behave)
+        self.executor = NodeExecutor(self.cluster, machine="beta", setup=SETUP, now=self.clock)
+
+
+def busy(_order: CaseOrder, _slot: Slot) -> Reply:
+    return Reply(status=Status.BUSY, reason="another run measures there")
+
+
+def test_the_machine_of_the_run_is_asked_and_no_other() -> None:
+    here = Here()
+    here.executor.start()
+    assert here.executor.open() == FACTS
+    assert here.executor.execute(ORDER).outcome is Outcome.OK
+    assert here.cluster.given == [("beta", "a")]
+    here.executor.close()
+    assert not here.cluster.is_open
+
+
+def test_a_session_is_one_case_on_the_machine() -> None:
+    here = Here()
+    session = here.executor.begin(ORDER)
+    needed = [session.needs_launch]
+    assert session.launch() == LaunchReport(outcome=Outcome.OK)
+    needed.append(session.needs_launch)
+    assert needed == [True, False]
+    assert session.finish().case == ORDER.case
+    session.close()
+    assert here.cluster.given == [("beta", "a")]
+
+
+def test_connecting_leaves_sigterm_to_whoever_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, before = Here(), signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(here.cluster, "open", lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+    here.executor.start()
+    assert signal.getsignal(signal.SIGTERM) == before
+    here.executor.close()
+
+
+def test_a_machine_that_is_not_there_is_said() -> None:
+    here = Here()
+    here.cluster.present.pop()
+    with pytest.raises(ExecutorError, match="machine beta is not in the cluster now"):
+        here.executor.open()
+
+
+@pytest.mark.parametrize(
+    ("behave", "told", "took_s"),
+    [
+        (lambda _order, _slot: None, "machine beta did not answer: the node died", 1),
+        (busy, "machine beta cannot measure: another run measures there", BUSY_LIMIT_S),
+        (lambda _order, _slot: SILENT, "machine beta: no answer within", SETUP_LIMIT_S),
+    ],
+)
+def test_a_machine_that_does_not_measure_is_said(
+    behave: Behaviour, told: str, took_s: float
+) -> None:
+    here = Here(behave)
+    started_at = here.clock()
+    with pytest.raises(ExecutorError, match=told):
+        here.executor.execute(ORDER)
+    assert (here.clock() - started_at).total_seconds() >= took_s
+
+
+def test_a_machine_that_is_busy_for_a_while_is_waited_for() -> None:
+    here = Here()
+    here.cluster.behave = lambda order, slot: (
+        busy(order, slot) if len(here.cluster.given) < 3 else measured(order, slot)
+    )
+    assert here.executor.execute(ORDER).outcome is Outcome.OK
+
+
+def test_what_is_stopped_is_killed_there() -> None:
+    here = Here(lambda _order, _slot: SILENT)
+    here.cluster.on_submit = here.executor.cancel
+    with pytest.raises(ExecutorError, match="machine beta: stopped"):
+        here.executor.execute(ORDER)
+    assert here.cluster.cancelled == ["beta"]
+
+
+def test_a_suspect_is_measured_again_where_it_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal = Nights(tmp_path, made=tmp_path / "made")
+    history(terminal)
+    broken = LaunchReport(outcome=Outcome.FAILED, reason="it broke")
+    Launches(terminal, slower(0.010, 0.010, 0.010)).on_launch = lambda _name, _place: broken
+    terminal.tonight("--no-confirm")
+    document = load_document(terminal.store(), "latest")
+
+    def break_again(order: CaseOrder, _slot: Slot) -> Reply:
+        result = make_result("again", run_id=order.run_id, case=order.case, measurements=())
+        failed = dataclasses.replace(result, outcome=Outcome.FAILED, reason="it broke")
+        return Reply(status=Status.DONE, result=failed)
+
+    machine = document.run.machine
+    cluster = FakeCluster("other", machine, clock=terminal.clock, behave=break_again)
+    cluster.looks[machine] = Reply(status=Status.DONE, facts=document.run.environment)
+
+    def elsewhere(run: Run) -> MakeExecutor:
+        return lambda **_: NodeExecutor(
+            cluster, machine=run.machine, setup=SETUP, now=terminal.clock
+        )
+
+    env = {"HUD_LOCK_DIR": str(tmp_path / "ours")}
+    report = confirm_run(
+        document,
+        alerts=load_alerts(terminal.store()),
+        workspace=Workspace(
+            config=load_config(tmp_path / "hud.toml", env=env),
+            dependencies=Dependencies(now=terminal.clock, env=env),
+            elsewhere=elsewhere,
+        ),
+        notify=lambda _event: None,
+    )
+    assert [alert.is_confirmed for alert in report.alerts] == [True]
+    assert cluster.given == [(machine, "net")]
+    # The machine holds its own lock; with ours as well a node on this machine would wait for us.
+    assert not (tmp_path / "ours").exists()

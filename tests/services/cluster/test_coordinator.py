@@ -1,0 +1,491 @@
+"""A plan on the machines of a cluster, with a store and machines that are not real."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+
+from compile_hud.db.jobs.live_log import LiveLog, LogLine
+from compile_hud.db.jobs.queue import get_live_log
+from compile_hud.db.records.results import Outcome, RunDocument, RunState
+from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
+from compile_hud.db.store import Store
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
+from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
+from compile_hud.runner.cluster.assignments import MAX_ASSIGNMENTS
+from compile_hud.runner.cluster.coordinator import NOBODY_LIMIT_S, Nodes, run_on_cluster
+from compile_hud.runner.cluster.resume import check_is_silent, load_interrupted
+from compile_hud.runner.errors import ExecutorError, ResumeError, RunInterrupted, ToolchainUnusable
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, RunServices
+from compile_hud.runner.persistence.result_writer import ResultWriter
+from compile_hud.runner.planning.suites import Selection
+from compile_hud.runner.planning.time_budget import Worth
+from tests.support.builders import make_run
+from tests.support.fake_cluster import SILENT, Behaviour, FakeCluster, measured
+from tests.support.fakes import FACTS, make_catalog
+from tests.support.runs.runs import REQUEST, Place, interrupt
+
+NAMES = ("a", "b", "c", "d", "e", "f")
+CATALOG = make_catalog(*NAMES)
+PLAN = ResolvedRun(
+    suite="mine",
+    selection=Selection(models=("*",), modes=("eager",)),
+    toolchain="current",
+    device="cpu",
+    settings=REQUEST.settings,
+    machine="driver",
+)
+
+
+class ClusterPlace(Place):
+    """A Place whose runs are those of a cluster, without a store unless a test wants one."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.folder = folder
+        self.store = None
+        self.worths: dict[str, Worth] = {}
+
+    def cluster(self, *machines: str, behave: Behaviour = measured) -> FakeCluster:
+        """Return machines that keep the time of this place."""
+        return FakeCluster(*machines, clock=self.clock, behave=behave)
+
+    def run_on(
+        self,
+        cluster: FakeCluster,
+        request: ResolvedRun = PLAN,
+        *,
+        earlier: Sequence[RunDocument] = (),
+        machine: str | None = None,
+    ) -> list[RunDocument]:
+        """Execute one plan, or what is left of an earlier one; on `machine` alone if it says so."""
+        writer = ResultWriter(
+            self.store, spool=self.spool, notify=self.events.append, now=self.clock
+        )
+        context = RunContext(
+            executors=(),
+            writer=writer,
+            catalog=CATALOG,
+            lock_dir=self.lock_dir,
+            notify=self.events.append,
+            services=RunServices(
+                load_document=self.load,
+                worth=lambda asked: self.worths.get(asked.machine, Worth()),
+                now=self.clock,
+            ),
+        )
+        return run_on_cluster(
+            request,
+            nodes=Nodes(
+                cluster=cluster,
+                setup=Setup(device="cpu", num_threads=1, release="test"),
+                trace_folder=self.folder / "spool",
+                machine=machine,
+            ),
+            context=context,
+            earlier=earlier,
+        )
+
+    def interrupted(self, *machines: str, before: str) -> tuple[RunDocument, ...]:
+        """Return, from the store, a plan that was stopped when it came to the model `before`."""
+        self.store = Store(f"duckdb:///{self.folder / 'store.duckdb'}", now=self.clock)
+
+        def behave(order: CaseOrder, slot: Slot) -> Reply | str:
+            if order.case.model == before:
+                interrupt()
+                return SILENT
+            return measured(order, slot)
+
+        first, *_ = self.run_on(self.cluster(*machines, behave=behave))
+        return load_interrupted(self.store, first.run.id)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> ClusterPlace:
+    return ClusterPlace(tmp_path)
+
+
+def outcomes(documents: list[RunDocument]) -> dict[str, list[Outcome]]:
+    """Return how each case of the plan ended, each time that it is there."""
+    found: dict[str, list[Outcome]] = {}
+    for document in documents:
+        for result in document.results:
+            found.setdefault(result.case.model, []).append(result.outcome)
+    return found
+
+
+def dying_with(model: str) -> Behaviour:
+    """Return machines that are gone once they have the case of `model`."""
+
+    def behave(order: CaseOrder, slot: Slot) -> Reply | None:
+        return None if order.case.model == model else measured(order, slot)
+
+    return behave
+
+
+def test_machines_share_a_plan_and_each_has_a_run_of_its_own(place: ClusterPlace) -> None:
+    place.store = Store(f"duckdb:///{place.folder / 'store.duckdb'}", now=place.clock)
+    cluster = place.cluster("alpha", "beta")
+    documents = place.run_on(cluster)
+    assert outcomes(documents) == {name: [Outcome.OK] for name in NAMES}
+    assert [document.run.machine for document in documents] == ["alpha", "beta"]
+    assert all(document.run.state is RunState.FINISHED for document in documents)
+    for document in documents:
+        planned = [case.key for case in document.run.plan]
+        assert sorted(planned) == sorted(result.case.key for result in document.results)
+        assert place.load(document.run.id) == document
+    assert not cluster.is_open
+
+
+def test_every_machine_measures_the_reference_cases(place: ClusterPlace) -> None:
+    request = ResolvedRun(
+        **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "has_references"},
+        has_references=True,
+    )
+    documents = place.run_on(place.cluster("alpha", "beta"), request)
+    counts = [
+        Counter(result.case.is_reference for result in item.results)[True] for item in documents
+    ]
+    assert counts == [3, 3]
+
+
+def test_case_of_a_machine_that_is_gone_is_measured_by_another(place: ClusterPlace) -> None:
+    died: list[str] = []
+
+    def behave(order: CaseOrder, slot: Slot) -> Reply | None:
+        if not died and slot.machine == "beta":
+            died.append(order.case.model)
+            return None
+        return measured(order, slot)
+
+    documents = place.run_on(place.cluster("alpha", "beta", behave=behave))
+    assert outcomes(documents) == {name: [Outcome.OK] for name in NAMES}
+    alpha, beta = documents
+    assert died[0] in {case.model for case in alpha.run.plan}
+    assert beta.run.plan == ()
+    assert beta.run.state is RunState.FINISHED
+
+
+def test_machine_that_is_gone_and_still_listed_is_left_alone_for_a_while(
+    place: ClusterPlace,
+) -> None:
+    def behave(order: CaseOrder, slot: Slot) -> Reply | None:
+        return None if slot.machine == "beta" else measured(order, slot)
+
+    cluster = place.cluster("alpha", "beta", behave=behave)
+    cluster.lists_the_gone = True
+    assert outcomes(place.run_on(cluster)) == {name: [Outcome.OK] for name in NAMES}
+    assert [machine for machine, _ in cluster.given].count("beta") == 1
+
+
+def test_case_that_takes_machine_after_machine_with_it_is_lost(place: ClusterPlace) -> None:
+    machines = ("m1", "m2", "m3", "m4", "m5")
+    cluster = place.cluster(*machines, behave=dying_with("c"))
+    found = outcomes(place.run_on(cluster))
+    assert found == {name: [Outcome.NODE_LOST if name == "c" else Outcome.OK] for name in NAMES}
+    assert [model for _, model in cluster.given].count("c") == MAX_ASSIGNMENTS
+    assert len(cluster.present) == len(machines) - MAX_ASSIGNMENTS
+
+
+def test_machine_that_comes_later_takes_part(place: ClusterPlace) -> None:
+    cluster = FakeCluster("alpha", clock=place.clock, arrivals={2: "late"})
+    documents = place.run_on(cluster)
+    assert [document.run.machine for document in documents] == ["alpha", "late"]
+    assert all(len(document.results) > 0 for document in documents)
+    assert documents[0].run.started_at == documents[1].run.started_at
+
+
+def test_plan_waits_for_a_machine_that_comes_back_and_goes_on_in_its_run(
+    place: ClusterPlace,
+) -> None:
+    died: list[str] = []
+
+    def behave(order: CaseOrder, slot: Slot) -> Reply | None:
+        if not died:
+            died.append(order.case.model)
+            return None
+        return measured(order, slot)
+
+    cluster = FakeCluster("alpha", clock=place.clock, behave=behave, arrivals={2: "alpha"})
+    (document,) = place.run_on(cluster)
+    assert outcomes([document]) == {name: [Outcome.OK] for name in NAMES}
+
+
+def test_rest_of_a_plan_is_lost_when_nobody_comes_back(place: ClusterPlace) -> None:
+    started_at = place.clock()
+    documents = place.run_on(place.cluster("alpha", behave=dying_with("c")))
+    assert outcomes(documents) == {
+        name: [Outcome.OK if name in "ab" else Outcome.NODE_LOST] for name in NAMES
+    }
+    waited_s = (place.clock() - started_at).total_seconds()
+    assert NOBODY_LIMIT_S < waited_s < NOBODY_LIMIT_S + 60
+    assert place.said()[-1] == "no machine was there for 5:00: 4 cases are lost"
+
+
+def test_case_of_a_silent_machine_is_taken_from_it_and_counted_once(place: ClusterPlace) -> None:
+    def behave(order: CaseOrder, slot: Slot) -> Reply | str:
+        return SILENT if slot.machine == "mute" and order.case.model else measured(order, slot)
+
+    cluster = place.cluster("mute", "alpha", behave=behave)
+    found = outcomes(place.run_on(cluster))
+    assert all(len(times) == 1 for times in found.values())
+    # Once: it gets no other case.
+    assert cluster.cancelled == ["mute"]
+
+
+def test_busy_machine_does_not_count_against_its_case(place: ClusterPlace) -> None:
+    answers = Counter[str]()
+
+    def behave(order: CaseOrder, slot: Slot) -> Reply:
+        answers[order.case.model] += 1
+        if order.case.model == "b" and answers["b"] <= MAX_ASSIGNMENTS + 1:
+            return Reply(status=Status.BUSY)
+        return measured(order, slot)
+
+    assert outcomes(place.run_on(place.cluster("alpha", behave=behave)))["b"] == [Outcome.OK]
+
+
+def test_machine_without_a_usable_toolchain_is_left_out_and_said(place: ClusterPlace) -> None:
+    cluster = place.cluster("alpha", "broken")
+    cluster.looks["broken"] = Reply(status=Status.UNUSABLE, reason="no torch")
+    (document,) = place.run_on(cluster)
+    assert document.run.machine == "alpha"
+    assert "machine broken cannot measure: no torch" in place.said()
+
+
+def test_without_any_usable_machine_the_reasons_are_the_error(place: ClusterPlace) -> None:
+    cluster = place.cluster("alpha")
+    cluster.looks["alpha"] = Reply(status=Status.UNUSABLE, reason="no torch")
+    with pytest.raises(ToolchainUnusable, match="no machine can measure: alpha: no torch"):
+        place.run_on(cluster)
+    assert not cluster.is_open
+
+
+def test_what_a_case_prints_on_its_machine_is_told_with_the_sign_of_life(
+    place: ClusterPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats: list[Callable[[], None]] = []
+    told: list[LiveLog | None] = []
+    place.store = Store(f"duckdb:///{place.folder / 'store.duckdb'}", now=place.clock)
+
+    @contextmanager
+    def by_hand(beat: Callable[[], None]) -> Iterator[None]:
+        beats.append(beat)
+        yield
+
+    def behave(order: CaseOrder, slot: Slot) -> Reply:
+        lines = (LogLine(offset=0, text=f"building {order.case.model}"),)
+        cluster.logs = {order.run_id: LiveLog(case_key=order.case.key, lines=lines)}
+        beats[0]()
+        assert place.store is not None
+        with place.store.read() as connection:
+            told.append(get_live_log(connection, order.run_id))
+        return measured(order, slot)
+
+    monkeypatch.setattr("compile_hud.runner.cluster.coordinator.heartbeat", by_hand)
+    cluster = place.cluster("alpha", behave=behave)
+    place.run_on(cluster)
+    texts = [log.lines[0].text for log in told if log is not None]
+    assert texts == [f"building {name}" for name in NAMES]
+
+
+def is_caught(number: signal.Signals) -> bool:
+    """Return whether this process has a handler for a signal, as the kernel knows it."""
+    status = Path("/proc/self/status").read_text()
+    (caught,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+@pytest.fixture
+def own_sigterm() -> Iterator[None]:
+    """Give SIGTERM back after a test that sets it, also one that fails."""
+    outside = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, outside)
+
+
+@pytest.mark.usefixtures("own_sigterm")
+def test_a_plan_leaves_sigterm_and_standard_output_as_they_were(
+    place: ClusterPlace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, before = place.cluster("alpha"), lambda _number, _frame: None
+    signal.signal(signal.SIGTERM, before)
+    monkeypatch.setattr(cluster, "open", lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+
+    def close() -> None:
+        click.echo("(raylet) a node has died")
+        # Past Python, which goes on naming its handler, as Ray's own signal handling does.
+        ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
+
+    monkeypatch.setattr(cluster, "close", close)
+    place.run_on(cluster)
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert is_caught(signal.SIGTERM)
+    click.echo("the document")
+    told = capsys.readouterr()
+    assert told.out == "the document\n"
+    assert "(raylet) a node has died" in told.err
+
+
+def test_one_machine_of_the_cluster_measures_what_is_of_it(place: ClusterPlace) -> None:
+    cluster = place.cluster("alpha", "beta")
+    (document,) = place.run_on(cluster, machine="beta")
+    assert document.run.machine == "beta"
+    assert outcomes([document]) == {name: [Outcome.OK] for name in NAMES}
+    with pytest.raises(ExecutorError, match="no node of machine gamma offers hud-cpu"):
+        place.run_on(place.cluster("alpha"), machine="gamma")
+
+
+def test_without_a_node_the_command_that_adds_one_is_said(place: ClusterPlace) -> None:
+    with pytest.raises(ExecutorError, match=r"ray start --address HOST:6379 --resources '\{\"hud-"):
+        place.run_on(place.cluster())
+
+
+def test_wrong_name_is_said_before_the_cluster_is_asked(place: ClusterPlace) -> None:
+    request = ResolvedRun(
+        **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "selection"},
+        selection=Selection(models=("nothing",)),
+    )
+    with pytest.raises(UnknownNameError):
+        place.run_on(place.cluster("alpha"), request)
+
+
+def test_cases_stay_on_the_machine_that_measured_them_last(place: ClusterPlace) -> None:
+    first = place.run_on(place.cluster("alpha", "beta"))
+    at = place.clock()
+    for document in first:
+        keys = [result.case.key for result in document.results]
+        place.worths[document.run.machine] = Worth(last_measured=dict.fromkeys(keys, at))
+    second = place.run_on(place.cluster("beta", "alpha"))
+    plans = [[{case.key for case in item.run.plan} for item in found] for found in (first, second)]
+    assert plans[0] == plans[1]
+
+
+def test_two_nodes_of_one_machine_share_its_run_unless_their_environments_differ(
+    place: ClusterPlace,
+) -> None:
+    cluster = place.cluster("alpha", "alpha")
+    cluster.present = [Slot(node_id=str(number), machine="alpha") for number in range(2)]
+    assert len(place.run_on(cluster)) == 1
+    other = Reply(status=Status.DONE, facts={**FACTS, "cpu_model": "another"})
+    differing = place.cluster("alpha", "other")
+    differing.looks["other"] = other
+    fingerprints = {item.run.fingerprint for item in place.run_on(differing)}
+    assert len(fingerprints) == 2
+
+
+def test_ctrl_c_ends_the_runs_and_kills_what_the_machines_do(place: ClusterPlace) -> None:
+    def behave(order: CaseOrder, slot: Slot) -> Reply | str:
+        if order.case.model == "c":
+            interrupt()
+            return SILENT
+        return measured(order, slot)
+
+    cluster = place.cluster("alpha", behave=behave)
+    (document,) = place.run_on(cluster)
+    assert document.run.state is RunState.INTERRUPTED
+    assert [result.case.model for result in document.results] == ["a", "b"]
+    assert [case.model for case in document.run.plan] == list(NAMES)
+    assert not cluster.is_open
+
+
+def test_interrupted_plan_goes_on_with_the_next_case_in_the_same_runs(place: ClusterPlace) -> None:
+    earlier = place.interrupted("alpha", "beta", before="d")
+    cluster = place.cluster("beta", "alpha")
+    documents = place.run_on(cluster, earlier=earlier)
+    done = {result.case.model for item in earlier for result in item.results}
+    assert done
+    assert {model for _, model in cluster.given} == set(NAMES) - done
+    assert outcomes(documents) == {name: [Outcome.OK] for name in NAMES}
+    assert [item.run.id for item in documents] == [item.run.id for item in earlier]
+    for document in documents:
+        assert document.run.state is RunState.FINISHED
+        assert {case.key for case in document.run.plan} == {
+            result.case.key for result in document.results
+        }
+        assert place.load(document.run.id) == document
+
+
+def test_machines_that_did_not_begin_a_plan_may_end_it(place: ClusterPlace) -> None:
+    earlier = place.interrupted("alpha", before="c")
+    documents = place.run_on(place.cluster("gamma"), earlier=earlier)
+    assert [document.run.machine for document in documents] == ["alpha", "gamma"]
+    assert [len(document.results) for document in documents] == [2, len(NAMES) - 2]
+    assert {document.run.started_at for document in documents} == {earlier[0].run.started_at}
+    assert all(document.run.state is RunState.FINISHED for document in documents)
+
+
+def test_plan_that_nobody_can_resume_stays_as_it_was(place: ClusterPlace) -> None:
+    earlier = place.interrupted("alpha", before="c")
+    cluster = place.cluster("alpha")
+    cluster.looks["alpha"] = Reply(status=Status.UNUSABLE, reason="no torch")
+    with pytest.raises(ToolchainUnusable):
+        place.run_on(cluster, earlier=earlier)
+    assert place.store is not None
+    (left,) = load_interrupted(place.store, earlier[0].run.id)
+    assert left.run.plan == earlier[0].run.plan
+    place.run_on(place.cluster("alpha"), earlier=[left])
+    with pytest.raises(ResumeError, match="is finished; there is nothing to resume"):
+        load_interrupted(place.store, left.run.id)
+
+
+def test_plan_that_somebody_measures_is_not_resumed(place: ClusterPlace) -> None:
+    place.store = Store(f"duckdb:///{place.folder / 'store.duckdb'}", now=place.clock)
+    run = make_run(state=RunState.RUNNING)
+    place.store.save_run(run)
+    with pytest.raises(ResumeError, match="is being measured: its last sign of life is of"):
+        check_is_silent(place.store, run.id, now=place.clock())
+    place.clock.advance(HEARTBEAT_TIMEOUT_S)
+    check_is_silent(place.store, run.id, now=place.clock())
+
+
+def test_results_without_a_store_wait_in_the_spool(place: ClusterPlace) -> None:
+    documents = place.run_on(place.cluster("alpha"))
+    assert place.spool is not None
+    store = Store(f"duckdb:///{place.folder / 'later.duckdb'}", now=place.clock)
+    report = place.spool.drain(store)
+    assert not report.error
+    place.store = store
+    assert place.load(documents[0].run.id) == documents[0]
+
+
+def test_time_budget_puts_off_what_no_machine_has_time_for(place: ClusterPlace) -> None:
+    request = ResolvedRun(
+        **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "time_budget_s"},
+        time_budget_s=2.5,
+    )
+    found = [
+        result for item in place.run_on(place.cluster("alpha"), request) for result in item.results
+    ]
+    assert len(found) == len(NAMES)
+    assert [result.is_deferred for result in found] == [False] * 2 + [True] * 4
+
+
+def test_trace_of_a_result_is_where_the_spool_looks_for_it(place: ClusterPlace) -> None:
+    def behave(order: CaseOrder, slot: Slot) -> Reply:
+        reply = measured(order, slot)
+        return Reply(status=reply.status, result=reply.result, trace=b"trace")
+
+    (document,) = place.run_on(place.cluster("alpha", behave=behave))
+    traces = list((place.folder / "spool").glob("*.json.gz"))
+    assert {path.name.partition(".")[0] for path in traces} == {
+        result.id for result in document.results
+    }
+    assert traces[0].read_bytes() == b"trace"
+
+
+def test_stopped_before_a_machine_answered_there_is_no_run(place: ClusterPlace) -> None:
+    cluster = place.cluster("alpha")
+    cluster.looks["alpha"] = None
+    cluster.on_submit = interrupt
+    with pytest.raises(RunInterrupted, match="before a machine was ready"):
+        place.run_on(cluster)
+    assert not cluster.is_open

@@ -1,0 +1,143 @@
+"""A case while it is executed, with a host that answers at once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compile_hud.db.records.results import Outcome
+from compile_hud.runner.execution.case_session import LocalSession
+from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.launch_aggregation import DISK_FULL, Ending
+from compile_hud.runner.execution.worker_process import WorkerHost
+from compile_hud.runner.protocol import (
+    LaunchReport,
+    MeasureSettings,
+    RawMetric,
+    Workload,
+    write_json,
+)
+from tests.support.builders import make_case
+from tests.support.fakes import FakeClock
+
+REPORT = LaunchReport(
+    outcome=Outcome.OK, metrics={"latency_s": RawMetric(samples=(1.0,) * 8, method="clock")}
+)
+
+
+class FakeHost(WorkerHost):
+    """A host whose launches last `launch_s` of a time that nobody waits for."""
+
+    def __init__(self, launch_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        self.launch_s = launch_s
+        monkeypatch.setattr(
+            "compile_hud.runner.execution.case_session.time.monotonic", lambda: self.now_s
+        )
+
+    def ask(self, order: dict[str, Any], *, log: Path, timeout_s: float) -> Ending:
+        """Write the report of the launch, unless it would take longer than it may."""
+        del log
+        self.now_s += min(self.launch_s, timeout_s)
+        if self.launch_s > timeout_s:
+            return Ending(text="timeout")
+        write_json(Path(order["request"]["report_path"]), REPORT.to_json())
+        return Ending(text="exit 0")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "case"
+    path.mkdir()
+    yield path
+    assert not path.exists()
+
+
+def session(host: WorkerHost, folder: Path, **settings: Any) -> LocalSession:
+    order = CaseOrder(
+        run_id="run",
+        case=make_case(),
+        workload=Workload(
+            build="compile_hud.models_zoo.encoders.bert", config={}, num_samples=1, num_tokens=None
+        ),
+        settings=replace(MeasureSettings(), **settings),
+    )
+    return LocalSession(
+        order, host=host, folder=folder, now=FakeClock(), is_cancelled=lambda: False
+    )
+
+
+def executed(found: LocalSession) -> Any:
+    while found.needs_launch:
+        found.launch()
+    result = found.finish()
+    found.close()
+    return result
+
+
+@pytest.mark.parametrize(("timeout_s", "num_launches"), [(19.0, 1), (29.0, 2)])
+def test_launches_that_are_done_survive_a_time_limit(
+    timeout_s: float, num_launches: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = executed(session(FakeHost(10.0, monkeypatch), folder, timeout_s=timeout_s))
+    assert result.outcome is Outcome.OK
+    assert result.details["num_launches"] == num_launches
+    (warning,) = (item for item in result.warnings if item.code == "few-launches")
+    assert f"{num_launches} of 3 launches" in warning.text
+
+
+def test_launches_that_fit_are_not_called_few(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = executed(session(FakeHost(10.0, monkeypatch), folder, timeout_s=30.0))
+    assert result.details["num_launches"] == 3
+    assert [item.code for item in result.warnings] == []
+
+
+def test_every_look_at_a_session_gives_the_result_the_same_id(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = session(FakeHost(10.0, monkeypatch), folder)
+    ids = set()
+    for _ in range(2):
+        found.launch()
+        ids.add(found.finish().id)
+    found.close()
+    assert len(ids) == 1
+
+
+def test_a_session_that_is_ended_early_blames_no_time_limit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = session(FakeHost(10.0, monkeypatch), folder)
+    found.launch()
+    result = found.finish()
+    found.close()
+    assert [item.code for item in result.warnings] == []
+
+
+def test_a_first_launch_that_takes_too_long_is_a_timeout(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = executed(session(FakeHost(10.0, monkeypatch), folder, timeout_s=5.0))
+    assert result.outcome is Outcome.TIMEOUT
+    assert result.warnings == ()
+
+
+@pytest.mark.parametrize(("free_bytes", "is_blamed"), [(1000, True), (10**9, False)])
+def test_a_launch_that_fails_on_a_full_disk_blames_the_disk(
+    free_bytes: int, is_blamed: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = FakeHost(10.0, monkeypatch)
+    monkeypatch.setattr(host, "ask", lambda *_args, **_options: Ending(text="exit 1"))
+    usage = shutil.disk_usage(folder)._replace(free=free_bytes)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
+    result = executed(session(host, folder))
+    assert result.outcome is Outcome.FAILED
+    assert (result.details.get("ended_by") == DISK_FULL) is is_blamed
+    assert result.reason.startswith(f"the disk under {folder.parent} is full; ") is is_blamed

@@ -1,0 +1,144 @@
+"""The kernels of a case result come from the trace that its first launch left."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.runner.execution.kernel_profile import leave_trace, with_kernels
+from compile_hud.runner.protocol import notes_path
+from tests.support.builders import make_measurement, make_result
+
+CODE = "void kernel() {}"
+
+
+def event(name: str, *, start_us: float, duration_us: float, category: str) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": 1,
+        "tid": 1,
+        "ts": start_us,
+        "dur": duration_us,
+        "args": {},
+    }
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Return a trace of two iterations of 100 us: a kernel of 30 us, an operator of 20."""
+    path = tmp_path / "case" / "trace.json.gz"
+    path.parent.mkdir()
+    events = []
+    for start in (0.0, 1000.0):
+        events += [
+            event("hud/iteration", start_us=start, duration_us=100, category="user_annotation"),
+            event("cpp_fused_add_0", start_us=start + 10, duration_us=30, category="cpu_op"),
+            event("aten::mm", start_us=start + 50, duration_us=20, category="cpu_op"),
+        ]
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}), encoding="utf-8")
+    kernel = {
+        "language": "cpp",
+        "source": CODE,
+        "num_bytes": 60.0,
+        "origins": [{"node": "add", "module": "layers.0"}],
+    }
+    notes = {
+        "schema_version": 1,
+        "device": "cpu",
+        "num_iterations": 2,
+        "kernels": {"cpp_fused_add_0": kernel},
+    }
+    notes_path(path).write_text(json.dumps(notes), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def result() -> CaseResult:
+    return make_result(measurements=(make_measurement("latency_s", samples=[90e-6]),))
+
+
+def test_a_result_gets_its_kernels_their_code_and_their_number(
+    result: CaseResult, trace: Path
+) -> None:
+    found = with_kernels(result, trace=trace, peaks={"copy_bytes_per_s": 4e6, "reason": "text"})
+    first, second = found.kernels
+    assert (first.label, first.count, first.total_s) == ("cpp_fused_add", 1.0, pytest.approx(30e-6))
+    # 60 bytes in 30 us are half of what the device was measured to copy.
+    assert first.roofline == pytest.approx(0.5)
+    assert [source.text for source in found.sources] == [CODE]
+    assert second.name == "aten::mm"
+    count = found.measurement("num_kernels")
+    assert count is not None
+    assert count.samples == (2.0,)
+
+
+def test_a_profile_says_what_the_samples_said(result: CaseResult, trace: Path) -> None:
+    profile = with_kernels(result, trace=trace, peaks={}).details["profile"]
+    assert profile["latency_s"] == 90e-6
+    assert profile["iteration_s"] == pytest.approx(100e-6)
+    assert sum(profile["parts"].values()) == pytest.approx(100e-6)
+    assert profile["trace"] == f"{result.id}.json.gz"
+
+
+def test_a_result_without_a_trace_stays_as_it_is(result: CaseResult, tmp_path: Path) -> None:
+    assert with_kernels(result, trace=tmp_path / "trace.json.gz", peaks={}) is result
+
+
+def test_a_failed_case_has_no_kernels(trace: Path) -> None:
+    failed = make_result(outcome=Outcome.FAILED, measurements=())
+    assert with_kernels(failed, trace=trace, peaks={}) is failed
+
+
+@pytest.mark.parametrize("which", ["trace", "notes"])
+def test_a_broken_file_costs_the_kernels_and_says_why(
+    which: str, result: CaseResult, trace: Path
+) -> None:
+    path = trace if which == "trace" else notes_path(trace)
+    path.write_text(path.read_text(encoding="utf-8")[:-40], encoding="utf-8")
+    found = with_kernels(result, trace=trace, peaks={})
+    (warning,) = found.warnings
+    assert warning.code == "no-kernels"
+    assert path.name in warning.text
+    assert replace(found, warnings=()) == replace(result, warnings=())
+
+
+def test_a_trace_is_left_where_its_result_waits(
+    result: CaseResult, trace: Path, tmp_path: Path
+) -> None:
+    found = with_kernels(result, trace=trace, peaks={})
+    assert leave_trace(found, trace=trace, folder=tmp_path / "spool") == found
+    left = tmp_path / "spool" / f"{result.id}.json.gz"
+    assert left.read_bytes() == trace.read_bytes()
+
+
+def test_a_result_of_more_launches_has_the_kernels_and_the_trace_of_the_one_before(
+    result: CaseResult, trace: Path, tmp_path: Path
+) -> None:
+    looks = []
+    for _ in range(2):
+        found = with_kernels(result, trace=trace, peaks={})
+        looks.append(leave_trace(found, trace=trace, folder=tmp_path / "spool"))
+    assert looks[0] == looks[1]
+    assert [path.name for path in (tmp_path / "spool").iterdir()] == [f"{result.id}.json.gz"]
+
+
+def test_a_trace_that_cannot_be_left_costs_only_itself(
+    result: CaseResult, trace: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "spool").write_text("no folder")
+    found = with_kernels(result, trace=trace, peaks={})
+    kept = leave_trace(found, trace=trace, folder=tmp_path / "spool")
+    assert kept.details["profile"]["trace"] == ""
+    assert kept.kernels == found.kernels
+
+
+def test_a_result_without_kernels_leaves_no_trace(result: CaseResult, tmp_path: Path) -> None:
+    assert leave_trace(result, trace=tmp_path / "none", folder=tmp_path / "spool") is result
+    assert not (tmp_path / "spool").exists()

@@ -1,0 +1,348 @@
+"""GitHub is told of an event once, whatever is lost on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compile_hud.db.records.notifications import AlertChangeKind
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.notifications.delivery_policy import Response
+from compile_hud.runner.notifications.dispatcher import Item, Updatable
+from compile_hud.runner.notifications.http_client import HttpRules
+from compile_hud.runner.notifications.receivers import github_api
+from compile_hud.runner.notifications.receivers.factory import Unready, make_receiver
+from compile_hud.runner.notifications.receivers.github import LABEL, GitHub, changed_commit
+from compile_hud.runner.notifications.receivers.github_api import GitHubApi
+from compile_hud.runner.notifications.receivers.settings import Publication
+from compile_hud.runner.notifications.weekly_digest import weekly_notification, weekly_of
+from tests.support.builders import make_alert, make_case
+from tests.support.servers.github_server import Repository, github_server
+from tests.unit.runner.notifications.receivers.test_chat import (
+    HOSTILE,
+    LINES,
+    document,
+    item,
+    message,
+)
+
+RULES = HttpRules(allow_private=True, connect_s=2.0, total_s=2.0)
+SHA = "0123456789abcdef0123456789abcdef01234567"
+NOW = datetime.now(timezone.utc)
+EVERYTHING = tuple(Publication)
+
+
+def hub(repository: Repository, *, published: Sequence[Publication] = ()) -> GitHub:
+    api = GitHubApi(
+        url=repository.url,
+        repository="me/models",
+        token="hunter2",
+        now=lambda: NOW,
+        rules=RULES,
+    )
+    return GitHub(api=api, published=published or [Publication.ISSUE])
+
+
+def send(repository: Repository, *items: Item, published: Sequence[Publication] = ()) -> Response:
+    return hub(repository, published=published).send(message(*items))
+
+
+def update(repository: Repository, *items: Item) -> None:
+    receiver = hub(repository, published=EVERYTHING)
+    assert isinstance(receiver, Updatable)
+    told = receiver.send(message())
+    assert str(receiver.update(message(*items), reference=told.reference).kind) == "sent"
+
+
+def news(name: str, kind: str = "opened", **given: Any) -> Item:
+    """Return news of that kind, all about one event."""
+    told = item(name, **given)
+    about = replace(
+        told.notification, subject="event-1", kind=AlertChangeKind(kind), created_at=NOW
+    )
+    return replace(told, notification=about)
+
+
+def of_commit(told: Item, before: str | None, after: str) -> Item:
+    alert = replace(make_alert(), environment_diff={"models.bert": [before, after]})
+    return replace(told, alerts=(document(alert),))
+
+
+def test_an_event_is_an_issue() -> None:
+    with github_server() as repository:
+        assert str(send(repository, news("a")).kind) == "sent"
+    (issue,) = repository.issues
+    assert issue["title"] == "New (major): bert is slower"
+    assert [label["name"] for label in issue["labels"]] == [LABEL]
+    shown = re.sub(r"<!--.*?-->\n", "", issue["body"])
+    text = "\n".join(("New (major): bert is slower", *LINES))
+    assert shown == f"```text\n{text}\n```\n\n[Open](<http://hud/series?case=1>)"
+    assert repository.headers[0]["authorization"] == "Bearer hunter2"
+    assert repository.headers[0]["x-github-api-version"] == "2022-11-28"
+
+
+def test_what_follows_changes_the_issue_and_opens_no_other() -> None:
+    with github_server() as repository:
+        for name, kind in (("a", "opened"), ("b", "worsened"), ("c", "fixed"), ("d", "reopened")):
+            send(repository, news(name, kind))
+            (issue,) = repository.issues
+            assert issue["state"] == ("closed" if kind == "fixed" else "open")
+    assert issue["title"] == "Back (major): bert is slower"
+    assert [re.findall(r"text\n(\w+)", found["body"]) for found in repository.comments[1]] == [
+        ["Worse"],
+        ["Fixed"],
+        ["Back"],
+    ]
+
+
+def test_a_message_that_is_repeated_adds_nothing() -> None:
+    with github_server(SHA) as repository:
+        told = [of_commit(news(name, kind), "aaaaaaaaaa", SHA[:10])
+                for name, kind in (("a", "opened"), ("b", "worsened"))]  # fmt: skip
+        for _ in range(3):
+            assert str(send(repository, *told, published=EVERYTHING).kind) == "sent"
+    assert len(repository.issues) == 1
+    assert len(repository.comments[1]) == 1
+    assert len(repository.checks) == 1
+    assert len({(status["sha"], status["context"]) for status in repository.statuses}) == 1
+
+
+@pytest.mark.parametrize("lost", ["POST issues", "POST issues/1/comments", "POST check-runs"])
+def test_what_was_done_before_its_answer_was_lost_is_found_again(lost: str) -> None:
+    with github_server(SHA) as repository:
+        told = [of_commit(news("a"), None, SHA[:10]), news("b", "worsened")]
+        repository.loses = lambda method, path: f"{method} {path}" == lost
+        answer = send(repository, *told, published=EVERYTHING)
+        assert (str(answer.kind), answer.is_certain) == ("failed", False)
+        repository.loses = lambda _method, _path: False
+        assert str(send(repository, *told, published=EVERYTHING).kind) == "sent"
+    assert (len(repository.issues), len(repository.comments[1])) == (1, 1)
+    assert len(repository.checks) == 1
+
+
+def decided(told: Item, state: str) -> Item:
+    alerts = tuple({**alert, "state": state} for alert in told.alerts)
+    return replace(told, alerts=alerts)
+
+
+def test_what_is_decided_is_said_where_it_was_told() -> None:
+    first = of_commit(news("a"), None, SHA[:10])
+    second = of_commit(news("b", "worsened"), None, SHA[:10])
+    with github_server(SHA) as repository:
+        send(repository, first, second, published=EVERYTHING)
+        for state in ("acknowledged", "noise"):
+            for told in (first, second):
+                update(repository, decided(told, state))
+            (issue,), (comment,) = repository.issues, repository.comments[1]
+            assert f"; now {state}" in issue["body"]
+            assert f"; now {state}" in comment["body"]
+            assert issue["state"] == ("open" if state == "acknowledged" else "closed")
+            word = "Worse" if state == "acknowledged" else "Noise"
+            assert issue["title"] == f"{word} (major): bert is slower"
+            over = "failure" if state == "acknowledged" else "success"
+            assert repository.statuses[-1]["state"] == repository.checks[0]["conclusion"] == over
+        repository.requests.clear()
+        update(repository, decided(first, "noise"))
+    assert not any(method == "PATCH" and "issues" in path for method, path in repository.requests)
+
+
+def test_an_issue_that_is_gone_is_not_opened_again_by_an_update() -> None:
+    with github_server() as repository:
+        update(repository, decided(news("a"), "noise"))
+    assert repository.issues == []
+
+
+def test_a_label_that_github_dropped_is_said() -> None:
+    with github_server() as repository:
+        repository.may_push = False
+        answer = send(repository, news("a"))
+    assert str(answer.kind) == "sent"
+    assert "the token may not push" in answer.text
+
+
+def test_digests_of_weeks_are_comments_on_one_issue() -> None:
+    with github_server() as repository:
+        for week in range(3):
+            due = NOW - timedelta(days=7 * (2 - week))
+            digest = weekly_of([], fixed_ids=(), since=due, until=due, url="http://hud/alerts")
+            about = weekly_notification("hub", due=due, at=due)
+            told = Item(notification=about, alerts=(), num_alerts=0, weekly=digest)
+            assert str(send(repository, told, published=EVERYTHING).kind) == "sent"
+    (issue,) = repository.issues
+    assert issue["state"] == "open"
+    assert len(repository.comments[1]) == 2
+    assert "open: nothing" in issue["body"]
+
+
+def test_events_have_issues_of_their_own() -> None:
+    with github_server() as repository:
+        send(repository, item("a"), item("b"))
+        assert len(repository.issues) == 2
+
+
+def test_an_issue_is_found_on_a_later_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(github_api, "PAGE", 2)
+    with github_server() as repository:
+        send(repository, news("a"), *(item(str(number)) for number in range(4)))
+        send(repository, news("b", "fixed"))
+    assert [issue["state"] for issue in repository.issues] == ["closed"] + ["open"] * 4
+
+
+def test_an_end_of_what_was_never_told_opens_nothing() -> None:
+    with github_server() as repository:
+        assert str(send(repository, news("a", "fixed")).kind) == "sent"
+    assert repository.issues == []
+
+
+def test_a_test_leaves_one_closed_issue() -> None:
+    with github_server() as repository:
+        for name in ("a", "b"):
+            test = news(name, "test")
+            send(repository, replace(test, alerts=(), num_alerts=0))
+    assert [issue["state"] for issue in repository.issues] == ["closed"]
+
+
+def test_the_commit_that_a_change_began_with_shows_it_until_it_is_over() -> None:
+    with github_server(SHA) as repository:
+        for name, kind in (("a", "opened"), ("b", "fixed")):
+            told = of_commit(news(name, kind), "aaaaaaaaaa", SHA[:10])
+            send(repository, told, published=[Publication.STATUS, Publication.CHECK])
+    assert [(status["sha"], status["state"]) for status in repository.statuses] == [
+        (SHA, "failure"),
+        (SHA, "success"),
+    ]
+    status = repository.statuses[0]
+    assert re.fullmatch(r"compile-hud/[0-9a-f]{8}/bert", status["context"])
+    assert status["description"] == "New (major): bert is slower"
+    assert status["target_url"] == "http://hud/series?case=1"
+    (check,) = repository.checks
+    assert (check["conclusion"], check["status"]) == ("success", "completed")
+    assert check["external_id"] == "event-1"
+    assert repository.issues == []
+
+
+def test_only_a_commit_of_this_repository_shows_anything() -> None:
+    with github_server(SHA) as repository:
+        told = of_commit(news("a"), "aaaaaaaaaa", "ffffffffff")
+        assert str(send(repository, told, published=EVERYTHING).kind) == "sent"
+    assert (repository.statuses, repository.checks, len(repository.issues)) == ([], [], 1)
+
+
+@pytest.mark.parametrize(
+    ("diff", "commit"),
+    [
+        ({"models.bert": ["aaaaaaaaaa", "bbbbbbbbbb"]}, "bbbbbbbbbb"),
+        ({"models.bert": [None, "bbbbbbbbbb"]}, "bbbbbbbbbb"),
+        ({"models.bert": ["aaaaaaaaaa", "bbbbbbbbbb+changes"]}, ""),
+        ({"models.bert": ["aaaaaaaaaa", None]}, ""),
+        ({"models.other": ["aaaaaaaaaa", "bbbbbbbbbb"]}, ""),
+        ({"torch": ["2.13.0", "2.14.0"]}, ""),
+        (None, ""),
+    ],
+)
+def test_a_commit_is_shown_only_where_the_model_changed(
+    diff: dict[str, list[Any]] | None, commit: str
+) -> None:
+    assert changed_commit(replace(make_alert(), environment_diff=diff).to_json()) == commit
+
+
+def test_no_commit_is_shown_for_a_drift() -> None:
+    diff = {"models.bert": ["aaaaaaaaaa", "bbbbbbbbbb"]}
+    drift = replace(make_alert(kind="drift"), environment_diff=diff)
+    assert changed_commit(drift.to_json()) == ""
+
+
+@pytest.mark.parametrize("name", [HOSTILE, "```\n@everyone", "`" * 400, "-->", "x" * 10_000])
+def test_names_are_neither_markup_nor_mentions(name: str) -> None:
+    with github_server() as repository:
+        told = replace(item(title=name, case=make_case(name)), actions={"noise": "http://hud/n"})
+        assert str(send(repository, told).kind) == "sent"
+    (issue,) = repository.issues
+    fence = re.search(r"^(`{3,})text$", issue["body"], re.MULTILINE)
+    assert fence is not None
+    before, inside, after = re.split(rf"^{fence[1]}(?:text)?$", issue["body"], flags=re.MULTILINE)
+    assert fence[1] not in inside
+    assert set(before.split("\n")) == {*re.findall(r"<!-- [\w= %-]+ -->", before), ""}
+    assert after == "\n\n[Open](<http://hud/series?case=1>)"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "retry_after_s"),
+    [
+        (403, {"Retry-After": "30"}, "", 30.0),
+        (429, {}, "", 60.0),
+        (403, {}, "You have exceeded a secondary rate limit", 60.0),
+        (
+            403,
+            {
+                "X-RateLimit-Remaining": "0",
+                "X-RateLimit-Reset": str(int(NOW.timestamp()) + 1800),
+            },
+            "",
+            1800.0,
+        ),
+    ],
+)
+def test_a_limit_is_waited_for_as_long_as_it_says(
+    status: int, headers: dict[str, str], body: str, retry_after_s: float
+) -> None:
+    with github_server() as repository:
+        repository.refuses = lambda _method, _path: (status, headers, {"message": body})
+        answer = send(repository, news("a"))
+    assert (str(answer.kind), answer.is_down) == ("failed", True)
+    assert answer.retry_after_s == pytest.approx(retry_after_s, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "is_down"),
+    [(401, "failed", True), (403, "failed", True), (404, "failed", True), (410, "refused", False),
+     (422, "refused", False), (500, "failed", False), (503, "failed", True)],
+)  # fmt: skip
+def test_what_somebody_can_mend_waits_and_what_is_wrong_is_given_up(
+    status: int, kind: str, is_down: bool
+) -> None:
+    with github_server() as repository:
+        repository.refuses = lambda _method, _path: (status, {}, {"message": "no"})
+        answer = send(repository, news("a"))
+    assert (str(answer.kind), answer.is_down) == (kind, is_down)
+    assert answer.text.startswith(str(status))
+
+
+def test_an_address_that_is_no_api_is_said() -> None:
+    with github_server() as repository:
+        repository.refuses = lambda _method, _path: (200, {}, None)
+        repository.url = repository.url.replace("/api/v3", "")
+        assert "is this the address of GitHub's API?" in send(repository, news("a")).text
+
+
+def test_hud_toml_makes_one_and_its_token_is_never_shown() -> None:
+    section = """
+        [receivers.hub]
+        kind = "github"
+        repository = "me/models"
+        token = "env:TOKEN"
+        publish = ["issue", "check"]
+    """
+    settings = parse_config(section, path=Path("/p/hud.toml"), env={}).receivers["hub"]
+    made = make_receiver(settings, env={"TOKEN": "hunter2"})
+    assert isinstance(made, GitHub)
+    assert made.api.url == "https://api.github.com"
+    assert (made.api.token, made.published) == ("hunter2", (Publication.ISSUE, Publication.CHECK))
+    assert "hunter2" not in repr(made)
+    missing = make_receiver(settings, env={})
+    assert isinstance(missing, Unready)
+    assert "token: the environment variable TOKEN is not set" in missing.reason
+
+
+def test_a_look_back_ends_somewhere() -> None:
+    with github_server() as repository:
+        send(repository, news("a"))
+        repository.issues[0]["updated_at"] = (NOW - timedelta(days=91)).isoformat()
+        send(repository, news("b", "worsened"))
+    assert len(repository.issues) == 2

@@ -1,0 +1,26 @@
+"""What receivers are given is what somebody looked at: `python -m tests.support.records.golden_messages` writes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.records.golden_messages import FOLDER, rendered
+from tests.support.servers.slack_limits import problems
+
+RENDERED = rendered()
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_each_message_is_the_one_that_somebody_looked_at(name: str) -> None:
+    assert RENDERED[name] == (FOLDER / name).read_text(encoding="utf-8")
+
+
+def test_there_is_no_message_that_nobody_sends() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == RENDERED.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in RENDERED if name.endswith(".slack.json")])
+def test_slack_takes_each_message(name: str) -> None:
+    assert problems(json.loads(RENDERED[name])) == []

@@ -1,0 +1,345 @@
+"""`hud` tells receivers of hud.toml: settings, routes, commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook as Verifier
+
+from benchmarks.receiving import Inbox, receiving
+from compile_hud.db.alerts.outbox import load_outbox
+from compile_hud.db.records.alerts import Alert
+from compile_hud.db.records.notifications import Notification
+from compile_hud.db.rows.mapping import put_notifications
+from compile_hud.runner.alerting import notifier as outlet
+from compile_hud.runner.alerting.notifier import (
+    compose,
+    make_dispatcher,
+    make_planner,
+    send_waiting,
+)
+from compile_hud.runner.alerting.payload import alerts_json
+from compile_hud.runner.config.load import Config, parse_config
+from compile_hud.runner.detection.detect import detect
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.events import Event, LogMessage
+from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.notifications.receivers.factory import (
+    NotReady,
+    Unready,
+    make_receiver,
+    resolved,
+)
+from compile_hud.runner.workspace import Dependencies, Workspace
+from tests.store.detection.test_detect import nights, put
+from tests.support.builders import make_alert, make_notification
+from tests.support.stores.stored_results import save_alerts
+from tests.support.terminal import CONFIG, Terminal
+from tests.unit.runner.notifications.receivers.test_webhook import SECRET
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+def configure(terminal: Terminal, *inboxes: Inbox, more: str = "") -> None:
+    (terminal.folder / "secret").write_text(f"{SECRET}\n")
+    sections = [
+        f'[receivers.r{number}]\nurl = "{inbox.url}"\nallow_private = true\n'
+        'secret = "file:secret"\n'
+        for number, inbox in enumerate(inboxes)
+    ]
+    (terminal.folder / "hud.toml").write_text(CONFIG + "".join(sections) + more)
+
+
+def parse(content: str) -> Config:
+    return parse_config(content, path=Path("/project/hud.toml"), env={})
+
+
+def fill(terminal: Terminal, *notifications: Notification) -> None:
+    with terminal.store().write() as session:
+        put_notifications(session, notifications)
+
+
+def test_receivers_and_routes_are_read() -> None:
+    config = parse("""
+        [receivers.ops]
+        url = "https://example.com/hook"
+        secret = "env:HUD_SECRET"
+        timeout_s = 5
+        [routes.bad]
+        receivers = "ops"
+        models = ["bert", "gpt*"]
+        severity = "severe"
+        verdicts = ["regression", "improvement"]
+        news = ["opened", "fixed"]
+    """)
+    ops, (route,) = config.receivers["ops"], config.routes
+    assert (ops.url, ops.secret, ops.timeout_s) == ("https://example.com/hook", "env:HUD_SECRET", 5)
+    assert (route.name, route.receivers, route.models) == ("bad", ("ops",), ("bert", "gpt*"))
+    assert (route.severities, route.verdicts, route.news) == (
+        ("severe",),
+        ("regression", "improvement"),
+        ("opened", "fixed"),
+    )
+
+
+@pytest.mark.parametrize("key", ["secret", "token", "password"])
+def test_a_secret_in_the_wrong_place_is_not_shown(key: str) -> None:
+    with pytest.raises(ConfigError, match="never the secret itself") as raised:
+        parse_config(f'[receivers.a]\n{key} = "{SECRET}"', path=None, env={})
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("[receivers.a]", r"\[receivers.a\]: url is missing"),
+        ('[receivers.a]\nurl = "gopher://x"', "line 2: .*url: takes an address"),
+        ('[receivers.a]\nurl = "env:"', "takes an address, or where it is kept"),
+        (
+            f'[receivers.a]\nurl = "https://x.org"\nsecret = "{SECRET}"',
+            "takes `env:NAME` or `file:PATH`, never the secret itself",
+        ),
+        ('[receivers.a]\nurl = "https://x.org"\nkind = "slak"', "takes one of webhook, slack"),
+        (
+            '[receivers.a]\nurl = "env:A"\nkind = "slack"\nsecret = "env:B"',
+            "line 4: .*secret: a receiver of kind slack has no secret; omit it",
+        ),
+        (
+            '[receivers.a]\nkind = "email"\nurl = "smtp://x.org"\nsender = "a@x.org"',
+            r"\[receivers.a\]: to is missing; a receiver of kind email needs it",
+        ),
+        (
+            '[receivers.a]\nkind = "email"\nurl = "http://x"\nsender = "a@x.org"\nto = "a@x.org"',
+            "line 3: .*url: takes smtp://host or smtps://host or smtp.plain://host",
+        ),
+        (
+            '[receivers.a]\nkind = "email"\nsender = "Me <a@x.org>"',
+            "line 3: .*sender: .*takes an address such as hud@example.org",
+        ),
+        (
+            '[receivers.a]\nkind = "apprise"\nurl = "env:A"',
+            r"\[receivers.a\]: Apprise looks addresses up itself.*`allow_private = true`",
+        ),
+        (
+            '[receivers.a]\nkind = "apprise"\nurl = "https://x.org"\nallow_private = true',
+            "line 3: .*url: takes `env:NAME` or `file:PATH`, since it holds secrets",
+        ),
+        ('[routes.a]\nreceivers = "ops"', r"\[routes.a\] receivers: no receiver 'ops'"),
+        (
+            '[receivers.ops]\nurl = "https://x.org"\n[routes.a]\nreceivers = "osp"',
+            "no receiver 'osp'; did you mean ops?",
+        ),
+        (
+            '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nseverity = "bad"',
+            "takes one or more of severe, major, minor",
+        ),
+        (
+            '[receivers.o]\nurl = "env:A"\n[routes.a]\nreceivers = "o"\nnews = "test"',
+            "takes one or more of opened, worsened, reopened, fixed",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(content: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        parse(content)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ('url = "env:HOOK"', "url: the environment variable HOOK is not set"),
+        ('url = "file:nothing"', "url: cannot read .*nothing"),
+        ('url = "env:BAD"', "takes http://host or https://host"),
+        ('url = "https://x.org"\nsecret = "env:BAD"', "24 to 64 random bytes in base64"),
+    ],
+)
+def test_what_is_not_where_it_should_be_is_said_and_never_shown(settings: str, reason: str) -> None:
+    config = parse(f"[receivers.ops]\n{settings}")
+    receiver = make_receiver(config.receivers["ops"], env={"BAD": "hunter2"})
+    assert isinstance(receiver, Unready)
+    assert "hunter2" not in receiver.reason
+    assert re.search(reason, receiver.reason)
+
+
+def test_an_empty_file_holds_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("\n", encoding="utf-8")
+    with pytest.raises(NotReady, match="secret: .*/secret is empty"):
+        resolved("secret", "file:secret", base=tmp_path, env={})
+
+
+def test_step_reaches_a_receiver_as_the_command_line_shows_it(terminal: Terminal) -> None:
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        put(terminal.store(), nights([2.0] * 12 + [1.4] * 4))
+        assert terminal.hud("detect").exit_code == 0
+        terminal.hud("detect")
+    (request,) = inbox.requests
+    document = json.loads(request.body)
+    (notification,) = document["data"]["notifications"]
+    assert document["type"] == "alerts.opened"
+    assert notification["alerts"] == terminal.json("regressions", "--json")
+    assert notification["severity"] == "severe"
+    assert request.headers["webhook-id"] == notification["id"]
+
+
+def test_a_test_message_is_signed_and_answers_are_told(terminal: Terminal) -> None:
+    with receiving() as good, receiving(lambda handler, _: handler.answer(404)) as bad:
+        configure(terminal, good, bad)
+        both = terminal.hud("alerts", "test")
+        assert both.exit_code == 1
+        assert both.stdout == "r0: sent\nr1: refused, 404 Not Found\n"
+        assert terminal.hud("alerts", "test", "r0").exit_code == 0
+        assert terminal.hud("alerts", "test", "r[0]").stdout == "r0: sent\n"
+        assert terminal.json("alerts", "test", "r0", "--json") == [
+            {"receiver": "r0", "answer": "sent", "text": ""}
+        ]
+    request = good.requests[0]
+    assert json.loads(request.body)["type"] == "alerts.test"
+    # The clock of the terminal is long ago: its signature holds, its time does not.
+    signed = Verifier(SECRET)
+    assert (
+        signed.sign(request.headers["webhook-id"], terminal.clock.moment, request.body.decode())
+        == request.headers["webhook-signature"]
+    )
+    assert "no receiver 'ops'" in terminal.hud("alerts", "test", "ops").stderr
+    assert load_outbox(terminal.store()) == ()
+
+
+def test_dead_letters_are_listed_and_sent_again(terminal: Terminal) -> None:
+    save_alerts(terminal.store(), [make_alert("a")])
+    fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
+    with receiving(lambda handler, number: handler.answer(204 if number else 410)) as inbox:
+        configure(terminal, inbox)
+        assert "no notifications sent" in terminal.hud("alerts", "send").stdout
+        listed = terminal.hud("alerts", "outbox").stdout
+        assert "dead" in listed
+        assert "410 Gone" in listed
+        (item,) = terminal.json("alerts", "outbox", "--state", "dead", "--json")
+        assert (item["id"], item["num_attempts"]) == ("msg_1", 1)
+        assert "no dead letter 'x'" in terminal.hud("alerts", "resend", "x").stderr
+        told = terminal.hud("alerts", "resend", "msg_").stdout
+        assert told == "1 dead letter revived, 1 notification sent\n"
+    assert "nothing waits" in terminal.hud("alerts", "outbox").stderr
+    assert terminal.json("alerts", "resend", "--json") == {"resent": 0, "sent": 0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "signs"),
+    [("slack", '"blocks"'), ("discord", '"allowed_mentions"'), ("teams", '"AdaptiveCard"')],
+)
+def test_chats_get_what_they_understand(terminal: Terminal, kind: str, signs: str) -> None:
+    with receiving() as inbox:
+        section = f'[receivers.chat]\nkind = "{kind}"\nurl = "env:CHAT"\nallow_private = true\n'
+        config = parse(section)
+        receiver = make_receiver(config.receivers["chat"], env={"CHAT": f"{inbox.url}\n"})
+        save_alerts(terminal.store(), [make_alert("a")])
+        items = compose([make_notification(alert_ids=["a"])], workspace=place(terminal))
+        message = Message(id="msg_1", at=terminal.clock(), items=tuple(items))
+        assert str(receiver.send(message).kind) == "sent"
+    assert signs in inbox.requests[0].body.decode()
+
+
+def test_without_receivers_nobody_is_told(terminal: Terminal) -> None:
+    put(terminal.store(), nights([2.0] * 12 + [1.4] * 4))
+    assert terminal.hud("detect").exit_code == 0
+    assert load_outbox(terminal.store()) == ()
+    assert "no [receivers.NAME]" in terminal.hud("alerts", "send").stderr
+    assert "no [receivers.NAME]" in terminal.hud("alerts", "test").stderr
+    assert terminal.json("alerts", "send", "--json") == {"sent": 0, "failed": 0}
+
+
+def test_a_run_sends_what_waits_when_it_was_judged(terminal: Terminal) -> None:
+    save_alerts(terminal.store(), [make_alert("a")])
+    fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        told = terminal.hud("run", "--suite", "mine")
+    assert "1 notification sent" in told.stderr
+    assert [request.headers["webhook-id"] for request in inbox.requests] == ["msg_1"]
+
+
+def place(terminal: Terminal) -> Workspace:
+    config = parse_config(
+        (terminal.folder / "hud.toml").read_text(), path=terminal.folder / "hud.toml", env={}
+    )
+    return Workspace(config=config, dependencies=Dependencies(now=terminal.clock, env={}))
+
+
+def test_what_is_measured_again_is_told_after_that_and_only_if_it_holds(
+    terminal: Terminal,
+) -> None:
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        workspace = place(terminal)
+        store = workspace.store()
+        put(store, nights([2.0] * 12 + [1.4] * 4))
+        report = detect(store, telling=make_planner(workspace, is_held=True))
+        make_dispatcher(workspace).dispatch()
+        (held,) = load_outbox(store)
+        assert (str(held.state), inbox.requests) == ("pending", [])
+        save_alerts(store, [replace(report.new[0], is_confirmed=False)])
+        send_waiting(workspace, notify=lambda _: None)
+        assert inbox.requests == []
+        assert [str(item.state) for item in load_outbox(store)] == ["dropped"]
+
+
+def test_trouble_is_said_and_everything_waits(terminal: Terminal) -> None:
+    said: list[Event] = []
+    fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
+    save_alerts(terminal.store(), [make_alert("a")])
+    with receiving(lambda handler, _: handler.answer(503, Retry_After="60")) as inbox:
+        configure(terminal, inbox)
+        send_waiting(place(terminal), notify=said.append)
+    texts = [event.text for event in said if isinstance(event, LogMessage)]
+    assert texts == [
+        "receiver r0: 503 Service Unavailable. `hud alerts outbox` says what waits and what was"
+        " given up"
+    ]
+    assert [str(item.state) for item in load_outbox(terminal.store())] == ["failed"]
+
+
+def test_alerts_of_many_notifications_are_read_at_once(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def documents(alerts: Sequence[Alert], *, workspace: Workspace) -> list[dict[str, Any]]:
+        asked.append([alert.id for alert in alerts])
+        return alerts_json(alerts, workspace=workspace)
+
+    monkeypatch.setattr(outlet, "alerts_json", documents)
+    save_alerts(terminal.store(), [make_alert("a"), make_alert("b")])
+    wanted = {"msg_1": ["a", "b"], "msg_2": ["b"], "msg_3": ["gone"]}
+    items = compose(
+        [make_notification(name, alert_ids=ids) for name, ids in wanted.items()],
+        workspace=place(terminal),
+    )
+    found = {item.notification.id: [alert["id"] for alert in item.alerts] for item in items}
+    assert found == {"msg_1": ["a", "b"], "msg_2": ["b"]}
+    assert asked == [["a", "b"]]
+
+
+def test_a_notification_whose_alerts_are_gone_is_dropped(terminal: Terminal) -> None:
+    assert compose([make_notification(alert_ids=["gone"])], workspace=place(terminal)) == []
+
+
+def test_nobody_is_told_of_what_was_imported_unless_a_route_says_so(terminal: Terminal) -> None:
+    imported = [
+        replace(night, run=replace(night.run, toolchain="imported:pytorch/main"))
+        for night in nights([2.0] * 12 + [1.4] * 4)
+    ]
+    put(terminal.store(), imported)
+    with receiving() as inbox:
+        configure(terminal, inbox)
+        assert "1 new" in terminal.hud("detect").stdout
+        assert load_outbox(terminal.store()) == ()

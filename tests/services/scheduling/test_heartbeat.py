@@ -1,0 +1,115 @@
+"""What a scheduler tells the store of itself."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.jobs.health import DeviceState, load_health
+from compile_hud.db.shared.processes import this_process
+from compile_hud.db.store import Store
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.schedules import Schedule
+from compile_hud.runner.scheduling.heartbeat import HealthReporter, store_folder
+from compile_hud.runner.scheduling.scheduler import scheduling
+from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.workspace import Dependencies, Workspace
+from tests.support.builders import make_run
+from tests.support.fakes import FakeClock, FakeMachine
+
+MACHINE = FakeMachine(
+    replies={
+        "--query-gpu": Reply(text="0, GPU-a, Fake GPU, 570, Enabled, Disabled, 700, 700, 1980"),
+        "--query-compute-apps": Reply(text="GPU-a, 7, python3"),
+    }
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    config = parse_config(
+        '[machine]\nname = "box"', path=None, env={"HUD_STATE_DIR": str(tmp_path)}
+    )
+    dependencies = Dependencies(now=FakeClock(), env={}, has_gpu=lambda: True, machine=MACHINE)
+    return Workspace(config=config, dependencies=dependencies)
+
+
+def make_pulse(workspace: Workspace, *, doing: list[str]) -> HealthReporter:
+    return HealthReporter(
+        workspace=workspace,
+        schedules=lambda: (),
+        doing=lambda: doing[-1] if doing else "",
+        started_at=workspace.dependencies.now(),
+    )
+
+
+def test_a_beat_tells_of_process_devices_disks_and_spool(workspace: Workspace) -> None:
+    workspace.spool().write(make_run())
+    make_pulse(workspace, doing=[]).report()
+    (state,) = load_health(workspace.store()).schedulers
+    assert (state.machine, state.process, state.doing) == ("box", this_process(), "")
+    assert state.heartbeat_at == state.started_at == workspace.dependencies.now()
+    assert state.devices == (
+        DeviceState(device="cuda:0", name="Fake GPU", users=("python3 (PID 7)",)),
+    )
+    assert [disk.name for disk in state.disks] == ["state", "store", "traces"]
+    assert all(0 < disk.free_bytes <= disk.total_bytes for disk in state.disks)
+    assert (state.num_waiting, state.num_broken) == (1, 0)
+
+
+def test_devices_are_not_looked_at_beside_a_measurement(workspace: Workspace) -> None:
+    doing: list[str] = []
+    pulse = make_pulse(workspace, doing=doing)
+    before = pulse.state()
+    doing.append("job night")
+    num_asked = len(MACHINE.asked)
+    assert pulse.state() == replace(before, doing="job night")
+    assert len(MACHINE.asked) == num_asked
+
+
+def test_a_locked_store_hears_the_next_beat(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_args: object, **_kwargs: object) -> None:
+        raise StoreLocked("held by PID 7")
+
+    pulse = make_pulse(workspace, doing=[])
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "write", locked)
+        pulse.report()
+    assert load_health(workspace.store()).schedulers == ()
+    pulse.report()
+    assert len(load_health(workspace.store()).schedulers) == 1
+
+
+def test_the_scheduler_tells_when_its_schedules_fire_next(tmp_path: Path) -> None:
+    night = Schedule(
+        name="night",
+        cron="30 2 1 1 *",
+        timezone="Europe/Berlin",
+        suite="mine",
+        toolchain="current",
+    )
+    with scheduling({"night": night}, state_dir=tmp_path, wake=threading.Event()) as scheduler:
+        (state,) = scheduler.states()
+    assert (state.name, state.rule) == ("night", "30 2 1 1 * Europe/Berlin")
+    assert state.next_at is not None
+    assert (state.next_at.hour, state.next_at.minute) == (1, 30)
+    assert state.next_at.utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("url", "folder"),
+    [
+        ("duckdb:////data/store.duckdb", Path("/data")),
+        ("duckdb:///:memory:", None),
+        ("postgresql+psycopg://hud@host/hud", None),
+    ],
+)
+def test_only_a_file_has_a_disk_of_the_store(url: str, folder: Path | None) -> None:
+    assert store_folder(url) == folder

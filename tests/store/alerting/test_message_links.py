@@ -1,0 +1,142 @@
+"""Links in messages: their secret, when there are any, and what they say."""
+
+from __future__ import annotations
+
+import re
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compile_hud.db.alerts.action_links import (
+    LINK_SECRET_VARIABLE,
+    Action,
+    ActionLink,
+    read_action,
+    read_picture,
+)
+from compile_hud.db.records.alerts import AlertState
+from compile_hud.db.records.notifications import Notification
+from compile_hud.runner.alerting.message_links import Linker, link_secret, make_linker
+from compile_hud.runner.alerting.notifier import compose
+from compile_hud.runner.config.load import Config, parse_config
+from compile_hud.runner.errors import ConfigError
+from compile_hud.runner.scheduling.supervisor import dashboard_environment
+from compile_hud.runner.workspace import Dependencies, Workspace
+from tests.support.builders import START, make_alert, make_notification
+from tests.support.stores.stored_results import save_alerts
+
+SECRET = "0123456789abcdef0123456789abcdef"
+URL = 'url = "https://hud.example.org/perf/"\n'
+
+
+def config_of(folder: Path, more: str = URL) -> Config:
+    return parse_config(f"[server]\n{more}", path=folder / "hud.toml", env={})
+
+
+def workspace_of(config: Config) -> Workspace:
+    return Workspace(
+        config=config, dependencies=Dependencies(now=lambda: START, env={"LINKS": SECRET})
+    )
+
+
+def linker_of(config: Config) -> Linker:
+    found = make_linker(config, env={"LINKS": SECRET}, now=lambda: START)
+    assert found is not None
+    return found
+
+
+def test_the_secret_is_made_once_and_nobody_else_may_read_it(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: link_secret(config, env={}), range(8)))
+    assert len(found) == 1
+    (file,) = config.state_dir.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.read_text().strip() in found
+
+
+def test_the_secret_may_be_kept_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "shared").write_text(f"{SECRET}\n")
+    for place in ("env:LINKS", "file:shared"):
+        config = config_of(tmp_path, f'{URL}link_secret = "{place}"\n')
+        assert link_secret(config, env={"LINKS": SECRET}) == SECRET
+
+
+@pytest.mark.parametrize(
+    ("env", "problem"),
+    [
+        ({}, r"\[server\]: link_secret: the environment variable LINKS is not set"),
+        ({"LINKS": "hunter2"}, r"\[server\]: link_secret has 7 characters, takes 32 or more"),
+    ],
+)
+def test_a_bad_secret_is_said_and_not_shown(
+    tmp_path: Path, env: dict[str, str], problem: str
+) -> None:
+    config = config_of(tmp_path, f'{URL}link_secret = "env:LINKS"\n')
+    with pytest.raises(ConfigError, match=problem) as caught:
+        link_secret(config, env=env)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_secret_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".hud").write_text("no folder")
+    with pytest.raises(ConfigError, match="cannot make or read .*link_secret"):
+        link_secret(config_of(tmp_path), env={})
+
+
+def test_the_dashboard_gets_the_secret_that_the_runner_signs_with(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    given = dashboard_environment(config)[LINK_SECRET_VARIABLE]
+    url = linker_of(config).picture("a")
+    token = url.removeprefix("https://hud.example.org/perf/pictures/").removesuffix(".png")
+    assert read_picture(token, key=given.encode(), now=START) == "a"
+
+
+def test_without_an_address_there_are_no_links_and_no_secret(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "port = 1\n")
+    assert make_linker(config, env={}, now=lambda: START) is None
+    assert dashboard_environment(config)[LINK_SECRET_VARIABLE] == ""
+    save_alerts(workspace_of(config).store(), [make_alert("a")])
+    (item,) = compose([make_notification(alert_ids=["a"])], workspace=workspace_of(config))
+    assert (item.actions, item.picture_url) == ({}, "")
+    assert not (config.state_dir / "link_secret").exists()
+
+
+def test_a_message_without_its_secret_goes_without_links(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = config_of(tmp_path, f'{URL}link_secret = "env:NOTHING"\n')
+    save_alerts(workspace_of(config).store(), [make_alert("a")])
+    (item,) = compose([make_notification(alert_ids=["a"])], workspace=workspace_of(config))
+    assert item.actions == {}
+    assert "messages carry no links: [server]: link_secret" in caplog.text
+
+
+def told(state: AlertState, linker: Linker) -> tuple[Notification, dict[str, str]]:
+    notification = make_notification("msg_1")
+    return notification, linker.actions(notification, states=[state], number=7)
+
+
+def test_links_name_what_can_still_be_decided(tmp_path: Path) -> None:
+    linker = linker_of(config_of(tmp_path))
+    _, actions = told(AlertState.OPEN, linker)
+    assert list(actions) == ["acknowledge", "expected", "noise"]
+    assert list(told(AlertState.ACKNOWLEDGED, linker)[1]) == ["expected", "noise"]
+    assert told(AlertState.FIXED, linker)[1] == {}
+    match = re.fullmatch(r"https://hud\.example\.org/perf/act/([A-Za-z0-9_.-]+)", actions["noise"])
+    assert match is not None
+    link = ActionLink(notification_id="msg_1", action=Action.NOISE, number=7)
+    assert read_action(match[1], key=linker.key, now=START) == link
+    assert SECRET not in repr(replace(linker, key=SECRET.encode()))
+
+
+def test_messages_lead_to_the_address_that_people_use(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    save_alerts(workspace_of(config).store(), [make_alert("a")])
+    (item,) = compose([make_notification(alert_ids=["a"])], workspace=workspace_of(config))
+    assert item.alerts[0]["url"].startswith("https://hud.example.org/perf/series?case=")
+    assert set(item.actions) == {"acknowledge", "expected", "noise"}
+    assert "/perf/pictures/" in item.picture_url

@@ -1,0 +1,146 @@
+"""What people say of dates: kept once, removed on record, written by `hud annotate` too."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from compile_hud.db.alerts.annotations import (
+    Annotation,
+    concerning,
+    load_annotations,
+    new_annotation,
+    put_annotations,
+    remove_annotation,
+)
+from compile_hud.db.errors import NotFoundError, RecordError
+from compile_hud.db.store import Store
+from tests.support.builders import START, make_case
+from tests.support.terminal import Terminal
+
+CASE = make_case("bert").key
+
+
+def said(text: str = "new driver", *, pattern: str = "*", **values: object) -> Annotation:
+    """Return an annotation of the start of time."""
+    made = new_annotation(text, at=START, pattern=pattern, by="ada", made_at=START)
+    return dataclasses.replace(made, **values)  # type: ignore[arg-type]
+
+
+def test_what_is_said_twice_is_kept_once_and_who_said_it_first(store: Store) -> None:
+    first, again = said(), said(made_at=START + timedelta(days=1))
+    assert put_annotations(store, [first, again]) == 1
+    assert put_annotations(store, [again]) == 0
+    assert load_annotations(store) == (first,)
+
+
+def test_annotations_come_by_their_date(store: Store) -> None:
+    late, early = said("late", at=START + timedelta(days=2)), said("early")
+    put_annotations(store, [late, early])
+    assert [item.text for item in load_annotations(store)] == ["early", "late"]
+
+
+def test_what_is_removed_stays_on_record_and_is_removed_once(store: Store) -> None:
+    put_annotations(store, [said()])
+    before = store.generation()
+    assert remove_annotation(store, said().id, by="tom", at=START)
+    assert store.generation() > before
+    assert not remove_annotation(store, said().id, by="eve", at=START + timedelta(days=1))
+    assert load_annotations(store) == ()
+    (kept,) = load_annotations(store, with_removed=True)
+    assert (kept.by, kept.removed_by, kept.removed_at) == ("ada", "tom", START)
+    # Said again, it stays removed.
+    assert put_annotations(store, [said()]) == 0
+    with pytest.raises(NotFoundError, match="no annotation 'x' .*`hud annotate list`"):
+        remove_annotation(store, "x", by="tom", at=START)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fits"),
+    [("*", True), ("bert/*", True), (f"{CASE}#latency_s", True), ("gpt2/*", False), ("ber", False)],
+)
+def test_an_annotation_concerns_a_series_a_model_or_all(pattern: str, fits: bool) -> None:
+    found = concerning([said(pattern=pattern)], case_key=CASE, metric="latency_s")
+    assert bool(found) is fits
+
+
+def test_text_that_no_database_takes_is_kept_as_far_as_it_goes(store: Store) -> None:
+    put_annotations(store, [said("a\0b \ud800 <script>")])
+    assert load_annotations(store)[0].text == "a\N{REPLACEMENT CHARACTER}b ? <script>"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"text": " "}, "needs a text"),
+        ({"text": "x" * 1001}, "1001 signs; an annotation has 1000 at most"),
+        ({"pattern": ""}, "needs an id and a pattern"),
+    ],
+)
+def test_what_nobody_can_be_shown_is_refused(change: dict[str, str], problem: str) -> None:
+    assert Annotation.from_json(said().to_json()) == said()
+    with pytest.raises(RecordError, match=problem):
+        Annotation.from_json({**said().to_json(), **change})
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Return a terminal in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    return Terminal(tmp_path)
+
+
+def test_the_command_line_writes_lists_and_removes(terminal: Terminal) -> None:
+    added = terminal.hud(
+        "annotate", "add", "2026-01-05", "new \x1b[31mdriver", "--series", "bert/*"
+    )
+    id = added.stdout.split()[1]
+    assert added.stdout == f"annotation {id} at 2026-01-05 00:00 UTC\n"
+    again = terminal.hud(
+        "annotate", "add", "2026-01-05", "new \x1b[31mdriver", "--series", "bert/*"
+    )
+    assert again.stdout.endswith("UTC: it is there already, or was removed\n")
+    listed = terminal.hud("annotate", "list").stdout
+    me = getpass.getuser()
+    assert listed == f"{id}  2026-01-05 00:00  bert/*  {me}: new ?[31mdriver\n"
+    assert terminal.hud("annotate", "remove", id, "--by", "tom").stdout == "removed\n"
+    assert terminal.hud("annotate", "remove", id).stdout == "it was removed before\n"
+    assert "nothing is annotated" in terminal.hud("annotate", "list").stderr
+    assert "(removed by tom)" in terminal.hud("annotate", "list", "--all").stdout
+
+
+def test_what_is_exported_is_replayed_elsewhere_once(terminal: Terminal) -> None:
+    terminal.hud("annotate", "add", "2026-01-05", "new driver")
+    id = terminal.hud("annotate", "add", "2026-01-06", "moved").stdout.split()[1]
+    terminal.hud("annotate", "remove", id)
+    out = terminal.hud("annotate", "list", "--all", "--json").stdout
+    Path("said.json").write_text(out, encoding="utf-8")
+    other = "--store=duckdb:///other.duckdb"
+    assert terminal.hud("annotate", "replay", "said.json", other).stdout.startswith("2 ")
+    assert terminal.hud("annotate", "replay", "said.json", other).stdout.startswith("0 ")
+    assert terminal.hud("annotate", "list", "--all", "--json", other).stdout == out
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({}, "hud: bad.json is no list of annotations. `hud annotate list --all --json` writes"),
+        ([{"id": "x"}], "hud: bad.json, 1: field 'at' is missing"),
+    ],
+)
+def test_a_file_that_is_none_is_refused(terminal: Terminal, content: object, problem: str) -> None:
+    Path("bad.json").write_text(json.dumps(content), encoding="utf-8")
+    found = terminal.hud("annotate", "replay", "bad.json")
+    assert found.exit_code == 2
+    assert found.stderr.startswith(problem)
+
+
+def test_an_empty_text_is_refused(terminal: Terminal) -> None:
+    found = terminal.hud("annotate", "add", "2026-01-05", " ")
+    assert found.exit_code == 2
+    assert "an annotation needs a text" in found.stderr

@@ -1,0 +1,108 @@
+"""What was sent long ago loses its words and is not told again; receivers say how they do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from compile_hud.db.alerts.outbox import load_outbox, revise_queue
+from compile_hud.db.alerts.outbox_maintenance import (
+    ReceiverState,
+    find_old_notifications,
+    forget_notifications,
+    load_receiver_states,
+    put_missing,
+)
+from compile_hud.db.records.alerts import AlertState
+from compile_hud.db.records.notifications import (
+    Notification,
+    NotificationState,
+    Queue,
+    ReceiverHealth,
+)
+from compile_hud.db.rows.mapping import put_notifications
+from compile_hud.db.store import Store
+from tests.support.builders import START, make_alert, make_notification
+from tests.support.stores.stored_results import save_alerts
+
+LATER = START + timedelta(days=90)
+
+
+def fill(store: Store, *notifications: Notification) -> None:
+    with store.write() as session:
+        put_notifications(session, notifications)
+
+
+def sent(id: str, **given: object) -> Notification:
+    item = make_notification(id, **given)  # type: ignore[arg-type]
+    return replace(item, state=NotificationState.SENT, last_error="did not reach b@x.org")
+
+
+def test_only_what_is_old_and_over_is_forgotten(store: Store) -> None:
+    save_alerts(store, [make_alert("open"), make_alert("over", state=AlertState.FIXED)])
+    fill(
+        store,
+        sent("old", alert_ids=["over", "gone"]),
+        sent("open", alert_ids=["over", "open"]),
+        sent("new", created_at=LATER),
+        replace(make_notification("dropped"), state=NotificationState.DROPPED),
+        replace(make_notification("dead"), state=NotificationState.DEAD),
+        make_notification("waits"),
+    )
+    ids = find_old_notifications(store, before=LATER)
+    assert ids == ["old"]
+    forget_notifications(store, ids)
+    assert find_old_notifications(store, before=LATER) == []
+    old = next(item for item in load_outbox(store) if item.id == "old")
+    assert (old.title, old.alert_ids, old.last_error) == ("", (), "")
+    assert len(load_outbox(store)) == 6
+
+
+def test_what_is_forgotten_is_not_told_again(store: Store) -> None:
+    fill(store, sent("old"))
+    forget_notifications(store, ["old"])
+    generation = store.generation()
+    put_missing(store, [make_notification("old")])
+    assert store.generation() == generation
+    fill(store, make_notification("old"))
+    assert [str(item.state) for item in load_outbox(store)] == ["sent"]
+
+
+def test_receivers_say_how_they_do(store: Store) -> None:
+    tried = START + timedelta(hours=1)
+    dead = replace(
+        make_notification("dead", receiver="team"),
+        state=NotificationState.DEAD,
+        attempted_at=tried,
+        last_error="410 Gone",
+    )
+    earlier = replace(
+        make_notification("early", receiver="team"),
+        state=NotificationState.FAILED,
+        attempted_at=START,
+        last_error="500 Internal Server Error",
+    )
+    waits = make_notification("waits", receiver="team", created_at=tried)
+    fill(store, dead, earlier, waits, replace(sent("sent"), attempted_at=tried))
+
+    def rest(queue: Queue) -> Queue:
+        health = ReceiverHealth(receiver="team", num_failures=3, held_until=tried)
+        return replace(queue, health=health)
+
+    revise_queue(store, "team", rest)
+    assert load_receiver_states(store) == (
+        ReceiverState(receiver="ops", num_sent=1, last_sent_at=tried),
+        ReceiverState(
+            receiver="team",
+            num_waiting=2,
+            num_dead=1,
+            oldest_waiting_at=START,
+            num_failures=3,
+            held_until=tried,
+            last_error="410 Gone",
+        ),
+    )
+
+
+def test_an_empty_outbox_has_no_receivers(store: Store) -> None:
+    assert load_receiver_states(store) == ()

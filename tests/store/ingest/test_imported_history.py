@@ -1,0 +1,83 @@
+"""What imports write, on every kind of store."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from compile_hud.db.errors import MixedStoreError
+from compile_hud.db.ingest.imported_history import (
+    Imported,
+    mark_imported,
+    put_imported,
+    was_imported,
+)
+from compile_hud.db.queries.results import find_series, load_document
+from compile_hud.db.records.results import RunDocument
+from compile_hud.db.store import Store
+from compile_hud.runner.interop.importers.case_evidence import Evidence, result_of
+from compile_hud.runner.interop.importers.importer import merge_results
+from compile_hud.runner.interop.importers.vocabulary import find_metric
+from tests.support.builders import START, make_case, make_document, make_run
+
+
+def night(number: int, *models: str, metric: str = "speedup", value: float = 1.5) -> RunDocument:
+    """Return a run in which somebody else measured one metric of each model."""
+    at = START + timedelta(days=number)
+    cases = [make_case(model) for model in models]
+    run = make_run(f"import-{number}", plan=cases, started_at=at, finished_at=at)
+    evidence = Evidence()
+    evidence.add_launches(find_metric(metric), [(value,)])
+    results = [result_of(evidence, case=case, run_id=run.id, at=at) for case in cases]
+    return make_document(run, results=results)
+
+
+def put(store: Store, *documents: RunDocument) -> Imported:
+    return put_imported(store, documents, at=START, merge=merge_results)
+
+
+def test_each_result_is_in_once_however_often_it_comes(store: Store) -> None:
+    assert put(store, night(0, "bert", "vit"), night(1, "bert")) == Imported(num_new=3)
+    generation = store.generation()
+    assert put(store, night(0, "bert", "vit"), night(1, "bert")) == Imported(num_known=3)
+    assert {header.num_points for header in find_series(store)} == {1, 2}
+    assert store.generation() >= generation
+
+
+def test_a_known_run_grows_by_what_is_new(store: Store) -> None:
+    put(store, night(0, "bert"))
+    done = put(store, night(0, "bert", "vit", metric="mfu", value=0.4))
+    assert done == Imported(num_new=1, num_changed=1)
+    document = load_document(store, "import-0")
+    assert [case.model for case in document.run.plan] == ["bert", "vit"]
+    bert, vit = document.results
+    assert {item.metric for item in bert.measurements} == {"speedup", "mfu"}
+    assert {item.metric for item in vit.measurements} == {"mfu"}
+    assert {header.num_points for header in find_series(store)} == {1}
+    # In the other order it is the same content.
+    assert put(store, night(0, "bert", "vit", metric="mfu", value=0.4)) == Imported(num_known=2)
+    assert load_document(store, "import-0") == document
+
+
+def test_a_part_that_comes_late_has_the_time_of_its_run(store: Store) -> None:
+    put(store, night(0, "bert"))
+    late = night(0, "vit")
+    hour = timedelta(hours=1)
+    moved = [dataclasses.replace(item, started_at=START + hour) for item in late.results]
+    put(store, dataclasses.replace(late, results=tuple(moved)))
+    assert {item.started_at for item in load_document(store, "import-0").results} == {START}
+
+
+def test_content_is_known_once_it_is_marked(store: Store) -> None:
+    assert not was_imported(store, "content")
+    mark_imported(store, "content", at=START)
+    mark_imported(store, "content", at=START)
+    assert was_imported(store, "content")
+
+
+def test_a_store_of_synthetic_runs_takes_no_import(store: Store) -> None:
+    store.save_run(make_run("demo", is_synthetic=True))
+    with pytest.raises(MixedStoreError):
+        put(store, night(0, "bert"))

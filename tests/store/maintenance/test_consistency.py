@@ -1,0 +1,84 @@
+"""What a damaged store has that leads nowhere, and that a repair leaves everything else alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import sqlalchemy as sa
+
+from compile_hud.db.maintenance.consistency import find_orphans, remove_orphans
+from compile_hud.db.queries import results as queries
+from compile_hud.db.store import Store
+from tests.store.maintenance.test_backup import contents, fill
+from tests.support.builders import make_kernel, make_result, make_run
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """Return an empty store of either kind."""
+    if request.param == "memory":
+        return Store("duckdb:///:memory:")
+    return Store(request.getfixturevalue("postgres_url"))
+
+
+def lose(store: Store, table: str, where: str) -> None:
+    """Delete rows behind the back of the store."""
+    with store.write() as session:
+        session.connection().execute(sa.text(f"DELETE FROM {table} WHERE {where}"))
+
+
+def test_a_store_as_it_is_written_has_no_orphans(store: Store) -> None:
+    fill(store)
+    assert find_orphans(store) == ()
+    before = contents(store)
+    assert remove_orphans(store) == 0
+    assert contents(store) == before
+
+
+def test_an_empty_store_has_no_orphans(store: Store) -> None:
+    assert find_orphans(store) == ()
+
+
+def test_results_of_a_lost_run_go_with_all_their_rows(store: Store) -> None:
+    fill(store, num_runs=1)
+    before = contents(store)
+    run = make_run("lost")
+    case = make_result(run=run).case
+    kernel = make_kernel("lost_kernel")
+    store.ingest(run, make_result("lost", run=run, case=case, kernels=(kernel,)), spool_id="lost")
+    lose(store, "runs", "id = 'lost'")
+    (found,) = find_orphans(store)
+    assert (found.table, found.num_rows) == ("case_results", 1)
+    assert found.text == "results of runs that are not there"
+    assert remove_orphans(store) > 1
+    assert find_orphans(store) == ()
+    after = contents(store)
+    for table in ("runs", "case_results", "measurements", "samples", "kernels"):
+        assert after[table] == before[table]
+
+
+def test_rows_of_lost_results_are_found_by_table(store: Store) -> None:
+    fill(store, num_runs=2)
+    lose(store, "case_results", "id = 'result-0'")
+    found = {item.table: item.text for item in find_orphans(store)}
+    assert found == {
+        "measurements": "measurements of results that are not there",
+        "samples": "samples of results that are not there",
+        "kernels": "kernels of results that are not there",
+    }
+    remove_orphans(store)
+    assert find_orphans(store) == ()
+    assert "result-0" not in json.dumps(contents(store)["samples"])
+    assert len(queries.load_document(store, "run-1").results) == 1
+
+
+def test_what_summarises_nothing_any_more_is_found(store: Store) -> None:
+    fill(store, num_runs=1)
+    lose(store, "case_results", "1 = 1")
+    lose(store, "measurements", "1 = 1")
+    lose(store, "kernels", "1 = 1")
+    tables = {item.table for item in find_orphans(store)}
+    assert tables == {"series", "samples", "latest_results"}
+    remove_orphans(store)
+    assert find_orphans(store) == ()

@@ -1,0 +1,124 @@
+"""The last points of every case, for small trend lines."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.latest import (
+    load_last_ok,
+    load_model_summaries,
+    load_places,
+    load_recent,
+)
+from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome, Run, RunDocument
+from compile_hud.db.records.summaries import Place
+from compile_hud.db.store import Store
+from tests.support.builders import START, make_case, make_measurement, make_result, make_run
+
+BERT, VIT = make_case("bert"), make_case("vit")
+
+
+def document(number: int, seconds: float, **values: str) -> RunDocument:
+    run: Run = make_run(
+        f"run-{number}-{values.get('toolchain', '')}",
+        started_at=START + timedelta(days=number),
+        plan=(BERT, VIT),
+        **values,
+    )
+    measured = [
+        make_measurement(samples=(seconds,)),
+        make_measurement("peak_bytes", samples=(1.0,)),
+    ]
+    cases = (BERT, VIT) if number != 2 else (BERT,)
+    results = [
+        make_result(f"{run.id}-{case.model}", run=run, case=case, measurements=measured)
+        for case in cases
+    ]
+    return RunDocument(run=run, results=tuple(results))
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Return a store with five nights of two cases, and one of another toolchain."""
+    documents = [document(number, 0.01 * (number + 1)) for number in range(5)]
+    documents.append(document(9, 9.0, toolchain="nightly"))
+    with store.write() as session:
+        put_documents(session, documents, at=START + timedelta(days=9))
+    return store
+
+
+def test_they_are_of_the_newest_runs_of_the_place_oldest_first(filled: Store) -> None:
+    found = load_recent(
+        filled, metrics=["latency_s"], machine="box", toolchain="stable", num_runs=3
+    )
+    assert found == {
+        (BERT.key, "latency_s"): pytest.approx((0.03, 0.04, 0.05)),
+        (VIT.key, "latency_s"): pytest.approx((0.04, 0.05)),
+    }
+
+
+def test_a_place_without_a_run_has_none(filled: Store) -> None:
+    where = {"machine": "elsewhere", "toolchain": "stable"}
+    assert load_recent(filled, metrics=["latency_s"], num_runs=3, **where) == {}
+
+
+def test_a_case_was_last_ok_in_the_newest_run_that_has_it_so(filled: Store) -> None:
+    run = make_run("run-7", started_at=START + timedelta(days=7), plan=(BERT, VIT))
+    failed = make_result("bad", run=run, case=BERT, outcome=Outcome.FAILED)
+    with filled.write() as session:
+        put_documents(session, [RunDocument(run=run, results=(failed,))], at=run.started_at)
+    newest = START + timedelta(days=4)
+    assert load_last_ok(filled, machine="box", toolchain="stable") == {
+        BERT.key: newest,
+        VIT.key: newest,
+    }
+    assert load_last_ok(filled, machine="box", toolchain="none") == {}
+
+
+def test_a_result_tells_what_its_model_is_there_for(store: Store) -> None:
+    run = make_run(plan=(BERT, VIT))
+    kept = {"workload": {"build": "b", "config": {}, "summary": 'It\'s 100 % "attention".'}}
+    results = (
+        make_result("new", run=run, case=BERT, details=kept),
+        make_result("old", run=run, case=VIT, details={"workload": {"build": "b"}}),
+    )
+    with store.write() as session:
+        put_documents(session, [RunDocument(run=run, results=results)], at=run.started_at)
+    found = load_model_summaries(store, ["new", "old", "none"])
+    assert found == {"new": 'It\'s 100 % "attention".'}
+
+
+def test_a_place_says_when_it_was_measured_last_and_which_run_had_references(
+    filled: Store,
+) -> None:
+    reference = make_case("gemm", family=REFERENCE_FAMILY)
+    for machine, days in (("box", 2), ("bare", 3)):
+        run = make_run(
+            f"alone-{machine}",
+            started_at=START + timedelta(days=days),
+            plan=(reference,),
+            machine=machine,
+        )
+        filled.ingest(run, make_result(run.id, run=run, case=reference), spool_id=run.id)
+    place = {"machine": "box", "has_cases": True}
+    assert load_places(filled) == (
+        Place(
+            machine="bare",
+            toolchain="stable",
+            newest_at=START + timedelta(days=3),
+            has_cases=False,
+            reference_run_id="alone-bare",
+        ),
+        Place(
+            **place, toolchain="nightly", newest_at=START + timedelta(days=9), reference_run_id=""
+        ),
+        Place(
+            **place,
+            toolchain="stable",
+            newest_at=START + timedelta(days=4),
+            reference_run_id="alone-box",
+        ),
+    )

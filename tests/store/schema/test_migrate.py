@@ -1,0 +1,269 @@
+"""A migrated store equals a fresh one, and one that is newer or too old is refused, with advice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy.engine import Connection
+
+from compile_hud.db.engine.database import open_database
+from compile_hud.db.errors import StoreTooNew, StoreTooOld
+from compile_hud.db.queries import results as queries
+from compile_hud.db.schema import migrate
+from compile_hud.db.schema.tables import Base
+from compile_hud.db.schema.version import revision_of
+from compile_hud.db.store import Store
+from tests.store.maintenance.test_backup import contents, fill, url_of
+from tests.support.builders import make_result, make_run
+from tests.support.stores.old_stores import (
+    OLDEST,
+    PATIENCE,
+    REPLY_TABLES,
+    fill_empty_tables,
+    make_old_store,
+    make_old_tables,
+)
+
+NEWEST = migrate.known_revisions()[-1]
+AFTER = f"m{int(NEWEST[1:]) + 1:04}"
+NEXT = f"""
+import sqlalchemy as sa
+from alembic import op
+revision = "{AFTER}"
+down_revision = "{NEWEST}"
+def upgrade():
+    op.add_column("runs", sa.Column("note", sa.String()))
+"""
+
+
+OLDER = f"has schema {NEWEST}, .* reads {AFTER}.*hud db migrate"
+
+
+def _set_revision(store: Store, revision: str) -> None:
+    with store.write() as session:
+        session.connection().execute(
+            sa.text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision}
+        )
+
+
+def _later_release(folder: Path) -> Path:
+    for path in migrate.MIGRATIONS.glob("m*.py"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / f"{AFTER}_add_note.py").write_text(NEXT)
+    return folder
+
+
+def _columns(connection: Connection) -> set[tuple[str, str, str, bool, bool]]:
+    inspector = sa.inspect(connection)
+    return {
+        (
+            table,
+            column["name"],
+            str(column["type"]),
+            column["nullable"],
+            column["name"] in inspector.get_pk_constraint(table)["constrained_columns"],
+        )
+        for table in inspector.get_table_names()
+        for column in inspector.get_columns(table)
+        if table != "alembic_version"
+    }
+
+
+def _indexes(connection: Connection) -> set[tuple[str, str, tuple[str | None, ...]]]:
+    inspector = sa.inspect(connection)
+    return {
+        (table, str(index["name"]), tuple(index["column_names"]))
+        for table in inspector.get_table_names()
+        for index in inspector.get_indexes(table)
+    }
+
+
+def _migrate_step_by_step(url: str) -> Store:
+    database = open_database(url, patience=PATIENCE)
+    with database.write() as connection:
+        migrate.upgrade(connection, name=database.name, to=NEWEST)
+    return Store(url)
+
+
+def _store_of_every_table() -> Store:
+    store = Store("duckdb:///:memory:")
+    fill(store)
+    fill_empty_tables(store)
+    return store
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_the_first_migration_makes_what_stores_of_its_schema_have(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    found = []
+    for name in ("spelled_out", "migrated"):
+        database = open_database(url_of(kind, request, name), patience=PATIENCE)
+        with database.write() as connection:
+            if name == "spelled_out":
+                make_old_tables(connection)
+            else:
+                migrate.upgrade(connection, name=database.name, to=OLDEST)
+            found.append((_columns(connection), _indexes(connection)))
+    assert found[0] == found[1]
+    assert migrate.known_revisions()[0] == OLDEST
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_a_store_is_the_same_fresh_migrated_and_upgraded(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    fresh = Store(url_of(kind, request, "fresh"))
+    fresh.migrate()
+    migrated = _migrate_step_by_step(url_of(kind, request, "steps"))
+    old_url = url_of(kind, request, "old")
+    make_old_store(old_url, rows_of=_store_of_every_table())
+    upgraded = Store(old_url)
+    upgraded.migrate()
+    with fresh.read() as connection:
+        wanted = (_columns(connection), _indexes(connection), revision_of(connection))
+    assert wanted[-1] == NEWEST
+    for store in (migrated, upgraded):
+        with store.read() as connection:
+            found = (_columns(connection), _indexes(connection), revision_of(connection))
+            assert found == wanted
+            if kind == "postgres":
+                context = MigrationContext.configure(connection, opts={"compare_type": True})
+                assert compare_metadata(context, Base.metadata) == []
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_an_upgrade_keeps_every_row_but_those_of_replies(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    source = _store_of_every_table()
+    url = url_of(kind, request, "rows")
+    make_old_store(url, rows_of=source)
+    with pytest.raises(StoreTooOld, match=f"has schema {OLDEST}, .* reads {NEWEST}"):
+        queries.load_runs(Store(url))
+    old = Store(url)
+    old.migrate()
+    wanted = contents(source)
+    assert all(wanted.values())
+    assert contents(old) == wanted
+    with old.read() as connection:
+        assert set(REPLY_TABLES).isdisjoint(sa.inspect(connection).get_table_names())
+
+
+def test_the_first_write_upgrades_a_store(shared_url: str) -> None:
+    make_old_store(shared_url, rows_of=_store_of_every_table())
+    store = Store(shared_url)
+    store.save_run(make_run("later"))
+    assert {found.run.id for found in queries.load_runs(store)} >= {"run-0", "run-1", "later"}
+
+
+@pytest.mark.parametrize("revision", ["m0001", "m0009", "m0014"])
+def test_a_store_that_nothing_here_upgrades_says_what_to_do_and_is_left_as_it_is(
+    shared_url: str, revision: str
+) -> None:
+    store = Store(shared_url)
+    fill(store)
+    before = contents(store)
+    _set_revision(store, revision)
+    content = _file_of(shared_url)
+    message = (
+        f"has schema {revision}, and this Compile HUD upgrades {OLDEST} and later. It was left as"
+        " it is. Back it up .*`hud db backup`.*`hud db restore`.*docs/upgrading.md"
+    )
+    for attempt in (
+        lambda: queries.load_runs(Store(shared_url)),
+        lambda: Store(shared_url).migrate(),
+        lambda: Store(shared_url).save_run(make_run("other")),
+        lambda: store.save_run(make_run("other")),
+    ):
+        with pytest.raises(StoreTooOld, match=message):
+            attempt()
+    assert _file_of(shared_url) == content
+    with open_database(shared_url, patience=PATIENCE).write() as connection:
+        assert revision_of(connection) == revision
+        connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{NEWEST}'"))
+    assert contents(store) == before
+
+
+def _file_of(url: str) -> bytes:
+    return Path(url.removeprefix("duckdb:///")).read_bytes() if url.startswith("duckdb") else b""
+
+
+def test_a_new_store_is_made_without_a_migration(
+    duckdb_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("compile_hud.db.schema.migrate.EnvironmentContext", None)
+    store = Store(duckdb_url)
+    store.save_run(make_run())
+    assert [run.run.id for run in queries.load_runs(store)] == ["run-1"]
+
+
+def test_fact_tables_have_no_key_on_duckdb(duckdb_url: str) -> None:
+    store = Store(duckdb_url)
+    store.migrate()
+    with store.read() as connection:
+        for table in ("measurements", "samples", "kernels"):
+            assert sa.inspect(connection).get_pk_constraint(table)["constrained_columns"] == []
+            assert sa.inspect(connection).get_indexes(table) == []
+
+
+def test_migrating_twice_keeps_everything(store: Store) -> None:
+    run = make_run()
+    store.ingest(run, make_result(run=run), spool_id="f")
+    store.migrate()
+    assert len(queries.load_document(store, run.id).results) == 1
+
+
+def test_an_older_store_is_upgraded_with_its_rows(store: Store, tmp_path: Path) -> None:
+    store.save_run(make_run())
+    folder = _later_release(tmp_path)
+    with store.write() as session:
+        migrate.upgrade(session.connection(), name=store.name, folder=folder)
+        note = session.connection().execute(sa.text("SELECT id, note FROM runs")).all()
+    assert [tuple(row) for row in note] == [("run-1", None)]
+
+
+def test_a_store_of_a_later_release_is_not_touched(shared_url: str) -> None:
+    store = Store(shared_url)
+    store.save_run(make_run())
+    _set_revision(store, "m0999")
+    message = "has schema m0999, and this Compile HUD knows m0015 to .*Upgrade Compile HUD"
+    with pytest.raises(StoreTooNew, match=message):
+        Store(shared_url).save_run(make_run("other"))
+    with pytest.raises(StoreTooNew, match=message):
+        queries.load_runs(Store(shared_url))
+
+
+def test_a_store_that_is_upgraded_underneath_is_not_written_any_more(store: Store) -> None:
+    store.save_run(make_run())
+    _set_revision(store, "m0999")
+    with pytest.raises(StoreTooNew, match="has schema m0999"):
+        store.save_run(make_run("other"))
+
+
+def test_an_older_store_put_in_its_place_is_not_written_as_it_is(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.save_run(make_run())
+    monkeypatch.setattr(migrate, "known_revisions", lambda *_: (NEWEST, AFTER))
+    with pytest.raises(StoreTooOld, match=OLDER):
+        store.save_run(make_run("other"))
+
+
+def test_an_older_store_is_not_read_before_it_is_upgraded(
+    shared_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(shared_url).migrate()
+    monkeypatch.setattr(migrate, "known_revisions", lambda *_: (NEWEST, AFTER))
+    with pytest.raises(StoreTooOld, match=OLDER):
+        queries.load_runs(Store(shared_url))
+
+
+def test_revisions_are_numbered_without_a_gap() -> None:
+    known = migrate.known_revisions()
+    first = int(OLDEST[1:])
+    assert known == tuple(f"m{number:04}" for number in range(first, first + len(known)))

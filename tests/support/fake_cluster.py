@@ -1,0 +1,117 @@
+"""A cluster of machines that do what a test says."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Sequence
+
+from compile_hud.db.jobs.live_log import LiveLog
+from compile_hud.runner.cluster.api import Ended, Reply, Setup, Slot, Status
+from compile_hud.runner.execution.executor import CaseOrder
+from tests.support.builders import make_measurement, make_result
+from tests.support.fakes import FACTS, FakeClock
+
+# What a machine does with a case: it answers, is gone (None), or is silent for ever.
+SILENT = "silent"
+Behaviour = Callable[[CaseOrder, Slot], Reply | None | str]
+
+
+def measured(order: CaseOrder, slot: Slot) -> Reply:
+    """Return the answer of a machine that measured."""
+    del slot
+    result = make_result(
+        uuid.uuid4().hex,
+        run_id=order.run_id,
+        case=order.case,
+        measurements=(make_measurement(samples=[0.0099, 0.0100, 0.0101]),),
+    )
+    return Reply(status=Status.DONE, result=result)
+
+
+class FakeCluster:
+    """Machines by name, each of which does with a case what `behave` says; a task takes a second.
+
+    A machine that is gone leaves; `arrivals` come when so many tasks have ended.
+    """
+
+    def __init__(
+        self,
+        *machines: str,
+        clock: FakeClock,
+        behave: Behaviour = measured,
+        arrivals: dict[int, str] | None = None,
+    ) -> None:
+        self.present = [Slot(node_id=f"node-{name}", machine=name) for name in machines]
+        self.behave = behave
+        # What a machine says of its device; None for nothing at all.
+        self.looks: dict[str, Reply | None] = {}
+        # Whether machines that are gone are listed for ever.
+        self.lists_the_gone = False
+        self.on_submit: Callable[[], None] = lambda: None
+        self.given: list[tuple[str, str]] = []
+        self.cancelled: list[str] = []
+        self.is_open = False
+        self.logs: dict[str, LiveLog] = {}
+        self._clock = clock
+        self._arrivals = dict(arrivals or {})
+        self._numbers = itertools.count()
+        self._tasks: dict[str, tuple[CaseOrder | None, Slot]] = {}
+        self._num_ended = 0
+
+    def open(self) -> None:
+        """Remember it."""
+        self.is_open = True
+
+    def slots(self) -> tuple[Slot, ...]:
+        """Return who is there."""
+        return tuple(self.present)
+
+    def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
+        """Remember it."""
+        del setup
+        self.on_submit()
+        name = f"task-{next(self._numbers)}"
+        self._tasks[name] = (order, slot)
+        if order is not None:
+            self.given.append((slot.machine, order.case.model))
+        return name
+
+    def wait(self, *, limit_s: float) -> Sequence[Ended]:
+        """Return the first task that a machine is not silent about."""
+        for name, (order, slot) in list(self._tasks.items()):
+            if order is None:
+                reply = self.looks.get(slot.machine, Reply(status=Status.DONE, facts=FACTS))
+                if reply is None:
+                    continue
+                return self._end(name, reply)
+            answer = self.behave(order, slot)
+            if isinstance(answer, str):
+                continue
+            if answer is None and not self.lists_the_gone:
+                self.present.remove(slot)
+            return self._end(name, answer)
+        self._clock.advance(limit_s)
+        return []
+
+    def log_of(self, run_id: str) -> LiveLog | None:
+        """Return what a test says that a case has printed."""
+        return self.logs.get(run_id)
+
+    def cancel(self, task: str) -> None:
+        """Forget the task, and remember its machine."""
+        _, slot = self._tasks.pop(task)
+        self.cancelled.append(slot.machine)
+
+    def close(self) -> None:
+        """Remember it."""
+        self.is_open = False
+
+    def _end(self, name: str, reply: Reply | None) -> Sequence[Ended]:
+        self._clock.advance(1)
+        del self._tasks[name]
+        self._num_ended += 1
+        if self._num_ended in self._arrivals:
+            machine = self._arrivals.pop(self._num_ended)
+            self.present.append(Slot(node_id=f"node-{machine}-{self._num_ended}", machine=machine))
+        return [Ended(task=name, reply=reply, reason="" if reply else "the node died")]

@@ -1,0 +1,108 @@
+"""Stores to test against (DuckDB in memory and in a file, a real PostgreSQL) and a worker host."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compile_hud.db.store import Store
+from compile_hud.runner.execution.local_executor import LocalExecutor
+from tests.support.fakes import FakeClock
+from tests.support.servers.postgres import PostgresServer, find_binaries, running_server
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Yield a running server; without PostgreSQL skip, but fail where CI is set."""
+    binaries = find_binaries()
+    if binaries is None:
+        reason = "PostgreSQL is not installed: apt-get install postgresql"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with running_server(binaries) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """Return the URL of an empty database of this test alone."""
+    return postgres_server.create_database(f"hud_{next(_NUMBERS)}")
+
+
+@pytest.fixture
+def duckdb_url(tmp_path: Path) -> str:
+    """Return the URL of a DuckDB file that does not exist yet."""
+    return f"duckdb:///{tmp_path}/folder/hud.duckdb"
+
+
+@pytest.fixture(scope="session")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store with its tables, to be copied: making them takes longer than a test."""
+    path = tmp_path_factory.mktemp("empty") / "store.duckdb"
+    Store(f"duckdb:///{path}").migrate()
+    return path
+
+
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the state directory of the executor of this file's tests."""
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="module")
+def executor(state_dir: Path) -> Iterator[LocalExecutor]:
+    """Yield a worker host on the CPU that the tests of a file share."""
+    local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
+    local.open()
+    yield local
+    local.close()
+
+
+@pytest.fixture(scope="module")
+def own_gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hold the GPU: what other test processes compute on it would be in times and energy."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (folder / "gpu.lock").open("w", encoding="ascii") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(params=["file", "postgres"])
+def shared_url(request: pytest.FixtureRequest) -> str:
+    """Return the URL of an empty store that several processes can open."""
+    return _url(request)
+
+
+@pytest.fixture(params=["memory", "file", "postgres"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """Return the URL of an empty store of each kind."""
+    return _url(request)
+
+
+@pytest.fixture
+def now() -> FakeClock:
+    """Return the clock that the `store` fixture reads."""
+    return FakeClock()
+
+
+@pytest.fixture
+def store(store_url: str, now: FakeClock) -> Store:
+    """Return an empty store of each kind."""
+    return Store(store_url, now=now)
+
+
+def _url(request: pytest.FixtureRequest) -> str:
+    if request.param == "memory":
+        return "duckdb:///:memory:"
+    name = "postgres_url" if request.param == "postgres" else "duckdb_url"
+    return str(request.getfixturevalue(name))

@@ -1,0 +1,117 @@
+"""A real dashboard process on a free loopback port, and a real Chromium to look at it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+ROOT = Path(__file__).parents[3]
+# What `python -m compile_hud.app` prints when it answers.
+READY = "the dashboard answers now\n"
+# What a page has when its script has ended and all it wrote is drawn.
+IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
+
+
+@contextmanager
+def serving(
+    store_url: str, *, config: Path | None = None, port: int = 0, **env: str
+) -> Iterator[str]:
+    """Serve the dashboard of the store and yield its address.
+
+    With a hud.toml it is `hud serve` that serves it. `env` is what its process has besides.
+    """
+    port = port or free_port()
+    command = ["app", "--port", str(port), "--store", store_url]
+    if config is not None:
+        command = ["runner", "serve", *command[1:], "--config", str(config)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src", **env},
+    )
+    assert process.stdout is not None
+    # What nobody reads would stop the dashboard once the pipe is full.
+    rest = threading.Thread(target=process.stdout.read, daemon=True)
+    try:
+        if READY not in process.stdout:
+            raise RuntimeError(f"the dashboard ended with status {process.wait()}")
+        rest.start()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        if rest.is_alive():
+            rest.join()
+        process.stdout.close()
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """Yield Debian's Chromium, driven by Playwright."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=list(CHROMIUM_FLAGS)
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def window(
+    browser: Browser, *, width: int = 1440, scheme: str = "light"
+) -> Iterator[BrowserContext]:
+    """Yield a fresh browser profile with a window of this width and colour scheme."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if scheme == "dark" else "light",
+    )
+    try:
+        yield context
+    finally:
+        context.close()
+
+
+@contextmanager
+def profile(folder: Path) -> Iterator[BrowserContext]:
+    """Yield a window of a profile that keeps in `folder` what Chromium caches."""
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            folder,
+            executable_path=str(CHROMIUM),
+            args=list(CHROMIUM_FLAGS),
+            viewport={"width": 1440, "height": 900},
+            color_scheme="light",
+        )
+        try:
+            yield context
+        finally:
+            context.close()
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

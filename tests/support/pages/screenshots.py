@@ -1,0 +1,123 @@
+"""`python -m tests.support.pages.screenshots FOLDER STORE_URL [PAGE...]`: pictures of every page.
+
+Each page at two widths, light and dark; without pages, those that a store with runs has. With
+`documents` for a page it takes those in docs/images, of the store that `hud demo` writes.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urljoin
+
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+from tests.support.pages.dashboard import IDLE, browsing, serving, window
+
+WIDTHS = (1440, 800)
+SCHEMES = ("light", "dark")
+# Of the command line: the pictures in the documents.
+DOCUMENTS = "documents"
+SLOWER = "vit reduce-overhead"
+# Of each of those: its name, its page, the width and height at most, and the colour scheme, and the
+# text or address of the link that leads on from there, which is the one to see. That of a case is
+# one that became slower in what `hud demo` writes.
+DOCUMENT_PICTURES = (
+    ("overview", "./", 1440, 1100, "light", ""),
+    ("overview-narrow", "./", 800, 1100, "dark", ""),
+    ("series", "./", 1200, 905, "dark", f'a:text-is("{SLOWER}")'),
+    ("modes", "modes", 1200, 920, "light", ""),
+    ("alerts", "alerts", 1200, 900, "light", ""),
+    ("alert", "alerts", 1200, 1100, "light", '.stMain a[href^="alerts?alert="]'),
+    ("compare", "compare", 1200, 1000, "light", ""),
+    ("models", "models", 1200, 900, "dark", ""),
+    ("kernels", "kernels", 1200, 1100, "light", '.stMain a[href^="kernels?"]'),
+    ("kernel-diff", "compare", 1200, 1100, "light", '.stMain a[href^="kernel-diff?"]'),
+    ("run", "runs", 1200, 900, "light", '.stMain a[href^="run?"]'),
+)
+# With fewer the few words in the colour of a verdict turn grey.
+_NUM_COLOURS = 256
+
+
+def take(
+    browser: Browser, address: str, *, folder: Path, pages: Sequence[str], prefix: str = ""
+) -> None:
+    """Write a picture of each page at each width in each colour scheme."""
+    for scheme in SCHEMES:
+        for width in WIDTHS:
+            with window(browser, width=width, scheme=scheme) as context:
+                view = context.new_page()
+                for number, path in enumerate(pages):
+                    view.goto(urljoin(address + "/", path))
+                    settle(view)
+                    # Streamlit scrolls inside the page; a window as high as its content shows all.
+                    height = view.evaluate("document.querySelector('.stMain').scrollHeight")
+                    view.set_viewport_size({"width": width, "height": min(max(height, 500), 4000)})
+                    settle(view)
+                    name = f"{prefix}{number}-{path.split('?')[0].strip('./') or 'overview'}"
+                    view.screenshot(path=str(folder / f"{name}-{width}-{scheme}.png"))
+                    view.set_viewport_size({"width": width, "height": 900})
+
+
+def take_for_documents(browser: Browser, address: str, *, folder: Path) -> None:
+    """Write the pictures of DOCUMENT_PICTURES, in few colours and without the store's path."""
+    for name, page, width, most, scheme, link in DOCUMENT_PICTURES:
+        with window(browser, width=width, scheme=scheme) as context:
+            view = context.new_page()
+            view.goto(urljoin(address + "/", page))
+            settle(view)
+            if link:
+                view.goto(urljoin(address + "/", view.locator(link).first.get_attribute("href")))
+                settle(view)
+            # What Streamlit scrolls inside the page is not there before the window has room for it.
+            view.set_viewport_size({"width": width, "height": most + 200})
+            settle(view)
+            foot = view.get_by_text("store /").last.bounding_box()
+            height = min(foot["y"] if foot else most, most)
+            png = view.screenshot(clip={"x": 0, "y": 0, "width": width, "height": height})
+            few = Image.open(io.BytesIO(png)).convert("RGB").quantize(_NUM_COLOURS)
+            few.save(folder / f"{name}.png", optimize=True)
+
+
+def settle(view: Page) -> None:
+    """Wait until the page was drawn."""
+    view.wait_for_selector(IDLE)
+    view.wait_for_timeout(600)
+
+
+def found_pages(browser: Browser, address: str) -> list[str]:
+    """Return the overview, the first series and run that it leads to, and pages of their own."""
+    with window(browser) as context:
+        view = context.new_page()
+        view.goto(address)
+        settle(view)
+        pages = ["./"]
+        for selector in ('a[href^="series?"]', '.stMain a[href^="run?"]'):
+            first = view.locator(selector)
+            if first.count():
+                pages.append(str(first.first.get_attribute("href")))
+        others = ("alerts", "compare", "modes", "models", "studies", "runs", "health", "settings")
+        return [*pages, *others]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Take the pictures that the command line asks for."""
+    folder, store_url, *pages = arguments
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with serving(store_url) as address, browsing() as browser:
+        if pages == [DOCUMENTS]:
+            take_for_documents(browser, address, folder=Path(folder))
+            return
+        take(
+            browser,
+            address,
+            folder=Path(folder),
+            pages=pages or found_pages(browser, address),
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

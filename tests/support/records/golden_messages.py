@@ -1,0 +1,125 @@
+"""Messages as each receiver is given them, kept as files: `python -m tests.support.records.golden_messages` writes.
+
+The files are what people look at when words change; `tests/services/notifications/test_golden_messages.py`
+holds them against what is sent, and validates Slack's against its limits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from compile_hud.db.records.alerts import AlertState
+from compile_hud.db.records.notifications import AlertChangeKind, Severity
+from compile_hud.runner.notifications.dispatcher import Item, Message
+from compile_hud.runner.notifications.message_text import render_message
+from compile_hud.runner.notifications.receivers.apprise import body_of, tamed
+from compile_hud.runner.notifications.receivers.chat import discord, slack, teams
+from compile_hud.runner.notifications.receivers.github import issue_body
+from compile_hud.runner.notifications.receivers.mail import letter_of
+from compile_hud.runner.notifications.receivers.webhook import envelope
+from compile_hud.runner.notifications.weekly_digest import weekly_notification, weekly_of
+from tests.support.builders import START, make_alert, make_case, make_sighting
+from tests.unit.runner.notifications.receivers.test_chat import HOSTILE, full, message
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "messages"
+
+
+def messages() -> dict[str, Message]:
+    """Return a message of each sort by its name."""
+    return {
+        "opened": message(full()),
+        "fixed": message(_of(full(state=AlertState.FIXED), AlertChangeKind.FIXED)),
+        "digest": message(
+            _of(full("a"), AlertChangeKind.OPENED, severity=Severity.SEVERE),
+            _of(full("b", case=make_case("gpt2")), AlertChangeKind.WORSENED),
+            _of(full("c", state=AlertState.FIXED), AlertChangeKind.FIXED),
+            full("d", alerts=9),
+        ),
+        "weekly": message(_weekly()),
+        "hostile": message(
+            full(title=HOSTILE, case=make_case(HOSTILE), state=AlertState.NOISE, note=HOSTILE)
+        ),
+    }
+
+
+def _of(item: Item, kind: AlertChangeKind, *, severity: Severity = Severity.MAJOR) -> Item:
+    return replace(item, notification=replace(item.notification, kind=kind, severity=severity))
+
+
+def _weekly() -> Item:
+    old = replace(make_sighting(), at=START - timedelta(days=30))
+    weekly = weekly_of(
+        [
+            make_alert("a", first_bad=old),
+            make_alert("b", case=make_case("gpt2"), state=AlertState.FIXED),
+            make_alert("c", case=make_case("vit"), state=AlertState.NOISE),
+        ],
+        fixed_ids={"b"},
+        since=START - timedelta(days=7),
+        until=START,
+        url="https://hud/alerts",
+    )
+    told = weekly_notification("ops", due=START, at=START)
+    return Item(notification=told, alerts=(), num_alerts=0, weekly=weekly)
+
+
+def _json(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _apprise(told: Message) -> str:
+    words = render_message(told)
+    return f"{tamed(words.heading)}\n\n{tamed(body_of(words))}\n"
+
+
+def _mail(told: Message, kind: str) -> str:
+    letter = letter_of(told, sender="hud@example.org", to=("team@example.org",))
+    part = letter.get_body((kind,))
+    assert part is not None
+    return str(part.get_content())
+
+
+def _github(told: Message) -> str:
+    shown = zip(told.items, render_message(told).paragraphs, strict=True)
+    return "\n".join(
+        f"{paragraph.title}\n\n{issue_body(item.notification, paragraph)}\n"
+        for item, paragraph in shown
+    )
+
+
+# What is kept of a message for each receiver, by the end of the file's name.
+RENDERS: Mapping[str, Callable[[Message], str]] = {
+    "webhook.json": lambda told: _json(envelope(told)),
+    "slack.json": lambda told: _json(slack(render_message(told))),
+    "discord.json": lambda told: _json(discord(render_message(told))),
+    "teams.json": lambda told: _json(teams(render_message(told))),
+    "email.txt": lambda told: _mail(told, "plain"),
+    "email.html": lambda told: _mail(told, "html"),
+    "github.md": _github,
+    "apprise.txt": _apprise,
+}
+
+
+def rendered() -> dict[str, str]:
+    """Return what belongs in each file, by its name; signs that nobody sees are written out."""
+    return {
+        f"{name}.{end}": render(told).encode("ascii", "backslashreplace").decode("ascii")
+        for name, told in messages().items()
+        for end, render in RENDERS.items()
+    }
+
+
+def main() -> None:
+    """Write every file."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, content in rendered().items():
+        (FOLDER / name).write_text(content, encoding="ascii", newline="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""A Python that only pretends, and toolchains that cost nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from compile_hud.runner.toolchains.registry import python_of, register
+from tests.support.terminal import Terminal
+
+# Stands for a Python, its venv and its pip; what they do is in the files beside it.
+PRETENDER = """#!/bin/sh
+here={here}
+case "$*" in
+    *"-m venv"*)
+        for folder; do :; done
+        mkdir -p "$folder/bin"
+        cp "$0" "$folder/bin/python"
+        . "$here/venv";;
+    *"-m pip"*)
+        echo "$*" >> "$here/calls"
+        echo "$PYTHONPATH" >> "$here/paths"
+        . "$here/pip";;
+    *importlib.metadata*) . "$here/version";;
+    *) . "$here/probe";;
+esac
+"""
+USUAL = {
+    "venv": "",
+    "pip": "echo 'Collecting torch'\necho '  Downloading torch.whl (532.2 MB)'\n"
+    "echo 'Installing collected packages: a, b, torch'",
+    "version": "echo 2.12.0+cu130",
+    "probe": "echo 3 10",
+}
+
+
+class Pretender:
+    """A Python that only pretends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.path = folder / "python"
+        self.path.write_text(PRETENDER.format(here=folder))
+        self.path.chmod(0o755)
+        for name, script in USUAL.items():
+            self.does(name, script)
+
+    def does(self, name: str, script: str) -> None:
+        """Let it do something else from now on."""
+        (self.folder / name).write_text(script)
+
+    def calls(self) -> list[str]:
+        """Return what pip was asked for, without the options that are always there."""
+        lines = (self.folder / "calls").read_text().splitlines()
+        return [line.partition("--progress-bar off ")[2] for line in lines]
+
+
+def make_built(terminal: Terminal, *, python: Path = Path(sys.executable)) -> Path:
+    """Make a toolchain `old` that is complete, and return its folder."""
+    folder = terminal.folder / ".hud" / "venvs" / "old"
+    python_of(folder).parent.mkdir(parents=True)
+    python_of(folder).symlink_to(python)
+    register(folder, torch_version="2.12.0", at=terminal.clock())
+    return folder

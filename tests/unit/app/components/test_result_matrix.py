@@ -1,0 +1,225 @@
+"""The model x variant matrix."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from compile_hud.app.components.result_matrix import (
+    Matrix,
+    build_matrix,
+    common_dimensions,
+    num_rows_of,
+    variants_in_order,
+)
+from compile_hud.app.data.mode_summaries import missing_cases
+from compile_hud.app.ui.html import Cell
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.records.summaries import LatestCell
+from tests.support.builders import START, make_alert, make_case
+from tests.support.records.page_results import latest
+
+EAGER = make_case(mode="eager")
+DEFAULT = make_case(mode="default")
+
+
+def matrix_of(
+    *cells: LatestCell, alerts: tuple[Alert, ...] = (), metric: str = "speedup"
+) -> Matrix:
+    """Return the matrix of some results."""
+    return build_matrix(cells, alerts=alerts, metric=metric, now=START)
+
+
+def only_cell(cell: LatestCell, *alerts: Alert, metric: str = "speedup") -> Cell:
+    """Return how one result looks."""
+    return matrix_of(cell, alerts=alerts, metric=metric).rows[0][-1]
+
+
+def test_variants_come_as_pytorch_lists_its_modes_and_the_others_after() -> None:
+    names = ("dynamic", "max-autotune", "eager", "aot_eager", "default")
+    cases = [make_case(mode="default", variant=name) for name in names]
+    assert variants_in_order(cases) == ["eager", "default", "max-autotune", "aot_eager", "dynamic"]
+
+
+def test_a_dimension_in_which_all_agree_needs_no_column() -> None:
+    cells = [latest(make_case("bert", dtype="bf16")), latest(make_case("vit", dtype="fp32"))]
+    matrix = matrix_of(*cells)
+    assert [column.label for column in matrix.columns] == ["model", "dtype", "default"]
+    assert matrix.common == {"phase": "inference", "shape": "tiny", "device": "cpu"}
+
+
+def test_no_cases_agree_in_nothing() -> None:
+    assert common_dimensions([]) == {}
+
+
+def test_eager_shows_its_latency_beside_speedups() -> None:
+    cells = [
+        latest(EAGER, values={"latency_s": 0.020}),
+        latest(DEFAULT, values={"latency_s": 0.010, "speedup": 2.0}),
+    ]
+    matrix = matrix_of(*cells)
+    assert [column.label for column in matrix.columns] == ["model", "eager latency (ms)", "default"]
+    assert [cell.text for cell in matrix.rows[0]] == ["bert", "20.0", "2.00x"]
+
+
+def test_a_column_has_one_unit_and_says_it_once() -> None:
+    cells = [
+        latest(make_case("bert"), values={"latency_s": 0.0101}),
+        latest(make_case("vit"), values={"latency_s": 0.0002}),
+    ]
+    matrix = matrix_of(*cells, metric="latency_s")
+    assert matrix.columns[-1].label == "default (ms)"
+    assert [row[-1].text for row in matrix.rows] == ["10.1", "0.200"]
+
+
+def test_a_case_that_is_not_ok_has_its_outcome_and_its_log_instead_of_a_number() -> None:
+    cell = only_cell(latest(DEFAULT, outcome=Outcome.OUT_OF_MEMORY, reason="no memory left"))
+    assert (cell.text, cell.style) == ("out of memory", "strong")
+    assert "no memory left" in cell.title
+    assert [(note.text, note.href.partition("?")[0]) for note in cell.notes] == [("log", "run")]
+
+
+def test_a_case_without_the_metric_says_so() -> None:
+    cell = only_cell(latest(DEFAULT, values={"latency_s": 0.01}), metric="peak_bytes")
+    assert (cell.text, cell.style) == ("-", "quiet")
+    assert "ok, but without this metric" in cell.title
+
+
+def test_what_was_never_measured_is_a_dash() -> None:
+    matrix = matrix_of(latest(EAGER), latest(make_case("vit", mode="default")))
+    assert [[cell.text for cell in row[1:]] for row in matrix.rows] == [
+        ["12.0", "-"],
+        ["-", "-"],
+    ]
+
+
+def test_a_fallback_is_never_shown_as_the_real_mode() -> None:
+    warning = RunWarning(code="mode-fallback", text="CUDA graphs need a CUDA device")
+    case = make_case(mode="reduce-overhead")
+    cell = only_cell(
+        latest(case, values={"speedup": 1.02}, effective_mode="default", warnings=[warning])
+    )
+    assert cell.text == "1.02x"
+    assert [note.text for note in cell.notes] == ["ran as default"]
+    assert "CUDA graphs need a CUDA device" in cell.title
+
+
+def test_every_cell_leads_to_its_series() -> None:
+    href = only_cell(latest(DEFAULT, values={"speedup": 1.5})).href
+    assert href == (
+        "series?case=bert%2Finference%2Ftiny%2Ffp32%2Fdefault%2Fcpu"
+        "&metric=speedup&machine=box&toolchain=stable"
+    )
+
+
+def test_a_cell_carries_the_worst_live_alert_in_words_and_colour() -> None:
+    small, large = (make_alert(str(change), change_pct=change) for change in (7.0, 21.0))
+    cell = only_cell(latest(DEFAULT, values={"speedup": 1.5}), small, large)
+    assert [note.text for note in cell.notes] == ["latency +21.0 %"]
+    assert (cell.style, cell.notes[0].style) == ("cell-bad", "note bad")
+
+
+def test_a_regression_outranks_an_improvement() -> None:
+    better = make_alert("better", verdict=Verdict.IMPROVEMENT, change_pct=-50.0)
+    cell = only_cell(latest(DEFAULT), better, make_alert("worse", change_pct=6.0))
+    assert [note.text for note in cell.notes] == ["latency +6.0 %"]
+
+
+def test_an_improvement_is_marked_too() -> None:
+    better = make_alert(verdict=Verdict.IMPROVEMENT, change_pct=-12.0)
+    cell = only_cell(latest(DEFAULT), better)
+    assert (cell.style, cell.notes[0].style) == ("quiet cell-good", "note good")
+
+
+@pytest.mark.parametrize("kind", ["vanished", "late"])
+def test_a_cell_without_new_results_says_so_beside_what_is_worse(kind: str) -> None:
+    missing = make_alert("gone", kind=kind, metric="outcome", unit="")
+    cell = only_cell(latest(DEFAULT, values={"speedup": 1.5}), missing, make_alert("slower"))
+    assert [note.text for note in cell.notes] == ["latency +20.0 %", kind]
+    assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == [kind]
+
+
+def test_a_case_that_lost_but_a_metric_has_new_results() -> None:
+    lost = make_alert(kind="vanished", metric="speedup")
+    assert missing_cases([lost]) == {}
+    assert [note.text for note in only_cell(latest(DEFAULT), lost).notes] == ["speedup vanished"]
+
+
+def test_an_acknowledged_alert_stays_visible_and_says_so() -> None:
+    cell = only_cell(latest(DEFAULT), make_alert(state=AlertState.ACKNOWLEDGED))
+    assert [note.text for note in cell.notes] == ["latency +20.0 % (acknowledged)"]
+
+
+def test_an_alert_called_noise_is_not_marked() -> None:
+    assert only_cell(latest(DEFAULT), make_alert(state=AlertState.NOISE)).notes == ()
+
+
+def test_a_result_that_missed_nights_says_how_old_it_is() -> None:
+    old = latest(make_case("vit"), at=START - timedelta(days=7))
+    rows = matrix_of(latest(make_case("bert")), old).rows
+    notes = {row[0].text: [note.text for note in row[-1].notes] for row in rows}
+    assert notes == {"bert": [], "vit": ["7 d older"]}
+
+
+def test_rows_are_regressed_first_then_failing_then_by_name() -> None:
+    cells = [
+        latest(make_case("a")),
+        latest(make_case("b"), outcome=Outcome.FAILED),
+        latest(make_case("c")),
+        latest(make_case("d")),
+    ]
+    alerts = (
+        make_alert("1", case=make_case("c"), change_pct=6.0),
+        make_alert("2", case=make_case("d"), change_pct=9.0),
+    )
+    assert [row[0].text for row in matrix_of(*cells, alerts=alerts).rows] == ["d", "c", "b", "a"]
+
+
+def test_an_improvement_does_not_move_a_row_up() -> None:
+    better = make_alert(case=make_case("z"), verdict=Verdict.IMPROVEMENT, change_pct=-40.0)
+    rows = matrix_of(latest(make_case("a")), latest(make_case("z")), alerts=(better,)).rows
+    assert [row[0].text for row in rows] == ["a", "z"]
+
+
+def test_the_tooltip_has_interval_samples_revision_and_time() -> None:
+    title = only_cell(latest(DEFAULT, values={"speedup": 2.0})).title
+    assert title == (
+        "bert/inference/tiny/fp32/default/cpu\n2.00x [1.98, 2.02], 24 samples\n"
+        "2.13.0+abc1234, 2026-01-01 02:30 UTC"
+    )
+
+
+def test_what_the_machine_did_marks_no_cell() -> None:
+    alert = make_alert(cause_kind="machine")
+    matrix = build_matrix([latest()], alerts=[alert], metric="latency_s", now=START)
+    assert all("cell-bad" not in cell.style and cell.notes == () for cell in matrix.rows[0])
+
+
+def test_a_cell_has_the_trend_of_the_metric_that_it_shows() -> None:
+    cells = [
+        latest(EAGER, values={"latency_s": 0.020}),
+        latest(DEFAULT, values={"latency_s": 0.010, "speedup": 2.0}),
+    ]
+    trends = {(EAGER.key, "latency_s"): (0.02, 0.03), (DEFAULT.key, "speedup"): (2.0, 1.9)}
+    matrix = build_matrix(cells, alerts=(), metric="speedup", now=START, trends=trends)
+    assert [cell.trend for cell in matrix.rows[0]] == [(), (0.02, 0.03), (2.0, 1.9)]
+
+
+def test_only_the_first_rows_of_a_long_table_have_trends() -> None:
+    cells = [latest(make_case(f"model-{number:03d}")) for number in range(61)]
+    trends = {(cell.summary.case.key, "latency_s"): (1.0, 2.0) for cell in cells}
+    matrix = build_matrix(cells, alerts=(), metric="latency_s", now=START, trends=trends)
+    assert [bool(row[-1].trend) for row in matrix.rows] == [True] * 60 + [False]
+
+
+def test_of_a_long_table_the_worst_rows_are_made_and_all_are_counted() -> None:
+    cells = [latest(make_case(f"model-{number:03d}")) for number in range(9)]
+    cells += [latest(make_case("model-009"), outcome=Outcome.FAILED)]
+    whole = matrix_of(*cells)
+    matrix = build_matrix(cells, alerts=(), metric="speedup", now=START, num_shown=3)
+    assert matrix.rows == whole.rows[:3]
+    assert [row[0].text for row in matrix.rows] == ["model-009", "model-000", "model-001"]
+    assert num_rows_of(cells) == len(whole.rows) == 10

@@ -1,0 +1,68 @@
+"""Which part of a series is drawn, and which of its points."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from compile_hud.app.components.trend.window import kept, part_of
+from compile_hud.app.data.series import with_samples
+from tests.support.builders import START, make_alert, make_sighting
+from tests.support.records.page_results import outcome_point, point, series_page
+
+NIGHTS = [point(number) for number in range(10)]
+DAY = timedelta(days=1)
+
+
+def test_a_part_has_the_runs_between_its_ends_and_what_happened_there() -> None:
+    late = make_alert("late", first_bad=make_sighting())
+    page = series_page(
+        NIGHTS,
+        paced=NIGHTS,
+        outcomes=[outcome_point(number, None) for number in range(10)],
+        alerts=[late],
+    )
+    found = part_of(page, since=START + 3 * DAY, until=START + 5 * DAY)
+    for items in (found.points, found.paced, found.outcomes):
+        assert [item.run_id for item in items] == ["run-3", "run-4", "run-5"]
+    assert found.alerts == ()
+
+
+def test_an_open_end_is_open_and_the_whole_is_the_page_itself() -> None:
+    page = series_page(NIGHTS)
+    assert len(part_of(page, since=START + 8 * DAY, until=None).points) == 2
+    assert len(part_of(page, since=None, until=START + DAY).points) == 2
+    assert part_of(page, since=None, until=None) is page
+
+
+@given(
+    values=st.lists(st.floats(0.1, 10.0), min_size=1, max_size=300),
+    limit=st.integers(2, 40),
+    data=st.data(),
+)
+def test_no_extreme_and_no_change_is_lost(
+    values: list[float], limit: int, data: st.DataObject
+) -> None:
+    always = data.draw(st.sets(st.integers(0, len(values) - 1), max_size=5))
+    places = kept(values, always=always, limit=limit)
+    assert places == sorted(set(places))
+    assert len(places) <= max(limit, 2) + 2 + len(always)
+    assert always <= set(places) or len(values) <= limit
+    shown = [values[place] for place in places]
+    assert (min(shown), max(shown)) == (min(values), max(values))
+    assert {0, len(values) - 1} <= set(places)
+
+
+def test_a_short_series_keeps_every_point() -> None:
+    assert kept([3.0, 1.0, 2.0], always=(), limit=3) == [0, 1, 2]
+
+
+def test_samples_are_drawn_of_as_many_of_the_newest_runs_as_fit() -> None:
+    page = series_page([point(number) for number in range(300)])
+    found = with_samples(page)
+    # 24 samples a point and 4000 at most.
+    assert len(found) == 166
+    assert found[-1].run_id == "run-299"
+    assert with_samples(series_page()) == ()

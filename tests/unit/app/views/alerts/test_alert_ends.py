@@ -1,0 +1,52 @@
+"""Between which runs an alert came about, wherever both are told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from compile_hud.app.components.alert_rows import alert_row, sightings_text
+from compile_hud.app.data.page_records import AlertPage
+from compile_hud.app.views.alerts.event_table import event_facts, event_groups
+from compile_hud.app.views.alerts.markdown import alert_markdown
+from compile_hud.app.views.alerts.tables import alert_facts
+from compile_hud.db.records.alerts import Alert, ends_of
+from tests.support.builders import START, make_alert, make_run, make_sighting
+
+GOOD = make_sighting(make_run("run-1"))
+BAD = make_sighting(make_run("run-9", started_at=START + timedelta(days=8)))
+DRIFT = make_alert(kind="drift", last_good=GOOD, first_bad=BAD)
+STEP = make_alert(last_good=GOOD, first_bad=BAD)
+
+
+def texts_of(alert: Alert) -> dict[str, str]:
+    """Return what tells both ends of `alert`, by where."""
+    page = AlertPage(alert=alert, event=None, num_beside=0, series=None, changes=())
+    (group,) = event_groups([alert], events={})
+    *_, revision, _ = alert_row(alert, now=BAD.at)
+    return {
+        "page of the alert": alert_facts(page, now=BAD.at),
+        "page of the event": event_facts(group),
+        "Markdown": alert_markdown(alert, command=""),
+        "row": "; ".join(note.text for note in revision.notes),
+        "tooltip": sightings_text(alert),
+    }
+
+
+@pytest.mark.parametrize("place", texts_of(DRIFT))
+def test_a_drift_began_before_it_was_seen(place: str) -> None:
+    text = texts_of(DRIFT)[place]
+    assert 0 <= text.index("began") < text.index("first seen")
+
+
+@pytest.mark.parametrize("place", ["page of the alert", "page of the event", "Markdown", "tooltip"])
+def test_a_step_is_told_by_its_first_bad_run(place: str) -> None:
+    text = texts_of(STEP)[place]
+    assert 0 <= text.index("first bad") < text.index("last good")
+
+
+def test_each_end_has_its_name() -> None:
+    assert ends_of(DRIFT) == (("began", GOOD), ("first seen", BAD))
+    assert ends_of(STEP) == (("first bad", BAD), ("last good", GOOD))
+    assert ends_of(make_alert(first_bad=BAD)) == (("first bad", BAD), ("last good", None))

@@ -1,0 +1,116 @@
+"""How each model does, from its latest results."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+import pytest
+
+from compile_hud.app.ui.urls import ModelsState
+from compile_hud.app.views.models.data import Known, fitting, model_healths
+from compile_hud.app.views.models.records import ModelHealth
+from compile_hud.app.views.models.tables import models_table, models_title
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.summaries import LatestCell
+from tests.support.builders import START, make_alert, make_case
+from tests.support.records.page_results import latest
+
+BERT, VIT = make_case("bert"), make_case("vit")
+NOTHING = Known(trends={}, last_ok={}, summaries={})
+# Up and down by 1 %, and 30 % higher from the middle on.
+WOBBLE = tuple((1.3 if number > 9 else 1.0) * (1.0 + 0.01 * (number % 2)) for number in range(20))
+
+
+def healths(
+    *cells: LatestCell, alerts: tuple[Alert, ...] = (), known: Known = NOTHING
+) -> tuple[ModelHealth, ...]:
+    return model_healths(cells, alerts=alerts, known=known)
+
+
+def table_of(*items: ModelHealth, num_shown: int = 100) -> str:
+    return models_table(items, now=START, machine="box", toolchain="stable", num_shown=num_shown)
+
+
+def test_what_does_worst_comes_first() -> None:
+    found = healths(
+        latest(make_case("a")),
+        latest(make_case("b"), outcome=Outcome.FAILED),
+        latest(make_case("c")),
+        alerts=(make_alert(case=make_case("c")),),
+    )
+    html = table_of(*found)
+    assert html.index(">c<") < html.index(">b<") < html.index(">a<")
+    first = table_of(*found, num_shown=1)
+    assert ">c<" in first
+    assert ">b<" not in first
+    assert models_title(found) == "3 models, 2 of them with every case ok"
+    assert models_title(found[:1]) == "1 model, every case ok"
+
+
+def test_a_mode_leads_to_the_case_that_is_not_ok() -> None:
+    big = make_case("bert", shape="full")
+    (item,) = healths(latest(BERT), latest(big, outcome=Outcome.OUT_OF_MEMORY))
+    (mode,) = item.modes
+    assert (mode.num_ok, mode.num_cases, mode.case) == (1, 2, big)
+    html = table_of(item)
+    assert "1 of 2" in html
+    assert "out of memory" in html
+    assert "run?run=run-1&amp;case=bert%2Finference%2Ffull" in html
+
+
+def test_a_vanished_case_is_not_ok_and_settled_alerts_do_not_count() -> None:
+    gone = make_alert("gone", case=BERT, kind="vanished", metric="outcome", unit="")
+    settled = make_alert("settled", case=BERT, state=AlertState.EXPECTED)
+    (item,) = healths(latest(BERT), alerts=(gone, settled))
+    assert (item.num_bad, item.num_open, item.modes[0].why) == (1, 1, "vanished")
+
+
+def test_what_the_machine_did_is_counted_apart() -> None:
+    slower = make_alert("slower", case=BERT)
+    by_machine = make_alert("moved", case=BERT, cause_kind="machine")
+    better = make_alert("better", case=BERT, cause_kind="machine", verdict=Verdict.IMPROVEMENT)
+    (item,) = healths(latest(BERT), alerts=(slower, by_machine, better))
+    assert (item.num_open, item.num_by_machine) == (1, 1)
+    assert "1 by the machine" in table_of(item)
+    (item,) = healths(latest(BERT), alerts=(by_machine,))
+    assert (item.num_open, item.num_by_machine) == (0, 1)
+    assert "1 by the machine" in table_of(item)
+    assert "by the machine" not in table_of(*healths(latest(BERT), alerts=(slower, better)))
+
+
+def test_noise_is_what_two_nights_differ_by_and_no_step() -> None:
+    known = Known(trends={(BERT.key, "latency_s"): WOBBLE}, last_ok={}, summaries={})
+    (item,) = healths(latest(BERT), known=known)
+    # The middle 70 % of the differences are as wide as two of them.
+    assert item.noise == pytest.approx(2 * math.log(1.01) / 2.0729 / math.sqrt(2), rel=0.01)
+    few = Known(trends={(BERT.key, "latency_s"): WOBBLE[:4]}, last_ok={}, summaries={})
+    assert healths(latest(BERT), known=few)[0].noise is None
+
+
+def test_the_last_ok_is_that_of_any_of_its_cases() -> None:
+    known = Known(trends={}, last_ok={BERT.key: START - timedelta(days=3)}, summaries={})
+    (bert, vit) = healths(latest(BERT), latest(VIT, outcome=Outcome.FAILED), known=known)
+    assert bert.last_ok == START - timedelta(days=3)
+    assert vit.last_ok is None
+    html = table_of(bert, vit)
+    assert "3 d ago" in html
+    assert "never" in html
+
+
+def test_coverage_is_told_only_where_it_differs() -> None:
+    same = healths(latest(BERT), latest(VIT))
+    assert "coverage" not in table_of(*same)
+    other = healths(latest(BERT), latest(make_case("bert", dtype="bf16")), latest(VIT))
+    assert "fp32, bf16" in table_of(*other)
+
+
+def test_a_search_looks_at_name_family_and_summary() -> None:
+    known = Known(trends={}, last_ok={}, summaries={"bert": "Attention both ways."})
+    found = healths(latest(BERT), latest(VIT), known=known)
+    assert [item.model for item in fitting(found, ModelsState(text="both WAYS"))] == ["bert"]
+    assert [item.model for item in fitting(found, ModelsState(text="vit"))] == ["vit"]
+    assert len(fitting(found, ModelsState(text="transformer"))) == 2
+    assert not fitting(found, ModelsState(text="nothing"))
+    assert "no description was stored with its results" in table_of(*found)

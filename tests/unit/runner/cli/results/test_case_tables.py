@@ -1,0 +1,84 @@
+"""What people read about compiling."""
+
+from __future__ import annotations
+
+import pytest
+
+from compile_hud.runner.cli.results.case_tables import MAX_PLACES, place_lines, print_compile
+from tests.support.builders import make_case, make_document, make_measurement, make_result, make_run
+
+PLACE = {
+    "reason": "self.n == 3\n  Explanation: long",
+    "file": "/models/net.py",
+    "line": 11,
+    "function": "forward",
+}
+
+
+def compiled(**details: object) -> list[str]:
+    result = make_result(case=make_case("bert"), details=details)
+    return [line.removeprefix(f"{result.case.key}: ") for line in place_lines(result)]
+
+
+def test_a_recompile_is_told_with_its_line_and_its_guard() -> None:
+    assert compiled(recompiles=[PLACE]) == ["recompile at net.py:11 in forward: self.n == 3"]
+
+
+def test_a_graph_break_without_a_line_still_has_its_reason() -> None:
+    nowhere = {"reason": "a print", "file": None, "line": None, "function": None}
+    assert compiled(graph_breaks=[nowhere], recompiles=[]) == ["graph break: a print"]
+
+
+def test_results_of_other_origin_have_no_places() -> None:
+    assert compiled() == []
+    assert compiled(graph_breaks=None) == []
+
+
+def test_many_places_are_cut_short() -> None:
+    lines = compiled(recompiles=[PLACE] * (MAX_PLACES + 2))
+    assert len(lines) == MAX_PLACES + 1
+    assert lines[-1] == "2 more of these; see `hud show RUN --json`"
+
+
+def test_the_table_has_a_row_for_each_compiled_result(capsys: pytest.CaptureFixture[str]) -> None:
+    cases = (make_case("bert"), make_case("gpt2"))
+    run = make_run(plan=cases)
+    numbers = {
+        "graphs": 1.0,
+        "compile_cold_s": 9.71,
+        "compile_dynamo_s": 1.53,
+        "compile_aot_s": 0.972,
+        "compile_inductor_s": 3.01,
+        "compile_backend_s": 4.18,
+        "compile_warm_s": 1.01,
+        "break_even_calls": 6630.6,
+        "guards": 734.0,
+    }
+    measurements = [make_measurement(name, samples=(value,)) for name, value in numbers.items()]
+    document = make_document(
+        run,
+        results=[
+            make_result(
+                "a",
+                run=run,
+                case=cases[0],
+                measurements=measurements,
+                details={"recompiles": [PLACE]},
+            ),
+            make_result("b", run=run, case=cases[1]),
+        ],
+    )
+    print_compile(document)
+    assert [line.split("  ") for line in capsys.readouterr().out.splitlines()][1] == ["compile"]
+    print_compile(document)
+    header, row, place = capsys.readouterr().out.splitlines()[2:]
+    assert header.split()[:6] == ["model", "mode", "phase", "dtype", "cold", "dynamo"]
+    assert row.split("  ")[-1].strip() == "734"
+    for text in ("9.71 s", "1.53 s", "972 ms", "3.01 s", "4.18 s", "1.01 s", "6,631 calls"):
+        assert text in row
+    assert place.endswith("recompile at net.py:11 in forward: self.n == 3")
+
+
+def test_a_run_without_compiled_results_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:
+    print_compile(make_document())
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,108 @@
+"""[shapes.NAME] of hud.toml: which models get which shapes, and what is wrong where."""
+
+from __future__ import annotations
+
+import pytest
+
+from compile_hud.models_zoo.catalog.spec import ModelSpec
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.named_shapes import NamedShapeError, ShapeRule, with_shapes
+from compile_hud.runner.errors import ConfigError
+from tests.support.fakes import make_catalog
+
+
+def catalog(content: str) -> dict[str, ModelSpec]:
+    return dict(parse_config(content, path=None, env={}).catalog)
+
+
+def shapes_of(model: str, content: str) -> list[str]:
+    return list(catalog(content)[model].shapes)
+
+
+def test_each_axis_that_is_a_list_is_in_the_names() -> None:
+    content = '[shapes.grid]\nsize = "small"\nmodels = "bert"\nbatch = [1, 8]\nlength = 100'
+    found = catalog(content)["bert"].shapes
+    assert list(found) == ["grid-b1", "grid-b8"]
+    assert found["grid-b8"].size.num_tokens == 800
+    assert not found["grid-b8"].is_tracked
+
+
+def test_two_lists_are_a_grid() -> None:
+    content = '[shapes.g]\nsize = "small"\nmodels = "bert"\nlength = [16, 32]\nbatch = [1, 8]'
+    assert shapes_of("bert", content) == ["g-b1-l16", "g-b1-l32", "g-b8-l16", "g-b8-l32"]
+
+
+def test_a_single_point_has_the_name_alone_and_may_be_tracked() -> None:
+    content = '[shapes.serving]\nsize = "full"\nmodels = "bert"\nbatch = 1\nnightly = true'
+    assert shapes_of("bert", content) == ["serving"]
+    assert catalog(content)["bert"].shapes["serving"].is_tracked
+
+
+def test_a_glob_means_the_models_that_have_such_a_shape() -> None:
+    content = '[shapes.long]\nsize = "small"\nmodels = ["gpt2*", "vit"]\nlength = [16, 512]'
+    with pytest.raises(ConfigError, match="vit has no axis l"):
+        catalog(content)
+    found = catalog(content.replace(', "vit"', ""))
+    assert list(found["gpt2"].shapes) == ["long-l16"]
+    assert list(found["gpt2_decode"].shapes) == []
+
+
+def test_the_error_names_the_key_that_is_wrong() -> None:
+    rule = ShapeRule(
+        name="x",
+        size="small",
+        models=("brt",),
+        is_tracked=False,
+        axes={"batch": (1,)},
+        lists=frozenset(),
+    )
+    with pytest.raises(
+        NamedShapeError, match="no model matches 'brt'; did you mean bert"
+    ) as caught:
+        with_shapes(make_catalog("bert"), rule)
+    assert caught.value.key == "models"
+
+
+def test_several_rules_add_up() -> None:
+    content = '[shapes.a]\nsize = "small"\nbatch = 1\n[shapes.b]\nsize = "tiny"\nbatch = 7'
+    assert shapes_of("resnet", content) == ["a", "b"]
+    assert catalog(content)["resnet"].shapes["b"].size.num_samples == 7
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[shapes.x]\nbatch = 1", "hud.toml line 1: [shapes.x]: size is missing"),
+        ('[shapes.x]\nsize = "small"', "names no axis; give one or more of batch, length"),
+        ('[shapes.x]\nsize = "smal"\nbatch = 1', "no model has such a shape: bert has no size"),
+        (
+            '[shapes.x]\nsize = "small"\nbatch = 0',
+            "hud.toml line 3: [shapes.x] batch: got 0, takes a whole number, 1 or more",
+        ),
+        (
+            '[shapes.x]\nsize = "small"\nbatch = [1, 1]',
+            "takes a whole number, 1 or more, or a list",
+        ),
+        ('[shapes.x]\nsize = "small"\nbatch = []', "takes a whole number, 1 or more, or a list"),
+        (
+            '[shapes.x]\nsize = "small"\nlengths = 1',
+            "[shapes.x] lengths: unknown key; did you mean length",
+        ),
+        (
+            '[shapes.x]\nsize = "small"\nbatch = 1\nmodels = ["brt*"]',
+            "hud.toml line 4: [shapes.x] models: no model matches 'brt*'; did you mean bert",
+        ),
+        (
+            '[shapes.x]\nsize = "small"\nlength = 600\nmodels = "bert"',
+            "[shapes.x]: bert takes length <= 512, not 600",
+        ),
+        ('[shapes.small]\nsize = "tiny"\nbatch = 1', "'small' means something else already"),
+        ('[shapes.auto]\nsize = "tiny"\nbatch = 1', "'auto' means something else already"),
+        ('[shapes.x-b8]\nsize = "tiny"\nbatch = 1', "ends like `-b8` is that of a size"),
+        ('[shapes."a/b"]\nsize = "tiny"\nbatch = 1', "a name begins with a letter"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(content: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        catalog(content)
+    assert message in str(caught.value)

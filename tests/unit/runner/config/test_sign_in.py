@@ -1,0 +1,126 @@
+"""What hud.toml says about sign-in, and what the dashboard's process is told of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compile_hud.db.shared.access_rules import AccessRules, Role
+from compile_hud.runner.config.load import parse_config
+from compile_hud.runner.config.sign_in import SignIn, export_to_child
+from compile_hud.runner.errors import ConfigError
+
+AUTH = """
+[auth]
+issuer = "https://login.example.org/"
+client_id = "hud"
+client_secret = "env:HUD_CLIENT_SECRET"
+"""
+ENV = {"HUD_CLIENT_SECRET": "hush", "HUD_COOKIES": "0123456789abcdef" * 2}
+
+
+def sign_in(text: str) -> SignIn:
+    return parse_config(text, path=None, env={}).sign_in
+
+
+def exported(text: str, *, url: str = "https://hud.example.org", path: str = "") -> dict[str, Any]:
+    place = Path(path) if path else None
+    found: dict[str, Any] = json.loads(export_to_child(sign_in(text), url=url, path=place, env=ENV))
+    return found
+
+
+def test_without_settings_everybody_may_look_and_nobody_decides() -> None:
+    assert sign_in("").rules == AccessRules()
+    assert sign_in("").rules.anonymous is Role.VIEWER
+    told = exported("", url="http://10.0.0.7")
+    assert AccessRules.from_json(told.pop("rules")) == AccessRules()
+    assert told == {"path": "", "url": "http://10.0.0.7"}
+
+
+def test_with_sign_in_nobody_looks_without() -> None:
+    rules = sign_in(AUTH).rules
+    assert (rules.issuer, rules.has_sign_in) == ("https://login.example.org", True)
+    assert rules.anonymous is None
+    assert (rules.viewers, rules.triagers, rules.admins) == (("*",), (), ())
+
+
+@pytest.mark.parametrize(
+    ("said", "role"), [("nobody", None), ("viewer", Role.VIEWER), ("triager", Role.TRIAGER)]
+)
+def test_role_of_who_is_not_signed_in_can_be_set(said: str, role: Role | None) -> None:
+    assert sign_in(f'{AUTH}anonymous = "{said}"').rules.anonymous is role
+    assert sign_in(f'[auth]\nanonymous = "{said}"').rules.anonymous is role
+
+
+def test_lists_and_times_are_those_of_the_file() -> None:
+    rules = sign_in(
+        f'{AUTH}viewers = "*@example.org"\ntriagers = ["perf", "a@b.c"]\nadmins = "d@e.f"\n'
+        'claim = "roles"\nsession = "8 h"\ntrust_email = true'
+    ).rules
+    assert (rules.viewers, rules.triagers) == (("*@example.org",), ("perf", "a@b.c"))
+    assert (rules.admins, rules.claim, rules.session_s) == (("d@e.f",), "roles", 28800.0)
+    assert rules.trusts_email
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[auth]\nissuer = "https://a.b"', "[auth] client_id: is missing"),
+        ('[auth]\nclient_id = "x"', "[auth] issuer: is missing, and client_id is for it"),
+        ('[auth]\nissuer = "http://login.example.org"', "takes the https address"),
+        ('[auth]\nissuer = "login"', "takes the https address"),
+        ('[auth]\nclient_secret = "hush"', "`env:NAME` or `file:PATH`, never the secret itself"),
+        ('[auth]\nanonymous = "admin"', "takes one of nobody, viewer, triager"),
+        (f'{AUTH}scope = "email"', "[auth] scope: got 'email', without which"),
+        ("[auth]\nadmins = [1]", "takes a text or a list of texts"),
+        ("[auth]\nsession = 0", "takes a number of seconds above 0"),
+        ('[auth]\nadmin = "a@b.c"', "unknown key; did you mean admins"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_key(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        sign_in(text)
+    assert problem in str(caught.value)
+
+
+def test_provider_of_this_machine_needs_no_https() -> None:
+    text = AUTH.replace("https://login.example.org/", "http://127.0.0.1:9400")
+    assert exported(text, url="http://localhost:8501")["url"] == "http://localhost:8501"
+
+
+def test_dashboard_is_told_its_secrets_and_where_the_lists_are() -> None:
+    told = exported(f'{AUTH}cookie_secret = "env:HUD_COOKIES"', path="conf/hud.toml")
+    assert AccessRules.from_json(told.pop("rules")) == sign_in(AUTH).rules
+    assert told == {
+        "path": str(Path("conf/hud.toml").absolute()),
+        "url": "https://hud.example.org",
+        "scope": "openid email profile",
+        "client_secret": "hush",
+        "cookie_secret": ENV["HUD_COOKIES"],
+    }
+    assert exported(AUTH)["cookie_secret"] == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "problem"),
+    [
+        (AUTH, "http://hud.example.org", r"takes an https address, which a\s+proxy"),
+        (AUTH, "https://hud.example.org/team", "takes one without a path"),
+        (AUTH.replace("HUD_CLIENT_SECRET", "NONE"), "https://h.org", "variable NONE is not set"),
+        (f'{AUTH}cookie_secret = "env:HUD_CLIENT_SECRET"', "https://h.org", "has 4 characters"),
+    ],
+)
+def test_sign_in_that_cannot_work_or_be_kept_secret_is_refused(
+    text: str, url: str, problem: str
+) -> None:
+    with pytest.raises(ConfigError, match=problem) as caught:
+        exported(text, url=url)
+    assert "hush" not in str(caught.value)
+
+
+def test_listening_anywhere_can_be_meant() -> None:
+    assert sign_in("[server]\nwithout_sign_in = true").is_open
+    assert not sign_in("").is_open

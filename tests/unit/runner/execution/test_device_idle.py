@@ -1,0 +1,59 @@
+"""Waiting for a device that others use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.events import Event, LogMessage
+from compile_hud.runner.execution.device_idle import wait_until_idle, with_users
+from tests.support.builders import make_result
+from tests.support.fakes import FakeClock
+
+OTHER = ("python3 (PID 7)",)
+
+
+def wait(looks: Sequence[tuple[str, ...]], *, limit_s: float) -> tuple[tuple[str, ...], list[str]]:
+    """Return what waiting comes to when `looks` are seen in turn, and what was said."""
+    clock, events, left = FakeClock(), list[Event](), list(looks)
+    found = wait_until_idle(
+        "cuda",
+        users=lambda _device: left.pop(0),
+        limit_s=limit_s,
+        now=clock,
+        sleep=clock.advance,
+        notify=events.append,
+    )
+    assert not left
+    return found, [event.text for event in events if isinstance(event, LogMessage)]
+
+
+def test_an_idle_device_is_not_waited_for() -> None:
+    assert wait([()], limit_s=600) == ((), [])
+
+
+def test_a_device_is_waited_for_until_it_is_idle() -> None:
+    found, said = wait([OTHER, OTHER, ()], limit_s=600)
+    assert found == ()
+    assert said == ["waiting up to 10:00 for device cuda, used by python3 (PID 7)"]
+
+
+def test_after_the_limit_it_is_measured_all_the_same() -> None:
+    found, said = wait([OTHER] * 4, limit_s=40)
+    assert found == OTHER
+    assert said[1:] == ["device cuda is used by python3 (PID 7); measuring all the same"]
+
+
+def test_without_a_limit_nobody_waits() -> None:
+    found, said = wait([OTHER], limit_s=0)
+    assert (found, len(said)) == (OTHER, 1)
+
+
+def test_a_result_says_once_beside_whom_it_was_measured() -> None:
+    result = make_result()
+    assert with_users(result, users=()) is result
+    shared = with_users(result, users=OTHER)
+    assert shared.warnings[-1].text == "when the run began, this GPU was used by python3 (PID 7)"
+    assert with_users(shared, users=OTHER) is shared
+    seen = make_result(warnings=(RunWarning(code="shared-gpu", text="2 other process(es)"),))
+    assert with_users(seen, users=OTHER) is seen

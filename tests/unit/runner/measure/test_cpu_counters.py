@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import struct
+from collections.abc import Sequence
+
+import pytest
+
+from compile_hud.runner.measure.resources import cpu_counters as perf_events
+from compile_hud.runner.measure.resources.cpu_counters import (
+    HARDWARE,
+    SOFTWARE,
+    LinuxKernel,
+    attribute_bytes,
+    explain_refusal,
+    open_group,
+    why_unavailable,
+)
+from tests.support.fakes import FakeKernel
+
+
+@pytest.fixture(autouse=True)
+def _paranoid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perf_events, "read_paranoid", lambda: "3")
+
+
+def fields(attributes: bytes) -> tuple[int, ...]:
+    return struct.unpack_from("=IIQQQQQ", attributes)
+
+
+def test_the_attributes_are_those_of_the_kernel_header() -> None:
+    instructions = HARDWARE[1]
+    packed = attribute_bytes(instructions, is_leader=True)
+    assert len(packed) == 128
+    # type, size, config, period, sample type, times and group, disabled | no kernel | no hypervisor
+    assert fields(packed) == (0, 128, 1, 0, 0, 11, 0b1100001)
+    assert packed[48:] == bytes(80)
+
+
+def test_a_follower_starts_with_its_leader_and_may_count_in_the_kernel() -> None:
+    switches = next(event for event in SOFTWARE if event.name == "context_switches")
+    assert fields(attribute_bytes(switches, is_leader=False)) == (1, 128, 3, 0, 0, 11, 0)
+
+
+def test_a_group_is_opened_enabled_read_and_given_back() -> None:
+    kernel = FakeKernel(readings=[(900, 300, (7, 8))])
+    group = open_group(HARDWARE[:2], kernel=kernel)
+    assert kernel.leaders == [-1, 3]
+    assert kernel.enabled == [3]
+    reading = group.read()
+    assert (reading.values, reading.enabled_ns, reading.running_ns) == ((7, 8), 900, 300)
+    group.close()
+    assert kernel.closed == [3, 4]
+
+
+def test_a_group_that_cannot_be_whole_gives_back_what_it_has() -> None:
+    kernel = FakeKernel(refused={HARDWARE[1].config: errno.ENOENT})
+    with pytest.raises(OSError, match="No such file"):
+        open_group(HARDWARE[:2], kernel=kernel)
+    assert kernel.closed == [3]
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EACCES, ["kernel.perf_event_paranoid is 3", "sysctl kernel.perf_event_paranoid=1"]),
+        (errno.EPERM, ["seccomp", "CAP_PERFMON", "sysctl"]),
+        (errno.ENOENT, ["no such counters", "virtual PMU"]),
+        (errno.EOPNOTSUPP, ["no such counters"]),
+        (errno.ENODEV, ["no such counters"]),
+        (errno.ENOSYS, ["not available on", platform.machine()]),
+        (errno.EMFILE, ["the kernel refuses: Too many open files"]),
+    ],
+)
+def test_a_refusal_says_why_and_what_to_do(number: int, words: Sequence[str]) -> None:
+    text = explain_refusal(OSError(number, os.strerror(number)), paranoid="3")
+    assert [word for word in words if word not in text] == []
+
+
+def test_what_can_be_counted_has_no_reason() -> None:
+    kernel = FakeKernel()
+    assert why_unavailable(HARDWARE[0], kernel=kernel) == ""
+    assert kernel.closed == [3]
+
+
+def test_a_machine_of_another_kind_has_no_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    assert why_unavailable(HARDWARE[0], kernel=LinuxKernel()).endswith("riscv64")
+
+
+def test_another_system_has_no_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert "not available on darwin" in why_unavailable(HARDWARE[0], kernel=LinuxKernel())

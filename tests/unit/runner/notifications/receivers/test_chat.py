@@ -1,0 +1,453 @@
+"""Messages that people read: golden ones, hostile ones, and the limits of each receiver."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.notifications import AlertChangeKind
+from compile_hud.runner.notifications.delivery_policy import ResponseKind
+from compile_hud.runner.notifications.dispatcher import (
+    MAX_ALERTS_SHOWN,
+    MAX_ITEMS_SHOWN,
+    Item,
+    Message,
+)
+from compile_hud.runner.notifications.http_client import Reply
+from compile_hud.runner.notifications.http_response import Poster
+from compile_hud.runner.notifications.message_text import render_message
+from compile_hud.runner.notifications.receivers.chat import (
+    DISCORD_DESCRIPTION,
+    DISCORD_TITLE,
+    DISCORD_TOTAL,
+    TEAMS_BYTES,
+    Chat,
+    Render,
+    discord,
+    slack,
+    teams,
+)
+from tests.support.builders import START, make_alert, make_case, make_notification, make_sighting
+from tests.support.servers.slack_limits import problems
+
+HOSTILE = (
+    "<!channel> @everyone @here <@U1> [x](http://evil) **b** `c` </b><script>\n# h :tada: & \x1b[1m"
+)
+
+
+def document(alert: Alert) -> dict[str, Any]:
+    return {**alert.to_json(), "repro": "hud run --model bert", "url": "http://hud/series?case=1"}
+
+
+KERNELS = [
+    {"label": "triton_gelu", "class": "other_code", "contribution_us": 1437.9, "text": "Other."},
+    {"label": "gemm", "class": "same_code", "contribution_us": -3.0, "text": "Same."},
+]
+ACTIONS = {
+    "acknowledge": "https://hud/act/1",
+    "expected": "https://hud/act/2",
+    "noise": "https://hud/act/3",
+}
+PICTURE = "https://hud/pictures/1.png"
+
+
+def item(
+    name: str = "a",
+    *,
+    title: str = "bert is slower",
+    alerts: int = 1,
+    note: str = "",
+    **given: Any,
+) -> Item:
+    alert = replace(
+        make_alert(first_bad=make_sighting(), last_good=make_sighting(), **given),
+        cause_text="compiler side",
+        note=note,
+    )
+    told = tuple(document(alert) for _ in range(alerts))
+    return Item(notification=make_notification(name, title=title), alerts=told, num_alerts=alerts)
+
+
+def full(name: str = "a", **given: Any) -> Item:
+    """Return an item with all that there can be: kernels, a picture and what can be done."""
+    found = item(name, **given)
+    told = tuple(
+        {**alert, "cause": {**alert["cause"], "kernels": KERNELS}} for alert in found.alerts
+    )
+    return replace(found, alerts=told, actions=ACTIONS, picture_url=PICTURE)
+
+
+def message(*items: Item) -> Message:
+    return Message(id="msg_1", at=START, items=items)
+
+
+SINCE = f"{make_sighting().revision} ({make_sighting().at:%Y-%m-%d})"
+LINES = (
+    "bert inference fp32 default: latency_s +20.0 % [+18.0 %, +22.0 %], 10.0 ms -> 12.0 ms",
+    f"since {SINCE}, last good {SINCE}",
+    "cause: compiler side",
+    "repro: hud run --model bert",
+)
+
+
+def test_words_say_who_how_much_since_when_and_why() -> None:
+    (paragraph,) = render_message(message(item())).paragraphs
+    assert paragraph.title == "New (major): bert is slower"
+    assert paragraph.lines == LINES
+    assert paragraph.url == "http://hud/series?case=1"
+
+
+def test_words_say_when_a_drift_began_and_when_it_was_seen() -> None:
+    found = item(kind="drift")
+    earlier = {"run_id": "r1", "revision": "2.12.0", "at": "2025-12-01T02:30:00Z"}
+    text = "changed while it drifted: torch 2.12.0 -> 2.13.0, numpy 1 -> 2"
+    told = {**found.alerts[0], "last_good": earlier, "cause": {"text": text, "kernels": []}}
+    (paragraph,) = render_message(message(replace(found, alerts=(told,)))).paragraphs
+    assert paragraph.lines[1:3] == (f"since 2.12.0 (2025-12-01), first seen {SINCE}", text)
+
+
+def test_words_name_the_kernels_and_what_was_decided() -> None:
+    decided = full(state=AlertState.ACKNOWLEDGED, note="known since May")
+    decided = replace(decided, deciders={"alert-1": "team link"})
+    (paragraph,) = render_message(message(decided)).paragraphs
+    assert paragraph.title == "Acknowledged (major): bert is slower"
+    assert paragraph.lines[0].endswith("; now acknowledged by team link: known since May")
+    assert paragraph.lines[3] == "kernels: triton_gelu +1438 us, gemm -3 us"
+    assert paragraph.actions == {name.capitalize(): url for name, url in ACTIONS.items()}
+    assert (paragraph.picture_url, paragraph.alert_id) == (PICTURE, "alert-1")
+
+
+def test_what_is_fixed_is_said_once_and_by_nobody() -> None:
+    found = replace(item(state=AlertState.FIXED), deciders={"alert-1": "judge"})
+    (paragraph,) = render_message(message(found)).paragraphs
+    assert paragraph.title.startswith("Fixed (major)")
+    assert paragraph.lines[0].endswith("; now fixed")
+    news = replace(found, notification=replace(found.notification, kind=AlertChangeKind.FIXED))
+    assert "now fixed" not in render_message(message(news)).paragraphs[0].lines[0]
+
+
+def test_what_got_worse_is_news_although_it_was_acknowledged() -> None:
+    found = item(state=AlertState.ACKNOWLEDGED)
+    worse = replace(found, notification=replace(found.notification, kind=AlertChangeKind.WORSENED))
+    assert render_message(message(worse)).heading.startswith("Worse (major)")
+    noise = replace(worse, alerts=tuple({**alert, "state": "noise"} for alert in worse.alerts))
+    assert render_message(message(noise)).heading.startswith("Noise (major)")
+    both = replace(worse, alerts=(*worse.alerts, *noise.alerts))
+    assert render_message(message(both)).heading.startswith("Worse (major)")
+
+
+def with_cause(found: Item, *texts: str) -> Item:
+    """Return `found` with an alert for each text of a cause."""
+    (alert,) = found.alerts
+    told = tuple({**alert, "cause": {**alert["cause"], "text": text}} for text in texts)
+    return replace(found, alerts=told, num_alerts=len(told))
+
+
+def test_a_long_cause_cuts_nothing_else() -> None:
+    (paragraph,) = render_message(message(with_cause(item(), "x" * 1000))).paragraphs
+    assert paragraph.lines[2].endswith("x...")
+    assert (*paragraph.lines[:2], paragraph.lines[3]) == (*LINES[:2], LINES[3])
+
+
+def test_what_is_true_of_all_alerts_is_said_once_and_the_rest_beside_each() -> None:
+    (paragraph,) = render_message(
+        message(with_cause(item(), "compiler side", "machine side"))
+    ).paragraphs
+    assert paragraph.lines == (
+        f"{LINES[0]}; cause: compiler side",
+        f"{LINES[0]}; cause: machine side",
+        LINES[1],
+        LINES[3],
+    )
+
+
+@pytest.mark.parametrize("what", ["torch", "revision"])
+def test_what_else_changed_is_told_unless_it_is_the_revision(what: str) -> None:
+    revision = make_sighting().revision
+    cause = f"compiler side; since the last good run: {what} {revision} -> {revision}"
+    assert render_message(message(with_cause(item(), cause))).paragraphs[0].lines == LINES
+    more = with_cause(item(), f"{cause}, driver 1 -> 2")
+    assert render_message(message(more)).paragraphs[0].lines == (
+        *LINES[:3],
+        f"changed with it: {what} {revision} -> {revision}, driver 1 -> 2",
+        LINES[3],
+    )
+
+
+EVERYTHING = {
+    "model": "bert",
+    "mode": "default",
+    "metric": "latency_s",
+    "levels": "10.0 ms -> 12.0 ms",
+    "change": "+20.0 %",
+    "interval": "[+18.0 %, +22.0 %]",
+    "first bad": f"since {make_sighting().revision}",
+    "last good": f"last good {make_sighting().revision}",
+    "cause": "compiler side",
+    "kernels": "triton_gelu +1438 us",
+    "repro": "hud run --model bert",
+    "link": "http://hud/series?case=1",
+    "acknowledge": "https://hud/act/1",
+    "expected": "https://hud/act/2",
+    "noise": "https://hud/act/3",
+    "picture": PICTURE,
+}
+
+
+@pytest.mark.parametrize("what", EVERYTHING)
+@pytest.mark.parametrize("render", [slack, discord, teams])
+def test_every_receiver_is_told_everything(render: Render, what: str) -> None:
+    found = json.dumps(render(render_message(message(full())))).replace("\\", "")
+    assert EVERYTHING[what] in found
+
+
+def test_a_drift_and_noise_are_told_as_such() -> None:
+    (drift,) = render_message(message(item(kind="drift"))).paragraphs
+    assert ": latency_s (drift) +20.0 % [+18.0 %, +22.0 %], 10.0 ms -> 12.0 ms" in drift.lines[0]
+    (noise,) = render_message(message(item(kind="variance"))).paragraphs
+    assert noise.lines[0].endswith(": latency_s (noise) +20.0 % [+18.0 %, +22.0 %]")
+
+
+def test_an_alert_without_numbers_has_none() -> None:
+    (paragraph,) = render_message(message(item(kind="vanished", change_pct=None))).paragraphs
+    assert "->" not in paragraph.lines[0]
+
+
+def test_what_is_left_out_is_counted() -> None:
+    words = render_message(message(*(item(alerts=9) for _ in range(25))))
+    assert words.heading == "Compile HUD: 25 new"
+    assert len(words.paragraphs) == MAX_ITEMS_SHOWN
+    assert words.overflow_line(MAX_ITEMS_SHOWN).startswith("and 15 more")
+    assert f"and {9 - MAX_ALERTS_SHOWN} more alerts" in words.paragraphs[0].lines
+
+
+def texts_of(card: dict[str, Any]) -> list[str]:
+    """Return the texts of a card, in order."""
+    return [run["text"] for block in card["body"] for run in block.get("inlines", [])]
+
+
+def told_of_the_rest(text: str) -> int:
+    """Return how many notifications `text` says are left out."""
+    (num_left,) = re.findall(r"and (\d+) more\b(?! alerts)", text.replace("\\", ""))
+    return int(num_left)
+
+
+def test_what_a_receiver_does_not_take_is_counted_with_the_rest() -> None:
+    long = make_case("\N{SNOWMAN}" * 60)
+    words = render_message(message(*(item(case=long, alerts=9) for _ in range(25))))
+    in_discord = discord(words)
+    assert len(in_discord["embeds"]) < MAX_ITEMS_SHOWN
+    assert len(in_discord["embeds"]) + told_of_the_rest(in_discord["content"]) == 25
+    card = teams(words)["attachments"][0]["content"]
+    texts = texts_of(card)
+    num_shown = sum(text.startswith("New (major)") for text in texts)
+    assert num_shown < MAX_ITEMS_SHOWN
+    assert num_shown + told_of_the_rest(texts[-1]) == 25
+
+
+def test_golden_message_of_slack() -> None:
+    assert slack(render_message(message(item()))) == {
+        "text": "New (major): bert is slower",
+        "mrkdwn": False,
+        "blocks": [
+            {
+                "type": "header",
+                "text": {
+                    "type": "plain_text",
+                    "text": "New (major): bert is slower",
+                    "emoji": False,
+                },
+            },
+            {
+                "type": "section",
+                "text": {
+                    "type": "plain_text",
+                    "text": "\n".join(LINES),
+                    "emoji": False,
+                },
+                "accessory": {
+                    "type": "button",
+                    "text": {"type": "plain_text", "text": "Open", "emoji": False},
+                    "url": "http://hud/series?case=1",
+                },
+            },
+        ],
+    }
+
+
+def test_golden_message_of_discord() -> None:
+    found = discord(render_message(message(item())))
+    assert found["allowed_mentions"] == {"parse": []}
+    assert found["content"] == ""
+    (embed,) = found["embeds"]
+    assert embed["title"] == r"New \(major\)\: bert is slower"
+    assert embed["url"] == "http://hud/series?case=1"
+    assert embed["description"].replace("\\", "") == "\n".join(LINES)
+
+
+def test_golden_message_of_teams() -> None:
+    found = teams(render_message(message(item())))
+    (attachment,) = found["attachments"]
+    card = attachment["content"]
+    assert (found["type"], card["type"], card["version"]) == ("message", "AdaptiveCard", "1.4")
+    assert texts_of(card) == [
+        "New (major): bert is slower",
+        *LINES,
+    ]
+    assert card["body"][-1] == {
+        "type": "ActionSet",
+        "actions": [{"type": "Action.OpenUrl", "title": "Open", "url": "http://hud/series?case=1"}],
+    }
+
+
+def test_each_notification_of_a_digest_begins_below_a_line() -> None:
+    words = render_message(message(item("a", title="first"), item("b", title="second")))
+    body = teams(words)["attachments"][0]["content"]["body"]
+    titles = [block for block in body if block.get("separator")]
+    assert [block["inlines"] for block in titles] == [
+        [{"type": "TextRun", "text": f"New (major): {title}", "weight": "Bolder"}]
+        for title in ("first", "second")
+    ]
+    kinds = [block["type"] for block in slack(words)["blocks"]]
+    assert kinds == ["header", "divider", "section", "divider", "section"]
+
+
+def bare() -> Message:
+    """Return a message of which the heading says all, as one that is a test."""
+    told = make_notification(title="ops gets notifications", kind=AlertChangeKind.TEST)
+    return message(Item(notification=told, alerts=(), num_alerts=0))
+
+
+def test_what_the_heading_says_is_not_said_again() -> None:
+    words = render_message(bare())
+    assert texts_of(teams(words)["attachments"][0]["content"]) == ["Test: ops gets notifications"]
+    assert [block["type"] for block in slack(words)["blocks"]] == ["header"]
+    assert [embed["title"] for embed in discord(words)["embeds"]] == [
+        r"Test\: ops gets notifications"
+    ]
+
+
+def test_golden_pictures_and_links() -> None:
+    words = render_message(message(full()))
+    picture, actions = slack(words)["blocks"][2:]
+    alt_text = "Trend: New (major): bert is slower"
+    assert picture == {"type": "image", "image_url": PICTURE, "alt_text": alt_text}
+    assert actions["elements"][0] == {
+        "type": "button",
+        "action_id": "Acknowledge",
+        "text": {"type": "plain_text", "text": "Acknowledge", "emoji": False},
+        "url": "https://hud/act/1",
+    }
+    (embed,) = discord(words)["embeds"]
+    assert embed["image"] == {"url": PICTURE}
+    assert embed["description"].splitlines()[-1] == (
+        "[Acknowledge](https://hud/act/1) | [Expected](https://hud/act/2)"
+        " | [Noise](https://hud/act/3)"
+    )
+    picture, actions = teams(words)["attachments"][0]["content"]["body"][-2:]
+    assert picture == {"type": "Image", "url": PICTURE, "altText": alt_text}
+    assert [action["title"] for action in actions["actions"]] == [
+        "Open",
+        "Acknowledge",
+        "Expected",
+        "Noise",
+    ]
+
+
+def hostile() -> Message:
+    case, state = make_case(HOSTILE), AlertState.NOISE
+    return message(full(title=HOSTILE, case=case, state=state, note=HOSTILE))
+
+
+def test_slack_is_given_nothing_that_calls_or_links() -> None:
+    found = slack(render_message(hostile()))
+    # Every text is plain, and there is no kind of block that has others.
+    assert problems(found) == []
+    assert "<" not in found["text"]
+    assert "\x1b" not in json.dumps(found)
+
+
+def test_discord_is_given_nothing_that_is_markup() -> None:
+    found = discord(render_message(hostile()))
+    for embed in found["embeds"]:
+        for text in (embed["title"], embed["description"]):
+            ours = re.sub(r"\[\w+\]\(https://hud/act/\d\)( \| )?", "", text)
+            bare = re.sub(r"\\.", "", ours)
+            assert not set("*_~`|<>[]@#") & set(bare)
+
+
+def test_teams_is_given_runs_and_no_markdown() -> None:
+    card = teams(render_message(hostile()))["attachments"][0]["content"]
+    assert {block["type"] for block in card["body"]} == {"RichTextBlock", "ActionSet", "Image"}
+    assert all("\n" not in text for text in texts_of(card))
+
+
+@pytest.mark.parametrize("num_items", [1, 3, 100])
+@pytest.mark.parametrize("sign", ["x", "*", "<", "&", "\N{SNOWMAN}"])
+def test_endless_names_stay_within_what_receivers_take(num_items: int, sign: str) -> None:
+    endless = sign * 10_000
+    words = render_message(
+        message(*(full(title=endless, case=make_case(endless), alerts=9) for _ in range(num_items)))
+    )
+    assert problems(slack(words)) == []
+    embeds = discord(words)["embeds"]
+    assert all(len(embed["title"]) <= DISCORD_TITLE for embed in embeds)
+    assert all(len(embed["description"]) <= DISCORD_DESCRIPTION for embed in embeds)
+    total = sum(len(embed["title"]) + len(embed["description"]) for embed in embeds)
+    assert total <= DISCORD_TOTAL
+    assert len(json.dumps(teams(words))) <= TEAMS_BYTES
+
+
+def test_a_chat_posts_json_and_tells_what_came_of_it() -> None:
+    seen: list[bytes] = []
+
+    def post(_url: str, *, body: bytes, headers: dict[str, str], rules: Any) -> Reply:
+        del headers, rules
+        seen.append(body)
+        return Reply(status=429, headers={"retry-after": "30"}, body="")
+
+    chat = Chat(poster=Poster(url="https://example.com/", post=post), render=slack)
+    answer = chat.send(message(item()))
+    assert (answer.kind, answer.retry_after_s) == (ResponseKind.FAILED, 30.0)
+    assert json.loads(seen[0]) == slack(render_message(message(item())))
+
+
+class Server:
+    """Answers each request with the next status, and keeps what came."""
+
+    def __init__(self, *statuses: int) -> None:
+        self.statuses = list(statuses)
+        self.bodies: list[bytes] = []
+        self.kinds: list[str] = []
+
+    def post(self, _url: str, *, body: bytes, headers: dict[str, str], rules: Any) -> Reply:
+        del rules
+        self.bodies.append(body)
+        self.kinds.append(headers["Content-Type"])
+        return Reply(status=self.statuses.pop(0), headers={}, body="")
+
+
+def test_a_picture_that_is_refused_costs_the_picture_alone() -> None:
+    server = Server(400, 200)
+    chat = Chat(poster=Poster(url="https://example.com/", post=server.post), render=slack)
+    assert chat.send(message(full())).kind is ResponseKind.SENT
+    first, second = (json.loads(body) for body in server.bodies)
+    assert [block["type"] for block in first["blocks"]] == [
+        "header",
+        "section",
+        "image",
+        "actions",
+    ]
+    assert [block["type"] for block in second["blocks"]] == ["header", "section", "actions"]
+
+
+def test_what_is_refused_without_pictures_stays_refused() -> None:
+    server = Server(400)
+    chat = Chat(poster=Poster(url="https://example.com/", post=server.post), render=slack)
+    assert chat.send(message(item())).kind is ResponseKind.REFUSED
+    assert len(server.bodies) == 1

@@ -1,0 +1,135 @@
+"""Mail as people get it: golden, hostile, in threads."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import html
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from email.message import EmailMessage
+
+import pytest
+
+from compile_hud.runner.notifications.dispatcher import Message
+from compile_hud.runner.notifications.receivers.mail import letter_of
+from tests.support.builders import START, make_case
+from tests.unit.runner.notifications.receivers.test_chat import HOSTILE, LINES, item, message
+
+HEADERS = "\r\nBcc: all@evil.example\r\n\r\nbody"
+PNG = b"\x89PNG\r\n\x1a\n"
+SHOWN = "<br>\n".join(html.escape(line) for line in LINES)
+RIGHT_TO_LEFT = "\u202egnp.exe"
+
+
+def letter(told: Message, *, to: tuple[str, ...] = ("team@example.org",)) -> EmailMessage:
+    """Return what a program of mail makes of what is sent."""
+    sent = letter_of(told, sender="hud@example.org", to=to).as_bytes()
+    assert sent.isascii()
+    found = email.message_from_bytes(sent, policy=email.policy.default)
+    assert isinstance(found, EmailMessage)
+    return found
+
+
+def text_of(found: EmailMessage, kind: str) -> str:
+    part = found.get_body((kind,))
+    assert part is not None
+    return str(part.get_content()).replace("\r\n", "\n")
+
+
+def test_golden_message_of_mail() -> None:
+    found = letter(message(item()), to=("a@example.org", "b@example.org"))
+    thread = found["References"]
+    assert {name: str(value) for name, value in found.items()} == {
+        "From": "hud@example.org",
+        "To": "a@example.org, b@example.org",
+        "Subject": "New (major): bert is slower",
+        "Date": "Thu, 01 Jan 2026 02:30:00 +0000",
+        "Message-ID": "<msg_1@example.org>",
+        "In-Reply-To": thread,
+        "References": thread,
+        "Auto-Submitted": "auto-generated",
+        "MIME-Version": "1.0",
+        "Content-Type": found["Content-Type"],
+    }
+    assert text_of(found, "plain") == (
+        "\n  ".join(("New (major): bert is slower", *LINES, "Open: http://hud/series?case=1"))
+        + "\n"
+    )
+    assert text_of(found, "html") == (
+        "<!DOCTYPE html>\n"
+        '<html><body style="font-family: sans-serif; font-size: 14px; line-height: 1.4">\n'
+        "<h3>New (major): bert is slower</h3>\n"
+        f"<p>{SHOWN}</p>\n"
+        '<p><a href="http://hud/series?case=1">Open</a></p>\n'
+        "</body></html>\n"
+    )
+
+
+def test_what_can_be_done_is_linked() -> None:
+    told = replace(item(), actions={"acknowledge": "https://hud/a?t=1&u=2"})
+    found = letter(message(told))
+    assert '<a href="https://hud/a?t=1&amp;u=2">Acknowledge</a>' in text_of(found, "html")
+    assert "Acknowledge: https://hud/a?t=1&u=2" in text_of(found, "plain")
+
+
+def test_trends_are_shown_in_the_mail_itself() -> None:
+    asked: list[list[str]] = []
+
+    def draw(ids: Sequence[str]) -> Mapping[str, bytes]:
+        asked.append(list(ids))
+        return {ids[0]: PNG}
+
+    told = replace(message(item("a")), draw=draw)
+    found = letter(told)
+    (picture,) = [part for part in found.walk() if part.get_content_type() == "image/png"]
+    assert picture.get_content() == PNG
+    assert picture["Content-ID"] == "<trend-1.msg_1>"
+    assert (
+        text_of(found, "html").count('<img src="cid:trend-1.msg_1" alt="Trend" width="620">') == 1
+    )
+    assert asked == [[alert["id"] for one in told.items for alert in one.alerts]]
+    assert picture["Content-Disposition"].startswith("inline")
+
+
+def test_an_address_of_another_kind_is_no_link() -> None:
+    told = replace(item(), actions={"run": "javascript:alert(1)"})
+    assert "javascript" not in text_of(letter(message(told)), "html")
+
+
+@pytest.mark.parametrize("name", [HOSTILE, HEADERS, RIGHT_TO_LEFT, "x" * 10_000, "\udcff\x00"])
+def test_names_neither_add_headers_nor_markup(name: str) -> None:
+    plain, hostile = (
+        letter(message(item())),
+        letter(message(item(title=name, case=make_case(name)))),
+    )
+    assert list(hostile.keys()) == list(plain.keys())
+    assert len(hostile["Subject"]) < 300
+    shown = text_of(hostile, "html")
+    assert set(re.findall(r"<(/?\w+)", shown)) == set(
+        re.findall(r"<(/?\w+)", text_of(plain, "html"))
+    )
+    assert "\u202e" not in shown + text_of(hostile, "plain") + hostile["Subject"]
+
+
+def test_mails_about_one_event_are_one_thread_and_those_of_a_digest_are_none() -> None:
+    about = item(name="a").notification.subject
+    later = item(name="b")
+    later = replace(later, notification=replace(later.notification, subject=about))
+    first, second = letter(message(item(name="a"))), letter(message(later))
+    assert first["References"] == second["References"] != letter(message(item("c")))["References"]
+    digest = letter(message(item(name="a"), item(name="c")))
+    assert digest["References"] is None
+    assert digest["Subject"] == "Compile HUD: 2 new"
+
+
+def test_what_is_left_out_is_counted() -> None:
+    found = letter(message(*(item(str(number)) for number in range(25))))
+    for kind in ("plain", "html"):
+        assert "and 15 more: `hud alerts list` shows every one" in text_of(found, kind)
+
+
+def test_a_mail_that_is_sent_again_has_the_same_id() -> None:
+    later = replace(message(item()), at=START.replace(year=2027))
+    assert letter(later)["Message-ID"] == letter(message(item()))["Message-ID"]

@@ -1,0 +1,233 @@
+"""What people are told of when alerts change, and who is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from compile_hud.db.records.alerts import Alert, AlertState, Event, EventKind
+from compile_hud.db.records.notifications import (
+    AlertChangeKind,
+    ChangeGroup,
+    Severity,
+    notification_id,
+)
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.triage import Revision
+from compile_hud.runner.notifications.alert_changes import (
+    diff_alerts,
+    is_current,
+    severity_of,
+    worst_of,
+)
+from compile_hud.runner.notifications.routing import (
+    MAX_HOLD,
+    NotificationPlanner,
+    Route,
+    notifications_of,
+)
+from tests.support.builders import START, make_alert, make_case, make_sighting
+
+EVENT = Event(id="event", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)
+ALERT = make_alert()
+REFUTED = replace(ALERT, is_confirmed=False)
+
+
+def kinds(before: Alert | None, after: Alert) -> list[str]:
+    stored = [] if before is None else [before]
+    return [str(item.kind) for item in diff_alerts(stored, [after], events={}, at=START)]
+
+
+def state(alert: Alert, name: str) -> Alert:
+    return replace(alert, state=AlertState(name))
+
+
+KNOWN = state(ALERT, "acknowledged")
+
+
+def news_of(*alerts: Alert, kind: AlertChangeKind = AlertChangeKind.OPENED) -> ChangeGroup:
+    return ChangeGroup(
+        kind=kind, subject="s", title="t", alerts=alerts, stamps=("run",) * len(alerts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (None, ALERT, "opened"),
+        (None, state(ALERT, "fixed"), ""),
+        (ALERT, replace(ALERT, candidate=0.0121), ""),
+        (state(ALERT, "fixed"), ALERT, "reopened"),
+        (KNOWN, ALERT, "reopened"),
+        (ALERT, state(ALERT, "fixed"), "fixed"),
+        (KNOWN, state(ALERT, "fixed"), "fixed"),
+        (state(ALERT, "noise"), state(ALERT, "fixed"), ""),
+        (state(ALERT, "expected"), state(ALERT, "expected"), ""),
+        (ALERT, replace(ALERT, change_pct=30.0), "worsened"),
+        (KNOWN, replace(KNOWN, change_pct=30.0), "worsened"),
+        (replace(ALERT, change_pct=30.0), ALERT, ""),
+        (None, REFUTED, ""),
+        (ALERT, REFUTED, ""),
+        (REFUTED, replace(ALERT, is_confirmed=True), "opened"),
+        (REFUTED, state(REFUTED, "fixed"), ""),
+        (replace(state(ALERT, "fixed"), verdict=Verdict.INCONCLUSIVE), ALERT, "opened"),
+    ],
+)  # fmt: skip
+def test_people_are_told_of_what_changed_for_them(
+    before: Alert | None, after: Alert, told: str
+) -> None:
+    assert kinds(before, after) == [told] * bool(told)
+
+
+def test_muted_alerts_are_no_news() -> None:
+    muted = replace(ALERT, muted_until=START + timedelta(days=1))
+    assert kinds(None, muted) == []
+    assert kinds(None, replace(ALERT, muted_until=START)) == ["opened"]
+
+
+def test_one_event_in_many_series_is_one_piece_of_news() -> None:
+    both = [replace(make_alert(name), event_id="event") for name in ("a", "b")]
+    (news,) = diff_alerts([], both, events={"a": EVENT, "b": EVENT}, at=START)
+    assert (news.subject, news.title) == ("event", "2 of 9 cases: slower")
+    assert [alert.id for alert in news.alerts] == ["a", "b"]
+
+
+def test_alert_alone_is_told_by_its_case_and_change() -> None:
+    alone = replace(ALERT, cause_text="compiler side")
+    (news,) = diff_alerts([], [alone], events={"alert-1": EVENT}, at=START)
+    assert news.title == f"{ALERT.case.key}: latency_s +20.0 %"
+
+
+def test_alert_without_a_size_is_told_by_what_happened() -> None:
+    failed = replace(
+        ALERT, metric="outcome", change_pct=None, cause_text="ok -> failed: OOM; since the last"
+    )
+    (news,) = diff_alerts([], [failed], events={}, at=START)
+    assert news.title == f"{ALERT.case.key}: outcome ok -> failed: OOM"
+
+
+def test_alerts_of_an_event_that_is_not_known_are_told_by_the_worst() -> None:
+    both = [
+        replace(make_alert("a"), event_id="event"),
+        replace(make_alert("b", case=make_case("vit"), change_pct=40.0), event_id="event"),
+    ]
+    (news,) = diff_alerts([], both, events={}, at=START)
+    assert news.title == f"{make_case('vit').key}: latency_s +40.0 % and 1 more"
+
+
+@pytest.mark.parametrize(
+    ("alert", "severity"),
+    [
+        (make_alert(change_pct=5.0), Severity.MINOR),
+        (make_alert(change_pct=10.0), Severity.MAJOR),
+        (make_alert(change_pct=25.0), Severity.SEVERE),
+        # A fifth less of something that should be high costs a quarter more.
+        (make_alert(metric="speedup", change_pct=-20.0), Severity.SEVERE),
+        (make_alert(kind="outcome"), Severity.SEVERE),
+        (make_alert(kind="vanished"), Severity.MAJOR),
+        (make_alert(verdict="improvement", change_pct=-50.0), Severity.MINOR),
+    ],
+)
+def test_severity_follows_the_cost(alert: Alert, severity: Severity) -> None:
+    if alert.kind != "step":
+        alert = replace(alert, change_pct=None)
+    assert severity_of(alert) is severity
+    assert worst_of([alert, make_alert(change_pct=1.0)]) is severity
+
+
+def test_what_was_settled_or_refuted_meanwhile_is_no_news_and_a_recovery_is() -> None:
+    for over in (REFUTED, state(ALERT, "noise"), state(ALERT, "expected")):
+        assert not is_current(AlertChangeKind.OPENED, over, at=START)
+        assert is_current(AlertChangeKind.FIXED, over, at=START)
+    assert is_current(AlertChangeKind.OPENED, state(ALERT, "acknowledged"), at=START)
+    muted = replace(ALERT, muted_until=START + timedelta(days=1))
+    assert not is_current(AlertChangeKind.FIXED, muted, at=START)
+
+
+def test_key_is_stable_and_differs_by_receiver_kind_alert_and_occurrence() -> None:
+    one, other = make_alert("a"), make_alert("b")
+
+    def key(news: ChangeGroup, receiver: str = "ops") -> str:
+        return notification_id(news, receiver=receiver, alerts=news.alerts)
+
+    first = key(news_of(one, other))
+    assert first == key(news_of(other, one))
+    again = replace(news_of(one, other), stamps=("run", "another run"))
+    different = [
+        first,
+        key(news_of(one)),
+        key(news_of(one, other, kind=AlertChangeKind.FIXED)),
+        key(news_of(one, other), receiver="dev"),
+        key(again),
+    ]
+    assert len(set(different)) == len(different)
+
+
+def test_an_alert_that_is_fixed_twice_is_told_twice() -> None:
+    keys = set()
+    for days in (1, 2, 2):
+        fixed = replace(state(ALERT, "fixed"), last_seen=START + timedelta(days=days))
+        (news,) = diff_alerts([ALERT], [fixed], events={}, at=START)
+        keys.add(notification_id(news, receiver="ops", alerts=news.alerts))
+    assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("route", "is_taken"),
+    [
+        (Route(name="r", receivers=("ops",)), True),
+        (Route(name="r", receivers=("ops",), models=("b*",)), True),
+        (Route(name="r", receivers=("ops",), imported=True), True),
+        (Route(name="r", receivers=("ops",), models=("vit", "gpt*")), False),
+        (Route(name="r", receivers=("ops",), modes=("max-*",)), True),
+        (Route(name="r", receivers=("ops",), modes=("*-dynamic",)), True),
+        (Route(name="r", receivers=("ops",), modes=("default",)), False),
+        (Route(name="r", receivers=("ops",), metrics=("peak_*",)), False),
+        (Route(name="r", receivers=("ops",), severities=("major",)), True),
+        (Route(name="r", receivers=("ops",), severities=("severe",)), False),
+        (Route(name="r", receivers=("ops",), owners=("ada",)), True),
+        (Route(name="r", receivers=("ops",), owners=("bob",)), False),
+        (Route(name="r", receivers=("ops",), verdicts=("improvement",)), False),
+        (Route(name="r", receivers=("ops",), news=("fixed",)), False),
+    ],
+)
+def test_a_route_takes_what_fits_all_of_its_lists(route: Route, is_taken: bool) -> None:
+    case = make_case(mode="max-autotune", variant="max-autotune-dynamic")
+    alert = replace(make_alert(case=case), owner="ada")
+    assert route.takes(alert, kind=AlertChangeKind.OPENED) is is_taken
+
+
+def test_each_receiver_is_told_once_of_the_alerts_of_all_its_routes() -> None:
+    alerts = [make_alert("a"), make_alert("b", case=make_case("vit"))]
+    routes = [
+        Route(name="1", receivers=("ops", "dev"), models=("bert",)),
+        Route(name="2", receivers=("ops",), models=("*",)),
+        Route(name="3", receivers=("nobody",), models=("gpt2",)),
+    ]
+    found = notifications_of(news_of(*alerts), routes=routes, at=START)
+    assert {item.receiver: item.alert_ids for item in found} == {
+        "ops": ("a", "b"),
+        "dev": ("a",),
+    }
+    assert len({item.id for item in found}) == 2
+
+
+def test_what_is_measured_again_first_waits_for_that() -> None:
+    route = Route(name="r", receivers=("ops",))
+    revisions = [Revision(alert=make_alert(first_bad=make_sighting()))]
+    now = NotificationPlanner(routes=[route], now=lambda: START)
+    (at_once,) = now.notifications([], revisions, events={})
+    (held,) = replace(now, holder="me").notifications([], revisions, events={})
+    assert (at_once.due_at, at_once.holder) == (START, "")
+    assert (held.due_at, held.holder, held.id) == (START + MAX_HOLD, "me", at_once.id)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_was_imported_is_told_only_where_a_route_says_so(is_told: bool) -> None:
+    imported = replace(ALERT, toolchain="imported:pytorch/main")
+    route = Route(name="r", receivers=("ops",), imported=is_told)
+    assert route.takes(imported, kind=AlertChangeKind.OPENED) is is_told
+    found = notifications_of(news_of(imported, ALERT), routes=[route], at=START)
+    assert [item.alert_ids for item in found] == [(ALERT.id,)]

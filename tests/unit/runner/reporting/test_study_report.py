@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.analysis.stats.estimates import Estimate
+from compile_hud.runner.analysis.studies.study import BY_METRIC, Published, StudyRun, TableSpec
+from compile_hud.runner.analysis.studies.tables import StudyCell
+from compile_hud.runner.reporting.study_report import cell_text, cohort_text, study_json, study_page
+from tests.support.builders import START, make_case, make_run
+from tests.support.records.studies import make_seen, make_study, speedup
+
+FIGURE = Published(what="BERT", low=2.2, high=2.8, device="a GPU", source="them")
+STUDY = dataclasses.replace(
+    make_study(TableSpec(title="Speedup", rows="model"), variants=("eager", "default", "openvino")),
+    published=(FIGURE, dataclasses.replace(FIGURE, what="search", unlike="nothing is trained")),
+)
+ENVIRONMENT = {
+    "device_name": "Fake CPU",
+    "cpu_model": "Fake CPU",
+    "torch_version": "2.13.0+cpu",
+    "num_threads": 1,
+    "packages": {"transformers": "5.23", "numpy": "2"},
+    "measure_settings": {"num_launches": 2, "num_rounds": 30, "budget_s": 1.0},
+}
+RUN = make_run(
+    "run-7",
+    plan=[make_case("bert", mode="eager"), make_case("bert"), make_case("vit")],
+    environment=ENVIRONMENT,
+    finished_at=START + timedelta(seconds=90),
+    suite="study-mine",
+    toolchain="current",
+)
+SEEN = (
+    make_seen(mode="eager", values={}),
+    speedup("bert", 1.5),
+    make_seen("vit", outcome=Outcome.FAILED, reason="a | b"),
+)
+
+
+BUSY = RunWarning(code="noisy-neighbour", text="it had 80 %")
+
+
+def page(**changes: object) -> str:
+    run = dataclasses.replace(RUN, **changes)
+    return study_page(STUDY, [StudyRun(run=run, seen=SEEN)])
+
+
+def test_a_page_has_question_device_numbers_and_what_has_none() -> None:
+    lines = page().splitlines()
+    assert lines[0] == "# Mine"
+    assert lines[2] == "How fast is it?"
+    assert "## On Fake CPU" in lines
+    assert "| `bert` | 1.50x [1.49, 1.52] |" in lines
+    assert "| `vit` | 1 failed |" in lines
+    assert "| `default` | failed | a \\| b | 1: vit |" in lines
+    assert "| `openvino` | absent | not in the plan of this run | - |" in lines
+
+
+def test_a_page_says_where_when_and_how_it_was_measured() -> None:
+    lines = page().splitlines()
+    assert "| device | Fake CPU |" in lines
+    assert "| torch | 2.13.0+cpu |" in lines
+    assert "| packages | transformers 5.23 |" in lines
+    assert "| measured | 2026-01-01 02:30 UTC, in 1:30 |" in lines
+    assert "| sampling | 2 launches a case, up to 30 rounds or 1 s each |" in lines
+    assert "| cases | 2 ok, 1 failed |" in lines
+    assert "| shapes | tiny |" in lines
+    assert "| dtypes | fp32 |" in lines
+    assert "| phases | inference |" in lines
+
+
+def test_the_command_measures_what_the_run_did_and_no_more() -> None:
+    variants = "--mode eager --mode default"
+    assert f"| `hud study run mine --device cpu {variants}`, run `run-7` |" in page()
+    whole = tuple(make_case("bert", mode=name) for name in ("eager", "default", "openvino"))
+    assert "| `hud study run mine --device cpu`, run `run-7` |" in page(plan=whole)
+
+
+def test_the_command_names_the_toolchain_of_the_run() -> None:
+    assert "| `hud study run mine --device cpu --toolchain nightly --mode" in page(
+        toolchain="nightly"
+    )
+
+
+def test_a_page_says_that_the_machine_was_busy() -> None:
+    seen = [dataclasses.replace(SEEN[0], warnings=(BUSY,)), *SEEN[1:]]
+    text = study_page(STUDY, [StudyRun(run=RUN, seen=tuple(seen))])
+    assert "The machine was busy: in 1 of 3 cases other work had the core" in text
+    assert "The machine was busy" not in page()
+
+
+def test_a_page_counts_the_warnings_on_its_cases_and_says_what_they_say() -> None:
+    own = [RunWarning(code="drift", text=f"it rose\nby {number} %") for number in (4, 6)]
+    seen = [
+        dataclasses.replace(item, warnings=(warning,))
+        for item, warning in zip(SEEN[:2], own, strict=True)
+    ]
+    busy = dataclasses.replace(SEEN[2], warnings=(BUSY,))
+    text = study_page(STUDY, [StudyRun(run=RUN, seen=(*seen, busy))])
+    assert (
+        "| `drift` | 2 of 3 | it rose by 4 % |\n| `noisy-neighbour` | 1 of 3 | it had 80 % |"
+    ) in text
+    assert "### Warnings" not in page()
+
+
+def test_the_device_of_a_cpu_is_named_once() -> None:
+    assert page().count("| Fake CPU |") == 1
+
+
+def test_published_figures_keep_their_device_and_stand_beside_ours() -> None:
+    lines = page().splitlines()
+    assert "| what | published | on | by | ours, on Fake CPU |" in lines
+    row = next(line for line in lines if line.startswith("| BERT |"))
+    assert row.startswith("| BERT | 2.2x to 2.8x | a GPU | them | default: 1.50x")
+    assert "1 of 2" in row
+    assert "| search | 2.2x to 2.8x | a GPU | them | nothing is trained |" in lines
+
+
+def test_what_was_made_up_or_broken_off_is_said() -> None:
+    assert "| SYNTHETIC | made up by `hud demo`" in page(is_synthetic=True)
+    assert "the run is interrupted" in page(state="interrupted", finished_at=None)
+
+
+def test_a_case_without_a_result_is_counted() -> None:
+    plan = [*RUN.plan, make_case("dcgan")]
+    assert "| cases | 2 ok, 1 failed, 1 of 4 without a result |" in page(plan=tuple(plan))
+
+
+def test_every_device_has_a_section() -> None:
+    gpu = dataclasses.replace(RUN, environment={"device_name": "Fake GPU"})
+    runs = [StudyRun(run=run, seen=SEEN) for run in (RUN, gpu)]
+    headings = [line for line in study_page(STUDY, runs).splitlines() if line.startswith("## ")]
+    assert headings == ["## On Fake CPU", "## On Fake GPU"]
+
+
+def test_sections_of_several_toolchains_say_so() -> None:
+    runs = [
+        StudyRun(run=dataclasses.replace(RUN, toolchain=name), seen=SEEN)
+        for name in ("current", "nightly")
+    ]
+    headings = [line for line in study_page(STUDY, runs).splitlines() if line.startswith("## ")]
+    assert headings == [
+        "## On Fake CPU, toolchain current",
+        "## On Fake CPU, toolchain nightly",
+    ]
+
+
+def test_a_ranked_table_has_places() -> None:
+    spec = TableSpec(
+        title="Ranked",
+        rows="model",
+        columns=BY_METRIC,
+        metrics=("latency_s", "peak_bytes"),
+        split=("variant",),
+        is_ranked=True,
+    )
+    seen = tuple(
+        make_seen(name, values={"latency_s": (time_s,) * 3, "peak_bytes": (2.0**20,) * 3})
+        for name, time_s in (("slow", 0.02), ("fast", 0.01))
+    )
+    text = study_page(make_study(spec), [StudyRun(run=RUN, seen=seen)])
+    assert "### Ranked: default" in text
+    assert "| rank | model | `latency_s` | `peak_bytes` |" in text
+    assert "| 1 | `fast` | 10.0 ms | 1.0 MiB |\n| 2 | `slow` | 20.0 ms | 1.0 MiB |" in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (1.8, 2.3, "1.8x to 2.3x"),
+        (3.0, None, "above 3x"),
+        (None, 1.1, "below 1.1x"),
+        (1.12, 1.12, "1.12x"),
+    ],
+)
+def test_published_ranges_in_words(low: float | None, high: float | None, text: str) -> None:
+    assert dataclasses.replace(FIGURE, low=low, high=high).text == text
+
+
+def test_a_cell_names_what_ran_and_over_how_many() -> None:
+    cell = StudyCell(
+        estimate=Estimate(1.5, 1.4, 1.6),
+        least=1.2,
+        most=1.9,
+        num_common=2,
+        num_subjects=3,
+        ran_as=(("default", 2),),
+    )
+    assert cell_text(cell, metric="speedup") == "1.50x [1.40, 1.60] (2 ran as default)"
+    assert cohort_text(cell, "speedup") == "2 of 3, 1.20x to 1.90x"
+
+
+def test_large_counts_are_written_out() -> None:
+    cell = StudyCell(estimate=Estimate(*(110_104_890.0,) * 3), num_common=1, num_subjects=1)
+    assert cell_text(cell, metric="num_parameters") == "110,104,890"
+
+
+def test_json_has_numbers_words_and_the_cases_behind_them() -> None:
+    found = study_json(STUDY, StudyRun(run=RUN, seen=SEEN))
+    (table,) = found["tables"]
+    bert, vit = table["rows"]
+    assert bert["cells"][0]["value"] == 1.5
+    assert bert["cells"][0]["cases"] == ["bert/inference/tiny/fp32/default/cpu"]
+    assert (vit["cells"][0]["value"], vit["cells"][0]["why"]) == (None, "1 failed")
+    assert [item["unlike"] for item in found["published"]] == ["", "nothing is trained"]
+    assert [gap["variant"] for gap in found["not_measured"]] == ["default", "openvino"]

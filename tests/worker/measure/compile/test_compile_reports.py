@@ -1,0 +1,329 @@
+"""What Dynamo and Inductor tell, on any torch, and what a launch makes of it.
+
+CUDA graphs are faked where Inductor keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch._dynamo.utils as dynamo_utils
+from torch import nn
+from torch._dynamo import convert_frame, eval_frame
+
+from compile_hud.db.records.results import Dtype, Phase
+from compile_hud.runner.measure.compile import compiler as compiling
+from compile_hud.runner.measure.compile import dynamo
+from compile_hud.runner.measure.compile import step as compile_step
+from compile_hud.runner.measure.compile.dynamo import CompileCounts, read_counts, read_guard_kinds
+from compile_hud.runner.measure.compile.phases import CompileClock
+from compile_hud.runner.measure.compile.source_locations import CodePlace
+from compile_hud.runner.measure.compile.step import compile_subject, report_counts
+from compile_hud.runner.measure.context import Context, Findings
+from compile_hud.runner.measure.device import Device
+from compile_hud.runner.measure.steps import StepLog
+from compile_hud.runner.measure.subject import Subject, mean_square
+from compile_hud.runner.protocol import CacheState, LaunchRequest, MeasureSettings, Workload
+from tests.fixtures.odd_models import Plain
+from tests.support.builders import make_case
+
+NO_COUNTS = CompileCounts(
+    num_graphs=1,
+    num_graph_breaks=0,
+    num_recompiles=0,
+    num_autotuned=0,
+    num_cudagraph_skips=0,
+    cudagraph_skip_reasons=(),
+)
+
+
+@pytest.fixture
+def fresh_dynamo() -> Iterator[None]:
+    dynamo.reset()
+    yield
+    dynamo.reset()
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_guards_are_counted_by_kind_as_the_tree_prints_them() -> None:
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    compiled(torch.ones(3))
+    kinds = read_guard_kinds()
+    assert kinds is not None
+    assert kinds["TENSOR_MATCH"] == 1
+    compiled(torch.ones(3, dtype=torch.float64))
+    again = read_guard_kinds()
+    assert again is not None
+    assert again["TENSOR_MATCH"] == 2
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_more_compilations_are_kept_than_dynamo_keeps_by_itself() -> None:
+    # By itself it forgets all but the last 64, and with them the recompiles.
+    assert dynamo_utils._compilation_metrics.maxlen == dynamo.MAX_COMPILATIONS > 64
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_a_recompile_has_the_guard_that_failed() -> None:
+    compiled = torch.compile(lambda x, n: x + n, backend="eager", dynamic=False)
+    for n in range(3):
+        compiled(torch.ones(1), n)
+    counts = read_counts()
+    assert counts.num_recompiles == 2
+    assert [place.reason for place in counts.recompiles] == ["n == 0", "n == 1"]
+    assert counts.given_up == ()
+
+
+class FakeTime:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def time_s() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def context(time_s: FakeTime, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Context:
+    """Return a launch of a CUDA-graph mode on CUDA, its samples taken from 10 s to 20 s."""
+    monkeypatch.setattr(compiling, "has_recorded_cudagraphs", lambda: True)
+    case = make_case(variant="reduce-overhead", mode="reduce-overhead", device="cuda")
+    device = Device(kind="cuda", num_threads=1)
+    request = LaunchRequest(
+        case=case,
+        workload=Workload(build="", config={}, num_samples=1, num_tokens=None),
+        settings=MeasureSettings(),
+        launch=0,
+        cache_dir="",
+        report_path="",
+        log_path="",
+        artifacts_path=str(tmp_path / "artifacts.bin"),
+    )
+    subject = Subject(
+        model=Plain(),
+        inputs={},
+        phase=Phase.INFERENCE,
+        dtype=Dtype.FP32,
+        device=device,
+        loss=mean_square,
+    )
+    log = StepLog(now_s=time_s)
+    time_s.now_s = 10.0
+    with log.step("sample"):
+        time_s.now_s = 20.0
+    return Context(
+        request=request,
+        subject=subject,
+        device=device,
+        log=log,
+        found=Findings(effective_mode="reduce-overhead"),
+        compiles=CompileClock(now_s=time_s),
+    )
+
+
+def codes(context: Context) -> list[str]:
+    return [warning.code for warning in context.found.warnings]
+
+
+def report(context: Context, monkeypatch: pytest.MonkeyPatch, counts: CompileCounts) -> None:
+    monkeypatch.setattr(compile_step, "read_counts", lambda: counts)
+    report_counts(context, context.subject.model)
+
+
+def test_cuda_graphs_that_are_given_up_after_the_first_calls_are_a_fallback(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skipped = replace(
+        NO_COUNTS, num_cudagraph_skips=1, cudagraph_skip_reasons=("too many re-recordings",)
+    )
+    report(context, monkeypatch, skipped)
+    assert context.found.effective_mode == "default"
+    (warning,) = context.found.warnings
+    assert warning.code == "mode-fallback"
+    assert "too many re-recordings" in warning.text
+
+
+def test_cuda_graphs_that_stay_recorded_are_no_fallback(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report(context, monkeypatch, NO_COUNTS)
+    assert (context.found.effective_mode, codes(context)) == ("reduce-overhead", [])
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        ("CUDAGraphNode.record", "cudagraphs-recorded-while-sampling"),
+        ("entire_frame_compile", "recompiles-while-sampling"),
+    ],
+)
+@pytest.mark.parametrize(("at_s", "is_told"), [(9.0, False), (15.0, True), (21.0, False)])
+def test_what_is_compiled_or_recorded_while_samples_are_taken_is_told(
+    context: Context,
+    time_s: FakeTime,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    event: str,
+    code: str,
+    at_s: float,
+    is_told: bool,
+) -> None:
+    time_s.now_s = at_s
+    context.compiles.begin(event)
+    context.compiles.end(event)
+    report(context, monkeypatch, NO_COUNTS)
+    assert codes(context) == ([code] if is_told else [])
+
+
+class Node:
+    """A recorded CUDA graph with those recorded after it, as Inductor's trees keep them."""
+
+    def __init__(self, *children: Node) -> None:
+        self.children = {number: [child] for number, child in enumerate(children)}
+
+
+@pytest.mark.parametrize(
+    ("roots", "num_recorded"), [((), 0), ((Node(),), 1), ((Node(Node(), Node(Node())), Node()), 5)]
+)
+def test_recorded_cuda_graphs_are_counted_down_the_tree(
+    monkeypatch: pytest.MonkeyPatch, roots: tuple[Node, ...], num_recorded: int
+) -> None:
+    fake_cudagraph_trees(monkeypatch, lambda: iter(roots))
+    assert dynamo.num_recorded_cudagraphs() == num_recorded
+    assert dynamo.has_recorded_cudagraphs() is (num_recorded > 0)
+
+
+def test_no_manager_means_that_nothing_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_cudagraph_trees(monkeypatch, None)
+    assert dynamo.has_recorded_cudagraphs() is False
+
+
+def fake_cudagraph_trees(
+    monkeypatch: pytest.MonkeyPatch, get_roots: Callable[[], Iterator[Node]] | None
+) -> None:
+    trees = pytest.importorskip("torch._inductor.cudagraph_trees")
+    manager = None
+    if get_roots is not None:
+        manager = type("Manager", (), {"get_roots": staticmethod(get_roots)})()
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(trees, "get_manager", lambda *_args, **_kwargs: manager)
+
+
+def test_a_call_that_enters_compiled_code_is_told_from_one_that_does_not() -> None:
+    dynamo.reset()
+    model = nn.Linear(2, 2)
+    compiled = torch.compile(model, backend="eager")
+    x = torch.ones(1, 2)
+    compiled(x)
+    assert compiling.runs_compiled_code(lambda: compiled(x))
+    assert not compiling.runs_compiled_code(lambda: model(x))
+
+
+def test_a_model_that_dynamo_gave_up_on_in_part_keeps_its_mode(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_up = replace(NO_COUNTS, num_recompiles=7, given_up=(CodePlace(reason="n == 7"),))
+    monkeypatch.setattr(compile_step, "runs_compiled_code", lambda _: True)
+    report(context, monkeypatch, given_up)
+    assert context.found.effective_mode == "reduce-overhead"
+    assert codes(context) == ["recompile-limit"]
+    assert "the last for `n == 7`; calls" in context.found.warnings[0].text
+
+
+def test_a_torch_without_guard_trees_has_no_number_of_guards(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.delattr(eval_frame, "_debug_get_cache_entry_list")
+        assert read_guard_kinds() is None
+    with monkeypatch.context() as newer:
+        newer.setattr(convert_frame, "input_codes", object())
+        assert read_guard_kinds() is None
+        report(context, newer, NO_COUNTS)
+    assert "guards" not in context.found.metrics
+    assert "graphs" in context.found.metrics
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_a_compiled_frame_without_a_guard_tree_leaves_no_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(3))
+    monkeypatch.setattr(eval_frame, "_debug_get_cache_entry_list", lambda _: [object()])
+    assert read_guard_kinds() is None
+
+
+@pytest.mark.usefixtures("fresh_dynamo")
+def test_a_graph_break_that_is_only_counted_has_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    dynamo_utils.counters["graph_break"]["a print"] += 2
+    monkeypatch.delattr(dynamo_utils, "graph_break_reasons")
+    counts = read_counts()
+    assert counts.graph_breaks == (CodePlace(reason="a print"),)
+    assert counts.num_graph_breaks == 2
+
+
+@pytest.mark.parametrize("missing", ["get_manager", "get_roots"])
+def test_a_torch_that_changed_its_cuda_graph_trees_does_not_tell(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    trees = pytest.importorskip("torch._inductor.cudagraph_trees")
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    if missing == "get_manager":
+        monkeypatch.delattr(trees, "get_manager")
+    else:
+        monkeypatch.setattr(trees, "get_manager", lambda *_args, **_kwargs: object())
+    assert dynamo.has_recorded_cudagraphs() is None
+
+
+def compile_report(
+    context: Context, monkeypatch: pytest.MonkeyPatch, state: CacheState, **cache: int
+) -> None:
+    """Go through the step `compile` of a launch whose graphs were found in the cache or not."""
+    counts = replace(NO_COUNTS, cache=cache)
+    monkeypatch.setattr(compile_step, "read_counts", lambda: counts)
+    monkeypatch.setattr(compile_step, "compile_model", lambda model, **_: model)
+    monkeypatch.setattr(Device, "synchronize", lambda _: None)
+    monkeypatch.setattr(torch.compiler, "load_cache_artifacts", lambda _: None)
+    monkeypatch.setattr(Subject, "step", lambda *_: lambda: None)
+    Path(context.request.artifacts_path).write_bytes(b"artifacts")
+    request = replace(context.request, launch=2, cache_state=state)
+    compile_subject(replace(context, request=request))
+
+
+@pytest.mark.parametrize("state", ["warm", "artifacts"])
+@pytest.mark.parametrize(
+    ("num_hits", "num_misses", "is_hit"), [(2, 0, True), (1, 1, False), (0, 0, False)]
+)
+def test_a_cache_counts_when_every_graph_was_in_it(
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    state: CacheState,
+    num_hits: int,
+    num_misses: int,
+    is_hit: bool,
+) -> None:
+    compile_report(context, monkeypatch, state, fxgraph_hits=num_hits, fxgraph_misses=num_misses)
+    assert list(context.found.metrics) == ([f"compile_{state}_s"] if is_hit else [])
+    assert codes(context) == ([] if is_hit else ["cache-miss"])
+    assert context.found.details["compile"]["state"] == state
+
+
+@pytest.mark.parametrize("saved", [None, (b"bytes", None)])
+def test_artifacts_are_kept_when_there_are_any(
+    context: Context, monkeypatch: pytest.MonkeyPatch, saved: tuple[bytes, None] | None
+) -> None:
+    monkeypatch.setattr(torch.compiler, "save_cache_artifacts", lambda: saved)
+    report(context, monkeypatch, NO_COUNTS)
+    path = Path(context.request.artifacts_path)
+    assert (path.read_bytes() if path.exists() else None) == (saved and saved[0])

@@ -1,0 +1,60 @@
+"""One launch from its first step to its report, in this process."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from compile_hud.runner.measure import launch
+from compile_hud.runner.measure.context import Context
+from tests.support.runs.launch_contexts import make_context
+
+
+class Failing:
+    """A step that fails as a driver or a kernel does."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __call__(self, *_arguments: object) -> None:
+        raise self._error
+
+
+@pytest.fixture
+def context() -> Context:
+    inputs = {"input": torch.ones(4, 8)}
+    return make_context(torch.nn.Linear(8, 8), inputs, backend="eager", num_rounds=5)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no pinned memory"), OSError("gone"), torch.OutOfMemoryError("out")]
+)
+def test_a_step_that_only_explains_costs_no_result(
+    error: Exception, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "report_energy", Failing(error))
+    assert launch._measure(context) == ""
+    assert "latency_s" in context.found.metrics
+    (warning,) = (item for item in context.found.warnings if item.code == "no-energy")
+    assert str(error) in warning.text
+
+
+def test_a_step_that_measures_fails_the_launch(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "report_memory", Failing(RuntimeError("no memory")))
+    with pytest.raises(RuntimeError, match="no memory"):
+        launch._measure(context)
+
+
+def test_an_error_of_our_own_is_not_swallowed(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "report_counters", Failing(KeyError("latency_s")))
+    with pytest.raises(KeyError):
+        launch._measure(context)
+
+
+def test_a_whole_launch_explains_itself_without_a_warning(context: Context) -> None:
+    assert launch._measure(context) == ""
+    assert [item.code for item in context.found.warnings if item.code.startswith("no-")] == []
