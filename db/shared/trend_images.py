@@ -1,8 +1,8 @@
-"""Pictures of trends, drawn by the dashboard's code in a process of its own.
+"""PNGs of trends from a renderer process, which the caller names by its command.
 
-The runner, which knows no dashboard, and the dashboard's route both ask here. Whatever goes wrong
-there, an end by a signal, endless work or no renderer at all, costs the picture and nothing else.
-Needs the standard library.
+The renderer reads a JSON list of alert ids and writes a line of JSON for each picture. Whatever
+goes wrong there, an end by a signal, endless work or no renderer at all, costs the picture and
+nothing else. Needs the standard library.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ import json
 import logging
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Final
 
 logger = logging.getLogger(__name__)
 
-COMMAND: Final = (sys.executable, "-P", "-m", "compile_hud.app.server.trend_png")
 # A picture takes 1 to 3 s, most of it to import what draws it; a machine may be busy.
 TIMEOUT_S: Final = 60.0
 # For each after the first: what was imported is there.
@@ -33,12 +31,13 @@ def draw_trends(
     alert_ids: Sequence[str],
     *,
     store_url: str,
-    command: Sequence[str] = COMMAND,
+    command: Sequence[str],
     timeout_s: float = TIMEOUT_S,
 ) -> dict[str, bytes]:
     """Return the trend of each alert as a PNG, by its id, less those that cannot be drawn.
 
-    The first has `timeout_s`; those that were drawn when the time is over count.
+    The renderer `command` has `timeout_s` for the first picture and MORE_S for each further one;
+    pictures that were drawn before the timeout are returned.
     """
     if not alert_ids:
         return {}

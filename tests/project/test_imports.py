@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -58,3 +59,9 @@ def test_runner_loads_neither_torch_nor_streamlit() -> None:
 
 def test_store_and_catalog_load_nothing_heavy() -> None:
     assert not heavy_after(*modules("db"), *modules("models_zoo/catalog"))
+
+
+def test_db_names_no_module_of_the_other_packages() -> None:
+    """A module started by its name in a string is an import that import-linter cannot see."""
+    other = re.compile(r"compile_hud[./](app|runner|models_zoo)")
+    assert [path for path in python_files("db") if other.search((ROOT / path).read_text())] == []
