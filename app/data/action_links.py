@@ -13,7 +13,8 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import load_alerts_with_ids, load_ids_changed_after
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.runner.analysis.alerts.triage import AlertStateError, Decision, set_state
+from compile_hud.runner.analysis.alerts.triage import Decision, set_state
+from compile_hud.runner.analysis.errors import AlertStateError
 
 
 class MeanwhileChanged(Exception):

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.results import load_series_settings
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import JUDGE, SeriesSettings
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.runner.analysis.alerts.triage import (
-    AlertStateError,
     Decide,
     Decision,
     add_comment,
@@ -27,6 +27,7 @@ from compile_hud.runner.analysis.alerts.triage import (
     set_care,
     set_state,
 )
+from compile_hud.runner.analysis.errors import AlertStateError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +78,8 @@ def decide_floor(seen: SeriesSettings, floor: float | None, *, said: Said) -> st
 
 
 def load_settings(alert: Alert) -> SeriesSettings:
-    """Return what is set for the series of `alert` itself, not for a pattern that fits it."""
-    return data.loaded(_read_settings, alert.series_key).value
+    """Return the settings of the series of `alert` itself, not those of a pattern that fits it."""
+    return _settings(alert.series_key).value
 
 
 def changed_since(seen: Sequence[Alert], alerts: Sequence[Alert]) -> list[str]:
@@ -120,7 +121,8 @@ def _together(decisions: Sequence[Decide]) -> Decide:
     return decide
 
 
-def _read_settings(url: str, generation: int, series_key: str) -> SeriesSettings:  # noqa: ARG001
-    found = load_series_settings(data.open_store(url))
+@cached_read
+def _settings(at: StoreVersion, series_key: str) -> SeriesSettings:
+    settings = load_series_settings(at.store)
     empty = SeriesSettings(pattern=series_key)
-    return next((item for item in found if item.pattern == series_key), empty)
+    return next((item for item in settings if item.pattern == series_key), empty)

@@ -9,7 +9,8 @@ from types import ModuleType
 
 from torch import nn
 
-from compile_hud.models_zoo.catalog.spec import UnavailableModelError, UnknownNameError, near_names
+from compile_hud.models_zoo.catalog.errors import UnavailableModelError, UnknownNameError
+from compile_hud.models_zoo.catalog.spec import near_names
 
 # What providers call the modules that drop something at random, and their probability.
 _DROPPING = {"Dropout": "p", "Dropout2d": "p", "StochasticDepth": "p", "DropPath": "drop_prob"}

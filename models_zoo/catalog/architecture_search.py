@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.rows.sizes import text_size
-from compile_hud.models_zoo.catalog.spec import ModelSpec, UnknownNameError
+from compile_hud.models_zoo.catalog.spec import ModelSpec
 
 PREFIX = "arch/"
 _FORM = re.compile(r"arch/(\d{1,4})-(\d{1,6})-(\d{1,4})-(\d{1,3}(?:\.\d{1,3})?)")

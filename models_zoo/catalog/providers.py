@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.rows.sizes import sample_size
-from compile_hud.models_zoo.catalog.spec import ModelSpec, UnknownNameError
+from compile_hud.models_zoo.catalog.spec import ModelSpec
 
 _BUILDS = {
     "timm": "compile_hud.models_zoo.vision.from_timm",

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from compile_hud.models_zoo.catalog.spec import ConfigValue, SizeSpec, UnknownNameError
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
+from compile_hud.models_zoo.catalog.spec import ConfigValue, SizeSpec
 
 # The sizes that every model of the zoo has.
 ZOO_SIZES = ("tiny", "small", "full")

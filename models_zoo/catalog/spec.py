@@ -11,14 +11,6 @@ ConfigValue = int | float | str | bool | tuple[int, ...]
 ZOO_PREFIX = "compile_hud.models_zoo."
 
 
-class UnknownNameError(LookupError):
-    """A model, variant, shape or suite name that does not exist; the message suggests near ones."""
-
-
-class UnavailableModelError(ImportError):
-    """A model needs what this interpreter lacks; the message says how to install it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeSpec:
     """One size of a model: its configuration and the inputs of its default shape.
@@ -121,7 +113,7 @@ class ModelTransform:
     is not; where it `is_checkpointed`, training keeps of each such block its inputs alone and
     computes the rest again in the backward. With a `has_fused_optimizer` a step of AdamW is one
     kernel. `weights` is the format of those of linear layers, `int8` or `float8` where it is not
-    the case's dtype. The eager model that the variant is compared with is never treated.
+    the case's dtype. The eager model that the variant is compared with is never transformed.
     """
 
     memory_format: str = "contiguous"
@@ -151,7 +143,7 @@ class Variant:
     dynamic: bool | None = None
     fullgraph: bool = False
     transform: ModelTransform = NO_TRANSFORM
-    # What the treatment costs in accuracy, whatever the model.
+    # What the transform costs in accuracy, whatever the model.
     tolerance: Tolerance = Tolerance()
     phases: tuple[str, ...] = ("inference", "training")
     is_swept: bool = False

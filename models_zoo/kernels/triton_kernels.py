@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-from compile_hud.models_zoo.catalog.spec import UnavailableModelError
+from compile_hud.models_zoo.catalog.errors import UnavailableModelError
 
 HAS_TRITON = find_spec("triton") is not None
 

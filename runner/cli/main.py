@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import os
 import sys
@@ -12,28 +11,10 @@ import click
 
 from compile_hud.db.errors import StoreError
 from compile_hud.db.shared.logging import FORMAT_VARIABLE, FORMATS, set_up_logging
-from compile_hud.models_zoo.catalog.spec import UnknownNameError
-from compile_hud.runner.analysis.alerts.triage import AlertStateError
-from compile_hud.runner.analysis.comparison.runs import NotComparableError
-from compile_hud.runner.analysis.kernels.standalone_script import NoKernelScript
-from compile_hud.runner.cli.alerts.annotations import annotate_group
-from compile_hud.runner.cli.alerts.commands import alerts_group
-from compile_hud.runner.cli.bisect.command import bisect
-from compile_hud.runner.cli.compare.command import compare
-from compile_hud.runner.cli.database import db_group
-from compile_hud.runner.cli.doctor import doctor
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
+from compile_hud.runner.analysis.errors import AlertStateError, NoKernelScript, NotComparableError
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE
-from compile_hud.runner.cli.kernels.commands import counters_command, kernels_group
-from compile_hud.runner.cli.kernels.diff import diff_command
-from compile_hud.runner.cli.kernels.ranks import ranks_command
-from compile_hud.runner.cli.maintenance import demo, detect, ingest
-from compile_hud.runner.cli.results.export import export
-from compile_hud.runner.cli.results.import_history import import_
-from compile_hud.runner.cli.results.listings import list_group, regressions, runs, show
-from compile_hud.runner.cli.run.command import run
-from compile_hud.runner.cli.serve import schedule, serve, up
-from compile_hud.runner.cli.study import study_group
-from compile_hud.runner.cli.toolchain import toolchain_group
+from compile_hud.runner.cli.lazy_group import LazyCommand, LazyGroup
 from compile_hud.runner.errors import RunInterrupted, RunnerError
 
 # OSError: no permission, no room, no such file; BrokenPipeError is click's own business.
@@ -47,14 +28,117 @@ _EXPECTED = (
     OSError,
 )
 
+# The name of a command, its module in this folder, its function there, and the first sentence of
+# its help.
+_TABLE = (
+    (
+        "up",
+        "serve",
+        "up",
+        "Serve the dashboard, run the schedules and, in a new store, measure the quick suite.",
+    ),
+    (
+        "run",
+        "run.command",
+        "run",
+        "Measure now: compile and time each selected case, store it and judge it.",
+    ),
+    (
+        "schedule",
+        "serve",
+        "schedule",
+        "Run the schedules of hud.toml and every job that is queued, until Ctrl-C.",
+    ),
+    ("serve", "serve", "serve", "Serve the dashboard alone."),
+    (
+        "list",
+        "results.listings",
+        "list_group",
+        "Show what there is: models, shapes, modes, suites, metrics, toolchains.",
+    ),
+    ("runs", "results.runs", "runs", "List the runs in the store, the newest first."),
+    ("show", "results.show", "show", "Show one run, or one case of it in full."),
+    ("regressions", "results.regressions", "regressions", "List the alerts, the worst first."),
+    (
+        "alerts",
+        "alerts.commands",
+        "alerts_group",
+        "Look at alerts and decide: acknowledge, expect, call noise, mute, assign.",
+    ),
+    (
+        "annotate",
+        "alerts.annotations",
+        "annotate_group",
+        "Write at a date what happened, for trends to show: a new driver, a moved machine.",
+    ),
+    (
+        "compare",
+        "compare.command",
+        "compare",
+        "Compare CANDIDATE with BASELINE; exit with 1 when something became worse.",
+    ),
+    (
+        "kernels",
+        "kernels.group",
+        "kernels_group",
+        "Show which kernels a case runs; `hud kernels RUN CASE` is `hud kernels show RUN CASE`.",
+    ),
+    (
+        "bisect",
+        "bisect.command",
+        "bisect",
+        "Find the first bad of several toolchains, torch versions or commits of a model.",
+    ),
+    (
+        "study",
+        "study",
+        "study_group",
+        "Answer a standing question: list the studies, measure one, write its page.",
+    ),
+    ("toolchain", "toolchain", "toolchain_group", "Build, list and remove toolchains."),
+    (
+        "detect",
+        "maintenance",
+        "detect",
+        "Judge the stored history again; the same history gives the same alerts.",
+    ),
+    (
+        "ingest",
+        "maintenance",
+        "ingest",
+        "Store what waits in the spool, and the result FILES of `hud run --json`, gzip or not.",
+    ),
+    (
+        "import",
+        "results.import_history",
+        "import_",
+        "Store what others measured: FILEs of PyTorch's HUD, its nightly suite or TorchBench.",
+    ),
+    ("export", "results.export", "export", "Write RUNs in a format of other tools."),
+    (
+        "doctor",
+        "doctor",
+        "doctor",
+        "Check what a run needs and what makes numbers unsteady; exit with 1 for what is missing.",
+    ),
+    (
+        "demo",
+        "maintenance",
+        "demo",
+        "Fill a separate store with a made-up history, labelled as such, to look around in.",
+    ),
+    ("db", "database", "db_group", "Look after the store."),
+)
+COMMANDS = tuple(
+    LazyCommand(
+        name=name, module=f"compile_hud.runner.cli.{module}", attribute=attribute, summary=summary
+    )
+    for name, module, attribute, summary in _TABLE
+)
 
-class _Commands(click.Group):
-    """Commands in the order of this file, and errors without a traceback."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which they were added."""
-        del ctx
-        return list(self.commands)
+class _Hud(LazyGroup):
+    """The commands of `hud`, with errors in one line instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an expected error becomes one line and an exit code."""
@@ -71,7 +155,7 @@ class _Commands(click.Group):
 
 
 def _end(ctx: click.Context, error: Exception) -> NoReturn:
-    """Tell `error` in one line, as logs are written, and exit with its code."""
+    """Report `error` in one line, as logs are written, and exit with its code."""
     if ctx.params.get("log_format") == "json":
         logging.getLogger("hud").error("%s", error)
     else:
@@ -79,22 +163,25 @@ def _end(ctx: click.Context, error: Exception) -> NoReturn:
     ctx.exit(EXIT_INTERRUPTED if isinstance(error, RunInterrupted) else EXIT_USAGE)
 
 
-def _version(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> None:
-    if is_wanted and not ctx.resilient_parsing:
+def _print_version(ctx: click.Context, _param: click.Parameter, is_requested: bool) -> None:
+    if is_requested and not ctx.resilient_parsing:
+        # Reading the metadata brings the parser of e-mails along, which no other command needs.
+        from importlib import metadata
+
         try:
-            click.echo(f"hud {importlib.metadata.version('compile-hud')}")
-        except importlib.metadata.PackageNotFoundError:
+            click.echo(f"hud {metadata.version('compile-hud')}")
+        except metadata.PackageNotFoundError:
             click.echo("hud, not installed: running from a checkout")
         ctx.exit()
 
 
-@click.group(cls=_Commands)
+@click.group(cls=_Hud, table=COMMANDS)
 @click.option(
     "--version",
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_version,
+    callback=_print_version,
     help="Show the version and exit.",
 )
 @click.option(
@@ -108,33 +195,3 @@ def _version(ctx: click.Context, _param: click.Parameter, is_wanted: bool) -> No
 def main(*, log_format: str) -> None:
     """Track the performance of PyTorch models under torch.compile."""
     set_up_logging(log_format, stream=sys.stderr)
-
-
-kernels_group.add_command(diff_command)
-kernels_group.add_command(counters_command)
-kernels_group.add_command(ranks_command)
-for command in (
-    up,
-    run,
-    schedule,
-    serve,
-    list_group,
-    runs,
-    show,
-    regressions,
-    alerts_group,
-    annotate_group,
-    compare,
-    kernels_group,
-    bisect,
-    study_group,
-    toolchain_group,
-    detect,
-    ingest,
-    import_,
-    export,
-    doctor,
-    demo,
-    db_group,
-):
-    main.add_command(command)

@@ -70,9 +70,9 @@ def ingest(workspace: Workspace, *, files: tuple[str, ...], as_json: bool) -> No
     num_duplicates = done.num_duplicates + report.num_duplicates
     for broken in report.broken:
         stderr().print(broken.text, markup=False)
-    if report.trouble:
+    if report.error:
         stderr().print(
-            f"{counted(report.num_left, 'result')} still waiting: {report.trouble}", markup=False
+            f"{counted(report.num_left, 'result')} still waiting: {report.error}", markup=False
         )
     if as_json:
         print_json(
@@ -81,7 +81,7 @@ def ingest(workspace: Workspace, *, files: tuple[str, ...], as_json: bool) -> No
                 "duplicates": num_duplicates,
                 "broken": [str(broken.path) for broken in report.broken],
                 "left": report.num_left,
-                "trouble": report.trouble,
+                "trouble": report.error,
                 "errors": [{"file": str(path), "error": why} for path, why in done.refused],
             }
         )
@@ -94,7 +94,7 @@ def ingest(workspace: Workspace, *, files: tuple[str, ...], as_json: bool) -> No
         )
     if done.refused:
         sys.exit(EXIT_USAGE)
-    sys.exit(int(bool(report.trouble or report.broken)))
+    sys.exit(int(bool(report.error or report.broken)))
 
 
 def ingest_files(

@@ -18,7 +18,7 @@ from compile_hud.db.records.results import RunState, Verdict
 from compile_hud.db.records.triage import is_muted
 from compile_hud.db.shared.access_rules import refusal
 from compile_hud.db.shared.logging import FORMAT_VARIABLE
-from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.cli.output import log_format, new_progress, with_workspace
 from compile_hud.runner.cli.run.after_run import judge, texts_of
@@ -42,7 +42,7 @@ from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.planning.plan import find_suite
 from compile_hud.runner.scheduling.change_triggers import WatchDependencies, Watches, find_revision
 from compile_hud.runner.scheduling.heartbeat import HealthReporter
-from compile_hud.runner.scheduling.job_worker import JobWorker
+from compile_hud.runner.scheduling.job_worker import JobServices, JobWorker
 from compile_hud.runner.scheduling.scheduler import Scheduler, scheduling
 from compile_hud.runner.scheduling.supervisor import (
     FIRST_RUN,
@@ -212,7 +212,7 @@ def make_watches(workspace: Workspace, scheduler: Scheduler, *, notify: Notify) 
     return Watches(
         config.schedules,
         look=functools.partial(find_revision, dependencies=dependencies),
-        keep=scheduler.requests.keep,
+        save=scheduler.requests.save,
         now=workspace.dependencies.now,
         notify=notify,
     )
@@ -221,7 +221,7 @@ def make_watches(workspace: Workspace, scheduler: Scheduler, *, notify: Notify) 
 def _catch_up(workspace: Workspace, *, notify: Notify) -> None:
     """Store and judge what a process left behind that died between measuring and judging."""
     report = ResultWriter(workspace.store(), spool=workspace.spool(), notify=notify).drain()
-    if report.trouble:
+    if report.error:
         return
     try:
         telling = make_planner(workspace)
@@ -286,21 +286,23 @@ def _work(
     watches = None if scheduler is None else make_watches(workspace, scheduler, notify=notify)
     loop = JobWorker(
         workspace=workspace,
-        notify=notify,
-        judge=functools.partial(judge, workspace=workspace),
-        send=functools.partial(send_waiting, workspace, notify=notify),
+        services=JobServices(
+            notify=notify,
+            judge=functools.partial(judge, workspace=workspace),
+            send_notifications=functools.partial(send_waiting, workspace, notify=notify),
+            check_interrupt=check,
+            build_toolchain=functools.partial(
+                build_again,
+                state_dir=config.state_dir,
+                dependencies=make_install_dependencies(workspace, notify=notify),
+            ),
+        ),
         wake=wake,
         scheduler=scheduler,
         watches=watches,
-        check=check,
-        build=functools.partial(
-            build_again,
-            state_dir=config.state_dir,
-            dependencies=make_install_dependencies(workspace, notify=notify),
-        ),
         cluster=ray_engine(workspace, notify=notify),
     )
-    with _telling(workspace, scheduler=scheduler, doing=loop.is_doing, watches=watches):
+    with _telling(workspace, scheduler=scheduler, doing=loop.current_job, watches=watches):
         loop.run_forever()
 
 
@@ -325,6 +327,6 @@ def _telling(
         doing=doing,
         started_at=workspace.dependencies.now(),
     )
-    pulse.beat()
-    with heartbeat(pulse.beat, every_s=BEAT_S):
+    pulse.report()
+    with heartbeat(pulse.report, every_s=BEAT_S):
         yield

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.cli.output import (
     Column,
     json_option,

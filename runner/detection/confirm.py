@@ -17,7 +17,7 @@ from compile_hud.db.records.results import Case, CaseResult, Outcome, RunDocumen
 from compile_hud.db.records.summaries import Series
 from compile_hud.db.records.triage import JUDGE, is_muted
 from compile_hud.db.store import Store
-from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.confirmation.confirmation import (
     concluded,
     confirmation_json,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from compile_hud.db.records.results import Case, RunDocument
 from compile_hud.db.shared.text import counted, signed_percent
-from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.comparison.measurements import Comparison
 from compile_hud.runner.analysis.comparison.runs import CaseComparison, compare_results
 from compile_hud.runner.detection.confirm import MIN_COLD_PAIRS

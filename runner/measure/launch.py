@@ -14,7 +14,7 @@ from functools import partial
 import torch
 
 from compile_hud.db.records.results import Dtype, Outcome, Phase
-from compile_hud.models_zoo.catalog.spec import UnavailableModelError
+from compile_hud.models_zoo.catalog.errors import UnavailableModelError
 from compile_hud.runner.measure.accuracy.oracle_cache import check_against, find_reference
 from compile_hud.runner.measure.compile.compiler import is_by_dynamo
 from compile_hud.runner.measure.compile.cuda_graph import check_graph
@@ -28,7 +28,7 @@ from compile_hud.runner.measure.kernels.profile_step import report_kernels
 from compile_hud.runner.measure.kernels.profiler_ranges import named_range
 from compile_hud.runner.measure.kernels.provenance import recorded_origins
 from compile_hud.runner.measure.latency.sampling import sample
-from compile_hud.runner.measure.model_transforms import CannotTreatError, treat
+from compile_hud.runner.measure.model_transforms import TransformError, apply_transform
 from compile_hud.runner.measure.quantization import report_quantized
 from compile_hud.runner.measure.resources.counters_step import report_counters
 from compile_hud.runner.measure.resources.energy import report_energy
@@ -58,14 +58,19 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         with log.step("build"):
             check_runtime(request.case, device=device)
             subject = build_subject(request, device=device)
-            treated = treat(subject, treatment=request.workload.treatment)
+            transformed = apply_transform(subject, transform=request.workload.transform)
             check_graph(request.case, device=device)
-    except (UnavailableModelError, CannotTreatError) as error:
+    except (UnavailableModelError, TransformError) as error:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=str(error))
     context = Context(
-        request=request, subject=subject, treated=treated, device=device, log=log, found=found
+        request=request,
+        subject=subject,
+        transformed=transformed,
+        device=device,
+        log=log,
+        found=found,
     )
-    if request.workload.treatment.weights:
+    if request.workload.transform.weights:
         report_quantized(context)
     with recorded_compiles(context.compiles), _origins(context):
         versions = _input_versions(context)

@@ -10,15 +10,9 @@ from typing import TypeVar
 
 from compile_hud.db.records.results import MEASURED_DTYPES, MEASURED_PHASES, Case, Dtype, Phase
 from compile_hud.models_zoo.catalog.catalog import find_size, with_provided
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
-from compile_hud.models_zoo.catalog.spec import (
-    ModelSpec,
-    SizeSpec,
-    Tolerance,
-    UnknownNameError,
-    Variant,
-    near_names,
-)
+from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec, Tolerance, Variant, near_names
 from compile_hud.models_zoo.catalog.sweeps import sweep_values
 from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.planning.selection import SHAPES_BY_DEVICE, choose_models, choose_shapes
@@ -129,7 +123,7 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
             tolerance=tolerance.given,
             dynamic=variant.dynamic,
             fullgraph=variant.fullgraph,
-            treatment=variant.treatment,
+            transform=variant.transform,
             sweep=_sweep(spec, size=size, variant=variant, phase=case.phase),
             summary=spec.summary,
         ),

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from compile_hud.models_zoo.catalog.catalog import find_models, find_size
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.shapes import ZOO_SIZES
-from compile_hud.models_zoo.catalog.spec import ModelSpec, UnknownNameError, near_names
+from compile_hud.models_zoo.catalog.spec import ModelSpec, near_names
 from compile_hud.models_zoo.catalog.tags import tags_of
 from compile_hud.runner.planning.suites import AUTO_SHAPE, NIGHTLY_SHAPES, Selection
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from compile_hud.db.jobs.queue import Job, case_of_suite
 from compile_hud.db.queries.runs import load_suites_of
 from compile_hud.db.store import Store
-from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.config.schedules import Schedule
 from compile_hud.runner.planning.plan import find_suite

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from typing import Protocol
 
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job, JobState, case_of_suite
@@ -15,7 +16,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_last_measured, load_runs_beside, load_triggered
 from compile_hud.db.records.results import Run, RunDocument, RunState
 from compile_hud.db.store import Store
-from compile_hud.models_zoo.catalog.spec import UnknownNameError
+from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.config.schedules import ExecutorKind, Schedule
 from compile_hud.runner.errors import (
     ExecutorError,
@@ -37,83 +38,127 @@ from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace, exe
 
 logger = logging.getLogger(__name__)
 
-# Trouble of the machine and not of what is measured: it may be over in a while. The run of the job
-# goes on then where it stopped, and keeps what it has.
+# Errors of the machine rather than of a case; they may be over after a while. The run of the job
+# then continues where it stopped, with the results that it has.
 TRANSIENT_ERRORS = (StoreError, ExecutorError, SpoolFull, LockUnavailable, ToolchainError)
-# Five minutes are enough for a driver to come back, a quarter of an hour for somebody to make room.
+# A driver comes back within five minutes; an operator needs a quarter of an hour to free a disk.
 RETRY_S = 300.0
 RETRY_FACTOR = 3.0
-# How soon a job is noticed that another process queued; our own schedules wake the loop at once.
-LOOK_EVERY_S = 30.0
+# How soon a job of another process is noticed; our own schedules wake the worker at once.
+POLL_INTERVAL_S = 30.0
 RENEW_EVERY_S = 600.0
 GPU = "cuda"
 
 
+class RunMeasurer(Protocol):
+    """Executes the plan of a job, in one run or in one run a machine."""
+
+    def __call__(self, request: RunRequest, /) -> Sequence[RunDocument]:
+        """Return the runs."""
+        ...
+
+
+class RunJudge(Protocol):
+    """Judges the runs of one job together."""
+
+    def __call__(self, *documents: RunDocument) -> object:
+        """Judge stored runs."""
+        ...
+
+
+class NotificationSender(Protocol):
+    """Sends pending notifications; called between jobs, where it disturbs no measurement."""
+
+    def __call__(self) -> object:
+        """Send what is due."""
+        ...
+
+
+class InterruptCheck(Protocol):
+    """Ends the worker after a signal."""
+
+    def __call__(self) -> object:
+        """Raise RunInterrupted when a signal has come."""
+        ...
+
+
+class ToolchainBuilder(Protocol):
+    """Builds a toolchain again."""
+
+    def __call__(self, toolchain: str, /) -> object:
+        """Build the toolchain of this name; raise ToolchainError."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingUpdate:
-    """What became of a job, while the store does not take it; `judge` judges what it ran."""
+    """The end of a job that the store has not taken yet, and the judging of its runs before it."""
 
-    note: Callable[[], None]
+    apply: Callable[[], None]
     judge: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRunner:
-    """Who measures an request, in one run or in one on each machine, and how those are judged."""
+    """Measures jobs and judges their runs: this machine, or the machines of a cluster."""
 
-    measure: Callable[[RunRequest], Sequence[RunDocument]]
-    judge: Callable[..., object]
+    measure: RunMeasurer
+    judge: RunJudge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobServices:
+    """The collaborators of a JobWorker; `judge` judges the runs of this machine."""
+
+    notify: Notify
+    judge: RunJudge
+    send_notifications: NotificationSender
+    check_interrupt: InterruptCheck = lambda: None
+    build_toolchain: ToolchainBuilder = lambda _toolchain: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobWorker:
     """Takes jobs from the queue of the store and runs them, one at a time.
 
-    `judge` judges a run of this machine; `cluster` does what Ray is wanted for.
+    `cluster` runs the jobs of schedules that ask for Ray. `pending_updates` wait for the store;
+    until it takes them, the lease of their job stays with this process.
     """
 
     workspace: Workspace
-    notify: Notify
-    judge: Callable[[RunDocument], object]
-    # Notifications that wait: between the jobs, so that no measurement is disturbed.
-    send: Callable[[], object]
+    services: JobServices
     wake: threading.Event
     scheduler: Scheduler | None = None
     watches: Watches | None = None
-    # Raises RunInterrupted when a signal has come.
-    check: Callable[[], None] = lambda: None
-    # Builds a toolchain again, by its name.
-    build: Callable[[str], object] = lambda _toolchain: None
     cluster: JobRunner | None = None
-    # What is worked on now, for those who ask from another thread.
-    doing: list[str] = field(default_factory=list)
-    # As long as it is not noted, the lease of the job stays with this process.
-    unnoted: list[PendingUpdate] = field(default_factory=list)
+    pending_updates: list[PendingUpdate] = field(default_factory=list)
+    # A list, since another thread reads it and the worker is frozen.
+    _current_jobs: list[str] = field(default_factory=list)
 
-    def is_doing(self) -> str:
-        """Return the job that is worked on, empty between two."""
-        return self.doing[-1] if self.doing else ""
+    def current_job(self) -> str:
+        """Return the job in progress, empty between two."""
+        return self._current_jobs[-1] if self._current_jobs else ""
 
     def run_forever(self) -> None:
         """Run jobs as they come, until RunInterrupted is raised by a signal."""
-        trouble = ""
+        error_text = ""
         is_scheduled = self.scheduler is not None
         while True:
             if is_scheduled and self.scheduler is not None and not self.scheduler.is_alive():
                 is_scheduled = False
-                self._say("schedules fire no more, by a defect; see the log and start this anew")
+                self._warn("schedules fire no more, by a defect; see the log and start this anew")
             if self.watches is not None:
-                # Here and not in a thread: what is asked must not disturb a measurement.
+                # Not in a thread: `git ls-remote` and pip must not disturb a measurement.
                 self.watches.look()
-            new_trouble = self.run_queued()
-            if new_trouble and not trouble:
-                self._say(f"the queue cannot be read: {new_trouble}. It is tried again")
-            trouble = new_trouble
-            if not trouble:
-                # Else it would wait for the same lock, and say the same.
-                self.send()
-            self.check()
-            self.wake.wait(LOOK_EVERY_S)
+            new_error = self.run_queued()
+            if new_error and not error_text:
+                self._warn(f"the queue cannot be read: {new_error}. It is tried again")
+            error_text = new_error
+            if not error_text:
+                # A store that is locked would make it wait for the same lock again.
+                self.services.send_notifications()
+            self.services.check_interrupt()
+            self.wake.wait(POLL_INTERVAL_S)
             self.wake.clear()
 
     def run_queued(self) -> str:
@@ -122,7 +167,7 @@ class JobWorker:
         Raises RunInterrupted when a signal ended a run; its job is continued by the next start.
         """
         store = self.workspace.store()
-        # Those of the scheduler may have some in memory that no disk took.
+        # The scheduler may hold requests in memory that the disk did not take.
         requests = (
             self.scheduler.requests
             if self.scheduler is not None
@@ -130,29 +175,29 @@ class JobWorker:
         )
         while True:
             try:
-                if trouble := self._note_the_rest(store):
-                    return trouble
+                if error_text := self._apply_pending(store):
+                    return error_text
                 machine = self.workspace.config.machine
-                trouble = requests.flush(store, machine=machine)
+                error_text = requests.flush(store, machine=machine)
                 job = store.lease_job(machine=machine)
             except StoreError as error:
                 return str(error)
             if job is None:
-                return trouble
+                return error_text
             self._run_job(job, store)
 
     def _run_job(self, job: Job, store: Store) -> None:
-        self.notify(
+        self.services.notify(
             LogMessage(text=f"job {job.dedupe_key}: suite {job.suite}, attempt {job.num_attempts}")
         )
-        self.doing.append(f"job {job.dedupe_key}")
+        self._current_jobs.append(f"job {job.dedupe_key}")
         try:
-            self._work_on(job, store)
+            self._attempt(job, store)
         finally:
-            self.doing.pop()
+            self._current_jobs.pop()
             give_back_memory()
 
-    def _work_on(self, job: Job, store: Store) -> None:
+    def _attempt(self, job: Job, store: Store) -> None:
         run_id, state, reason, judge = None, JobState.FAILED, "", None
         try:
             with heartbeat(lambda: _renew(job, store), every_s=RENEW_EVERY_S):
@@ -163,99 +208,99 @@ class JobWorker:
         except TRANSIENT_ERRORS as error:
             reason = str(error)
             if job.num_attempts < MAX_ATTEMPTS:
-                self._put_back(job, store, reason=reason)
+                self._requeue(job, store, reason=reason)
                 return
-            self._say(f"job {job.dedupe_key} failed {job.num_attempts} times: {error}")
+            self._warn(f"job {job.dedupe_key} failed {job.num_attempts} times: {error}")
         except (RunnerError, UnknownNameError) as error:
             reason = str(error)
-            self._say(f"job {job.dedupe_key} failed: {error}")
+            self._warn(f"job {job.dedupe_key} failed: {error}")
         except Exception as error:
             # A defect in one suite must not end the nights of all others.
             logger.exception("job %s failed", job.dedupe_key)
             reason = f"a defect of Compile HUD: {error!r}"
-            self._say(f"job {job.dedupe_key} failed by a defect of Compile HUD; see the log")
-        self._note(
+            self._warn(f"job {job.dedupe_key} failed by a defect of Compile HUD; see the log")
+        self._apply(
             job,
             PendingUpdate(
-                note=lambda: store.finish_job(job.id, run_id=run_id, state=state, reason=reason),
+                apply=lambda: store.finish_job(job.id, run_id=run_id, state=state, reason=reason),
                 judge=judge,
             ),
         )
 
-    def _put_back(self, job: Job, store: Store, *, reason: str) -> None:
+    def _requeue(self, job: Job, store: Store, *, reason: str) -> None:
         wait_s = RETRY_S * RETRY_FACTOR ** (job.num_attempts - 1)
         due_at = self.workspace.dependencies.now() + timedelta(seconds=wait_s)
-        self._say(f"job {job.dedupe_key} goes on at {due_at:%H:%M} UTC: {reason}")
-        self._note(
+        self._warn(f"job {job.dedupe_key} goes on at {due_at:%H:%M} UTC: {reason}")
+        self._apply(
             job,
-            PendingUpdate(note=lambda: store.put_job_back(job.id, due_at=due_at, reason=reason)),
+            PendingUpdate(apply=lambda: store.put_job_back(job.id, due_at=due_at, reason=reason)),
         )
 
-    def _note(self, job: Job, what: PendingUpdate) -> None:
+    def _apply(self, job: Job, update: PendingUpdate) -> None:
         try:
-            what.note()
+            update.apply()
         except StoreError as error:
-            self.unnoted.append(what)
-            self._say(
+            self.pending_updates.append(update)
+            self._warn(
                 f"what became of job {job.dedupe_key} could not be noted: {error}. It is tried"
                 " again"
             )
 
-    def _note_the_rest(self, store: Store) -> str:
-        """Note what the store did not take before; return why that was not possible, or empty.
+    def _apply_pending(self, store: Store) -> str:
+        """Apply the updates that the store did not take before; return why it refuses, or empty.
 
-        Results that it did not take are stored and judged first. Raises StoreError.
+        Pending results are stored and judged first. Raises StoreError.
         """
-        while self.unnoted:
-            rest = self.unnoted[0]
-            if trouble := self._drain(store):
-                return trouble
-            if rest.judge is not None:
-                rest.judge()
-            rest.note()
-            self.unnoted.pop(0)
+        while self.pending_updates:
+            update = self.pending_updates[0]
+            if error := self._drain(store):
+                return error
+            if update.judge is not None:
+                update.judge()
+            update.apply()
+            self.pending_updates.pop(0)
         return ""
 
     def _drain(self, store: Store) -> str:
-        """Pass on what waits in the spool; return why the store does not take it, or empty."""
+        """Store the pending results of the spool; return why the store refuses them, or empty."""
         report = self.workspace.spool().drain(store)
         for broken in report.broken:
-            self._say(broken.text)
-        return report.trouble
+            self._warn(broken.text)
+        return report.error
 
     def _execute(self, job: Job, store: Store) -> str:
         trigger = f"job {job.dedupe_key}"
-        # A run that ended while the store was locked must not be taken for one that did not.
+        # A run that ended while the store was locked counts as ended only after this.
         self._drain(store)
         schedule = schedule_of(job, self.workspace.config.schedules)
-        rule = self._rule_of(job, store)
-        engine = self._engine_of(rule)
-        earlier = self._earlier(trigger, store, is_shared=engine is self.cluster)
+        policy = self._schedule_for(job, store)
+        runner = self._runner_for(policy)
+        earlier = self._earlier_runs(trigger, store, is_shared=runner is self.cluster)
         if earlier and all(run.state is RunState.FINISHED for run in earlier):
             # Its process may have died before the run was judged; a second time changes nothing.
             self._judge_stored(job, earlier[0].id, store)
             return earlier[0].id
         if not earlier and schedule is not None and schedule.builds(job.toolchain):
-            self.build(job.toolchain)
+            self.services.build_toolchain(job.toolchain)
         request = request_for_job(job, suites=self.workspace.config.suites, trigger=trigger)
-        if rule is not None and rule.device is not None and request.device == AUTO_DEVICE:
-            request = replace(request, device=rule.device)
+        if policy is not None and policy.device is not None and request.device == AUTO_DEVICE:
+            request = replace(request, device=policy.device)
         if case_of_suite(job.suite):
             request = replace(request, machine=job.machine)
         if earlier:
-            documents = self._resume(request, earlier=earlier, engine=engine)
+            documents = self._resume(request, earlier=earlier, runner=runner)
         else:
-            documents = engine.measure(self._on_its_device(request, store))
+            documents = runner.measure(self._on_usual_device(request, store))
         for document in documents:
             if document.run.state is not RunState.FINISHED:
                 raise RunInterrupted(f"run {document.run.id} was interrupted")
-        engine.judge(*documents)
+        runner.judge(*documents)
         return documents[0].run.id
 
-    def _rule_of(self, job: Job, store: Store) -> Schedule | None:
-        """Return the schedule that says who measures a job, and on which kind of device.
+    def _schedule_for(self, job: Job, store: Store) -> Schedule | None:
+        """Return the schedule that decides about executor and device of a job, if there is one.
 
-        It is that of the job; of what people asked for, the one that measures the same.
+        That is the job's own schedule, or for a manual job the one that measures the same cases.
         """
         config = self.workspace.config
         if (schedule := schedule_of(job, config.schedules)) is not None:
@@ -264,14 +309,14 @@ class JobWorker:
             return None
         return schedule_like(job, config.schedules, store=store)
 
-    def _engine_of(self, rule: Schedule | None) -> JobRunner:
-        if rule is None or rule.executor is ExecutorKind.LOCAL:
-            return JobRunner(measure=self._measure_here, judge=self.judge)
+    def _runner_for(self, policy: Schedule | None) -> JobRunner:
+        if policy is None or policy.executor is ExecutorKind.LOCAL:
+            return JobRunner(measure=self._measure_here, judge=self.services.judge)
         assert self.cluster is not None
         return self.cluster
 
-    def _earlier(self, trigger: str, store: Store, *, is_shared: bool) -> tuple[Run, ...]:
-        """Return the runs of the plan that a job began last: one, or one on each machine."""
+    def _earlier_runs(self, trigger: str, store: Store, *, is_shared: bool) -> tuple[Run, ...]:
+        """Return the runs of the latest plan of a job: one, or one a machine."""
         triggered = load_triggered(store, trigger)
         if is_shared:
             return load_runs_beside(store, triggered[0]) if triggered else ()
@@ -280,19 +325,19 @@ class JobWorker:
         return tuple(run for run in triggered if run.machine == machine)[:1]
 
     def _measure_here(self, request: RunRequest) -> list[RunDocument]:
-        return [execute_request(request, workspace=self.workspace, notify=self.notify)]
+        return [execute_request(request, workspace=self.workspace, notify=self.services.notify)]
 
     def _judge_stored(self, job: Job, run_id: str, store: Store) -> None:
         runs = load_runs_beside(store, load_document(store, run_id).run)
-        self._engine_of(self._rule_of(job, store)).judge(
+        self._runner_for(self._schedule_for(job, store)).judge(
             *(load_document(store, run.id) for run in runs)
         )
 
-    def _on_its_device(self, request: RunRequest, store: Store) -> RunRequest:
-        """Return `request`, on the GPU if its suite was measured there before: it has come to stay.
+    def _on_usual_device(self, request: RunRequest, store: Store) -> RunRequest:
+        """Return `request`, on the GPU if its suite was measured there before.
 
-        A night on the CPU would be one that nobody can compare with those before it. Where the GPU
-        does not answer the job is tried again, and fails with the reason.
+        A night on the CPU could not be compared with the nights before it. When the GPU does not
+        answer, the job is retried and then fails with the reason.
         """
         if request.device != AUTO_DEVICE or not self.workspace.dependencies.has_gpu():
             return request
@@ -306,11 +351,11 @@ class JobWorker:
         return replace(request, device=GPU) if was_on_gpu else request
 
     def _resume(
-        self, request: RunRequest, *, earlier: Sequence[Run], engine: JobRunner
+        self, request: RunRequest, *, earlier: Sequence[Run], runner: JobRunner
     ) -> Sequence[RunDocument]:
         devices = [case.device for run in earlier for case in run.plan]
         try:
-            return engine.measure(
+            return runner.measure(
                 replace(
                     request,
                     device=devices[0] if devices else request.device,
@@ -318,11 +363,11 @@ class JobWorker:
                 )
             )
         except ResumeError as error:
-            self._say(f"{error}. A new run is started")
-            return engine.measure(request)
+            self._warn(f"{error}. A new run is started")
+            return runner.measure(request)
 
-    def _say(self, text: str) -> None:
-        self.notify(LogMessage(text=text, is_warning=True))
+    def _warn(self, text: str) -> None:
+        self.services.notify(LogMessage(text=text, is_warning=True))
 
 
 def _renew(job: Job, store: Store) -> None:

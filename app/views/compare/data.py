@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from compile_hud.app.components.result_matrix import variants_in_order
-from compile_hud.app.data import latest_results
 from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import StoreVersion, cached_read, computed_once
+from compile_hud.app.data.latest_results import machine_move
 from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState
 from compile_hud.app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair, Mean
 from compile_hud.app.views.compare.tables import worst_first
@@ -27,10 +29,10 @@ from compile_hud.runner.analysis.comparison.run_selection import (
 )
 from compile_hud.runner.analysis.comparison.runs import (
     CaseComparison,
-    NotComparableError,
     check_comparable,
     compare_results,
 )
+from compile_hud.runner.analysis.errors import NotComparableError
 from compile_hud.runner.analysis.judging.machine_state import compare_machine
 
 # What cases are alike in, whatever device measures them.
@@ -49,8 +51,7 @@ def load_compare(state: CompareState) -> Loaded[ComparePage]:
 
     Raises NotFoundError when there is no such run, or none before the candidate.
     """
-    return data.loaded(
-        _read_page,
+    return _compare_page(
         state.baseline,
         state.candidate,
         state.baseline_variant or state.candidate_variant,
@@ -58,23 +59,23 @@ def load_compare(state: CompareState) -> Loaded[ComparePage]:
     )
 
 
-def _read_page(
-    url: str,
-    generation: int,
+@cached_read
+def _compare_page(
+    at: StoreVersion,
     baseline: str,
     candidate: str,
     baseline_variant: str,
     candidate_variant: str,
 ) -> ComparePage:
-    store = data.open_store(url)
-    summaries = {item.run.id: item for item in data.answers().ask(data.read_runs, url, generation)}
+    store = at.store
+    summaries = {item.run.id: item for item in load_newest_runs.read_at(at)}
     runs = [item.run for item in summaries.values()]
     after = _find(store, candidate, runs) if candidate else _newest_ended(summaries.values())
     before = _find(store, baseline, runs) if baseline else _before(after, runs)
     # What is stored of a run is what it was while no result of it was added.
     stamps = tuple(_stamp(summaries.get(run.id)) for run in (before, after))
-    wanted = (baseline_variant, candidate_variant)
-    page: ComparePage = data.cached(_compared)(url, (before.id, after.id), stamps, wanted)
+    variants = (baseline_variant, candidate_variant)
+    page: ComparePage = computed_once(_compared)(at.url, (before.id, after.id), stamps, variants)
     return page
 
 
@@ -149,7 +150,7 @@ def _compared(
             Mean(**{item.name: getattr(mean, item.name) for item in dataclasses.fields(Mean)})
             for mean in mean_ratios(rows, metrics=OVERVIEW_METRICS)
         ),
-        machine=tuple(map(latest_results.machine_move, moves)),
+        machine=tuple(map(machine_move, moves)),
     )
 
 

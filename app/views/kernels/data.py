@@ -1,4 +1,4 @@
-"""What pages read of kernels, one read a page, cached by the generation as in `app.data.store`."""
+"""Read the kernels of a case, their trends, their generated code and their traces."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.data.page_records import KernelsPage, Loaded
 from compile_hud.app.ui.code import Script
 from compile_hud.db.errors import NotFoundError, RecordError
@@ -35,12 +36,9 @@ from compile_hud.db.shared.trace_paths import (
     is_web_address,
     traces_folder,
 )
+from compile_hud.runner.analysis.errors import NoKernelScript
 from compile_hud.runner.analysis.kernels.noise import result_noise
-from compile_hud.runner.analysis.kernels.standalone_script import (
-    NoKernelScript,
-    script_of,
-    title_of,
-)
+from compile_hud.runner.analysis.kernels.standalone_script import script_of, title_of
 
 
 def trace_path(result_id: str) -> Path | None:
@@ -59,21 +57,22 @@ def load_kernels_page(run_id: str, *, case_key: str) -> Loaded[KernelsPage]:
 
     An empty case means none. Raises NotFoundError when there is no such run, or no such case in it.
     """
-    found = data.loaded(_read_page, run_id or "latest", case_key)
-    page = found.value
+    loaded = _kernels_page(run_id or "latest", case_key)
+    page = loaded.value
     # Not from the cache: a trace can be removed while nothing is written to the store.
     has_trace = page.result is not None and trace_path(page.result.id) is not None
-    return dataclasses.replace(found, value=dataclasses.replace(page, has_trace=has_trace))
+    return dataclasses.replace(loaded, value=dataclasses.replace(page, has_trace=has_trace))
 
 
 def load_kernel_trend(case_key: str, kernel: Kernel) -> Loaded[tuple[KernelPoint, ...]]:
     """Return `kernel` in each run of a case that has one of its label, library and shapes."""
-    return data.loaded(_read_trend, case_key, kernel.label, kernel.library, kernel.shapes)
+    return _kernel_trend(case_key, kernel.label, kernel.library, kernel.shapes)
 
 
-def load_source(source_hash: str) -> Loaded[KernelSource | None]:
+@cached_read
+def load_source(at: StoreVersion, source_hash: str) -> KernelSource | None:
     """Return the generated code with this hash, None where the store has none."""
-    return data.loaded(_read_source, source_hash)
+    return load_sources(at.store, [source_hash]).get(source_hash)
 
 
 def kernel_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Script:
@@ -92,8 +91,9 @@ def _traces_folder() -> Path | None:
     return traces_folder(data.store_url(), named=Path(named) if named else None)
 
 
-def _read_page(url: str, generation: int, run_id: str, case_key: str) -> KernelsPage:  # noqa: ARG001
-    store = data.open_store(url)
+@cached_read
+def _kernels_page(at: StoreVersion, run_id: str, case_key: str) -> KernelsPage:
+    store = at.store
     run = load_run(store, run_id)
     results = load_result_summaries(store, run.id)
     having = load_results_with_kernels(store, run.id)
@@ -124,17 +124,8 @@ def _profile(result: ResultSummary) -> tuple[Profile | None, str]:
         return None, f"The profile of this result cannot be read: {error}."
 
 
-def _read_trend(
-    url: str,
-    generation: int,  # noqa: ARG001
-    case_key: str,
-    label: str,
-    library: str,
-    shapes: str,
+@cached_read
+def _kernel_trend(
+    at: StoreVersion, case_key: str, label: str, library: str, shapes: str
 ) -> tuple[KernelPoint, ...]:
-    store = data.open_store(url)
-    return load_kernel_points(store, case_key, label=label, library=library, shapes=shapes)
-
-
-def _read_source(url: str, generation: int, source_hash: str) -> KernelSource | None:  # noqa: ARG001
-    return load_sources(data.open_store(url), [source_hash]).get(source_hash)
+    return load_kernel_points(at.store, case_key, label=label, library=library, shapes=shapes)

@@ -55,7 +55,7 @@ from compile_hud.runner.cli.alerts.text import (
 )
 from compile_hud.runner.cli.option_types import NONE, Moment, OrNone, Percentage
 from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
-from compile_hud.runner.cli.results.listings import ALL_STATES
+from compile_hud.runner.cli.results.regressions import ALL_STATES
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.format import quantity
 from compile_hud.runner.workspace import Workspace

@@ -47,7 +47,6 @@ from compile_hud.runner.cli.results.case_text import case_glob, find_case, warni
 from compile_hud.runner.format import quantity
 from compile_hud.runner.workspace import Workspace
 
-_SHOW = "show"
 _COLUMNS = (
     Column(name="kernel"),
     Column(name="kind"),
@@ -68,22 +67,7 @@ _PART_COLUMNS = (
 )
 
 
-class _ShowByDefault(click.Group):
-    """A group that takes what is none of its commands for the arguments of `show`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the name of the command, `show` where none is given."""
-        if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            args = [_SHOW, *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("kernels", cls=_ShowByDefault)
-def kernels_group() -> None:
-    """Show which kernels a case runs; `hud kernels RUN CASE` is `hud kernels show RUN CASE`."""
-
-
-@kernels_group.command(_SHOW)
+@click.command("show")
 @click.argument("run_name", metavar="RUN")
 @click.argument("case_name", metavar="CASE")
 @click.option("--source", "kernel_name", metavar="KERNEL", help="Print the code of KERNEL instead.")

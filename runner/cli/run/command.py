@@ -168,14 +168,14 @@ def _pass_on_rest(documents: Sequence[RunDocument], *, workspace: Workspace) -> 
     report = spool.drain(workspace.store().in_a_hurry())
     for broken in report.broken:
         stderr().print(broken.text, markup=False)
-    if report.trouble:
+    if report.error:
         stderr().print(
             "the store takes nothing yet: what was measured waits in the spool and is not judged."
             " `hud ingest` stores it, and `hud detect` judges it then",
         )
     elif is_waiting and not report.broken:
         stderr().print("the store takes results again; nothing was lost")
-    return bool(report.trouble)
+    return bool(report.error)
 
 
 def _watch(
@@ -213,7 +213,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         (label, result)
         for label, document in zip(labels, documents, strict=True)
         for result in document.results
-        if not result.case.is_reference and not result.is_put_off
+        if not result.case.is_reference and not result.is_deferred
     ]
     planned = [case.key for document in documents for case in document.run.plan]
     ranks = {key: place for place, key in enumerate(dict.fromkeys(planned))}
@@ -258,8 +258,8 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
             console.print(f"reference cases{where}: {told}", markup=False)
     found = [result for document in documents for result in document.results]
     # Toolchains in turn put off the same cases.
-    if num_put_off := len({result.case.key for result in found if result.is_put_off}):
-        text = f"put off {counted(num_put_off, 'case')}: the suite's time budget was spent"
+    if num_deferred := len({result.case.key for result in found if result.is_deferred}):
+        text = f"put off {counted(num_deferred, 'case')}: the suite's time budget was spent"
         console.print(text, markup=False)
     if told := warning_text([result for _, result in results]):
         console.print(told, markup=False)

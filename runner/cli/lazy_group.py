@@ -1,0 +1,93 @@
+"""A click group whose commands are imported when they are called.
+
+Importing every command takes seconds: they bring the store, statistics and the terminal's tables
+along. `--help`, completion and suggestions need names and summaries only, and those stand in a
+table. A test compares the table with the commands.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LazyCommand:
+    """Where a command is defined, and the first sentence of its help."""
+
+    name: str
+    module: str
+    attribute: str
+    summary: str
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        command: click.Command = getattr(importlib.import_module(self.module), self.attribute)
+        return command
+
+    def short_help(self, limit: int = 45) -> str:
+        """Return the summary as click shortens the help of the command itself."""
+        return click.Command(self.name, help=self.summary).get_short_help_str(limit)
+
+
+class _Commands(MutableMapping[str, click.Command]):
+    """Commands by name; looking at one imports it, listing the names does not."""
+
+    def __init__(self, rows: Iterable[LazyCommand]) -> None:
+        self.rows = {row.name: row for row in rows}
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            self._loaded[name] = self.rows[name].load()
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        raise TypeError("commands of a lazy group stand in its table")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("commands of a lazy group stand in its table")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class LazyGroup(click.Group):
+    """A group of the commands of `table`, listed in its order."""
+
+    def __init__(self, *args: Any, table: Iterable[LazyCommand], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._table = tuple(table)
+        self.commands = _Commands(self._table)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        del ctx
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names and summaries of the table."""
+        del ctx
+        limit = formatter.width - 6 - max(len(row.name) for row in self._table)
+        with formatter.section("Commands"):
+            formatter.write_dl([(row.name, row.short_help(limit)) for row in self._table])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the names that begin with `incomplete`, then the options."""
+        commands = [
+            CompletionItem(row.name, help=row.short_help())
+            for row in self._table
+            if row.name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]

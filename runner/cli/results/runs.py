@@ -1,0 +1,61 @@
+"""hud runs: the runs in the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from compile_hud.db.queries.results import load_runs
+from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.summaries import RunSummary
+from compile_hud.db.shared.text import short_revision
+from compile_hud.runner.cli.output import (
+    Column,
+    json_option,
+    print_json,
+    print_table,
+    say_when_empty,
+    with_workspace,
+)
+from compile_hud.runner.workspace import Workspace
+
+
+@click.command()
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(min=1))
+@json_option
+@with_workspace
+def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:
+    """List the runs in the store, the newest first."""
+    store = workspace.store()
+    found = load_runs(store, limit=limit)
+    if not found:
+        say_when_empty(store)
+    if as_json:
+        print_json([_run_json(summary) for summary in found])
+    if as_json or not found:
+        return
+    rows = [
+        (
+            summary.run.id,
+            f"{summary.run.started_at:%Y-%m-%d %H:%M}",
+            str(summary.run.state),
+            summary.run.suite,
+            summary.run.toolchain,
+            short_revision(summary.run.revision),
+            summary.run.machine,
+            f"{summary.num_by_outcome.get(Outcome.OK, 0)}/{len(summary.run.plan)}",
+        )
+        for summary in found
+    ]
+    names = ("run", "started (UTC)", "state", "suite", "toolchain", "revision", "machine")
+    columns = [*(Column(name=name) for name in names), Column(name="ok", is_number=True)]
+    print_table(columns, rows=rows)
+
+
+def _run_json(summary: RunSummary) -> dict[str, Any]:
+    document = summary.run.to_json()
+    # The plan is long, and `hud show --json` has it.
+    plan = document.pop("plan")
+    counts = {str(outcome): num for outcome, num in summary.num_by_outcome.items()}
+    return {**document, "num_planned": len(plan), "outcomes": counts}

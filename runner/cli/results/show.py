@@ -1,0 +1,69 @@
+"""hud show: one run, or one case of it in full."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from compile_hud.db.queries.results import load_document, load_histories
+from compile_hud.db.records.results import REFERENCE_FAMILY, Run
+from compile_hud.db.store import Store
+from compile_hud.runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
+from compile_hud.runner.cli.output import (
+    json_option,
+    print_json,
+    stdout,
+    with_workspace,
+)
+from compile_hud.runner.cli.results.case_tables import print_compile, print_sweep
+from compile_hud.runner.cli.results.case_text import find_case, print_case
+from compile_hud.runner.cli.run.command import print_results
+from compile_hud.runner.workspace import Workspace
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("case_name", metavar="[CASE]", required=False)
+@json_option
+@with_workspace
+def show(workspace: Workspace, *, run_id: str, case_name: str | None, as_json: bool) -> None:
+    """Show one run, or one case of it in full.
+
+    RUN is an id, the start of one, or `latest`; CASE is a case's key, a part of it, or a glob.
+    """
+    store = workspace.store()
+    document = load_document(store, run_id, has_kernels=as_json)
+    if case_name is not None:
+        result = find_case(document, case_name)
+        document = replace(document, results=(result,))
+    if as_json:
+        print_json(document.to_json())
+        return
+    if case_name is not None:
+        print_case(document.results[0])
+        print_sweep(document.results[0])
+        print_compile(document)
+        return
+    run = document.run
+    facts = [
+        ("run", run.id),
+        ("state", f"{run.state}, {len(document.results)} of {len(run.plan)} cases"),
+        ("started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC"),
+        ("suite", run.suite),
+        ("toolchain", run.toolchain),
+        ("revision", run.revision),
+        ("machine", f"{run.machine} ({run.environment.get('device_name', 'unknown device')})"),
+        ("machine is", _machine_of(run, store=store)),
+    ]
+    console = stdout()
+    for name, value in facts:
+        console.print(f"{name:10} {value}", markup=False)
+    console.print()
+    print_results(document)
+    print_compile(document)
+
+
+def _machine_of(run: Run, *, store: Store) -> str:
+    histories = load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY)
+    return machine_text(machine_history(histories).get(run.id, ()))
