@@ -11,6 +11,7 @@ from compile_hud.app.auth import access
 from compile_hud.app.components import sign_in as signin
 from compile_hud.app.components.page_frame import guarded, live, synthetic_banner
 from compile_hud.app.data import store as data
+from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.scripts import keys
 from compile_hud.app.views.alerts import view as alerts
 from compile_hud.app.views.alerts.new_alerts import show_news
@@ -83,11 +84,11 @@ def _draw(show: Callable[[], None]) -> None:
         signin.wall(person)
         return
     # Taken before anything is read: what is written meanwhile makes the page load again.
-    known_generation = data.generation()
-    loaded = data.load_runs_page()
+    known_version = data.store_version()
+    loaded = load_newest_runs()
     # Above the page and drawn before it: what came later would push the page down.
     synthetic_banner(loaded.value)
-    live(loaded.value, known_generation=known_generation, known_person=person)
+    live(loaded.value, known_version=known_version, known_person=person)
     news = st.container()
     show()
     with news:

@@ -18,9 +18,8 @@ from compile_hud.app.components.page_frame import (
     stale_note,
     state_page,
 )
-from compile_hud.app.data import latest_results as latest_results_module
 from compile_hud.app.data import store as data
-from compile_hud.app.data.latest_results import load_silent_schedulers
+from compile_hud.app.data.latest_results import load_cells, load_overview, load_silent_schedulers
 from compile_hud.app.data.page_records import Overview
 from compile_hud.app.ui.html import notice
 from compile_hud.app.ui.urls import CaseState, cases_url, query_params, without
@@ -134,7 +133,7 @@ def load_filled(problems: Sequence[str]) -> Overview | None:
 
     Where there is none, say why instead, and return None.
     """
-    loaded = latest_results_module.load_overview()
+    loaded = load_overview()
     notices(problems)
     stale_note(loaded)
     overview = loaded.value
@@ -150,9 +149,7 @@ def load_filled(problems: Sequence[str]) -> Overview | None:
 def load_placed(overview: Overview, state: CaseState, *, metrics: Sequence[str]) -> Placed:
     """Return the latest results that `state` shows, with the measurements of `metrics`."""
     machine, toolchain = shown_place(overview, state)
-    cells = latest_results_module.load_cells(
-        machine=machine, toolchain=toolchain, metrics=metrics
-    ).value
+    cells = load_cells(machine=machine, toolchain=toolchain, metrics=tuple(sorted(metrics))).value
     return placed(overview, state, candidates=cells)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from compile_hud.app import clock as clock_module
+from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import Loaded
@@ -104,7 +104,7 @@ def empty_store(name: str) -> None:
 def no_result(summaries: Sequence[RunSummary]) -> None:
     """Draw what to expect when there are runs and no result."""
     going = running(tuple(summaries))
-    if any(not progress_of(summary, now=clock_module.now()).is_silent for summary in going):
+    if any(not progress_of(summary, now=clock.now()).is_silent for summary in going):
         text = "Results appear here as they come in, case by case; the page updates by itself."
         state_page("The first run is going", text=[text])
         return
@@ -142,18 +142,18 @@ def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
 
 
 @st.fragment(run_every=POLL_S)
-def live(summaries: Sequence[RunSummary], *, known_generation: int, known_person: Person) -> None:
+def live(summaries: Sequence[RunSummary], *, known_version: int, known_person: Person) -> None:
     """Draw the progress of running runs, and draw the whole page again when the store changed.
 
     The same when who is at the page may do something else than before.
     """
     try:
-        has_changed = data.generation() != known_generation or access.present() != known_person
+        has_changed = data.store_version() != known_version or access.present() != known_person
     except StoreError:
         has_changed = True
     if has_changed:
         st.rerun(scope="app")
-    now = clock_module.now()
+    now = clock.now()
     for summary in running(tuple(summaries)):
         st.html(progress_html(summary, progress_of(summary, now=now)))
 
@@ -235,4 +235,4 @@ def _retrying(drawn: list[datetime]) -> None:
     # The first call is part of drawing the page, the following ones are the clock's.
     if drawn:
         st.rerun(scope="app")
-    drawn.append(clock_module.now())
+    drawn.append(clock.now())

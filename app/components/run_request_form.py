@@ -9,8 +9,8 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.data import health as health_data
 from compile_hud.app.data import run_requests as job_data
+from compile_hud.app.data.health import load_health_page
 from compile_hud.app.data.triage import Said
 from compile_hud.app.ui.flash import keep_said, show_said
 from compile_hud.app.ui.html import caption
@@ -88,7 +88,7 @@ def _ask(offered: Sequence[Wanted], key: str) -> None:
 def _what_happens() -> str:
     """Return who will measure it, and what to do where nobody would."""
     try:
-        health = health_data.load_health_page().value.health
+        health = load_health_page().value.health
     except StoreError:
         return ""
     now = clock.now()

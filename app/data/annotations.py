@@ -12,6 +12,7 @@ from datetime import datetime
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.triage import Said
 from compile_hud.db.alerts.annotations import (
@@ -36,7 +37,7 @@ _REMOVED = "the same was said and removed; say it in other words"
 
 def annotated(page: SeriesPage, *, metric: str) -> SeriesPage:
     """Return `page` with the annotations that concern it, by their date."""
-    every = data.loaded(_read_annotations).value
+    every = _annotations().value
     found = concerning(every, case_key=page.case.key, metric=metric)
     return dataclasses.replace(page, annotations=found)
 
@@ -91,5 +92,6 @@ def _authorised(save: Callable[[str], str], *, said: Said) -> str:
     return f"Not saved: {problem}." if problem else ""
 
 
-def _read_annotations(url: str, generation: int) -> tuple[Annotation, ...]:  # noqa: ARG001
-    return load_annotations(data.open_store(url))
+@cached_read
+def _annotations(at: StoreVersion) -> tuple[Annotation, ...]:
+    return load_annotations(at.store)

@@ -1,81 +1,149 @@
-"""What the store answered last, as it is, for all sessions until the store changes.
+"""Reads of the store, cached for all sessions until the store changes.
 
-Streamlit's `cache_data` pickles what it keeps and unpickles it at each rerun, which takes longer
-for the newest results of a thousand cases than to draw them. What is read here are records that
-nobody changes, so every session gets the same ones; of each question only the last answer is kept.
+Streamlit's `cache_data` pickles each value and unpickles it at each rerun, which takes longer for
+the newest results of a thousand cases than to draw them. A read returns records that nobody
+changes, so all sessions share them; of each read and its arguments only the last value is cached.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
-# Words of the URL are part of a question, so whoever asks decides how many there are. An answer
-# has a few hundred kilobytes; the results of a run of a thousand cases have some megabytes.
-NUM_KEPT: Final = 48
+import streamlit as st
+
+from compile_hud.app.data import store as data
+from compile_hud.app.data.page_records import Loaded
+from compile_hud.db.errors import StoreLocked
+from compile_hud.db.store import Store
+
+logger = logging.getLogger(__name__)
+
+# Words of the URL are part of a key, so a visitor decides how many keys there are. A value has a
+# few hundred kilobytes; the results of a run of a thousand cases have some megabytes.
+MAX_ENTRIES: Final = 48
+# Charts are a few hundred kilobytes; those of old versions of the store are of no use.
+_MAX_COMPUTED: Final = 32
 
 _Value = TypeVar("_Value")
+_Args = ParamSpec("_Args")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What was read, and the generation of the store then."""
+class CachedValue:
+    """A value, and the version of the store from which it was read."""
 
     value: Any
-    generation: int
+    version: int
 
 
 @dataclass(slots=True)
-class _Question:
-    # Whoever asks the same meanwhile waits for the answer instead of reading as well.
+class _Entry:
+    # Who needs the same value meanwhile waits for it instead of reading as well.
     lock: threading.Lock = field(default_factory=threading.Lock)
-    last: Answer | None = None
+    cached: CachedValue | None = None
 
 
-class Answers:
-    """The last answer to each of the NUM_KEPT questions that were asked last."""
+class VersionedCache:
+    """The last value of each of the MAX_ENTRIES keys that were used last."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._lock = threading.Lock()
-        self._questions: OrderedDict[tuple[object, ...], _Question] = OrderedDict()
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
-    def ask(
-        self,
-        read: Callable[..., _Value],
-        url: str,
-        generation: int,
-        *wanted: str,
-        **unkeyed: Any,
-    ) -> _Value:
-        """Return what `read` returns for all that is given, read once in a generation.
+    def get_or_load(self, key: Hashable, version: int, load: Callable[[], _Value]) -> _Value:
+        """Return the value of `key` at `version`; `load` it once, and raise what it raises."""
+        entry = self._entry(key)
+        with entry.lock:
+            if entry.cached is None or entry.cached.version != version:
+                entry.cached = CachedValue(load(), version)
+            value: _Value = entry.cached.value
+            return value
 
-        `unkeyed` are arguments that follow from `wanted`. Raises what `read` raises.
-        """
-        question = self._question((read, url, *wanted))
-        with question.lock:
-            if question.last is None or question.last.generation != generation:
-                value = read(url, generation, *wanted, **unkeyed)
-                question.last = Answer(value, generation)
-            found: _Value = question.last.value
-            return found
-
-    def last(self, read: Callable[..., object], url: str, *wanted: str) -> Answer | None:
-        """Return what was answered last, of whatever generation, None where nothing was."""
-        return self._question((read, url, *wanted)).last
+    def stale(self, key: Hashable) -> CachedValue | None:
+        """Return the last value of `key`, of any version, None without one."""
+        return self._entry(key).cached
 
     def clear(self) -> None:
-        """Forget every answer."""
+        """Forget every value."""
         with self._lock:
-            self._questions.clear()
+            self._entries.clear()
 
-    def _question(self, key: tuple[object, ...]) -> _Question:
+    def _entry(self, key: Hashable) -> _Entry:
         with self._lock:
-            question = self._questions.setdefault(key, _Question())
-            self._questions.move_to_end(key)
-            while len(self._questions) > NUM_KEPT:
-                self._questions.popitem(last=False)
-            return question
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            while len(self._entries) > MAX_ENTRIES:
+                self._entries.popitem(last=False)
+            return entry
+
+
+@dataclass(frozen=True, slots=True)
+class StoreVersion:
+    """The store at one version; all reads for one page see the same."""
+
+    url: str
+    number: int
+
+    @property
+    def store(self) -> Store:
+        """Return the open store."""
+        return data.open_store(self.url)
+
+
+class CachedRead(Generic[_Args, _Value]):
+    """A function that reads one version of the store; made by `cached_read`."""
+
+    def __init__(self, read: Callable[Concatenate[StoreVersion, _Args], _Value]) -> None:
+        functools.update_wrapper(self, read)
+        self._read = read
+
+    def __call__(self, *args: _Args.args, **kwargs: _Args.kwargs) -> Loaded[_Value]:
+        """Return the value at the present version, or a stale one while the store is locked.
+
+        Raises what the function raises, StoreLocked only without a value of an older version.
+        """
+        at = StoreVersion(data.store_url(), data.store_version())
+        try:
+            value = self.read_at(at, *args, **kwargs)
+        except StoreLocked as error:
+            logger.info("shown as it was last read: %s", error)
+            stale = read_cache().stale(self._key(at, args, kwargs))
+            if stale is None:
+                raise
+            return Loaded(value=stale.value, version=stale.version, stale_reason=str(error))
+        return Loaded(value=value, version=at.number)
+
+    def read_at(self, at: StoreVersion, *args: _Args.args, **kwargs: _Args.kwargs) -> _Value:
+        """Return the value at one version, for the read of a larger record."""
+        key = self._key(at, args, kwargs)
+        load = functools.partial(self._read, at, *args, **kwargs)
+        return read_cache().get_or_load(key, at.number, load)
+
+    def _key(self, at: StoreVersion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+        return (self._read, at.url, args, tuple(sorted(kwargs.items())))
+
+
+def cached_read(
+    read: Callable[Concatenate[StoreVersion, _Args], _Value],
+) -> CachedRead[_Args, _Value]:
+    """Return `read` with its value cached by its arguments until the store changes."""
+    return CachedRead(read)
+
+
+@functools.cache
+def read_cache() -> VersionedCache:
+    """Return the cache of this process."""
+    return VersionedCache()
+
+
+@functools.cache
+def computed_once(compute: Callable[..., _Value]) -> Callable[..., _Value]:
+    """Return `compute` with its values cached by its arguments, except those named `_...`."""
+    # Not as a decorator: before the server runs, Streamlit warns that it has no runtime.
+    return st.cache_data(max_entries=_MAX_COMPUTED, show_spinner=False)(compute)

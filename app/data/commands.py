@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from compile_hud.db.records.results import Case, Run
+from compile_hud.db.records.results import CUSTOM_SUITE, Case, Run
 from compile_hud.db.shared.text import printable
-from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 from compile_hud.runner.analysis.repro import compare_command, repro_command, suite_command
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.db.alerts.outbox import count_outbox, count_unclaimed, load_outbox, resend
 from compile_hud.db.errors import StoreError
@@ -40,7 +41,7 @@ class HealthPage:
 
 def load_health_page() -> Loaded[HealthPage]:
     """Return how everything does, at most FRESH_S old."""
-    return data.loaded(_read_health, str(int(clock.now().timestamp() // FRESH_S)))
+    return _health(int(clock.now().timestamp() // FRESH_S))
 
 
 def send_again(ids: Collection[str]) -> str:
@@ -59,8 +60,9 @@ def send_again(ids: Collection[str]) -> str:
     return "" if num_sent else "Not sent again: somebody else has done it already."
 
 
-def _read_health(url: str, generation: int, _beat: str) -> HealthPage:  # noqa: ARG001
-    store = data.open_store(url)
+@cached_read
+def _health(at: StoreVersion, _period: int) -> HealthPage:
+    store = at.store
     counts = count_outbox(store)
     settings = settings_from_json(os.environ.get(SETTINGS_VARIABLE, ""))
     names = {item.section.removeprefix(_RECEIVERS) for item in settings}

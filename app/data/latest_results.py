@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from compile_hud.app import clock
 from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.data.mode_summaries import MODE_ORDER
-from compile_hud.app.data.page_records import (
-    Loaded,
-    MachineMove,
-    Overview,
-)
-from compile_hud.app.data.store import answers, loaded, open_store, read_runs
+from compile_hud.app.data.page_records import MachineMove, Overview
+from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.db.alerts.outbox import count_dead_letters
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import BEAT_S, SchedulerState, load_health
-from compile_hud.db.queries.latest import Recent, load_places, load_recent
-from compile_hud.db.queries.results import (
-    load_alerts,
-    load_histories,
-    load_latest,
-)
+from compile_hud.db.queries.alerts import load_alerts
+from compile_hud.db.queries.latest import Recent, load_latest, load_places, load_recent
+from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.results import REFERENCE_FAMILY
 from compile_hud.db.records.summaries import (
     LatestCell,
@@ -33,15 +27,12 @@ from compile_hud.runner.analysis.judging.machine_state import CLOCKS, MachineCha
 NUM_RECENT = 30
 
 
-def load_overview() -> Loaded[Overview]:
+@cached_read
+def load_overview(at: StoreVersion) -> Overview:
     """Return where there are results, the alerts and the newest runs."""
-    return loaded(_read_overview)
-
-
-def _read_overview(url: str, generation: int) -> Overview:
-    store = open_store(url)
-    runs = answers().ask(read_runs, url, generation)
-    moves = answers().ask(_read_machine_moves, url, generation)
+    store = at.store
+    runs = load_newest_runs.read_at(at)
+    moves = load_machine_moves.read_at(at)
     with store.reading():
         places = load_places(store)
         alerts = load_alerts(store, states=ONGOING)
@@ -59,38 +50,23 @@ def _read_overview(url: str, generation: int) -> Overview:
     )
 
 
+@cached_read
 def load_cells(
-    *, machine: str, toolchain: str, metrics: Sequence[str]
-) -> Loaded[tuple[LatestCell, ...]]:
-    """Return the newest results at a place, references aside, with these measurements alone."""
-    return loaded(_read_cells, machine, toolchain, *sorted(metrics))
-
-
-def _read_cells(
-    url: str,
-    generation: int,  # noqa: ARG001
-    machine: str,
-    toolchain: str,
-    *metrics: str,
+    at: StoreVersion, *, machine: str, toolchain: str, metrics: tuple[str, ...]
 ) -> tuple[LatestCell, ...]:
-    latest = load_latest(open_store(url), machine=machine, toolchain=toolchain, metrics=metrics)
+    """Return the newest results of a machine and toolchain, with these measurements only.
+
+    Reference cases are not among them.
+    """
+    latest = load_latest(at.store, machine=machine, toolchain=toolchain, metrics=metrics)
     return tuple(cell for cell in latest if not cell.summary.case.is_reference)
 
 
-def load_trends(*, machine: str, toolchain: str, metric: str) -> Loaded[Recent]:
+@cached_read
+def load_trends(at: StoreVersion, *, machine: str, toolchain: str, metric: str) -> Recent:
     """Return the last NUM_RECENT medians of each case, by key and metric, oldest first."""
-    return data.loaded(_read_trends, machine, toolchain, metric)
-
-
-def _read_trends(
-    url: str,
-    generation: int,  # noqa: ARG001
-    machine: str,
-    toolchain: str,
-    metric: str,
-) -> Recent:
     return load_recent(
-        data.open_store(url),
+        at.store,
         metrics=shown_metrics(metric),
         machine=machine,
         toolchain=toolchain,
@@ -98,16 +74,10 @@ def _read_trends(
     )
 
 
-def load_machine_moves() -> Loaded[Mapping[str, tuple[MachineMove, ...]]]:
+@cached_read
+def load_machine_moves(at: StoreVersion) -> Mapping[str, tuple[MachineMove, ...]]:
     """Return how the reference cases of each run stand against the runs before, by run id."""
-    return loaded(_read_machine_moves)
-
-
-def _read_machine_moves(
-    url: str,
-    generation: int,  # noqa: ARG001
-) -> dict[str, tuple[MachineMove, ...]]:
-    histories = load_histories(open_store(url), metrics=CLOCKS, family=REFERENCE_FAMILY)
+    histories = load_histories(at.store, metrics=CLOCKS, family=REFERENCE_FAMILY)
     return {
         run_id: tuple(map(machine_move, changes))
         for run_id, changes in machine_history(histories).items()
@@ -136,17 +106,18 @@ def load_silent_schedulers() -> Mapping[str, SchedulerState]:
     By machine; none while the store cannot be read, which the page says anyway.
     """
     now = clock.now()
-    # A heartbeat raises no generation.
-    beat = int(now.timestamp() // BEAT_S)
+    # A heartbeat changes no version of the store.
+    at = StoreVersion(data.store_url(), int(now.timestamp() // BEAT_S))
     try:
-        found = data.answers().ask(_read_schedulers, data.store_url(), beat)
+        schedulers = _schedulers.read_at(at)
     except StoreError:
         return {}
-    return {item.machine: item for item in found if item.is_late(now=now)}
+    return {item.machine: item for item in schedulers if item.is_late(now=now)}
 
 
-def _read_schedulers(url: str, beat: int) -> tuple[SchedulerState, ...]:  # noqa: ARG001
-    return load_health(data.open_store(url), num_ended=0).schedulers
+@cached_read
+def _schedulers(at: StoreVersion) -> tuple[SchedulerState, ...]:
+    return load_health(at.store, num_ended=0).schedulers
 
 
 def shown_metrics(metric: str) -> list[str]:

@@ -22,7 +22,7 @@ class Answer:
     """What the store said, or why it said nothing."""
 
     operations: Operations | None
-    trouble: str = ""
+    error: str = ""
 
 
 class Desk:
@@ -52,7 +52,7 @@ def ask_store() -> Answer:
     try:
         return Answer(operations=load_operations(open_store(store_url())))
     except StoreError as error:
-        return Answer(operations=None, trouble=str(error))
+        return Answer(operations=None, error=str(error))
 
 
 @functools.cache

@@ -26,10 +26,10 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded(Generic[_Value]):
-    """What was read at which generation, and why it may be out of date (empty: it is not)."""
+    """A value, the version of the store it is of, and why it may be stale (empty: it is not)."""
 
     value: _Value
-    generation: int
+    version: int
     stale_reason: str = ""
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.data import health as health_data
 from compile_hud.app.data import store as data
+from compile_hud.app.data.health import load_health_page
 from compile_hud.app.data.triage import Said
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import load_health
@@ -23,7 +23,7 @@ _MAX_WHY = 200
 def scheduled_machines() -> frozenset[str]:
     """Return the machines on which a scheduler was ever heard of; none where the store is held."""
     try:
-        health = health_data.load_health_page().value.health
+        health = load_health_page().value.health
     except StoreError:
         return frozenset()
     return frozenset(item.machine for item in health.schedulers)

@@ -9,26 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.data.page_records import (
     Band,
     EnvironmentChange,
-    Loaded,
     SeriesPage,
 )
-from compile_hud.app.data.store import MAX_RUNS, answers, loaded, open_store, read_runs
+from compile_hud.app.data.runs import MAX_RUNS, load_newest_runs
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import (
     load_alerts_of_case,
 )
-from compile_hud.db.queries.results import (
-    find_series,
-    load_outcomes,
-    load_run,
-    load_samples,
-    load_samples_of,
-    load_trend,
-)
+from compile_hud.db.queries.outcomes import load_outcomes
+from compile_hud.db.queries.results import load_samples, load_samples_of
+from compile_hud.db.queries.runs import load_run
+from compile_hud.db.queries.series import find_series, load_trend
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.point_columns import point_columns
 from compile_hud.db.records.results import Case, Verdict
@@ -52,22 +47,17 @@ _NO_REASON = ("torch", "peaks", "packages", "model_commits")
 MAX_SAMPLES = 4000
 
 
+@cached_read
 def load_series_page(
-    case_key: str, *, metric: str, machine: str, toolchain: str
-) -> Loaded[SeriesPage]:
+    at: StoreVersion, case_key: str, *, metric: str, machine: str, toolchain: str
+) -> SeriesPage:
     """Return the history of a case; raise NotFoundError when the store never saw it.
 
     An empty machine means the one that measured the case last, an empty toolchain that of the
     newest point.
     """
-    return loaded(_read_series_page, case_key, metric, machine, toolchain)
-
-
-def _read_series_page(
-    url: str, generation: int, case_key: str, metric: str, machine: str, toolchain: str
-) -> SeriesPage:
-    store = open_store(url)
-    runs = answers().ask(read_runs, url, generation)
+    store = at.store
+    runs = load_newest_runs.read_at(at)
     with store.reading():
         return _series_page(
             store, case_key, metric=metric, machine=machine, toolchain=toolchain, runs=runs
@@ -183,35 +173,22 @@ def _environment_changes(
     return tuple(changes)
 
 
-def load_result_samples(result_id: str, *, metric: str) -> Loaded[tuple[Sample, ...]]:
+@cached_read
+def load_result_samples(at: StoreVersion, result_id: str, *, metric: str) -> tuple[Sample, ...]:
     """Return the samples of one measurement, warm-ups first."""
-    return loaded(_read_samples, result_id, metric)
-
-
-def _read_samples(
-    url: str,
-    generation: int,  # noqa: ARG001
-    result_id: str,
-    metric: str,
-) -> tuple[Sample, ...]:
-    return load_samples(open_store(url), result_id, metric)
+    return load_samples(at.store, result_id, metric)
 
 
 def load_raw(page: SeriesPage, *, metric: str) -> Mapping[str, tuple[Sample, ...]]:
     """Return the samples of those points of `page` that have them drawn, by result."""
-    ids = [point.result_id for point in with_samples(page)]
-    where = (page.case.key, metric, page.machine, page.toolchain, *ids[:1], *ids[-1:])
-    return data.loaded(_read_raw, *where, _ids=ids, _metric=metric).value
+    return _raw_samples(tuple(point.result_id for point in with_samples(page)), metric).value
 
 
-def _read_raw(
-    url: str,
-    generation: int,  # noqa: ARG001
-    *_where: str,
-    _ids: Sequence[str],
-    _metric: str,
+@cached_read
+def _raw_samples(
+    at: StoreVersion, result_ids: tuple[str, ...], metric: str
 ) -> dict[str, tuple[Sample, ...]]:
-    return load_samples_of(data.open_store(url), _ids, _metric)
+    return load_samples_of(at.store, result_ids, metric)
 
 
 def with_samples(page: SeriesPage) -> tuple[TrendPoint, ...]:

@@ -14,7 +14,7 @@ from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
 from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.db.errors import StoreError
-from compile_hud.db.queries.results import load_series_settings
+from compile_hud.db.queries.alerts import load_series_settings
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import JUDGE, SeriesSettings
 from compile_hud.db.shared.access_rules import Role

@@ -77,7 +77,7 @@ def _readiness(answer: Answer) -> Response:
     now = datetime.now(timezone.utc)
     schedulers = answer.operations.health.schedulers if answer.operations else ()
     document = {
-        "store": "ok" if answer.operations else answer.trouble,
+        "store": "ok" if answer.operations else answer.error,
         "schedulers": {
             item.machine: "late" if item.is_late(now=now) else "ok" for item in schedulers
         },

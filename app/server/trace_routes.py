@@ -19,8 +19,8 @@ from starlette.routing import Route
 
 from compile_hud.app.auth.middleware import guarded
 from compile_hud.app.ui.status_page import told_page
-from compile_hud.app.views.kernels import data as kernel_data
 from compile_hud.app.views.kernels.breakdown import KEPT_TEXT
+from compile_hud.app.views.kernels.data import perfetto_address, trace_path
 
 _MEDIA_TYPE = "application/gzip"
 _METHODS = ["GET", "HEAD"]
@@ -39,7 +39,7 @@ def trace_routes() -> list[Route]:
 def send_trace(request: Request) -> Response:
     """Return the trace of a result as a file to download, or a page that says why there is none."""
     result_id = request.path_params["result_id"]
-    path = kernel_data.trace_path(result_id)
+    path = trace_path(result_id)
     if path is None:
         return _no_trace(result_id)
     return FileResponse(path, media_type=_MEDIA_TYPE, filename=path.name, headers=_SAFETY)
@@ -48,7 +48,7 @@ def send_trace(request: Request) -> Response:
 def hand_over(request: Request) -> Response:
     """Return the page that opens the Perfetto UI and gives it the trace of a result."""
     result_id = request.path_params["result_id"]
-    path = kernel_data.trace_path(result_id)
+    path = trace_path(result_id)
     if path is None:
         return _no_trace(result_id)
     nonce = secrets.token_urlsafe(16)
@@ -56,7 +56,7 @@ def hand_over(request: Request) -> Response:
         nonce=nonce,
         trace=html.escape(f"../traces/{result_id}"),
         name=html.escape(path.name),
-        perfetto=html.escape(kernel_data.perfetto_address()),
+        perfetto=html.escape(perfetto_address()),
     )
     policy = (
         "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none';"

@@ -24,7 +24,7 @@ from compile_hud.app.data.annotations import annotated
 from compile_hud.app.data.page_records import AlertPage
 from compile_hud.app.ui.format import metric_label
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC
-from compile_hud.app.views.alerts import data as data_module
+from compile_hud.app.views.alerts.data import load_alert_page
 from compile_hud.app.views.alerts.tables import alert_title
 from compile_hud.db.errors import NotFoundError, StoreError
 from compile_hud.db.shared.text import one_line, shortened
@@ -80,7 +80,7 @@ def pictures(alert_ids: list[str]) -> Iterator[dict[str, str]]:
     """Yield the picture of each alert in base64, by its id, where there is something to show."""
     for alert_id in alert_ids:
         try:
-            spec = picture_spec(data_module.load_alert_page(alert_id).value)
+            spec = picture_spec(load_alert_page(alert_id).value)
         except NotFoundError:
             continue
         if spec is not None:

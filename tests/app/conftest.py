@@ -65,8 +65,8 @@ def seeded(store_path: Path, filled: Path) -> Path:
 @pytest.fixture
 def locked(seeded: Path) -> Iterator[str]:
     """Lock the store of this test from another process and return that one's id."""
-    held = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True)"
-    code = f"{held}; sys.stdin.read()"
+    connection = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True)"
+    code = f"{connection}; sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(seeded)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
@@ -98,8 +98,8 @@ def sign_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
     )
     monkeypatch.setattr(access, "rules", lambda: rules)
 
-    def become(name: str, **said: object) -> None:
-        claims = {
+    def become(name: str, **user_claims: object) -> None:
+        user_claims = {
             "iss": rules.issuer,
             "aud": rules.client_id,
             "sub": name,
@@ -107,7 +107,9 @@ def sign_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
             "email": f"{name}@example.org",
             "email_verified": True,
         }
-        monkeypatch.setattr(access, "claims", lambda: {**claims, **said} if name else {})
+        monkeypatch.setattr(
+            access, "claims", lambda: {**user_claims, **user_claims} if name else {}
+        )
 
     become("")
     return become

@@ -13,8 +13,9 @@ from compile_hud.app.components.trend.rows import (
     trend_chart,
 )
 from compile_hud.app.components.trend.window import part_of
-from compile_hud.app.data import commands
 from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import computed_once
+from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.series import load_raw
 from compile_hud.app.ui.charts import PICK, picked
@@ -57,11 +58,11 @@ PACED_CAPTION = (
 
 
 def show_trend(
-    page: SeriesPage, *, metric: str, generation: int, state: SeriesState | None = None
+    page: SeriesPage, *, metric: str, version: int, state: SeriesState | None = None
 ) -> None:
     """Draw the trend of `page`, what its signs mean, and the command that measures it again.
 
-    `generation` is that of the store at which the page was read. A click on a point opens its run,
+    `version` is that of the store at which the page was read. A click on a point opens its run,
     clicks with shift on two compare them, and a brush leads to that part of the series. `state` is
     that of the page of the series, where this is one.
     """
@@ -69,9 +70,9 @@ def show_trend(
     part = part_of(page, since=moment_in(shown.since), until=moment_in(shown.until))
     samples = load_raw(part, metric=metric) if shown.raw else {}
     # Building a layered chart takes longer than everything else on a page.
-    spec = data.cached(trend_chart)(
+    spec = computed_once(trend_chart)(
         data.store_url(),
-        generation,
+        version,
         page.case.key,
         page.machine,
         page.toolchain,
@@ -118,7 +119,7 @@ def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_serie
 
 def show_repro(case: Case, *, toolchain: str) -> None:
     """Draw the command that measures `case` again; a button of the page copies it."""
-    st.html(command_line(commands.repro(case, toolchain=toolchain)))
+    st.html(command_line(repro(case, toolchain=toolchain)))
 
 
 def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:

@@ -7,49 +7,36 @@ import functools
 from contextlib import suppress
 
 from compile_hud.app.components.alert_rows import alert_metric, states_of
+from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.data.page_records import (
     AlertList,
     AlertPage,
     EventPage,
-    Loaded,
 )
-from compile_hud.app.data.series import _read_series_page
-from compile_hud.app.data.store import answers, loaded, open_store
+from compile_hud.app.data.series import load_series_page
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import (
     has_alerts,
+    load_alert,
+    load_alerts,
     load_alerts_of_event,
     load_alerts_with_events,
+    load_changes,
     load_changes_of,
 )
 from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.queries.kernels import load_kernel_runs
-from compile_hud.db.queries.results import (
-    load_alert,
-    load_changes,
-)
 from compile_hud.db.queries.runs import load_last_ending
+from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.results import Verdict
 from compile_hud.runner.analysis.outcomes.outcomes import fails_otherwise
 
 
-def load_alert_list(state: str) -> Loaded[AlertList]:
+@cached_read
+def load_alert_list(at: StoreVersion, state: str) -> AlertList:
     """Return the alerts in a state, with the others of their events; "" are the ongoing ones."""
-    return loaded(_read_alert_list, state)
-
-
-def load_event_page(event_id: str) -> Loaded[EventPage]:
-    """Return an event with its alerts; raise NotFoundError when no alert belongs to it."""
-    return loaded(_read_event_page, event_id)
-
-
-def load_alert_page(alert_id: str) -> Loaded[AlertPage]:
-    """Return an alert by its id, or the unique start of it; raise NotFoundError without one."""
-    return loaded(_read_alert_page, alert_id)
-
-
-def _read_alert_list(url: str, generation: int, state: str) -> AlertList:  # noqa: ARG001
-    store = open_store(url)
+    store = at.store
     alerts = load_alerts_with_events(store, states=states_of(state))
     return AlertList(
         alerts=alerts,
@@ -58,8 +45,17 @@ def _read_alert_list(url: str, generation: int, state: str) -> AlertList:  # noq
     )
 
 
-def _read_event_page(url: str, generation: int, event_id: str) -> EventPage:  # noqa: ARG001
-    store = open_store(url)
+@cached_read
+def load_open_regressions(at: StoreVersion) -> tuple[Alert, ...]:
+    """Return the open alerts about regressions."""
+    alerts = load_alerts(at.store, states=[AlertState.OPEN])
+    return tuple(alert for alert in alerts if alert.verdict is Verdict.REGRESSION)
+
+
+@cached_read
+def load_event_page(at: StoreVersion, event_id: str) -> EventPage:
+    """Return an event with its alerts; raise NotFoundError when no alert belongs to it."""
+    store = at.store
     alerts = load_alerts_of_event(store, event_id)
     if not alerts:
         raise NotFoundError(f"no event {event_id!r} in this store")
@@ -70,14 +66,21 @@ def _read_event_page(url: str, generation: int, event_id: str) -> EventPage:  # 
     )
 
 
-def _read_alert_page(url: str, generation: int, alert_id: str) -> AlertPage:
-    store = open_store(url)
+@cached_read
+def load_alert_page(at: StoreVersion, alert_id: str) -> AlertPage:
+    """Return an alert by its id, or the unique start of it; raise NotFoundError without one."""
+    store = at.store
     alert = load_alert(store, alert_id)
     metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
-    where = (alert.case.key, metric, alert.machine, alert.toolchain)
     series = None
     with suppress(NotFoundError):
-        page = answers().ask(_read_series_page, url, generation, *where)
+        page = load_series_page.read_at(
+            at,
+            alert.case.key,
+            metric=metric,
+            machine=alert.machine,
+            toolchain=alert.toolchain,
+        )
         series = dataclasses.replace(page, alerts=(alert,))
     beside = load_alerts_of_event(store, alert.event_id) if alert.event_id else ()
     return AlertPage(

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from compile_hud.app.data import store as data
 from compile_hud.app.ui.html import link
 from compile_hud.app.ui.urls import AlertsState, alerts_url, decide_url
+from compile_hud.app.views.alerts.data import load_open_regressions
 from compile_hud.app.views.alerts.tables import alert_title
 from compile_hud.db.errors import StoreError
-from compile_hud.db.queries.results import load_alerts
-from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.shared.text import counted
 
 # Ids of the alerts that a browser window has seen, and of those that it was told of.
@@ -26,7 +24,7 @@ _NUM_NAMED = 3
 def show_news() -> None:
     """Draw a line about the open regressions that are new since this window was opened."""
     try:
-        alerts = data.loaded(_read_open).value
+        alerts = load_open_regressions().value
     except StoreError:
         # The page itself says what is the matter.
         return
@@ -54,8 +52,3 @@ def news_html(new: Sequence[Alert]) -> str:
         named.append(link(others, alerts_url(AlertsState())))
     title = counted(len(new), "new alert")
     return f'<div class="hud-notice" role="status">{title}: {", ".join(named)}</div>'
-
-
-def _read_open(url: str, generation: int) -> tuple[Alert, ...]:  # noqa: ARG001
-    found = load_alerts(data.open_store(url), states=[AlertState.OPEN])
-    return tuple(alert for alert in found if alert.verdict is Verdict.REGRESSION)

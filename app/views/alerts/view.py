@@ -13,8 +13,8 @@ from compile_hud.app.components.annotations import show_annotations
 from compile_hud.app.components.evidence import difference_table
 from compile_hud.app.components.page_frame import choose, notices, stale_note, state_page
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
-from compile_hud.app.data import commands
 from compile_hud.app.data.annotations import annotated
+from compile_hud.app.data.commands import repro
 from compile_hud.app.ui.html import caption, heading
 from compile_hud.app.ui.scripts import KEYS_LEGEND, picked
 from compile_hud.app.ui.share import Share, file_name, show_share
@@ -26,7 +26,7 @@ from compile_hud.app.ui.urls import (
     kernel_diff_url,
     parse_alerts,
 )
-from compile_hud.app.views.alerts import data as data_module
+from compile_hud.app.views.alerts.data import load_alert_list, load_alert_page, load_event_page
 from compile_hud.app.views.alerts.event_table import (
     EventGroup,
     event_facts,
@@ -43,7 +43,7 @@ from compile_hud.app.views.alerts.tables import (
     changes_table,
 )
 from compile_hud.app.views.alerts.triage_form import decision_form
-from compile_hud.app.views.kernel_diff import data as diff_data
+from compile_hud.app.views.kernel_diff.data import load_alert_kernels
 from compile_hud.app.views.kernel_diff.links import alert_kernel_table, alert_kernel_text
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, end_words
@@ -74,7 +74,7 @@ def show() -> None:
 
 
 def _show_list(state: str) -> None:
-    loaded = data_module.load_alert_list(state)
+    loaded = load_alert_list(state)
     see_all()
     stale_note(loaded)
     page = loaded.value
@@ -113,13 +113,13 @@ def _show_picked(alerts: Sequence[Alert]) -> None:
 
 def show_event(event_id: str) -> None:
     """Draw an event with its alerts; raise NotFoundError."""
-    loaded = data_module.load_event_page(event_id)
+    loaded = load_event_page(event_id)
     stale_note(loaded)
     page = loaded.value
     group = EventGroup(event=page.event, alerts=tuple(worst_first(page.alerts)))
     st.html(heading(group.words))
     st.html(event_facts(group))
-    command = commands.repro(group.worst.case, toolchain=group.worst.toolchain)
+    command = repro(group.worst.case, toolchain=group.worst.toolchain)
     show_share(
         Share(
             name=file_name("event", event_id),
@@ -134,7 +134,7 @@ def show_event(event_id: str) -> None:
 
 def show_alert(alert_id: str) -> None:
     """Draw one alert with what is behind it; raise NotFoundError."""
-    loaded = data_module.load_alert_page(alert_id)
+    loaded = load_alert_page(alert_id)
     stale_note(loaded)
     page = loaded.value
     alert = page.alert
@@ -144,10 +144,10 @@ def show_alert(alert_id: str) -> None:
     metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
     if page.series is not None and page.series.points:
         series = annotated(page.series, metric=metric)
-        show_trend(series, metric=metric, generation=loaded.generation)
+        show_trend(series, metric=metric, version=loaded.version)
     else:
         show_repro(case, toolchain=alert.toolchain)
-    command = commands.repro(case, toolchain=alert.toolchain)
+    command = repro(case, toolchain=alert.toolchain)
     show_share(
         Share(
             name=file_name("alert", alert.id),
@@ -174,7 +174,7 @@ def show_alert(alert_id: str) -> None:
 
 
 def _show_kernels(alert: Alert) -> None:
-    kernels = diff_data.load_alert_kernels(alert).value
+    kernels = load_alert_kernels(alert).value
     if kernels is None:
         return
     st.html(heading("Kernels behind it", level=2))

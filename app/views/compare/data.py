@@ -16,7 +16,8 @@ from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState
 from compile_hud.app.views.compare.records import ComparedRow, ComparePage, Level, LevelPair, Mean
 from compile_hud.app.views.compare.tables import worst_first
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.queries.results import load_document, load_run
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument, RunState
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.store import Store

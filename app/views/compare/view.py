@@ -20,11 +20,12 @@ from compile_hud.app.components.page_frame import (
 )
 from compile_hud.app.data import store as data
 from compile_hud.app.data.commands import comparing_command, run_command
+from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.format import metric_label
 from compile_hud.app.ui.html import caption, folded, heading, notice
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState, compare_url, parse_compare
-from compile_hud.app.views.compare import data as compare_data
+from compile_hud.app.views.compare.data import load_compare
 from compile_hud.app.views.compare.markdown import compare_markdown
 from compile_hud.app.views.compare.records import ComparedRow, ComparePage
 from compile_hud.app.views.compare.tables import (
@@ -64,7 +65,7 @@ def show() -> None:
     """Draw the comparison of two runs."""
     state, problems = parse_compare(st.query_params.to_dict())
     notices(problems)
-    summaries = data.load_runs_page().value
+    summaries = load_newest_runs().value
     if not summaries:
         empty_store(data.store_name())
         return
@@ -72,7 +73,7 @@ def show() -> None:
         no_result(summaries)
         return
     try:
-        loaded = compare_data.load_compare(state)
+        loaded = load_compare(state)
     except NotFoundError as error:
         st.html(heading("Compare"))
         show_choices(state, summaries, variants=())

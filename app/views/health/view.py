@@ -7,8 +7,7 @@ import streamlit as st
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.page_frame import guarded, notices, state_page
-from compile_hud.app.data import health as health_data
-from compile_hud.app.data.health import FRESH_S, HealthPage, load_health_page
+from compile_hud.app.data.health import FRESH_S, HealthPage, load_health_page, send_again
 from compile_hud.app.ui.flash import keep_said, show_said
 from compile_hud.app.ui.html import caption, heading, notice
 from compile_hud.app.ui.urls import parse_health
@@ -95,5 +94,5 @@ def _show_dead(page: HealthPage) -> None:
 
 
 def _send_again(ids: list[str]) -> None:
-    problem = health_data.send_again(ids)
+    problem = send_again(ids)
     keep_said(problem or f"To be sent again within a minute: {len(ids)}.", key=_SEND)

@@ -7,14 +7,15 @@ import logging
 import math
 from typing import NamedTuple
 
-from compile_hud.app.data import commands
-from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.urls import KernelDiffState
 from compile_hud.app.views.kernel_diff.records import AlertKernels, DiffPage, DiffRow, DiffSide
 from compile_hud.db.errors import RecordError
 from compile_hud.db.queries.kernels import KernelRun, load_kernel_runs, load_profiled
-from compile_hud.db.queries.results import load_result_summaries, load_run
+from compile_hud.db.queries.results import load_result_summaries
+from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.kernels import KernelSource
@@ -52,8 +53,7 @@ def load_kernel_diff(state: KernelDiffState) -> Loaded[DiffPage]:
     there is no such run.
     """
     case = state.baseline_case or state.candidate_case
-    return data.loaded(
-        _read_page,
+    return _diff_page(
         state.baseline_run or "latest",
         case,
         state.candidate_run or "latest",
@@ -63,38 +63,32 @@ def load_kernel_diff(state: KernelDiffState) -> Loaded[DiffPage]:
 
 def load_alert_kernels(alert: Alert) -> Loaded[AlertKernels | None]:
     """Return the kernels behind `alert`, None where one of its ends has none."""
-    return data.loaded(_read_alert_kernels, alert.id, _alert=alert)
+    return _alert_kernels(alert.id, kernel_ends(alert), is_slower=is_about_slower(alert))
 
 
-def load_runs_of_kernels(case_key: str) -> tuple[KernelRun, ...]:
+@cached_read
+def load_runs_of_kernels(at: StoreVersion, case_key: str) -> tuple[KernelRun, ...]:
     """Return the runs that have kernels of a case, the oldest first."""
-    return data.loaded(_read_runs, case_key).value
+    return load_kernel_runs(at.store, case_key)
 
 
-def _read_runs(url: str, generation: int, case_key: str) -> tuple[KernelRun, ...]:  # noqa: ARG001
-    return load_kernel_runs(data.open_store(url), case_key)
-
-
-def _read_alert_kernels(
-    url: str,
-    generation: int,  # noqa: ARG001
-    alert_id: str,
-    _alert: Alert,
+@cached_read
+def _alert_kernels(
+    at: StoreVersion, alert_id: str, names: tuple[tuple[str, str], ...], *, is_slower: bool
 ) -> AlertKernels | None:
-    names = kernel_ends(_alert)
     try:
-        found = load_profiled(data.open_store(url), names)
-        if len(found) < 2:
+        results = load_profiled(at.store, names)
+        if len(results) < 2:
             return None
-        diff = diff_kernels(*(kernel_side(found[name]) for name in names))
+        diff = diff_kernels(*(kernel_side(results[name]) for name in names))
     except RecordError as error:
         logger.warning("no kernels for alert %s: %s", alert_id, error)
         return None
-    wanted = top_rows(diff, is_slower=is_about_slower(_alert))
+    top = top_rows(diff, is_slower=is_slower)
     rows = [
         row
         for row, change in zip(_rows(diff), diff.rows, strict=True)
-        if any(change is item for item in wanted)
+        if any(change is item for item in top)
     ]
     (good_run, case_key), (bad_run, _) = names
     state = KernelDiffState(baseline_run=good_run, baseline_case=case_key, candidate_run=bad_run)
@@ -107,15 +101,15 @@ def _read_alert_kernels(
     )
 
 
-def _read_page(
-    url: str,
-    generation: int,  # noqa: ARG001
+@cached_read
+def _diff_page(
+    at: StoreVersion,
     baseline_run: str,
     baseline_case: str,
     candidate_run: str,
     candidate_case: str,
 ) -> DiffPage:
-    store = data.open_store(url)
+    store = at.store
     before = _read_side(store, load_run(store, baseline_run), baseline_case)
     after = _read_side(store, load_run(store, candidate_run), candidate_case)
     page = DiffPage(
@@ -179,7 +173,7 @@ def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -
     why = "it was measured without recording them" if outcome is Outcome.OK else ""
     if not why:
         why = "it has no result yet" if outcome is None else f"it ended {outcome}"
-    return f"{missing}: {why}.", commands.repro(case, toolchain=run.toolchain)
+    return f"{missing}: {why}.", repro(case, toolchain=run.toolchain)
 
 
 def _rows(diff: KernelDiff) -> tuple[DiffRow, ...]:

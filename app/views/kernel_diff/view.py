@@ -15,13 +15,13 @@ from compile_hud.app.components.page_frame import (
     stale_note,
     state_page,
 )
-from compile_hud.app.data import store as data
+from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.code import Code, code_of, unified_diff
 from compile_hud.app.ui.format import moment
 from compile_hud.app.ui.html import caption, escaped, folded, heading, notice
 from compile_hud.app.ui.share import HERE, Share, file_name, show_share
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, parse_kernel_diff, swapped
-from compile_hud.app.views.kernel_diff import data as diff_data
+from compile_hud.app.views.kernel_diff.data import CLASSES, load_kernel_diff
 from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, class_words
 from compile_hud.app.views.kernel_diff.tables import (
     SIDES,
@@ -62,10 +62,10 @@ UNLIKE_TEXT = (
 
 def show() -> None:
     """Draw the page of the kernel diff."""
-    state, problems = parse_kernel_diff(st.query_params.to_dict(), classes=diff_data.CLASSES)
+    state, problems = parse_kernel_diff(st.query_params.to_dict(), classes=CLASSES)
     notices(problems)
     try:
-        loaded = diff_data.load_kernel_diff(state)
+        loaded = load_kernel_diff(state)
     except NotFoundError as error:
         not_found_page("No such run", error)
         return
@@ -73,7 +73,7 @@ def show() -> None:
     page = loaded.value
     state = _resolved(state, page)
     st.html(heading("Kernel diff"))
-    show_choices(page, state, summaries=data.load_runs_page().value)
+    show_choices(page, state, summaries=load_newest_runs().value)
     st.html(side_table(page))
     if page.rows:
         _show_diff(page, state)

@@ -18,7 +18,8 @@ from compile_hud.db.queries.kernels import (
     load_results_with_kernels,
     load_sources,
 )
-from compile_hud.db.queries.results import load_result_summaries, load_run
+from compile_hud.db.queries.results import load_result_summaries
+from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.kernels import (
     Kernel,
     KernelSource,

@@ -10,11 +10,11 @@ import streamlit as st
 from compile_hud.app.components.page_frame import draw_chart
 from compile_hud.app.components.trend.view import draw_runs
 from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.page_records import KernelsPage
 from compile_hud.app.ui.charts import PICK, picked
 from compile_hud.app.ui.format import scale_for
 from compile_hud.app.ui.html import caption, escaped, heading, notice
-from compile_hud.app.views.kernels import data as kernel_data
 from compile_hud.app.views.kernels.breakdown import kind_style
 from compile_hud.app.views.kernels.charts import (
     icicle_spec,
@@ -22,6 +22,7 @@ from compile_hud.app.views.kernels.charts import (
     roofline_spec,
     strip_spec,
 )
+from compile_hud.app.views.kernels.data import load_kernel_trend
 from compile_hud.app.views.kernels.icicle import layout
 from compile_hud.app.views.kernels.roofline import roofs_of, spots_of, uncounted
 from compile_hud.app.views.kernels.tables import kernel_id, uncounted_text
@@ -44,9 +45,9 @@ _TREND_TEXT = (
 )
 
 
-def show_icicle(page: KernelsPage, *, generation: int) -> None:
+def show_icicle(page: KernelsPage, *, version: int) -> None:
     """Draw where the time is in the model; a click opens a kernel."""
-    spec = _cached(_icicle, page, generation)
+    spec = _cached(_icicle, page, version)
     if spec is None:
         return
     st.html(heading("By module, operator and kernel", level=2))
@@ -55,12 +56,12 @@ def show_icicle(page: KernelsPage, *, generation: int) -> None:
     st.html(caption(_ICICLE_TEXT))
 
 
-def show_strip(page: KernelsPage, *, generation: int) -> None:
+def show_strip(page: KernelsPage, *, version: int) -> None:
     """Draw one iteration on a line of time."""
     if page.profile is None:
         return
     st.html(heading("One iteration", level=2))
-    spec = _cached(_strip, page, generation)
+    spec = _cached(_strip, page, version)
     if spec is None:
         where = " Its trace has it." if page.has_trace else ""
         st.html(notice(f"No timeline: this result was recorded without one.{where}"))
@@ -69,13 +70,13 @@ def show_strip(page: KernelsPage, *, generation: int) -> None:
     st.html(caption(strip_text(page.profile)))
 
 
-def show_roofline(page: KernelsPage, *, generation: int) -> None:
+def show_roofline(page: KernelsPage, *, version: int) -> None:
     """Draw what limits the kernels, and name those of which nobody knows."""
     st.html(heading("Roofline", level=2))
     if not roofs_of(page.run.environment):
         st.html(notice("No roofline: this run did not measure what the device is able to."))
         return
-    spec = _cached(_roofline, page, generation)
+    spec = _cached(_roofline, page, version)
     if spec is not None:
         _draw_kernels(spec, key="roofline")
         st.html(caption(_ROOFLINE_TEXT))
@@ -86,7 +87,7 @@ def show_roofline(page: KernelsPage, *, generation: int) -> None:
 def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
     """Draw one kernel over the runs of its case."""
     assert page.result is not None
-    loaded = kernel_data.load_kernel_trend(page.result.case.key, kernel)
+    loaded = load_kernel_trend(page.result.case.key, kernel)
     points = [
         point
         for point in loaded.value
@@ -95,9 +96,9 @@ def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
     if len(points) < 2:
         return
     st.html(heading("Over the runs", level=3))
-    spec = data.cached(_trend)(
+    spec = computed_once(_trend)(
         data.store_url(),
-        loaded.generation,
+        loaded.version,
         page.run.id,
         page.result.case.key,
         kernel_id(kernel),
@@ -108,12 +109,12 @@ def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
 
 
 def _cached(
-    make: Callable[..., dict[str, Any] | None], page: KernelsPage, generation: int
+    make: Callable[..., dict[str, Any] | None], page: KernelsPage, version: int
 ) -> dict[str, Any] | None:
     # Building a chart takes longer than everything else on a page.
     assert page.result is not None
-    key = (data.store_url(), generation, page.result.id)
-    found: dict[str, Any] | None = data.cached(make)(*key, _page=page)
+    key = (data.store_url(), version, page.result.id)
+    found: dict[str, Any] | None = computed_once(make)(*key, _page=page)
     return found
 
 

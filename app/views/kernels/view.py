@@ -16,7 +16,7 @@ from compile_hud.app.components.page_frame import (
     state_page,
     type_in,
 )
-from compile_hud.app.data import commands
+from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import KernelsPage
 from compile_hud.app.ui.code import Code, code_of
 from compile_hud.app.ui.html import (
@@ -32,7 +32,6 @@ from compile_hud.app.ui.html import (
     table,
 )
 from compile_hud.app.ui.urls import KernelsState, kernels_url, parse_kernels
-from compile_hud.app.views.kernels import data as kernel_data
 from compile_hud.app.views.kernels.breakdown import (
     header_facts,
     no_trace_text,
@@ -40,6 +39,7 @@ from compile_hud.app.views.kernels.breakdown import (
     parts_table,
 )
 from compile_hud.app.views.kernels.counters import hidden_counters
+from compile_hud.app.views.kernels.data import kernel_script, load_kernels_page, load_source
 from compile_hud.app.views.kernels.figures import (
     show_icicle,
     show_kernel_trend,
@@ -91,7 +91,7 @@ def show() -> None:
     state, problems = parse_kernels(st.query_params.to_dict())
     notices(problems)
     try:
-        loaded = kernel_data.load_kernels_page(state.run, case_key=state.case)
+        loaded = load_kernels_page(state.run, case_key=state.case)
     except NotFoundError as error:
         not_found_page("No such result", error)
         return
@@ -102,7 +102,7 @@ def show() -> None:
     elif not page.kernels:
         _show_nothing(page)
     else:
-        _show_result(page, state, generation=loaded.generation)
+        _show_result(page, state, version=loaded.version)
 
 
 def _show_cases(page: KernelsPage) -> None:
@@ -129,7 +129,7 @@ def _show_nothing(page: KernelsPage) -> None:
     notices([warning.text for warning in result.warnings if "kernel" in warning.code])
 
 
-def _show_result(page: KernelsPage, state: KernelsState, *, generation: int) -> None:
+def _show_result(page: KernelsPage, state: KernelsState, *, version: int) -> None:
     assert page.result is not None
     case = page.result.case
     st.html(heading(f"Kernels of {case.model} {case.variant}"))
@@ -146,9 +146,9 @@ def _show_result(page: KernelsPage, state: KernelsState, *, generation: int) -> 
         show_kernel(page, kernel)
     elif state.kernel:
         st.html(notice(f"This result has no kernel {state.kernel}. Choose one in the table."))
-    show_icicle(page, generation=generation)
-    show_strip(page, generation=generation)
-    show_roofline(page, generation=generation)
+    show_icicle(page, version=version)
+    show_strip(page, version=version)
+    show_roofline(page, version=version)
 
 
 def show_table(page: KernelsPage, state: KernelsState) -> None:
@@ -187,7 +187,7 @@ def show_kernel(page: KernelsPage, kernel: Kernel) -> None:
     if not kernel.source_hash:
         st.html(notice(_READY_MADE.format(library=kernel.library)))
         return
-    source = kernel_data.load_source(kernel.source_hash).value
+    source = load_source(kernel.source_hash).value
     if source is None:
         st.html(notice(_WITHOUT_CODE))
         return
@@ -201,10 +201,10 @@ def _show_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Non
     assert page.result is not None
     case = page.result.case
     st.html(heading("A script that runs it alone", level=3))
-    script = kernel_data.kernel_script(page, kernel, source)
+    script = kernel_script(page, kernel, source)
     if not script.text:
         st.html(notice(f"No script: {script.reason}."))
-        st.html(command_line(commands.repro(case, toolchain=page.run.toolchain)))
+        st.html(command_line(repro(case, toolchain=page.run.toolchain)))
         return
     with st.expander("Copy the script"):
         draw_code(Code(text=script.text, language="python"))

@@ -11,9 +11,8 @@ from datetime import datetime
 import numpy as np
 
 from compile_hud.app.components.alert_rows import is_by_machine, open_alerts
-from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.data.mode_summaries import MODE_ORDER, missing_cases
-from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.urls import ModelsState
 from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summaries
@@ -43,18 +42,10 @@ class Known:
     summaries: Mapping[str, str]
 
 
-def load_last_oks(*, machine: str, toolchain: str) -> Loaded[Mapping[str, datetime]]:
+@cached_read
+def load_last_oks(at: StoreVersion, *, machine: str, toolchain: str) -> Mapping[str, datetime]:
     """Return when each case was last ok, by its key."""
-    return data.loaded(_read_last_ok, machine, toolchain)
-
-
-def _read_last_ok(
-    url: str,
-    generation: int,  # noqa: ARG001
-    machine: str,
-    toolchain: str,
-) -> dict[str, datetime]:
-    return load_last_ok(data.open_store(url), machine=machine, toolchain=toolchain)
+    return load_last_ok(at.store, machine=machine, toolchain=toolchain)
 
 
 def load_summaries(cells: Iterable[LatestCell]) -> Mapping[str, str]:
@@ -65,12 +56,13 @@ def load_summaries(cells: Iterable[LatestCell]) -> Mapping[str, str]:
     }
     # By their names, so that filters of what is shown read nothing again.
     by_id = {cell.summary.id: model for model, cell in sorted(newest.items())}
-    found = data.loaded(_read_summaries, *by_id).value
-    return {by_id[result_id]: text for result_id, text in found.items()}
+    texts = _model_summaries(tuple(by_id)).value
+    return {by_id[result_id]: text for result_id, text in texts.items()}
 
 
-def _read_summaries(url: str, generation: int, *result_ids: str) -> dict[str, str]:  # noqa: ARG001
-    return load_model_summaries(data.open_store(url), result_ids)
+@cached_read
+def _model_summaries(at: StoreVersion, result_ids: tuple[str, ...]) -> dict[str, str]:
+    return load_model_summaries(at.store, result_ids)
 
 
 def model_healths(

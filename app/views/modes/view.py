@@ -15,7 +15,7 @@ from compile_hud.app.components.case_filters import (
 )
 from compile_hud.app.components.latest_results import latest_facts
 from compile_hud.app.components.page_frame import choose, draw_chart
-from compile_hud.app.data import store as data
+from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.page_records import Overview
 from compile_hud.app.ui.html import beside, caption, heading, notice
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
@@ -95,6 +95,6 @@ def _show_answer(page: ModesPage, state: ModesState) -> None:
     if not page.modes:
         return
     st.html(beside(mode_table(page), calls_table(page)))
-    spec = data.cached(modes_spec)(chart_rows(page), cache=state.cache)
+    spec = computed_once(modes_spec)(chart_rows(page), cache=state.cache)
     draw_chart(spec, key="modes")
     st.html(caption(CHART_CAPTION))

@@ -47,7 +47,7 @@ def show() -> None:
     if overview is None:
         return
     asked = shown_metrics(state.metric or OVERVIEW_METRICS[0])
-    place = load_placed(overview, state, metrics=["speedup", "latency_s", *asked])
+    place = load_placed(overview, state, metrics=("speedup", "latency_s", *asked))
     metric = state.metric or first_metric(place.candidates)
     _show_filters(state, overview, place=place, metric=metric)
     draw_silence(place)

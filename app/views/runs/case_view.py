@@ -7,14 +7,14 @@ import streamlit as st
 from compile_hud.app.components.page_frame import draw_chart
 from compile_hud.app.components.run_request_form import Wanted, ask_form
 from compile_hud.app.components.trend.rows import result_samples_chart
-from compile_hud.app.data import commands
-from compile_hud.app.data import series as series_module
+from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import RunPage
+from compile_hud.app.data.series import load_result_samples
 from compile_hud.app.ui.charts import sweep_spec
 from compile_hud.app.ui.format import metric_label, outcome_label
 from compile_hud.app.ui.html import caption, command_line, folded, heading, notice
 from compile_hud.app.ui.urls import RunPageState, run_url, series_url
-from compile_hud.app.views.kernel_diff import data as diff_data
+from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
 from compile_hud.app.views.kernel_diff.links import has_kernels, kernel_links
 from compile_hud.app.views.runs.data import sweep_of
 from compile_hud.app.views.runs.launches import (
@@ -77,7 +77,7 @@ def _show_samples(result: ResultSummary, *, metric: str) -> None:
         st.html(notice(f"This result has no {metric_label(metric)}."))
         return
     st.html(heading(f"Samples: {metric_label(metric)}", level=3))
-    samples = series_module.load_result_samples(result.id, metric=metric).value
+    samples = load_result_samples(result.id, metric=metric).value
     if not samples:
         st.html(notice("These samples were removed by [samples] nights; the median is kept."))
         return
@@ -135,11 +135,11 @@ def _show_explanations(result: ResultSummary) -> None:
 
 
 def _show_next(page: RunPage, result: ResultSummary) -> None:
-    command = commands.repro(result.case, toolchain=page.run.toolchain)
+    command = repro(result.case, toolchain=page.run.toolchain)
     st.html(command_line(command))
     links = []
     if has_kernels(result):
-        runs = diff_data.load_runs_of_kernels(result.case.key)
+        runs = load_runs_of_kernels(result.case.key).value
         links = kernel_links(page, result, runs=runs)
     with st.container(horizontal=True):
         for label, url in links:

@@ -7,43 +7,34 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compile_hud.app.data import store as data
-from compile_hud.app.data.latest_results import _read_machine_moves
-from compile_hud.app.data.page_records import (
-    Loaded,
-    RunPage,
-)
-from compile_hud.app.data.store import answers, loaded, open_store
+from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.latest_results import load_machine_moves
+from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.views.runs.shape_sweep import Sweep, Swept, SweptShape
 from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, find_live_log
 from compile_hud.db.jobs.queue import get_live_log
 from compile_hud.db.queries.alerts import (
     load_alerts_since,
 )
-from compile_hud.db.queries.results import (
-    load_result_summaries,
-    load_run,
-)
+from compile_hud.db.queries.results import load_result_summaries
+from compile_hud.db.queries.runs import load_run
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.rounds import speedups
 
 
-def load_run_page(run_id: str) -> Loaded[RunPage]:
+@cached_read
+def load_run_page(at: StoreVersion, run_id: str) -> RunPage:
     """Return a run with its results; an empty id means the latest run.
 
     Raises NotFoundError when there is no such run.
     """
-    return loaded(_read_run_page, run_id or "latest")
-
-
-def _read_run_page(url: str, generation: int, run_id: str) -> RunPage:
-    store = open_store(url)
-    run = load_run(store, run_id)
+    store = at.store
+    run = load_run(store, run_id or "latest")
     return RunPage(
         run=run,
         results=load_result_summaries(store, run.id),
         alerts=load_alerts_since(store, run.id),
-        machine=answers().ask(_read_machine_moves, url, generation).get(run.id, ()),
+        machine=load_machine_moves.read_at(at).get(run.id, ()),
     )
 
 
@@ -53,13 +44,10 @@ def load_local_log(run_id: str) -> LiveLog | None:
     return find_live_log(Path(folder), run_id) if folder else None
 
 
-def load_told_log(run_id: str) -> LiveLog | None:
-    """Return what the case of a run had printed when the run last gave a sign of life."""
-    return data.loaded(_read_told_log, run_id).value
-
-
-def _read_told_log(url: str, generation: int, run_id: str) -> LiveLog | None:  # noqa: ARG001
-    with data.open_store(url).read() as connection:
+@cached_read
+def load_stored_log(at: StoreVersion, run_id: str) -> LiveLog | None:
+    """Return the output of the case of a run up to the last heartbeat of the run."""
+    with at.store.read() as connection:
         return get_live_log(connection, run_id)
 
 

@@ -11,9 +11,9 @@ from compile_hud.app import clock
 from compile_hud.app.components.machine_status import moved_cell
 from compile_hud.app.components.page_frame import choose, notices, stale_note, state_page
 from compile_hud.app.components.run_request_form import ask_form, suites_of
-from compile_hud.app.data import latest_results
-from compile_hud.app.data import store as data
+from compile_hud.app.data.latest_results import load_machine_moves
 from compile_hud.app.data.page_records import MachineMove
+from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.format import age, duration, moment, outcome_label
 from compile_hud.app.ui.html import Cell, Column, heading, table
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
@@ -21,10 +21,9 @@ from compile_hud.app.ui.progress import progress_of
 from compile_hud.app.ui.urls import parse_runs, run_url
 from compile_hud.app.views.runs.tables import CASES_TOOK
 from compile_hud.db.records.imported import is_imported
-from compile_hud.db.records.results import Outcome, RunState
+from compile_hud.db.records.results import CUSTOM_SUITE, Outcome, RunState
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import short_revision
-from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 
 _COLUMNS = (
     Column(label="started"),
@@ -46,7 +45,7 @@ _COLUMNS = (
 def show() -> None:
     """Draw the list of runs."""
     state, problems = parse_runs(st.query_params.to_dict())
-    loaded = data.load_runs_page()
+    loaded = load_newest_runs()
     notices(problems)
     stale_note(loaded)
     st.html(heading("Runs"))
@@ -69,7 +68,7 @@ def show() -> None:
         text = f"No run was on machine {state.machine}. Machines: {', '.join(machines)}."
         state_page("Nothing matches the filter", text=[text])
         return
-    moves = latest_results.load_machine_moves().value
+    moves = load_machine_moves().value
     first = FirstRows(num_rows=len(shown), asked=state.rows)
     rows = [
         _row(summary, moves.get(summary.run.id, ()), now=clock.now())

@@ -10,7 +10,7 @@ from compile_hud.app.components.page_frame import POLL_S
 from compile_hud.app.ui.format import outcome_label
 from compile_hud.app.ui.html import caption, escaped, folded, heading
 from compile_hud.app.ui.scripts import script
-from compile_hud.app.views.runs import data as live_data
+from compile_hud.app.views.runs.data import load_local_log, load_stored_log
 from compile_hud.db.errors import RecordError, StoreError
 from compile_hud.db.jobs.live_log import LIMIT_BYTES, LiveLog
 from compile_hud.db.records.results import Outcome
@@ -54,10 +54,10 @@ def show_live_log(run_id: str) -> None:
 
 
 def _live_log(run_id: str) -> tuple[LiveLog | None, str]:
-    if here := live_data.load_local_log(run_id):
+    if here := load_local_log(run_id):
         return here, _HERE
     try:
-        return live_data.load_told_log(run_id), _TOLD
+        return load_stored_log(run_id).value, _TOLD
     except (StoreError, RecordError):
         # The page itself says what is the matter with the store.
         return None, ""

@@ -7,16 +7,15 @@ import streamlit as st
 from compile_hud.app.components.machine_status import machine_notice, moved_cell, reference_table
 from compile_hud.app.components.page_frame import not_found_page, notices, stale_note
 from compile_hud.app.components.run_request_form import ask_form, suites_of
-from compile_hud.app.data import commands as commands_module
-from compile_hud.app.data.commands import run_command
+from compile_hud.app.data.commands import repro, run_command
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.ui.format import outcome_label
 from compile_hud.app.ui.html import Cell, facts, folded, heading, notice, table
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import RunPageState, parse_run, run_url
-from compile_hud.app.views.runs import data as data_module
 from compile_hud.app.views.runs.case_view import show_case
+from compile_hud.app.views.runs.data import load_run_page
 from compile_hud.app.views.runs.logs import failed_logs, show_live_log
 from compile_hud.app.views.runs.markdown import run_markdown
 from compile_hud.app.views.runs.tables import (
@@ -27,8 +26,7 @@ from compile_hud.app.views.runs.tables import (
     run_times,
 )
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.records.results import Outcome, RunState
-from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
+from compile_hud.db.records.results import CUSTOM_SUITE, Outcome, RunState
 
 
 def show() -> None:
@@ -36,7 +34,7 @@ def show() -> None:
     state, problems = parse_run(st.query_params.to_dict())
     notices(problems)
     try:
-        loaded = data_module.load_run_page(state.run)
+        loaded = load_run_page(state.run)
     except NotFoundError as error:
         not_found_page("No such run", error)
         return
@@ -104,9 +102,7 @@ def _show_cases(page: RunPage, state: RunPageState) -> None:
 
 def _show_share(page: RunPage, state: RunPageState) -> None:
     case = next((item.case for item in page.results if item.case.key == state.case), None)
-    command = (
-        commands_module.repro(case, toolchain=page.run.toolchain) if case else run_command(page.run)
-    )
+    command = repro(case, toolchain=page.run.toolchain) if case else run_command(page.run)
     key = case.key if case else ""
     share = Share(
         name=file_name("run", page.run.id),

@@ -47,7 +47,7 @@ _OUTCOME_ORDER = (
     Outcome.TIMEOUT,
     Outcome.OUT_OF_MEMORY,
     Outcome.INACCURATE,
-    Outcome.LOST,
+    Outcome.NODE_LOST,
     Outcome.SKIPPED,
     Outcome.OK,
 )

@@ -18,12 +18,12 @@ from compile_hud.app.components.page_frame import (
 from compile_hud.app.components.trend.rows import samples_chart, scale_of
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
 from compile_hud.app.components.trend.window import part_of
-from compile_hud.app.data import commands
-from compile_hud.app.data import series as series_module
 from compile_hud.app.data import store as data
 from compile_hud.app.data.annotations import annotated
+from compile_hud.app.data.cache import computed_once
+from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import SeriesPage
-from compile_hud.app.data.series import with_samples
+from compile_hud.app.data.series import load_result_samples, load_series_page, with_samples
 from compile_hud.app.ui.format import metric_label
 from compile_hud.app.ui.html import caption, escaped, facts, heading, notice
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
@@ -41,7 +41,7 @@ from compile_hud.app.ui.urls import (
     parse_series,
     runs_url,
 )
-from compile_hud.app.views.kernel_diff import data as diff_data
+from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
 from compile_hud.app.views.series import tables as seriestable
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
 from compile_hud.db.errors import NotFoundError
@@ -61,7 +61,7 @@ def show() -> None:
         state_page("Which series?", text=[text], links=links)
         return
     try:
-        loaded = series_module.load_series_page(
+        loaded = load_series_page(
             state.case, metric=state.metric, machine=state.machine, toolchain=state.toolchain
         )
     except NotFoundError as error:
@@ -79,10 +79,10 @@ def show() -> None:
         notices([f"Nothing was measured in {part_words(state)}; all is drawn."])
         state = dataclasses.replace(state, since="", until="")
     show_part(page, state=state)
-    show_trend(page, metric=state.metric, generation=loaded.generation, state=state)
+    show_trend(page, metric=state.metric, version=loaded.version, state=state)
     show_series_share(page, state=state)
     show_annotations(page, metric=state.metric)
-    show_samples(page, state=state, generation=loaded.generation)
+    show_samples(page, state=state, version=loaded.version)
     show_points(page, state=state)
 
 
@@ -121,7 +121,7 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
 
 def show_series_share(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw how the series is passed on."""
-    command = commands.repro(page.case, toolchain=page.toolchain)
+    command = repro(page.case, toolchain=page.toolchain)
     share = Share(
         name=file_name(page.case.model, page.case.variant, state.metric),
         markdown=series_markdown(page, metric=state.metric, command=command),
@@ -180,13 +180,13 @@ def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
     if outcomes := seriestable.outcome_table(page):
         st.html(outcomes)
     show_repro(page.case, toolchain=page.toolchain)
-    command = commands.repro(page.case, toolchain=page.toolchain)
+    command = repro(page.case, toolchain=page.toolchain)
     show_share(Share(name=file_name(page.case.model, page.case.variant), command=command))
 
 
 def _profiled(page: SeriesPage) -> set[str]:
     """Return the ids of the runs that have kernels of the case."""
-    return {run.run_id for run in diff_data.load_runs_of_kernels(page.case.key)}
+    return {run.run_id for run in load_runs_of_kernels(page.case.key).value}
 
 
 def show_points(page: SeriesPage, *, state: SeriesState) -> None:
@@ -205,19 +205,19 @@ def show_points(page: SeriesPage, *, state: SeriesState) -> None:
     show_rest(first)
 
 
-def show_samples(page: SeriesPage, *, state: SeriesState, generation: int) -> None:
+def show_samples(page: SeriesPage, *, state: SeriesState, version: int) -> None:
     """Draw the samples of the chosen result, of the latest without one."""
     point = next((item for item in page.points if item.result_id == state.result), None)
     if state.result and point is None:
         st.html(notice(f"This series has no result {state.result}; its latest is shown."))
     point = point or page.points[-1]
-    samples = series_module.load_result_samples(point.result_id, metric=state.metric).value
+    samples = load_result_samples(point.result_id, metric=state.metric).value
     st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
     told = seriestable.point_facts(page, point, metric=state.metric, profiled=_profiled(page))
     st.html(facts(told))
-    spec = data.cached(samples_chart)(
+    spec = computed_once(samples_chart)(
         data.store_url(),
-        generation,
+        version,
         (page.machine, page.toolchain),
         metric=state.metric,
         result_id=point.result_id,

@@ -1,4 +1,4 @@
-"""What the page of studies reads, cached by the generation as in `app.data.store`."""
+"""Read a study: the tables and charts of its newest runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compile_hud.app.components.result_matrix import common_dimensions
-from compile_hud.app.data import store as data
-from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.ui.format import metric_label
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC
 from compile_hud.app.views.studies.charts import (
@@ -27,7 +26,8 @@ from compile_hud.app.views.studies.tables import (
     scatter_points,
     table_part,
 )
-from compile_hud.db.queries.results import load_result_summaries, load_suite_runs
+from compile_hud.db.queries.results import load_result_summaries
+from compile_hud.db.queries.runs import load_suite_runs
 from compile_hud.db.records.results import Run
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.studies.catalog import STUDIES
@@ -49,13 +49,10 @@ from compile_hud.runner.analysis.studies.tables import (
 TITLES: Mapping[str, str] = {study.name: study.title for study in STUDIES.values()}
 
 
-def load_study_page(name: str) -> Loaded[StudyPage]:
-    """Return what the newest full run on each device says about the study called `name`."""
-    return data.loaded(_read_page, name)
-
-
-def _read_page(url: str, generation: int, name: str) -> StudyPage:  # noqa: ARG001
-    store = data.open_store(url)
+@cached_read
+def load_study_page(at: StoreVersion, name: str) -> StudyPage:
+    """Return the results of the newest full run on each device for the study called `name`."""
+    store = at.store
     study = STUDIES[name]
     runs = runs_to_show(study, load_suite_runs(store, study.suite))
     return StudyPage(

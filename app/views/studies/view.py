@@ -17,7 +17,7 @@ from compile_hud.app.ui.format import age, moment
 from compile_hud.app.ui.html import Cell, abreast, caption, facts, folded, heading, notice, table
 from compile_hud.app.ui.share import go
 from compile_hud.app.ui.urls import DEFAULT_STUDY, parse_studies, run_url
-from compile_hud.app.views.studies import data as study_data
+from compile_hud.app.views.studies.data import TITLES, load_study_page
 from compile_hud.app.views.studies.records import GridPart, StudySection, TablePart
 
 _HOW_TO_GET_ONE = (
@@ -28,18 +28,18 @@ _HOW_TO_GET_ONE = (
 
 def show() -> None:
     """Draw one study."""
-    state, problems = parse_studies(st.query_params.to_dict(), studies=tuple(study_data.TITLES))
-    loaded = study_data.load_study_page(state.study)
+    state, problems = parse_studies(st.query_params.to_dict(), studies=tuple(TITLES))
+    loaded = load_study_page(state.study)
     notices(problems)
     stale_note(loaded)
     page = loaded.value
     choose(
         "Study",
         name="study",
-        options=list(study_data.TITLES),
+        options=list(TITLES),
         value=page.name,
         default=DEFAULT_STUDY,
-        format_func=study_data.TITLES.__getitem__,
+        format_func=TITLES.__getitem__,
         width=420,
     )
     st.html(heading(page.title))

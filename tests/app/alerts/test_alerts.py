@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from compile_hud.app.auth import access
 from compile_hud.app.ui import scripts
 from compile_hud.db.errors import StoreLocked
-from compile_hud.db.queries.results import load_alert, load_alerts, load_changes
+from compile_hud.db.queries.alerts import load_alert, load_alerts, load_changes
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.access_rules import AccessRules
@@ -111,14 +111,14 @@ def test_who_only_looks_selects_nothing(
     assert len(texts_of_rows(page, "events")) == 6
 
 
-@pytest.mark.parametrize("said", [["alert-1", "nobody", 7], "alert-1", None, {"alert-1": 1}])
+@pytest.mark.parametrize("answer", [["alert-1", "nobody", 7], "alert-1", None, {"alert-1": 1}])
 def test_selection_that_a_browser_makes_up_is_cut_to_what_is_there(
-    said: Any, monkeypatch: pytest.MonkeyPatch
+    answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mount = SimpleNamespace(picked=said)
+    mount = SimpleNamespace(picked=answer)
     monkeypatch.setattr(st.components.v2, "component", lambda *_, **__: lambda **_: mount)
-    found = scripts.picked(["alert-1", "alert-2"], key="picked")
-    assert found == (["alert-1"] if isinstance(said, list) else [])
+    picked_ids = scripts.picked(["alert-1", "alert-2"], key="picked")
+    assert picked_ids == (["alert-1"] if isinstance(answer, list) else [])
 
 
 def test_events_of_one_state_are_listed(store: Store, open_page: OpenPage) -> None:
@@ -152,8 +152,8 @@ def test_failure_that_fails_otherwise_by_now_says_how(store: Store, open_page: O
         dashboard_stores.failure(), cause_text="ok -> failed: OutOfMemoryError: 2 GiB"
     )
     save_alerts(store, [first])
-    told = "fails now failed: BackendCompilerFailed: LoweringException: no choices to select"
-    assert told in text_of(open_page("alerts", alert="alert-2"))
+    text = "fails now failed: BackendCompilerFailed: LoweringException: no choices to select"
+    assert text in text_of(open_page("alerts", alert="alert-2"))
 
 
 def test_alert_of_a_case_that_is_gone_has_the_command_and_no_chart(
@@ -271,9 +271,9 @@ def test_change_while_the_page_is_open_is_said_until_one_decides(
 ) -> None:
     store.revise_alerts(set_owner([ID], "bob"), by="bob")
     page.run()
-    said = "Changed while this page was open: owner was -, is bob."
-    assert said in text_of(page)
-    assert said in text_of(page.run())
+    message = "Changed while this page was open: owner was -, is bob."
+    assert message in text_of(page)
+    assert message in text_of(page.run())
     press(page, "decide-noise")
     assert "Changed while this page was open" not in text_of(page)
 

@@ -60,8 +60,8 @@ def test_what_a_triager_writes_is_in_the_list_and_removed_on_record(
     page.text_input(key="annotation-name-drop").set_value("tom")
     page = press(page, "annotation-remove")
     assert texts_of_rows(page, "annotations") == []
-    (kept,) = load_annotations(stored(seeded), with_removed=True)
-    assert kept.removed_by == "tom (not signed in)"
+    (annotation,) = load_annotations(stored(seeded), with_removed=True)
+    assert annotation.removed_by == "tom (not signed in)"
 
 
 @pytest.mark.usefixtures("anybody_triages")

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from compile_hud.db.queries.alerts import load_alert
 from compile_hud.db.queries.judge_state import save_judged
-from compile_hud.db.queries.results import load_alert
 from compile_hud.db.records.alerts import Alert, Event, EventKind
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.triage import set_owner
@@ -32,12 +32,12 @@ DAY = dashboard_stores.NOW.date() + timedelta(days=3)
 
 def alerts() -> list[Alert]:
     """Return the alerts of an event: three models in three states, and what is over of one."""
-    found = [
+    rows = [
         make_alert(model, case=make_case(model), state=state, change_pct=CHANGES[model])
         for model, state in STATES.items()
     ]
-    found.append(make_alert("over", case=make_case("bert"), metric="speedup", state="fixed"))
-    return [dataclasses.replace(alert, event_id=EVENT.id) for alert in found]
+    rows.append(make_alert("over", case=make_case("bert"), metric="speedup", state="fixed"))
+    return [dataclasses.replace(alert, event_id=EVENT.id) for alert in rows]
 
 
 @pytest.fixture
@@ -132,8 +132,8 @@ def test_owner_and_mute_are_set_for_all_alerts_at_once(page: AppTest, store: Sto
     page.date_input[0].set_value(DAY)
     press(page, "decide-save")
     end = datetime(DAY.year, DAY.month, DAY.day, tzinfo=timezone.utc)
-    found = [load_alert(store, alert.id) for alert in alerts()]
-    assert {(alert.owner, alert.muted_until) for alert in found} == {("eve", end)}
+    loaded = [load_alert(store, alert.id) for alert in alerts()]
+    assert {(alert.owner, alert.muted_until) for alert in loaded} == {("eve", end)}
 
 
 def test_owners_that_differ_stay_when_only_the_mute_is_set(

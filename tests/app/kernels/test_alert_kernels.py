@@ -49,8 +49,8 @@ def test_noise_of_a_side_is_told_on_the_diff_and_on_the_alert(
     assert "Noise: the baseline is noisy-neighbour." in text
     text = text_of(open_page("alerts", alert="alert-1"))
     assert "Noise: the baseline is noisy-neighbour." in text
-    told = "us of the +600.0 us by which the latency changed between the two runs."
-    assert told in text
+    sentence = "us of the +600.0 us by which the latency changed between the two runs."
+    assert sentence in text
     text = text_of(open_page("kernels", run="run-0", case=CASE.key))
     assert "Noise: the result is noisy-neighbour" in text
 

@@ -83,7 +83,9 @@ def save(store: Store, *results: tuple[Run, CaseResult]) -> None:
     by_run: dict[str, tuple[Run, list[CaseResult]]] = {}
     for run, result in results:
         by_run.setdefault(run.id, (run, []))[1].append(result)
-    documents = [RunDocument(run=run, results=tuple(found)) for run, found in by_run.values()]
+    documents = [
+        RunDocument(run=run, results=tuple(run_results)) for run, run_results in by_run.values()
+    ]
     with store.write() as session:
         put_documents(session, documents, at=dashboard_stores.NOW)
 

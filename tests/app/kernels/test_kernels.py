@@ -139,13 +139,13 @@ def test_a_kernel_that_no_script_can_run_says_why_and_what_measures_it_again(
     store: Store, open_page: OpenPage
 ) -> None:
     unseen = dataclasses.replace(GENERATED, launch={})
-    lost = dataclasses.replace(GENERATED, source_hash="cd" * 32)
-    save(store, unseen, lost)
+    missing = dataclasses.replace(GENERATED, source_hash="cd" * 32)
+    save(store, unseen, missing)
     page = open_page("kernels", **PARAMS, kernel=kernel_id(unseen))
     assert "No script: nobody saw what cpp_fused_add_0 was called with" in text_of(page)
     (command,) = commands_of(page)
     assert command.startswith("hud run --model bert")
-    page.query_params["kernel"] = kernel_id(lost)
+    page.query_params["kernel"] = kernel_id(missing)
     page.run()
     assert "did not come with the result, so nothing can run it alone" in text_of(page)
 

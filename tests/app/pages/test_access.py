@@ -24,7 +24,7 @@ from compile_hud.app.auth import access
 from compile_hud.app.auth import middleware as guard
 from compile_hud.app.data import triage as decision_data
 from compile_hud.app.data.triage import Said
-from compile_hud.db.queries.results import load_alert, load_changes, load_series_settings
+from compile_hud.db.queries.alerts import load_alert, load_changes, load_series_settings
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Role
 from compile_hud.db.store import Store
@@ -117,17 +117,17 @@ def test_writing_is_refused_whatever_a_page_has_shown(
 ) -> None:
     sign_in(name)
     alert = load_alert(store, ID)
-    said = Said(name="ada@example.org", why="let me")
+    note = Said(name="ada@example.org", why="let me")
     muted = dataclasses.replace(alert, muted_until=dashboard_stores.NOW + timedelta(days=9))
     settings = decision_data.load_settings(alert)
-    told = [
-        decision_data.decide_state([alert], AlertState.NOISE, said=said),
-        decision_data.decide_care([alert], [muted], said=said),
-        decision_data.comment([alert], said=said),
-        decision_data.decide_floor(settings, 0.5, said=said),
+    messages = [
+        decision_data.decide_state([alert], AlertState.NOISE, said=note),
+        decision_data.decide_care([alert], [muted], said=note),
+        decision_data.comment([alert], said=note),
+        decision_data.decide_floor(settings, 0.5, said=note),
     ]
-    assert all(text.startswith("Not saved: ") for text in told)
-    assert all(("sign in" if not name else "is a viewer") in text for text in told)
+    assert all(text.startswith("Not saved: ") for text in messages)
+    assert all(("sign in" if not name else "is a viewer") in text for text in messages)
     assert load_changes(store) == ()
     assert load_alert(store, ID) == alert
 
@@ -142,8 +142,8 @@ def test_whoever_may_not_is_stopped_with_a_reason(name: str, sign_in: SignIn) ->
 def test_floor_is_not_a_triagers(store: Store, sign_in: SignIn) -> None:
     sign_in("tom")
     settings = decision_data.load_settings(load_alert(store, ID))
-    told = decision_data.decide_floor(settings, 0.5, said=Said())
-    assert "tom@example.org is a triager; changing how series are judged takes an admin" in told
+    outcome = decision_data.decide_floor(settings, 0.5, said=Said())
+    assert "tom@example.org is a triager; changing how series are judged takes an admin" in outcome
     assert load_series_settings(store) == ()
 
 
@@ -188,12 +188,12 @@ def test_names_of_people_are_text(sign_in: SignIn, store: Store, open_page: Open
 
 
 @pytest.fixture
-def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sign_in_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Hand over a sign-in whose lists are in a hud.toml, and return that."""
     path = tmp_path / "hud.toml"
     path.write_text('[auth]\ntriagers = "tom@example.org"\n', encoding="utf-8")
     rules = AccessRules(issuer="https://login.example.org", client_id="hud", anonymous=None)
-    told = {
+    settings = {
         "rules": rules.to_json(),
         "path": str(path),
         "url": URL,
@@ -202,7 +202,7 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "cookie_secret": SECRET,
     }
     monkeypatch.setattr(clock, "now", lambda: dashboard_stores.NOW)
-    monkeypatch.setenv(ACCESS_VARIABLE, json.dumps(told))
+    monkeypatch.setenv(ACCESS_VARIABLE, json.dumps(settings))
     for cached in (access.child_settings, access._rules_in, access._ended, guard.cookie_secret):
         cached.cache_clear()
     yield path
@@ -210,7 +210,7 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         cached.cache_clear()
 
 
-def claims(name: str = "tom") -> dict[str, object]:
+def user_claims(name: str = "tom") -> dict[str, object]:
     return {
         "iss": "https://login.example.org",
         "aud": "hud",
@@ -222,32 +222,32 @@ def claims(name: str = "tom") -> dict[str, object]:
 
 
 def cookie(*, secret: str = SECRET, origin: str = URL, name: str = "tom") -> dict[str, str]:
-    said = json.dumps({**claims(name), "origin": origin, "is_logged_in": True})
-    return {USER_COOKIE_NAME: create_signed_value(secret, USER_COOKIE_NAME, said).decode()}
+    content = json.dumps({**user_claims(name), "origin": origin, "is_logged_in": True})
+    return {USER_COOKIE_NAME: create_signed_value(secret, USER_COOKIE_NAME, content).decode()}
 
 
-@pytest.mark.usefixtures("handed")
+@pytest.mark.usefixtures("sign_in_config")
 def test_secrets_are_taken_out_of_the_environment_and_are_not_shown() -> None:
-    told = access.child_settings()
+    child_settings = access.child_settings()
     assert ACCESS_VARIABLE not in os.environ
-    assert told.client_secret == "hush"
-    assert "hush" not in repr(told)
-    assert SECRET not in repr(told)
+    assert child_settings.client_secret == "hush"
+    assert "hush" not in repr(child_settings)
+    assert SECRET not in repr(child_settings)
 
 
-def test_lists_are_read_again_when_the_file_changes(handed: Path) -> None:
-    assert access.whose(claims()).role is Role.TRIAGER
-    handed.write_text('[auth]\nadmins = ["tom@example.org"]\n', encoding="utf-8")
-    assert access.whose(claims()).role is Role.ADMIN
+def test_lists_are_read_again_when_the_file_changes(sign_in_config: Path) -> None:
+    assert access.whose(user_claims()).role is Role.TRIAGER
+    sign_in_config.write_text('[auth]\nadmins = ["tom@example.org"]\n', encoding="utf-8")
+    assert access.whose(user_claims()).role is Role.ADMIN
 
 
 @pytest.mark.parametrize("text", ["[auth", "[auth]\nadmins = 7", "auth = 1", None])
-def test_nobody_has_a_role_while_the_file_is_broken(handed: Path, text: str | None) -> None:
+def test_nobody_has_a_role_while_the_file_is_broken(sign_in_config: Path, text: str | None) -> None:
     if text is None:
-        handed.unlink()
+        sign_in_config.unlink()
     else:
-        handed.write_text(text, encoding="utf-8")
-    assert access.whose(claims()).role is None
+        sign_in_config.write_text(text, encoding="utf-8")
+    assert access.whose(user_claims()).role is None
 
 
 def open_route(_request: Request) -> Response:
@@ -270,7 +270,7 @@ async def stream(websocket: WebSocket) -> None:
 
 
 @pytest.fixture
-def client(handed: Path) -> TestClient:  # noqa: ARG001
+def client(sign_in_config: Path) -> TestClient:  # noqa: ARG001
     """Return a client of a guarded route and of what stands for Streamlit's."""
     routes = [
         Route("/numbers", guard.guarded(open_route)),
@@ -335,8 +335,8 @@ def test_route_is_for_who_signed_in_here(
     assert ("secret numbers" in answer.text) is (status == 200)
 
 
-def test_route_is_not_for_who_has_no_role(client: TestClient, handed: Path) -> None:
-    handed.write_text('[auth]\nviewers = "*@elsewhere.org"\n', encoding="utf-8")
+def test_route_is_not_for_who_has_no_role(client: TestClient, sign_in_config: Path) -> None:
+    sign_in_config.write_text('[auth]\nviewers = "*@elsewhere.org"\n', encoding="utf-8")
     answer = client.get("/numbers", headers=sent_as(cookie()))
     assert (answer.status_code, "tom@example.org is nobody" in answer.text) == (403, True)
 
@@ -398,7 +398,7 @@ def test_files_that_pages_offer_are_for_who_may_look(client: TestClient) -> None
 
 
 @pytest.mark.parametrize(
-    ("host", "is_known"),
+    ("host", "is_allowed"),
     [
         ("hud.example.org", True),
         ("localhost:8501", True),
@@ -411,12 +411,12 @@ def test_files_that_pages_offer_are_for_who_may_look(client: TestClient) -> None
     ],
 )
 def test_name_that_another_site_gives_this_machine_is_refused(
-    host: str, is_known: bool, client: TestClient
+    host: str, is_allowed: bool, client: TestClient
 ) -> None:
     headers = {**sent_as(cookie()), "host": host.encode()}
-    assert client.get("/numbers", headers=headers).status_code == (200 if is_known else 421)
+    assert client.get("/numbers", headers=headers).status_code == (200 if is_allowed else 421)
     assert client.get("/healthz", headers=headers).status_code == 200
-    if is_known:
+    if is_allowed:
         with client.websocket_connect("/_stcore/stream", headers=headers) as socket:
             assert socket.receive_text() == "secret numbers"
     else:
@@ -441,6 +441,6 @@ def test_answers_cannot_be_framed_and_cookies_are_secure(client: TestClient) -> 
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "same-origin"
     for path in ("/oauth2callback?code=good&state=s", "/auth/login"):
-        kept = client.get(path).headers.get_list("set-cookie")
-        assert kept
-        assert all("; secure" in item.lower() for item in kept)
+        cookies = client.get(path).headers.get_list("set-cookie")
+        assert cookies
+        assert all("; secure" in item.lower() for item in cookies)

@@ -99,16 +99,16 @@ def test_the_page_shows_schedulers_next_runs_queue_devices_and_disks(open_page: 
     assert len(html_of(page)) < 60_000
 
 
-@pytest.mark.parametrize(("name", "is_said"), [("old", False), ("ops", True)])
+@pytest.mark.parametrize(("name", "is_shown"), [("old", False), ("ops", True)])
 def test_what_waits_for_a_receiver_that_is_no_more_is_said(
-    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch, name: str, is_said: bool
+    open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch, name: str, is_shown: bool
 ) -> None:
     with store.write() as session:
         put_notifications(session, [make_notification("msg_2", receiver="old")])
-    known = ShownSetting(section=f"receivers.{name}", key="url", value="", is_set=True)
-    monkeypatch.setenv(SETTINGS_VARIABLE, settings_to_json([known]))
-    told = "1 message waits for the receiver old, which hud.toml does not name"
-    assert (told in text_of(open_page("health"))) is is_said
+    receiver = ShownSetting(section=f"receivers.{name}", key="url", value="", is_set=True)
+    monkeypatch.setenv(SETTINGS_VARIABLE, settings_to_json([receiver]))
+    text = "1 message waits for the receiver old, which hud.toml does not name"
+    assert (text in text_of(open_page("health"))) is is_shown
 
 
 def test_a_scheduler_that_fell_silent_is_said_first(open_page: OpenPage, store: Store) -> None:

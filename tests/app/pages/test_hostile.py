@@ -61,9 +61,9 @@ every_view = pytest.mark.parametrize("path", [view.path for view in VIEWS])
 
 def addresses(path: str) -> st.SearchStrategy[dict[str, str]]:
     """Return parameters of a page, some of which it does not have."""
-    known = [item.name for item in dataclasses.fields(STATES[path])] if path in STATES else []
+    values = [item.name for item in dataclasses.fields(STATES[path])] if path in STATES else []
     text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-    names = st.sampled_from(known) | text if known else text
+    names = st.sampled_from(values) | text if values else text
     return st.dictionaries(names, st.sampled_from(ODD_VALUES) | text, max_size=4)
 
 
@@ -106,34 +106,34 @@ def hostile(store: Store) -> None:
         run = dashboard_stores.night(number, plan=cases)
         results = tuple(
             make_result(
-                f"{run.id}-{place}",
+                f"{run.id}-{index}",
                 run=run,
                 case=case,
                 reason="",
                 measurements=[
-                    make_measurement(samples=(VALUES[(place + number) % 2],) * 3),
-                    make_measurement("speedup", samples=(VALUES[place % 2],) * 3),
+                    make_measurement(samples=(VALUES[(index + number) % 2],) * 3),
+                    make_measurement("speedup", samples=(VALUES[index % 2],) * 3),
                     make_measurement("peak_bytes", samples=(VALUES[number % 2],)),
                     make_measurement("compile_cold_s", samples=(0.0,)),
                 ],
             )
-            for place, case in enumerate(cases)
+            for index, case in enumerate(cases)
         )
         documents.append(RunDocument(run=run, results=results))
     with store.write() as session:
         put_documents(session, documents, at=dashboard_stores.NOW)
-    sighting = make_sighting(documents[1].run)
+    run_ref = make_sighting(documents[1].run)
     alerts = [
         make_alert(
-            f"odd-{place}",
+            f"odd-{index}",
             case=case,
-            first_bad=sighting,
+            first_bad=run_ref,
             baseline=VALUES[0],
             candidate=VALUES[1],
             change_pct=VALUES[1],
             interval_pct=VALUES,
         )
-        for place, case in enumerate(cases)
+        for index, case in enumerate(cases)
     ]
     save_alerts(store, alerts)
 

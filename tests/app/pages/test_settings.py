@@ -40,7 +40,7 @@ secret = "env:CHAT_SECRET"
 
 
 @pytest.fixture
-def handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def exported_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return what the dashboard's process is told of a hud.toml, and tell it this process."""
     path = tmp_path / "hud.toml"
     path.write_text(CONFIG, encoding="utf-8")
@@ -77,7 +77,7 @@ def test_what_a_variable_says_is_in_force(
     assert paths["state"] == [".hud", "default"]
 
 
-@pytest.mark.usefixtures("handed_over", "seeded")
+@pytest.mark.usefixtures("exported_settings", "seeded")
 def test_the_page_shows_what_is_set_and_what_is_a_default(open_page: OpenPage) -> None:
     page = open_page("settings")
     assert not page.exception
@@ -93,12 +93,12 @@ def test_the_page_shows_what_is_set_and_what_is_a_default(open_page: OpenPage) -
 
 
 @pytest.mark.usefixtures("seeded")
-def test_no_secret_is_shown_or_handed_over(handed_over: str, open_page: OpenPage) -> None:
+def test_no_secret_is_shown_or_handed_over(exported_settings: str, open_page: OpenPage) -> None:
     text = text_of(open_page("settings"))
     for number in ("hunter2", "hunter3", "hunter4"):
-        assert number not in handed_over
+        assert number not in exported_settings
         assert number not in text
-    rows = {(item.section, item.key): item.value for item in settings_from_json(handed_over)}
+    rows = {(item.section, item.key): item.value for item in settings_from_json(exported_settings)}
     assert rows["store", "url"] == "postgresql://db.example.org:5432/..."
     assert rows["receivers.chat", "url"] == "https://chat.example.org/..."
     assert rows["receivers.chat", "secret"] == "env:CHAT_SECRET"
@@ -195,7 +195,7 @@ def test_what_a_setting_is_for_is_told_whole_and_without_markdown() -> None:
     )
 
 
-@pytest.mark.usefixtures("handed_over", "seeded")
+@pytest.mark.usefixtures("exported_settings", "seeded")
 def test_names_in_what_a_setting_is_for_are_code(open_page: OpenPage) -> None:
     assert "<code>env:NAME</code>" in html_of(open_page("settings"))
 

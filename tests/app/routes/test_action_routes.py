@@ -25,8 +25,7 @@ from compile_hud.db.alerts.action_links import (
     picture_token,
 )
 from compile_hud.db.errors import StoreLocked
-from compile_hud.db.queries.alerts import newest_change_number
-from compile_hud.db.queries.results import load_alert, load_changes
+from compile_hud.db.queries.alerts import load_alert, load_changes, newest_change_number
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.rows.mapping import put_notifications
@@ -70,16 +69,16 @@ def tell(store: Store, *alerts: Alert, receiver: str = "team", title: str = "slo
 
 
 def revise(store: Store, alerts: Iterable[Alert]) -> None:
-    found = tuple(alerts)
-    revisions = tuple(Revision(alert=alert) for alert in found)
-    store.revise_alerts(lambda _: Decision(alerts=found, revisions=revisions), by="judge")
+    revised = tuple(alerts)
+    revisions = tuple(Revision(alert=alert) for alert in revised)
+    store.revise_alerts(lambda _: Decision(alerts=revised, revisions=revisions), by="judge")
 
 
 def link(store: Store, action: Action = Action.ACKNOWLEDGE, *, days: float = 14) -> str:
     number = newest_change_number(store)
-    wanted = ActionLink(notification_id="msg_1", action=action, number=number)
+    action_link = ActionLink(notification_id="msg_1", action=action, number=number)
     until = clock.now() + timedelta(days=days)
-    return f"/act/{action_token(wanted, key=SECRET.encode(), until=until)}"
+    return f"/act/{action_token(action_link, key=SECRET.encode(), until=until)}"
 
 
 def press(client: TestClient, path: str, *, why: str = "") -> httpx.Response:
@@ -172,11 +171,11 @@ def test_what_changes_while_it_is_decided_is_refused(
 def test_what_was_asked_a_while_ago_is_not_done(store: Store) -> None:
     alert = make_alert("a")
     tell(store, alert)
-    wanted = ActionLink(notification_id="msg_1", action=Action.NOISE, number=99)
-    asked = load_asked(wanted)
+    action_link = ActionLink(notification_id="msg_1", action=Action.NOISE, number=99)
+    requests = load_asked(action_link)
     revise(store, [replace(alert, state=AlertState.FIXED)])
     with pytest.raises(MeanwhileChanged):
-        act(asked, why="")
+        act(requests, why="")
     assert states(store, "a") == ["fixed"]
 
 

@@ -85,23 +85,23 @@ def filled(url: str) -> Store:
 
 def test_prometheus_reads_how_everything_does(url: str) -> None:
     operations = load_operations(filled(url))
-    told = samples_of(exposition(operations, now=START + timedelta(minutes=1)))
+    samples = samples_of(exposition(operations, now=START + timedelta(minutes=1)))
     machine = (("machine", 'b"o\\x\n'),)
-    assert told["hud_store_up", ()] == 1
-    assert told["hud_scheduler_up", machine] == 1
-    assert told["hud_spool_waiting_results", machine] == 3
-    assert told["hud_disk_free_bytes", (("disk", "state"), *machine)] == 10
-    assert told["hud_schedule_next_timestamp_seconds", (*machine, ("schedule", "nightly"))] == (
+    assert samples["hud_store_up", ()] == 1
+    assert samples["hud_scheduler_up", machine] == 1
+    assert samples["hud_spool_waiting_results", machine] == 3
+    assert samples["hud_disk_free_bytes", (("disk", "state"), *machine)] == 10
+    assert samples["hud_schedule_next_timestamp_seconds", (*machine, ("schedule", "nightly"))] == (
         START.timestamp()
     )
-    assert told["hud_jobs", (("state", "queued"),)] == 0
-    assert START.timestamp() in told.values()
+    assert samples["hud_jobs", (("state", "queued"),)] == 0
+    assert START.timestamp() in samples.values()
 
 
 def test_a_scheduler_that_is_silent_is_down(url: str) -> None:
     operations = load_operations(filled(url))
-    told = samples_of(exposition(operations, now=START + timedelta(minutes=10)))
-    assert [value for (name, _), value in told.items() if name == "hud_scheduler_up"] == [0]
+    samples = samples_of(exposition(operations, now=START + timedelta(minutes=10)))
+    assert [value for (name, _), value in samples.items() if name == "hud_scheduler_up"] == [0]
 
 
 def test_a_store_that_cannot_be_read_is_told_and_nothing_else(
@@ -131,32 +131,32 @@ def test_a_late_scheduler_is_told_and_the_dashboard_is_ready_all_the_same(
 
 def test_the_store_is_asked_once_in_a_while_however_many_ask() -> None:
     clock = [0.0]
-    asked: list[float] = []
+    reads: list[float] = []
 
     def ask() -> Answer:
-        asked.append(clock[0])
+        reads.append(clock[0])
         return Answer(operations=None)
 
     desk = Desk(ask, clock_s=lambda: clock[0])
     for step in range(100):
         clock[0] = step * MAX_AGE_S / 10
         desk.answer()
-    assert 5 <= len(asked) <= 10
-    assert min(b - a for a, b in zip(asked, asked[1:], strict=False)) > MAX_AGE_S
+    assert 5 <= len(reads) <= 10
+    assert min(b - a for a, b in zip(reads, reads[1:], strict=False)) > MAX_AGE_S
 
 
-def given_by_variable(_folder: Path, patch: pytest.MonkeyPatch) -> None:
+def by_variable(_folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Set the token itself."""
     patch.setenv(TOKEN_VARIABLE, "s3cret")
 
 
-def given_by_file(folder: Path, patch: pytest.MonkeyPatch) -> None:
+def by_file(folder: Path, patch: pytest.MonkeyPatch) -> None:
     """Name a file with the token."""
     (folder / "token").write_text("s3cret\n", encoding="ascii")
     patch.setenv(TOKEN_FILE_VARIABLE, str(folder / "token"))
 
 
-@pytest.mark.parametrize("give", [given_by_variable, given_by_file])
+@pytest.mark.parametrize("give", [by_variable, by_file])
 @pytest.mark.parametrize("path", ["/metrics", "/readyz"])
 def test_where_a_token_is_set_nobody_asks_without_it(
     give: Callable[[Path, pytest.MonkeyPatch], None],
@@ -201,8 +201,8 @@ def test_every_metric_is_described(url: str) -> None:
     store.revise_alerts(
         lambda _before: opened, by="judge", tell=lambda _before, _decided: [make_notification()]
     )
-    told = samples_of(exposition(load_operations(store), now=START))
-    names = {name for name, _ in told}
+    samples = samples_of(exposition(load_operations(store), now=START))
+    names = {name for name, _ in samples}
     assert len(names) == 14
     described = set(re.findall(r"`(hud_\w+)`(?=[ ,][^\n]*\|)", text.partition("## Metrics")[2]))
     assert described == names

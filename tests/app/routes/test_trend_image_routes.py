@@ -98,10 +98,10 @@ def test_a_series_without_points_has_no_picture() -> None:
 def test_a_process_draws_what_is_in_the_store(tmp_path: Path) -> None:
     url = f"duckdb:///{tmp_path / 'store.duckdb'}"
     fill(Store(url))
-    wanted = regression().id
-    (found,) = draw_trends([wanted, "gone"], store_url=url, command=RENDER_COMMAND).items()
-    assert found[0] == wanted
-    assert Image.open(io.BytesIO(found[1])).format == "PNG"
+    alert_id = regression().id
+    (item,) = draw_trends([alert_id, "gone"], store_url=url, command=RENDER_COMMAND).items()
+    assert item[0] == alert_id
+    assert Image.open(io.BytesIO(item[1])).format == "PNG"
 
 
 def script(text: str) -> tuple[str, ...]:

@@ -72,12 +72,12 @@ def test_the_page_says_what_the_command_says(open_page: OpenPage, seeded: Path) 
     page = compare_data.load_compare(CompareState(baseline=GOOD, candidate=BAD)).value
     store = Store(f"duckdb:///{seeded}")
     rows = compare_results(load_document(store, GOOD), load_document(store, BAD))
-    said = [
+    lines = [
         (row.candidate_case.key, row.metric, row.ratio, row.low, row.high, row.verdict, row.reason)
         for row in page.rows
     ]
     # The command lists them by case.
-    assert sorted(said, key=lambda row: row[:2]) == [
+    assert sorted(lines, key=lambda row: row[:2]) == [
         (
             *(row.case.key, row.metric, row.comparison.ratio, row.comparison.low),
             *(row.comparison.high, row.comparison.verdict, row.comparison.reason),

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from compile_hud.app.main import VIEWS
-from compile_hud.db.queries.results import load_alerts, load_latest
+from compile_hud.db.queries.alerts import load_alerts
+from compile_hud.db.queries.latest import load_latest
 from compile_hud.db.store import Store
 from compile_hud.runner.detection.detect import detect
 from compile_hud.runner.interop.importers.history import Unsaid
@@ -90,8 +91,8 @@ def test_alerts_of_an_imported_history_are_never_confirmed(imported: Store) -> N
 def test_the_overview_begins_with_latencies_where_nobody_knows_more(
     tmp_path: Path, store: Store, open_page: OpenPage, records: list[str], shown: str
 ) -> None:
-    found = [make_record(name, 1.5, model="bert", night=0) for name in records]
-    path = write_lines(tmp_path / "latencies.json", found)
+    latencies = [make_record(name, 1.5, model="bert", night=0) for name in records]
+    path = write_lines(tmp_path / "latencies.json", latencies)
     import_file(path, store=store, unsaid=Unsaid(), format_name=None, now=dashboard_stores.NOW)
     assert f"Latest results: {shown}" in text_of(open_page("overview"))
     assert "Latest results: speedup" in text_of(open_page("overview", metric="speedup"))
@@ -102,8 +103,8 @@ def test_a_tile_of_latencies_alone_says_why_there_is_no_speedup(
 ) -> None:
     path = write_lines(tmp_path / "latencies.json", [make_record("abs_latency", 1.5, night=0)])
     import_file(path, store=store, unsaid=Unsaid(), format_name=None, now=dashboard_stores.NOW)
-    told = text_of(open_page("overview"))
-    assert "no speedup none was measured against eager 1 of 1 ok" in told
+    text = text_of(open_page("overview"))
+    assert "no speedup none was measured against eager 1 of 1 ok" in text
 
 
 @pytest.mark.parametrize("path", ["run", "runs"])

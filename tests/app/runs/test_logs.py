@@ -23,16 +23,16 @@ RUN = "run-going"
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Return what the pages of this test hand to the log in the browser."""
-    handed: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
     make = st.components.v2.component
 
     def component(name: str, **parts: Any) -> Any:
         if name != "hud_live_log":
             return make(name, **parts)
-        return lambda data, **_: handed.append(data)
+        return lambda data, **_: calls.append(data)
 
     monkeypatch.setattr(st.components.v2, "component", component)
-    return handed
+    return calls
 
 
 def running(store: Store) -> None:

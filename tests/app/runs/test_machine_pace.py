@@ -23,8 +23,8 @@ def store(store: Store) -> Store:
 
 def chart(page: AppTest) -> dict[str, Any]:
     """Return the specification of the first chart of a page."""
-    found: dict[str, Any] = json.loads(page.get("vega_lite_chart")[0].proto.spec)
-    return found
+    spec: dict[str, Any] = json.loads(page.get("vega_lite_chart")[0].proto.spec)
+    return spec
 
 
 @pytest.mark.usefixtures("store")

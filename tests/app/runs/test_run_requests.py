@@ -98,8 +98,8 @@ def test_a_suite_is_asked_for_on_a_machine_that_has_a_scheduler(store: Store) ->
     save_scheduler(store, make_scheduler(machine=run.machine))
     # A sign of life is no news, and what is read is kept for some seconds.
     store.save_run(run)
-    (wanted,) = suites_of([run, run])
-    assert wanted.label == f"{anywhere.label} on {run.machine}"
+    (suite,) = suites_of([run, run])
+    assert suite.label == f"{anywhere.label} on {run.machine}"
 
 
 def test_the_page_of_runs_offers_what_was_run(

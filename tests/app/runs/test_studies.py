@@ -124,7 +124,7 @@ def test_bert_is_a_heat_map_for_each_variant(store: Store, open_page: OpenPage) 
         for shape in GRID
     ]
     run = study_run("bert-grid", plan, name="grid", device_name="Fake CPU")
-    fill(store, run, [ok(run, case, speedup=1.0 + place) for place, case in enumerate(plan)])
+    fill(store, run, [ok(run, case, speedup=1.0 + index) for index, case in enumerate(plan)])
     page = open_page("studies", study="bert-grid")
     assert not page.exception
     assert texts_of_rows(page, "max-autotune") == [
@@ -138,7 +138,7 @@ def test_bert_is_a_heat_map_for_each_variant(store: Store, open_page: OpenPage) 
 def test_candidates_are_ranked_by_latency(store: Store, open_page: OpenPage) -> None:
     plan = [make_case(name, family="architecture") for name in ("arch/slow", "arch/fast")]
     run = study_run("architecture", plan, name="arch", device_name="Fake CPU")
-    fill(store, run, [ok(run, case, speedup=1.0 + place) for place, case in enumerate(plan)])
+    fill(store, run, [ok(run, case, speedup=1.0 + index) for index, case in enumerate(plan)])
     page = open_page("studies", study="architecture")
     assert not page.exception
     rows = texts_of_rows(page, "Candidates by latency: default")

@@ -1,0 +1,16 @@
+"""Read the newest runs."""
+
+from __future__ import annotations
+
+from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.records.summaries import RunSummary
+
+# More nights than anybody scrolls through.
+MAX_RUNS = 400
+
+
+@cached_read
+def load_newest_runs(at: StoreVersion) -> tuple[RunSummary, ...]:
+    """Return the newest runs, newest first."""
+    return tuple(load_runs(at.store, limit=MAX_RUNS))
