@@ -51,7 +51,7 @@ from compile_hud.runner.cli.run.after_run import judge
 from compile_hud.runner.config.load import Config, load_config
 from compile_hud.runner.events import CaseFinished, Event
 from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests
-from compile_hud.runner.scheduling.job_worker import JobWorker
+from compile_hud.runner.scheduling.job_worker import JobServices, JobWorker
 from compile_hud.runner.workspace import Dependencies, Workspace
 
 # 1: first version. 2: `anonymous_bytes`. 3: after nights that were judged before. 4: after caches
@@ -302,9 +302,11 @@ class Soak:
         workspace = replace(self.workspace, config=config)
         return JobWorker(
             workspace=workspace,
-            notify=self._on_event,
-            judge=partial(judge, workspace=workspace),
-            send=partial(send_waiting, workspace, notify=self._on_event),
+            services=JobServices(
+                notify=self._on_event,
+                judge=partial(judge, workspace=workspace),
+                send_notifications=partial(send_waiting, workspace, notify=self._on_event),
+            ),
             wake=self._wake,
         )
 

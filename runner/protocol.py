@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Literal
 
 from compile_hud.db.records.results import Case, Outcome
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.models_zoo.catalog.spec import UNTREATED, Treatment
+from compile_hud.models_zoo.catalog.spec import NO_TRANSFORM, ModelTransform
 
 # Has torch.cuda.is_available() ask NVML instead of CUDA, which no fork could use any more.
 ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
@@ -91,19 +91,26 @@ class Workload:
     tolerance: Mapping[str, float] = field(default_factory=dict)
     dynamic: bool | None = None
     fullgraph: bool = False
-    treatment: Treatment = UNTREATED
+    transform: ModelTransform = NO_TRANSFORM
     checkout: Checkout | None = None
     sweep: ShapeSweep | None = None
     summary: str = ""
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the workload as a JSON object; the wire name of `transform` is `treatment`."""
+        document = dataclasses.asdict(self)
+        return {"treatment": document.pop("transform"), **document}
+
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Workload:
-        """Return the workload that `dataclasses.asdict` made `document` of."""
+        """Return the workload that `document` describes."""
+        fields = dict(document)
+        transform = ModelTransform(**fields.pop("treatment"))
         checkout, sweep = document.get("checkout"), document.get("sweep")
         return cls(
             **{
-                **document,
-                "treatment": Treatment(**document["treatment"]),
+                **fields,
+                "transform": transform,
                 "checkout": None if checkout is None else Checkout(**checkout),
                 "sweep": sweep and ShapeSweep(axis=sweep["axis"], values=tuple(sweep["values"])),
             }
@@ -143,7 +150,7 @@ class LaunchRequest:
         return {
             "protocol_version": PROTOCOL_VERSION,
             "case": self.case.to_json(),
-            "workload": dataclasses.asdict(self.workload),
+            "workload": self.workload.to_json(),
             "settings": dataclasses.asdict(self.settings),
             "launch": self.launch,
             "cache_dir": self.cache_dir,

@@ -13,7 +13,9 @@ from benchmarks.nights.simulation import Plan, Rule, Trouble
 from compile_hud.db.alerts.outbox import load_outbox
 from compile_hud.db.jobs.health import load_health
 from compile_hud.db.jobs.queue import JobState, QueuedJob
-from compile_hud.db.queries.results import load_alerts, load_document, load_runs
+from compile_hud.db.queries.alerts import load_alerts
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.notifications import (
     WAITING,

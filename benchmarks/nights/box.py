@@ -111,7 +111,7 @@ def say_when_idle(folder: Path, *, clock: Clock, looks: Looks) -> None:
         return trouble
 
     JobWorker.run_queued = run_queued  # type: ignore[method-assign]
-    job_worker.LOOK_EVERY_S = 2 * PAUSE_S
+    job_worker.POLL_INTERVAL_S = 2 * PAUSE_S
 
 
 def live(folder: Path, arguments: list[str]) -> None:

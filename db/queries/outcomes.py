@@ -21,10 +21,18 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute
 
-from compile_hud.db.queries import common as fetch
-from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Outcome
+from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Outcome, Run
 from compile_hud.db.records.summaries import OkResults, OutcomeHistory, OutcomePoint, PlannedRun
 from compile_hud.db.rows.columns import batches, numpy_columns
+from compile_hud.db.rows.plans import read_runs
+from compile_hud.db.rows.sql_expressions import (
+    NEWEST_RUN,
+    OLDEST_RUN,
+    does_count,
+    is_deferred,
+    is_of_runs,
+    last_results,
+)
 from compile_hud.db.schema.tables import CaseResultTable, CaseTable, MeasurementTable, RunTable
 from compile_hud.db.store import Store
 
@@ -75,13 +83,13 @@ def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str]
     """Return how these cases ended in each run, by the ids of the runs and the cases' keys."""
     found = {}
     for batch in batches(case_keys):
-        last = fetch.last_results(CaseResultTable.case_key.in_(batch))
+        last = last_results(CaseResultTable.case_key.in_(batch))
         wanted = select(
             last.c.id,
             last.c.run_id,
             last.c.case_key,
             last.c.outcome,
-            fetch.is_deferred(last).label("is_deferred"),
+            is_deferred(last).label("is_deferred"),
         )
         with store.read() as connection:
             for row in connection.execute(wanted):
@@ -96,22 +104,22 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
     """Return the keys of all cases, and for each run (row) and case (column) if it was ok."""
     places = {run.id: place for place, run in enumerate(runs)}
     with store.read() as connection:
-        ids = connection.execute(select(RunTable.id).order_by(*fetch.OLDEST_RUN)).scalars().all()
+        ids = connection.execute(select(RunTable.id).order_by(*OLDEST_RUN)).scalars().all()
         keys = list(connection.execute(select(CaseTable.key).order_by(CaseTable.key)).scalars())
         run = select(
-            RunTable.id, (func.row_number().over(order_by=fetch.OLDEST_RUN) - 1).label("number")
+            RunTable.id, (func.row_number().over(order_by=OLDEST_RUN) - 1).label("number")
         ).subquery()
         case = select(
             CaseTable.key, (func.row_number().over(order_by=CaseTable.key) - 1).label("number")
         ).subquery()
-        last = fetch.last_results()
+        last = last_results()
         cells = (
             select(run.c.number, case.c.number.label("column"))
             .select_from(last)
             .join(run, run.c.id == last.c.run_id)
             .join(case, case.c.key == last.c.case_key)
             # What its run had no time for says nothing of the case.
-            .where(or_(last.c.outcome == str(Outcome.OK), fetch.is_deferred(last)))
+            .where(or_(last.c.outcome == str(Outcome.OK), is_deferred(last)))
         )
         rows, columns = (item.astype(np.int64) for item in numpy_columns(connection, cells))
     is_ok = np.zeros((len(ids), len(keys)), dtype=bool)
@@ -180,7 +188,7 @@ def load_ok_results(
     places = {run.id: place for place, run in enumerate(runs)}
     is_model = CaseTable.family != REFERENCE_FAMILY
     with store.read() as connection:
-        ids = connection.execute(select(RunTable.id).order_by(*fetch.OLDEST_RUN)).scalars().all()
+        ids = connection.execute(select(RunTable.id).order_by(*OLDEST_RUN)).scalars().all()
         keys = select(CaseTable.key).where(is_model).order_by(CaseTable.key)
         case_keys = connection.execute(keys).scalars().all()
         wanted = _cells(metrics, is_model=is_model, num_without=num_without)
@@ -212,7 +220,7 @@ def _cells(
     Results and measurements are read one after the other: joined by the ids of the results they
     would take half as long again.
     """
-    run = select(RunTable.id, _number(fetch.OLDEST_RUN)).subquery()
+    run = select(RunTable.id, _number(OLDEST_RUN)).subquery()
     every = select(CaseTable.key, _number((CaseTable.key,))).where(is_model).subquery()
     losing = _losing(metrics, num_without=num_without)
     known = select(every).where(every.c.key.in_(losing)).subquery()
@@ -223,12 +231,12 @@ def _cells(
         .select_from(CaseResultTable)
         .join(run, run.c.id == CaseResultTable.run_id)
         .join(known, known.c.key == CaseResultTable.case_key)
-        .where(CaseResultTable.outcome == str(Outcome.OK), fetch.does_count(CaseResultTable.id)),
+        .where(CaseResultTable.outcome == str(Outcome.OK), does_count(CaseResultTable.id)),
         select(*where, what)
         .select_from(MeasurementTable)
         .join(run, run.c.id == MeasurementTable.run_id)
         .join(known, known.c.key == MeasurementTable.case_key)
-        .where(MeasurementTable.metric.in_(metrics), fetch.does_count(MeasurementTable.result_id)),
+        .where(MeasurementTable.metric.in_(metrics), does_count(MeasurementTable.result_id)),
     )
 
 
@@ -257,4 +265,69 @@ def _losing(metrics: Sequence[str], *, num_without: int) -> Select[tuple[str]]:
         select(ok.c.case_key)
         .join(has, has.c.case_key == ok.c.case_key)
         .where(ok.c.num - has.c.num >= num_without)
+    )
+
+
+def _run_fields(run: Run) -> dict[str, Any]:
+    """Return what an outcome point says about its run."""
+    return {
+        "run_id": run.id,
+        "revision": run.revision,
+        "at": run.started_at,
+        "suite": run.suite,
+        "run_state": run.state,
+        "fingerprint": run.fingerprint,
+    }
+
+
+def load_outcomes(
+    store: Store, *, limit_runs: int | None = None, case_key: str | None = None
+) -> tuple[OutcomeHistory, ...]:
+    """Return how every planned case, or the one named, ended over the newest `limit_runs`.
+
+    Histories are apart by machine, toolchain and case.
+    """
+    newest = select(RunTable.__table__).order_by(*NEWEST_RUN).limit(limit_runs)
+    with store.read() as connection:
+        runs = read_runs(connection, newest)
+        is_wanted = [is_of_runs([(run.id, run.started_at) for run in runs])]
+        if case_key is not None:
+            is_wanted.append(CaseResultTable.case_key == case_key)
+        last = last_results(*is_wanted)
+        ended = {
+            (row.run_id, row.case_key): (row.id, Outcome(row.outcome), row.is_deferred)
+            for row in connection.execute(
+                select(
+                    last.c.id,
+                    last.c.run_id,
+                    last.c.case_key,
+                    last.c.outcome,
+                    is_deferred(last).label("is_deferred"),
+                )
+            )
+        }
+    cases: dict[str, Case] = {}
+    points: dict[tuple[str, str, str], list[OutcomePoint]] = defaultdict(list)
+    # Hundreds of runs share a plan of a thousand cases.
+    plans = {id(run.plan): run.plan for run in runs}
+    planned = {
+        number: {case.key: case for case in plan if case_key in (None, case.key)}
+        for number, plan in plans.items()
+    }
+    for run in reversed(runs):
+        facts = _run_fields(run)
+        for key, case in planned[id(run.plan)].items():
+            cases[key] = case
+            result_id, outcome, deferred = ended.get((run.id, key), (None, None, False))
+            points[run.machine, run.toolchain, key].append(
+                OutcomePoint(**facts, result_id=result_id, outcome=outcome, is_deferred=deferred)
+            )
+    return tuple(
+        OutcomeHistory(
+            case=cases[key],
+            machine=machine,
+            toolchain=toolchain,
+            points=tuple(points[machine, toolchain, key]),
+        )
+        for machine, toolchain, key in sorted(points)
     )

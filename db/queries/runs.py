@@ -1,22 +1,31 @@
-"""Queries of runs and their plans, for the runner."""
+"""Queries of runs and their plans."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, not_, select
+from sqlalchemy import ColumnElement, Select, case, extract, func, not_, select
+from sqlalchemy.engine import Connection
 
-from compile_hud.db.queries import common as fetch
+from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Outcome, Run, RunState
 from compile_hud.db.records.run_warning import RunWarning
-from compile_hud.db.records.summaries import LastEnding, PlannedRun, Series
+from compile_hud.db.records.summaries import LastEnding, PlannedRun, RunSummary
 from compile_hud.db.rows import columns
-from compile_hud.db.rows.mapping import utc, utc_or_none, warnings_of
+from compile_hud.db.rows.mapping import run_record, utc, utc_or_none, warnings_of
 from compile_hud.db.rows.plans import read_plans, read_runs
-from compile_hud.db.schema.tables import CaseResultTable, RunTable, SeriesTable
+from compile_hud.db.rows.sql_expressions import (
+    NEWEST_RUN,
+    OLDEST_RUN,
+    is_deferred,
+    is_of_runs,
+    last_results,
+)
+from compile_hud.db.schema.tables import CaseResultTable, RunTable
 from compile_hud.db.store import Store
 
 # Not the environment: it is large, and says nothing of what was planned.
@@ -99,7 +108,7 @@ def load_last_measured(
             RunTable.suite == suite,
             RunTable.machine == machine,
             RunTable.toolchain == toolchain,
-            not_(fetch.is_deferred(CaseResultTable)),
+            not_(is_deferred(CaseResultTable)),
         )
         .group_by(CaseResultTable.case_key)
     )
@@ -124,14 +133,14 @@ def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str,
 def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
     """Return how the case of `alert` ended last in its place, None where no run tried it."""
     untried = (str(Outcome.SKIPPED), str(Outcome.NODE_LOST))
-    last = fetch.last_results(
+    last = last_results(
         CaseResultTable.case_key == alert.case.key, CaseResultTable.outcome.not_in(untried)
     )
     wanted = (
         select(last.c.outcome, last.c.reason)
         .join(RunTable, RunTable.id == last.c.run_id)
         .where(RunTable.machine == alert.machine, RunTable.toolchain == alert.toolchain)
-        .order_by(*fetch.NEWEST_RUN)
+        .order_by(*NEWEST_RUN)
         .limit(1)
     )
     with store.read() as connection:
@@ -161,31 +170,18 @@ def load_reasons(store: Store, result_ids: Iterable[str]) -> Mapping[str, str]:
     return found
 
 
-def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tuple[Series, ...]:
-    """Return the series of `metrics` that `run` has or could have a point in, with all points."""
-    planned = {case.key for case in run.plan}
-    with store.read() as connection:
-        headers = fetch.headers(
-            connection,
-            SeriesTable.metric.in_(metrics),
-            SeriesTable.fingerprint == run.fingerprint,
-        )
-        ours = [header for header in headers if header.case.key in planned]
-        return tuple(fetch.with_points(connection, ours))
-
-
 def _runs(store: Store, is_wanted: ColumnElement[bool]) -> list[Run]:
     with store.read() as connection:
         return read_runs(connection, _newest_first(is_wanted))
 
 
 def _newest_first(is_wanted: ColumnElement[bool]) -> Select[Any]:
-    return select(RunTable.__table__).where(is_wanted).order_by(*fetch.NEWEST_RUN)
+    return select(RunTable.__table__).where(is_wanted).order_by(*NEWEST_RUN)
 
 
 def load_plans(store: Store) -> tuple[PlannedRun, ...]:
     """Return every run with its plan, oldest first."""
-    wanted = select(*_COLUMNS).order_by(*fetch.OLDEST_RUN)
+    wanted = select(*_COLUMNS).order_by(*OLDEST_RUN)
     with store.read() as connection:
         rows = connection.execute(wanted).all()
         plans = read_plans(connection, {row.plan_hash for row in rows})
@@ -203,3 +199,72 @@ def load_plans(store: Store) -> tuple[PlannedRun, ...]:
         )
         for row in rows
     )
+
+
+def read_run(connection: Connection, run_id: str, *, store: str) -> Run:
+    """Return the run with this id or unique start of an id, or the newest for `latest`."""
+    runs = select(RunTable.__table__)
+    if run_id == "latest":
+        newest = read_runs(connection, runs.order_by(*NEWEST_RUN).limit(1))
+        if not newest:
+            raise NotFoundError(f"no run in the store {store} yet. `hud run` makes one")
+        return newest[0]
+    is_other = case((RunTable.id == run_id, 0), else_=1)
+    fits = select(RunTable.id).where(RunTable.id.startswith(run_id, autoescape=True))
+    ids = connection.execute(fits.order_by(is_other, *NEWEST_RUN).limit(3)).scalars().all()
+    if len(ids) == 1 or (ids and ids[0] == run_id):
+        return read_runs(connection, runs.where(RunTable.id == ids[0]))[0]
+    if ids:
+        names = ", ".join(ids)
+        raise NotFoundError(
+            f"more than one run starts with {run_id!r}: {names}, ... Name one whole"
+        )
+    raise NotFoundError(f"no run {run_id!r} in the store {store}. `hud runs` lists them")
+
+
+def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
+    """Return the newest `limit` runs, newest first."""
+    newest = select(RunTable.__table__).order_by(*NEWEST_RUN).limit(limit)
+    with store.read() as connection:
+        rows = connection.execute(newest).all()
+        plans = read_plans(connection, {row.plan_hash for row in rows})
+        last = last_results(is_of_runs([(row.id, row.started_at) for row in rows]))
+        took_s = extract("epoch", last.c.finished_at) - extract("epoch", last.c.started_at)
+        counts = connection.execute(
+            select(
+                last.c.run_id,
+                last.c.outcome,
+                func.count().label("num"),
+                func.sum(took_s).label("worked_s"),
+            ).group_by(last.c.run_id, last.c.outcome)
+        ).all()
+    by_run: dict[str, dict[Outcome, int]] = defaultdict(dict)
+    worked_s: dict[str, float] = defaultdict(float)
+    for count in counts:
+        by_run[count.run_id][Outcome(count.outcome)] = count.num
+        worked_s[count.run_id] += float(count.worked_s)
+    return [
+        RunSummary(
+            run=run_record(row, plan=plans[row.plan_hash]),
+            num_by_outcome=by_run.get(row.id, {}),
+            worked_s=worked_s[row.id],
+            heartbeat_at=utc_or_none(row.heartbeat_at),
+        )
+        for row in rows
+    ]
+
+
+def load_suite_runs(store: Store, suite: str) -> tuple[Run, ...]:
+    """Return all runs of the suite called `suite`, newest first."""
+    wanted = select(RunTable.__table__).where(RunTable.suite == suite)
+    with store.read() as connection:
+        return tuple(read_runs(connection, wanted.order_by(*NEWEST_RUN)))
+
+
+def load_run(store: Store, run_id: str) -> Run:
+    """Return the run with this id or unique start of an id, or the newest for `latest`.
+
+    Raises NotFoundError when there is none, or more than one.
+    """
+    with store.read() as connection:
+        return read_run(connection, run_id, store=store.name)

@@ -38,6 +38,8 @@ from compile_hud.db.records.string_enum import StrEnum
 REFERENCE_FAMILY = "reference"
 # How the reason of a case begins that its run had no time left for.
 DEFERRED = "time budget"
+# The suite of a selection made by hand: nobody expects the next one to be alike.
+CUSTOM_SUITE = "custom"
 
 
 class Phase(StrEnum):

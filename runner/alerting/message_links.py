@@ -26,7 +26,7 @@ from compile_hud.db.records.notifications import Notification
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.errors import ConfigError
-from compile_hud.runner.notifications.receivers.factory import NotReady, resolved
+from compile_hud.runner.notifications.receivers.secrets import NotReady, resolved
 
 SECRET_NAME = "link_secret"
 

@@ -16,11 +16,12 @@ from compile_hud.db.alerts.outbox_maintenance import put_missing
 from compile_hud.db.alerts.sent_messages import load_told
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.alerts import (
+    load_alerts,
     load_alerts_with_ids,
+    load_changes,
     load_changes_of,
     newest_change_number,
 )
-from compile_hud.db.queries.results import load_alerts, load_changes
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.notifications import AlertChangeKind, Notification
 from compile_hud.db.records.triage import ChangedField
@@ -46,7 +47,8 @@ from compile_hud.runner.notifications.dispatcher import (
 )
 from compile_hud.runner.notifications.message_updates import Updater
 from compile_hud.runner.notifications.receivers.factory import make_receiver
-from compile_hud.runner.notifications.routing import NotificationPlanner, Route
+from compile_hud.runner.notifications.routes import Route
+from compile_hud.runner.notifications.routing import NotificationPlanner
 from compile_hud.runner.notifications.weekly_digest import (
     fixed_between,
     weekly_notification,

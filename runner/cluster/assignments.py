@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from compile_hud.runner.planning.plan import PlannedCase
 
 # A case that takes three machines with it will take the fourth as well.
-MAX_GIVEN = 3
+MAX_ASSIGNMENTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ticket:
+class Assignment:
     """A case in the hands of one machine; `number` counts the machines that it was given to."""
 
     planned: PlannedCase
@@ -24,7 +24,7 @@ class Ticket:
         return self.planned.case.key
 
 
-class Board:
+class CaseQueue:
     """The cases of a plan that wait, those that are given, and how often.
 
     `homes` says which machine measured a case last, by the case's key. A series is longest where
@@ -35,7 +35,7 @@ class Board:
     def __init__(self, plan: Sequence[PlannedCase], *, homes: Mapping[str, str]) -> None:
         self._waiting = list(plan)
         self._homes = homes
-        self._given: dict[str, Ticket] = {}
+        self._assigned: dict[str, Assignment] = {}
         self._counts: dict[str, int] = {}
 
     @property
@@ -43,7 +43,7 @@ class Board:
         """Return the cases that nobody has, in their order."""
         return tuple(self._waiting)
 
-    def take(self, machine: str, *, machines: Collection[str]) -> Ticket | None:
+    def take(self, machine: str, *, machines: Collection[str]) -> Assignment | None:
         """Return a case for `machine`; None when none waits."""
         if not self._waiting:
             return None
@@ -56,18 +56,18 @@ class Board:
         planned = self._waiting.pop(place)
         key = planned.case.key
         self._counts[key] = self._counts.get(key, 0) + 1
-        ticket = Ticket(planned=planned, number=self._counts[key])
-        self._given[key] = ticket
+        ticket = Assignment(planned=planned, number=self._counts[key])
+        self._assigned[key] = ticket
         return ticket
 
-    def accept(self, ticket: Ticket) -> bool:
+    def accept(self, ticket: Assignment) -> bool:
         """Return whether a result for `ticket` counts: its case was given to nobody else since."""
-        if self._given.get(ticket.key) != ticket:
+        if self._assigned.get(ticket.key) != ticket:
             return False
-        del self._given[ticket.key]
+        del self._assigned[ticket.key]
         return True
 
-    def take_back(self, ticket: Ticket, *, is_counted: bool = True) -> bool:
+    def take_back(self, ticket: Assignment, *, is_counted: bool = True) -> bool:
         """Take a case from a machine; return whether another one may have it.
 
         A machine that did not begin with it does not count. What comes for `ticket` later does not
@@ -77,7 +77,7 @@ class Board:
             return True
         if not is_counted:
             self._counts[ticket.key] -= 1
-        if self._counts[ticket.key] >= MAX_GIVEN:
+        if self._counts[ticket.key] >= MAX_ASSIGNMENTS:
             return False
         # It has waited longest.
         self._waiting.insert(0, ticket.planned)

@@ -58,7 +58,7 @@ class _Task:
     slot: Slot
     started_at: datetime
     run: MachineRun | None = None
-    ticket: Assignment | None = None
+    assignment: Assignment | None = None
     reference: PlannedCase | None = None
 
 
@@ -101,10 +101,10 @@ def run_on_cluster(
     else:
         plan = make_plan(request.selection, catalog=context.catalog, device=request.device)
     with connected(nodes.cluster), Interrupts() as interrupts:
-        context.keeper.drain_before_run(goes_on=bool(earlier))
+        context.writer.drain_before_run(goes_on=bool(earlier))
         driver = _Driver(request, plan=plan, nodes=nodes, context=context)
         driver.take_up(earlier)
-        with interrupts.deferred(lambda: None), heartbeat(driver.beat):
+        with interrupts.deferred(lambda: None), heartbeat(driver.record_heartbeat):
             driver.work(is_stopped=interrupts.were_requested)
     documents = driver.documents()
     if not documents:
@@ -127,23 +127,25 @@ class _Driver:
         self._nodes = nodes
         self._cluster = nodes.cluster
         self._context = context
-        self._started_at = context.now()
+        self._started_at = context.services.now()
         self._slots = nodes.slots()
         if not self._slots:
             raise ExecutorError(no_nodes_message(request.device, machine=nodes.machine))
-        worths = {slot.machine: context.worth(_on(request, slot.machine)) for slot in self._slots}
+        worths = {
+            slot.machine: context.services.worth(_on(request, slot.machine)) for slot in self._slots
+        }
         self._budget = TimeBudget(
-            request.time_budget_s, worth=_joined(worths.values()), now=context.now
+            request.time_budget_s, worth=_joined(worths.values()), now=context.services.now
         )
         ordered = self._budget.in_turn(plan, case_of=lambda planned: planned.case)
-        self._board = CaseQueue(ordered, homes=_homes(worths))
+        self._queue = CaseQueue(ordered, homes=_homes(worths))
         self._plan = tuple(planned.case for planned in ordered)
         self._runs: dict[tuple[str, str, str], MachineRun] = {}
         self._run_of: dict[Slot, MachineRun] = {}
         self._unusable: dict[Slot, str] = {}
-        self._rests_until: dict[Slot, datetime] = {}
+        self._backoff_until: dict[Slot, datetime] = {}
         self._tasks: dict[str, _Task] = {}
-        self._looked_at = self._seen_at = self._started_at
+        self._checked_at = self._last_node_at = self._started_at
 
     def take_up(self, earlier: Sequence[RunDocument]) -> None:
         """Go on with the runs of an interrupted plan, each once its machine is there."""
@@ -156,19 +158,19 @@ class _Driver:
         documents = [run.document for run in self._runs.values()]
         return sorted(documents, key=lambda document: document.run.machine)
 
-    def beat(self) -> None:
+    def record_heartbeat(self) -> None:
         """Tell the store that the runs are alive."""
         for run in list(self._runs.values()):
             run_id = run.run.id
-            self._context.keeper.beat(run_id, log=self._cluster.log_of(run_id))
+            self._context.writer.record_heartbeat(run_id, log=self._cluster.log_of(run_id))
 
     def work(self, *, is_stopped: Callable[[], bool]) -> None:
         """Execute the plan until nothing is left, nobody is there any more, or it is stopped."""
         is_complete = False
         try:
-            while not is_stopped() and self._is_worth_going_on():
-                self._look()
-                self._hand_out()
+            while not is_stopped() and self._has_work():
+                self._update_slots()
+                self._assign_cases()
                 for ended in self._cluster.wait(limit_s=LOOK_EVERY_S):
                     self._on_ended(ended)
                 self._cancel_overdue()
@@ -176,70 +178,72 @@ class _Driver:
         finally:
             self._end(is_complete=is_complete)
 
-    def _is_worth_going_on(self) -> bool:
+    def _has_work(self) -> bool:
         if self._tasks:
             return True
         usable = [slot for slot in self._slots if slot not in self._unusable]
         owed = [slot for slot in usable if slot in self._run_of and self._run_of[slot].references]
-        if not self._board.waiting and not owed:
+        if not self._queue.waiting and not owed:
             return False
         if self._unusable and not usable and not self._has_begun():
             reasons = {f"{slot.machine}: {why}" for slot, why in self._unusable.items()}
             raise ToolchainUnusable(f"no machine can measure: {'; '.join(sorted(reasons))}")
-        now = self._context.now()
+        now = self._context.services.now()
         if usable:
-            self._seen_at = now
-        if now - self._seen_at < timedelta(seconds=NOBODY_LIMIT_S):
+            self._last_node_at = now
+        if now - self._last_node_at < timedelta(seconds=NOBODY_LIMIT_S):
             return True
-        self._lose_the_rest()
+        self._mark_rest_lost()
         return False
 
-    def _look(self) -> None:
+    def _update_slots(self) -> None:
         """See who has come and who has gone."""
-        now = self._context.now()
-        if now - self._looked_at < timedelta(seconds=LOOK_EVERY_S):
+        now = self._context.services.now()
+        if now - self._checked_at < timedelta(seconds=LOOK_EVERY_S):
             return
-        self._looked_at = now
+        self._checked_at = now
         before, self._slots = self._slots, self._nodes.slots()
         for slot in before:
             if slot not in self._slots:
                 self._run_of.pop(slot, None)
                 self._say(f"machine {slot.machine} is gone")
 
-    def _hand_out(self) -> None:
+    def _assign_cases(self) -> None:
         busy = {task.slot for task in self._tasks.values()}
         for slot in self._slots:
-            if slot in busy or slot in self._unusable or self._is_resting(slot):
+            if slot in busy or slot in self._unusable or self._is_backing_off(slot):
                 continue
             run = self._run_of.get(slot)
             if run is None:
-                self._submit(None, _Task(slot=slot, started_at=self._context.now()))
+                self._submit(None, _Task(slot=slot, started_at=self._context.services.now()))
             elif run.references:
-                self._give_reference(slot, run)
-            elif self._board.waiting:
-                self._give(slot, run)
+                self._assign_reference(slot, run)
+            elif self._queue.waiting:
+                self._assign_case(slot, run)
 
-    def _is_resting(self, slot: Slot) -> bool:
+    def _is_backing_off(self, slot: Slot) -> bool:
         """Return whether a machine that did not answer is left alone, since it may be gone."""
-        others = [item for item in self._slots if item not in (*self._rests_until, *self._unusable)]
-        until = self._rests_until.get(slot)
-        return bool(others) and until is not None and self._context.now() < until
+        others = [
+            item for item in self._slots if item not in (*self._backoff_until, *self._unusable)
+        ]
+        until = self._backoff_until.get(slot)
+        return bool(others) and until is not None and self._context.services.now() < until
 
-    def _give_reference(self, slot: Slot, run: MachineRun) -> None:
+    def _assign_reference(self, slot: Slot, run: MachineRun) -> None:
         planned = run.references.popleft()
-        task = _Task(slot=slot, started_at=self._context.now(), run=run, reference=planned)
+        task = _Task(slot=slot, started_at=self._context.services.now(), run=run, reference=planned)
         self._submit(self._order(planned, run), task)
 
-    def _give(self, slot: Slot, run: MachineRun) -> None:
+    def _assign_case(self, slot: Slot, run: MachineRun) -> None:
         machines = {item.machine for item in self._slots if item not in self._unusable}
-        ticket = self._board.take(slot.machine, machines=machines)
+        ticket = self._queue.take(slot.machine, machines=machines)
         assert ticket is not None
         if not self._budget.allows(ticket.planned.case):
-            self._board.take_back(ticket, is_counted=False)
-            self._put_off(run)
+            self._queue.take_back(ticket, is_counted=False)
+            self._defer(run)
             return
         run.give(ticket.planned.case)
-        task = _Task(slot=slot, started_at=self._context.now(), run=run, ticket=ticket)
+        task = _Task(slot=slot, started_at=self._context.services.now(), run=run, assignment=ticket)
         self._submit(self._order(ticket.planned, run), task)
 
     def _submit(self, order: CaseOrder | None, task: _Task) -> None:
@@ -261,8 +265,10 @@ class _Driver:
         reply = ended.reply
         if reply is None:
             self._say(f"machine {task.slot.machine} did not answer: {ended.reason}")
-            self._rests_until[task.slot] = self._context.now() + timedelta(seconds=BACKOFF_S)
-            if task.ticket is None and task.reference is None:
+            self._backoff_until[task.slot] = self._context.services.now() + timedelta(
+                seconds=BACKOFF_S
+            )
+            if task.assignment is None and task.reference is None:
                 self._unusable[task.slot] = ended.reason
             self._recover(task, reason=ended.reason)
         elif reply.status is Status.BUSY:
@@ -273,7 +279,7 @@ class _Driver:
             self._recover(task, reason=reply.reason)
         elif reply.result is None:
             self._join(task.slot, reply)
-        elif task.ticket is None or self._board.accept(task.ticket):
+        elif task.assignment is None or self._queue.accept(task.assignment):
             self._keep(reply.result, reply=reply)
 
     def _keep(self, result: CaseResult, *, reply: Reply) -> None:
@@ -283,7 +289,7 @@ class _Driver:
             folder.mkdir(parents=True, exist_ok=True)
             with whole_file(folder / name) as stream:
                 stream.write(reply.trace)
-        self._by_id(result.run_id).keep(result)
+        self._by_id(result.run_id).write(result)
 
     def _by_id(self, run_id: str) -> MachineRun:
         return next(run for run in self._runs.values() if run.run.id == run_id)
@@ -292,22 +298,22 @@ class _Driver:
         """See that the case of a machine that failed is not forgotten."""
         run = task.run
         if task.reference is not None and run is not None:
-            run.keep(self._lost(task.reference.case, run, f"{task.slot.machine}: {reason}"))
-        if task.ticket is None or run is None:
+            run.write(self._lost_result(task.reference.case, run, f"{task.slot.machine}: {reason}"))
+        if task.assignment is None or run is None:
             return
-        case = task.ticket.planned.case
-        if self._board.take_back(task.ticket):
+        case = task.assignment.planned.case
+        if self._queue.take_back(task.assignment):
             run.withdraw(case)
             return
         text = f"{MAX_ASSIGNMENTS} machines were lost with it, the last by: {reason}"
-        run.keep(self._lost(case, run, text))
+        run.write(self._lost_result(case, run, text))
 
     def _wait_for(self, task: _Task) -> None:
         """Put back what a busy machine did not begin with."""
         run = task.run
-        if task.ticket is not None and run is not None:
-            run.withdraw(task.ticket.planned.case)
-            self._board.take_back(task.ticket, is_counted=False)
+        if task.assignment is not None and run is not None:
+            run.withdraw(task.assignment.planned.case)
+            self._queue.take_back(task.assignment, is_counted=False)
         elif task.reference is not None and run is not None:
             run.references.appendleft(task.reference)
 
@@ -355,38 +361,40 @@ class _Driver:
         limit_s = MAX_ATTEMPTS * self._request.settings.timeout_s + SETUP_LIMIT_S
         limit = timedelta(seconds=limit_s + self._request.wait_idle_s)
         for name, task in list(self._tasks.items()):
-            if self._context.now() - task.started_at > limit:
+            if self._context.services.now() - task.started_at > limit:
                 self._cluster.cancel(name)
                 reason = f"no answer within {clock(limit.total_seconds())}"
                 # It would be as silent about the next case.
                 self._unusable[task.slot] = reason
                 self._on_ended(Ended(task=name, reason=reason))
 
-    def _put_off(self, run: MachineRun) -> None:
-        waiting = self._board.waiting
+    def _defer(self, run: MachineRun) -> None:
+        waiting = self._queue.waiting
         for planned in waiting:
-            self._board.drop(planned)
-        run.keep_all([self._budget.put_off(planned.case, run_id=run.run.id) for planned in waiting])
-        put_off = counted(len(waiting), "case")
-        text = f"{self._budget.text}; put off to the next run: {put_off}"
+            self._queue.drop(planned)
+        run.write_all([self._budget.defer(planned.case, run_id=run.run.id) for planned in waiting])
+        deferred = counted(len(waiting), "case")
+        text = f"{self._budget.text}; put off to the next run: {deferred}"
         self._context.notify(LogMessage(text=text))
 
-    def _lose_the_rest(self) -> None:
+    def _mark_rest_lost(self) -> None:
         """Say of every case that waits for a machine that none came."""
         if not self._has_begun():
             raise ExecutorError(no_nodes_message(self._request.device, machine=self._nodes.machine))
         run = next(run for run in self._runs.values() if run.has_machine)
         why = f"no machine was there for {clock(NOBODY_LIMIT_S)}"
-        run.keep_all([self._lost(planned.case, run, why) for planned in self._board.waiting])
-        self._say(f"{why}: {len(self._board.waiting)} cases are lost")
+        run.write_all(
+            [self._lost_result(planned.case, run, why) for planned in self._queue.waiting]
+        )
+        self._say(f"{why}: {len(self._queue.waiting)} cases are lost")
 
-    def _lost(self, case: Case, run: MachineRun, reason: str) -> CaseResult:
-        at = self._context.now()
+    def _lost_result(self, case: Case, run: MachineRun, reason: str) -> CaseResult:
+        at = self._context.services.now()
         return CaseResult(
             id=uuid.uuid4().hex,
             run_id=run.run.id,
             case=case,
-            outcome=Outcome.LOST,
+            outcome=Outcome.NODE_LOST,
             reason=reason,
             started_at=at,
             finished_at=at,
@@ -399,8 +407,8 @@ class _Driver:
     def _end(self, *, is_complete: bool) -> None:
         for task in self._tasks.values():
             run = task.run
-            if task.ticket is not None and run is not None:
-                run.withdraw(task.ticket.planned.case)
+            if task.assignment is not None and run is not None:
+                run.withdraw(task.assignment.planned.case)
         for run in self._runs.values():
             # Its machine went before they were measured, or nobody waits for them any more.
             for planned in run.references:

@@ -34,8 +34,8 @@ class MachineRun:
         self.run = run
         self.references = deque(references)
         self._results = list(results)
-        self._given = {planned.case for planned in references}
-        self._given.update(result.case for result in results)
+        self._assigned = {planned.case for planned in references}
+        self._assigned.update(result.case for result in results)
         self._users: tuple[str, ...] = ()
         self.has_machine = False
         self._context = context
@@ -55,38 +55,40 @@ class MachineRun:
         self.has_machine = True
         self._users = users
         self.run = replace(self.run, state=RunState.RUNNING, finished_at=None)
-        self._context.keeper.keep(self.run)
+        self._context.writer.write(self.run)
         self._context.notify(
             RunStarted(run=self.run, num_done=len(self._results), label=self.run.machine)
         )
 
     def give(self, case: Case) -> None:
         """Count on a result of `case`."""
-        self._given.add(case)
+        self._assigned.add(case)
 
     def withdraw(self, case: Case) -> None:
         """Count no more on a result of `case`, which another machine may have."""
-        self._given.discard(case)
+        self._assigned.discard(case)
 
-    def keep(self, result: CaseResult) -> None:
+    def write(self, result: CaseResult) -> None:
         """Put `result` into the spool; raise SpoolFull."""
         result = with_users(result, users=self._users)
-        self._context.keeper.keep(self.run, result=result)
+        self._context.writer.write(self.run, result=result)
         self._results.append(result)
         self._context.notify(CaseFinished(result=result))
 
-    def keep_all(self, results: Sequence[CaseResult]) -> None:
+    def write_all(self, results: Sequence[CaseResult]) -> None:
         """Put many results that nobody measured into the spool at once; raise SpoolFull."""
         for result in results:
             self.give(result.case)
-        self._context.keeper.keep_all(self.run, results)
+        self._context.writer.write_all(self.run, results)
         self._results.extend(results)
 
     def end(self, *, is_complete: bool) -> None:
         """Store how the run ended, and what it was given unless its plan may be resumed."""
         state, plan = RunState.INTERRUPTED, self.run.plan
         if is_complete:
-            state, plan = RunState.FINISHED, tuple(case for case in plan if case in self._given)
-        self.run = replace(self.run, plan=plan, state=state, finished_at=self._context.now())
-        self._context.keeper.keep_state(self.run)
+            state, plan = RunState.FINISHED, tuple(case for case in plan if case in self._assigned)
+        self.run = replace(
+            self.run, plan=plan, state=state, finished_at=self._context.services.now()
+        )
+        self._context.writer.write_state(self.run)
         self._context.notify(RunEnded(run=self.run))

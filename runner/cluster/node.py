@@ -26,7 +26,7 @@ from compile_hud.runner.execution.device_idle import wait_until_idle
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.execution.paired_launches import PairSide, launch_in_turn
-from compile_hud.runner.execution.retries import measure_undisturbed
+from compile_hud.runner.execution.retries import measure_with_retries
 from compile_hud.runner.persistence.spool import utc_now
 from compile_hud.runner.protocol import PROTOCOL_VERSION
 from compile_hud.runner.system.gpus import users_of
@@ -85,7 +85,7 @@ def serve_and_tell(
 def _measure(order: CaseOrder, *, device: _Device) -> Reply:
     sides = [PairSide(executor=device.executor, order=order)]
     try:
-        (result,) = measure_undisturbed(
+        (result,) = measure_with_retries(
             sides, measure_case=launch_in_turn, is_stopped=lambda: False
         )
     except DeviceLost as error:

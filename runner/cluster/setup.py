@@ -23,14 +23,13 @@ from compile_hud.runner.events import Notify
 from compile_hud.runner.execution.executor import Executor
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.planning.plan import find_names
-from compile_hud.runner.workspace import (
-    MakeExecutor,
+from compile_hud.runner.run_requests import (
     RunRequest,
-    Workspace,
-    clean_up,
+    clean_up_after_run,
     make_run_context,
     resolve_run,
 )
+from compile_hud.runner.workspace import MakeExecutor, Workspace
 
 # Ray's own names for it.
 ADDRESS_VARIABLE = "RAY_ADDRESS"
@@ -98,7 +97,7 @@ def execute_on_ray(
         context=make_run_context([], device=request.device, workspace=workspace, notify=notify),
         earlier=earlier,
     )
-    clean_up(workspace, notify=notify)
+    clean_up_after_run(workspace, notify=notify)
     return documents
 
 

@@ -17,7 +17,7 @@ LAUNCHES_FROM_COLD = {
 }
 
 
-class FreshSessions:
+class ColdCacheSessions:
     """Makes sessions each of whose launches is `num_launches` launches from an empty cache on."""
 
     def __init__(self, maker: SessionMaker, *, num_launches: int) -> None:
@@ -26,10 +26,10 @@ class FreshSessions:
 
     def begin(self, order: CaseOrder) -> CaseSession:
         """Return a session of the case, nothing launched yet; raise ExecutorError."""
-        return _FreshSession(self._maker, order=order, num_launches=self._num_launches)
+        return _ColdCacheSession(self._maker, order=order, num_launches=self._num_launches)
 
 
-class _FreshSession:
+class _ColdCacheSession:
     """A CaseSession whose result takes that of all its sessions together."""
 
     def __init__(self, maker: SessionMaker, *, order: CaseOrder, num_launches: int) -> None:

@@ -17,7 +17,7 @@ LOOK_EVERY_S = 15.0
 # The same code as the worker's (measure/telemetry.py): it is one fact, seen from two places.
 SHARED = "shared-gpu"
 
-Users = Callable[[str], tuple[str, ...]]
+DeviceUsers = Callable[[str], tuple[str, ...]]
 
 
 def with_users(result: CaseResult, *, users: Sequence[str]) -> CaseResult:
@@ -38,7 +38,7 @@ def with_users(result: CaseResult, *, users: Sequence[str]) -> CaseResult:
 def wait_until_idle(
     device: str,
     *,
-    users: Users,
+    users: DeviceUsers,
     limit_s: float,
     now: Callable[[], datetime],
     sleep: Callable[[float], None],

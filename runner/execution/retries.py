@@ -41,7 +41,7 @@ _GOES_ON = (
 )
 
 
-def was_disturbed(result: CaseResult) -> bool:
+def is_infrastructure_failure(result: CaseResult) -> bool:
     """Return whether `result` failed by something that is not its case."""
     return is_device_lost(result) or (
         result.outcome is Outcome.FAILED and result.details.get("ended_by") in ENDED_BY_OTHERS
@@ -54,7 +54,7 @@ def is_device_lost(result: CaseResult) -> bool:
     return is_failed and any(text in result.reason for text in LOST_DEVICE_TEXTS)
 
 
-def measure_undisturbed(
+def measure_with_retries(
     sides: Sequence[PairSide],
     *,
     measure_case: Callable[[Sequence[PairSide]], Sequence[CaseResult]],
@@ -68,7 +68,7 @@ def measure_undisturbed(
     reasons: list[str] = []
     for _ in range(MAX_ATTEMPTS):
         results = measure_case(sides)
-        disturbed = [result for result in results if was_disturbed(result)]
+        disturbed = [result for result in results if is_infrastructure_failure(result)]
         if not disturbed or is_stopped():
             break
         reasons.append(first_line(disturbed[0].reason))

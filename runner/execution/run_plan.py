@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, RunState
@@ -29,7 +29,7 @@ from compile_hud.runner.events import (
     RunEnded,
     RunStarted,
 )
-from compile_hud.runner.execution.device_idle import Users, wait_until_idle, with_users
+from compile_hud.runner.execution.device_idle import DeviceUsers, wait_until_idle, with_users
 from compile_hud.runner.execution.environment import differing_keys, fingerprint, revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.model_commits import model_commits
@@ -72,25 +72,55 @@ class ResolvedRun:
     resume_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
-    """What runs work with, an executor for each of them; the dependencies that tests replace.
+class DocumentLoader(Protocol):
+    """Loads a run with its results."""
 
-    `worth` tells which cases a run with a time budget begins with, `users` who else computes on a
-    device, `live_log` what the case of a run has printed so far.
+    def __call__(self, run_id: str, /) -> RunDocument:
+        """Return the run; raise NotFoundError."""
+        ...
+
+
+class WorthSource(Protocol):
+    """Knows which cases a run with a time budget should begin with."""
+
+    def __call__(self, request: ResolvedRun, /) -> Worth:
+        """Return the worth of the cases of `request`."""
+        ...
+
+
+class LiveLogSource(Protocol):
+    """Finds the log of the case that a run is measuring."""
+
+    def __call__(self, run_id: str, /) -> LiveLog | None:
+        """Return the log, None where there is none yet."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunServices:
+    """The collaborators of a run that tests replace.
+
+    `device_users` lists the processes of others on a device.
     """
 
+    load_document: DocumentLoader
+    now: Callable[[], datetime]
+    worth: WorthSource = lambda _request: Worth()
+    device_users: DeviceUsers = lambda _device: ()
+    live_log: LiveLogSource = lambda _run_id: None
+    sleep: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """The environment of runs, with one executor for each of them."""
+
     executors: tuple[Executor, ...]
-    keeper: ResultWriter
+    writer: ResultWriter
     catalog: Mapping[str, ModelSpec]
     lock_dir: Path
-    load_document: Callable[[str], RunDocument]
     notify: Notify
-    now: Callable[[], datetime]
-    worth: Callable[[ResolvedRun], Worth] = lambda _request: Worth()
-    users: Users = lambda _device: ()
-    live_log: Callable[[str], LiveLog | None] = lambda _run_id: None
-    sleep: Callable[[float], None] = time.sleep
+    services: RunServices
 
 
 def run_plans(
@@ -121,15 +151,15 @@ def run_plans(
             # Only the first: what another one imports would disturb the peaks that this one takes.
             _start_executor(context.executors[0])
             goes_on = any(request.resume_id for request in requests)
-            context.keeper.drain_before_run(goes_on=goes_on)
-            context.keeper.interrupt_dead_runs(machine=requests[0].machine, device=device)
+            context.writer.drain_before_run(goes_on=goes_on)
+            context.writer.interrupt_dead_runs(machine=requests[0].machine, device=device)
             # Before our own processes are there, which would be told from others by nothing.
             users = wait_until_idle(
                 device,
-                users=context.users,
+                users=context.services.device_users,
                 limit_s=requests[0].wait_idle_s,
-                now=context.now,
-                sleep=context.sleep,
+                now=context.services.now,
+                sleep=context.services.sleep,
                 notify=context.notify,
             )
             executions = [
@@ -191,23 +221,23 @@ class _Execution:
         ]
 
     def start(self, *, label: str) -> None:
-        self._context.keeper.keep(self.run)
+        self._context.writer.write(self.run)
         started = RunStarted(run=self.run, num_done=len(self.results), label=label)
         self._context.notify(started)
 
-    def keep(self, result: CaseResult) -> None:
+    def write(self, result: CaseResult) -> None:
         result = with_users(result, users=self._users)
-        self._context.keeper.keep(self.run, result=result)
+        self._context.writer.write(self.run, result=result)
         self.results.append(result)
         self._context.notify(CaseFinished(result=result))
 
-    def keep_all(self, results: Sequence[CaseResult]) -> None:
-        self._context.keeper.keep_all(self.run, results)
+    def write_all(self, results: Sequence[CaseResult]) -> None:
+        self._context.writer.write_all(self.run, results)
         self.results.extend(results)
 
     def end(self, state: RunState) -> None:
-        self.run = replace(self.run, state=state, finished_at=self._context.now())
-        self._context.keeper.keep_state(self.run)
+        self.run = replace(self.run, state=state, finished_at=self._context.services.now())
+        self._context.writer.write_state(self.run)
         self._context.notify(RunEnded(run=self.run))
 
 
@@ -237,7 +267,7 @@ def _execute(
         if stop.were_requested():
             return False
         for execution, result in zip(executions, results, strict=True):
-            execution.keep(result)
+            execution.write(result)
         return True
 
     try:
@@ -252,7 +282,7 @@ def _execute(
                 if not execute_case(left.popleft()):
                     break
             else:
-                _put_off(executions, cases=left, budget=budget, context=context)
+                _defer(executions, cases=left, budget=budget, context=context)
                 state = RunState.FINISHED
     finally:
         for execution in started:
@@ -261,11 +291,13 @@ def _execute(
 
 def _budget(request: ResolvedRun, *, context: RunContext) -> TimeBudget:
     if request.time_budget_s is None:
-        return TimeBudget(None, now=context.now)
-    return TimeBudget(request.time_budget_s, worth=context.worth(request), now=context.now)
+        return TimeBudget(None, now=context.services.now)
+    return TimeBudget(
+        request.time_budget_s, worth=context.services.worth(request), now=context.services.now
+    )
 
 
-def _put_off(
+def _defer(
     executions: Sequence[_Execution],
     *,
     cases: Collection[Sequence[PairSide]],
@@ -276,15 +308,15 @@ def _put_off(
         return
     for execution, sides in zip(executions, zip(*cases, strict=True), strict=True):
         run_id = execution.run.id
-        execution.keep_all([budget.put_off(side.order.case, run_id=run_id) for side in sides])
-    put_off = counted(len(cases), "case")
-    context.notify(LogMessage(text=f"{budget.text}; put off to the next run: {put_off}"))
+        execution.write_all([budget.defer(side.order.case, run_id=run_id) for side in sides])
+    deferred = counted(len(cases), "case")
+    context.notify(LogMessage(text=f"{budget.text}; put off to the next run: {deferred}"))
 
 
 def _beat(executions: Sequence[_Execution], *, context: RunContext) -> None:
     for execution in executions:
         run_id = execution.run.id
-        context.keeper.beat(run_id, log=context.live_log(run_id))
+        context.writer.record_heartbeat(run_id, log=context.services.live_log(run_id))
 
 
 def _cancel(executors: Sequence[Executor]) -> None:
@@ -296,7 +328,9 @@ def _prepare(
     request: ResolvedRun, *, executor: Executor, context: RunContext, users: tuple[str, ...]
 ) -> _Execution:
     # Read only now: whoever had the device until a moment ago may have continued the very run.
-    resumed = None if request.resume_id is None else context.load_document(request.resume_id)
+    resumed = (
+        None if request.resume_id is None else context.services.load_document(request.resume_id)
+    )
     settings = request.settings
     if resumed is not None:
         settings = recorded_settings(resumed.run, default=settings)
@@ -311,7 +345,7 @@ def _prepare(
         names = dict.fromkeys(planned.case.model for planned in plan)
         specs = [context.catalog[name] for name in names if name in context.catalog]
         facts["model_commits"] = model_commits(specs)
-        run = _new_run(request, plan=plan, facts=facts, at=context.now())
+        run = _new_run(request, plan=plan, facts=facts, at=context.services.now())
     else:
         _check_can_resume(resumed.run, facts=facts, machine=request.machine)
         plan = tuple(plan_case(case, catalog=context.catalog) for case in resumed.run.plan)

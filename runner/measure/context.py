@@ -45,7 +45,7 @@ class Context:
     request: LaunchRequest
     subject: Subject
     # What the variant executes, where it treats the model; `subject` is then eager's alone.
-    treated: Subject | None = None
+    transformed: Subject | None = None
     device: Device
     log: StepLog
     found: Findings
@@ -66,7 +66,7 @@ class Context:
     @property
     def variant(self) -> Subject:
         """Return what the variant executes: `subject` itself unless it treats the model."""
-        return self.subject if self.treated is None else self.treated
+        return self.subject if self.transformed is None else self.transformed
 
     def subject_of(self, forward: Forward) -> Subject:
         """Return what is executed through `forward`."""

@@ -1,6 +1,6 @@
 """What a variant does to a model before it is compiled: to a copy, so that eager stays as it was.
 
-Eager is what every variant is compared with, in speed and in accuracy, so a treatment works on a
+Eager is what every variant is compared with, in speed and in accuracy, so a transform works on a
 copy of the subject: of its modules, and of tensors and optimizer only where it changes those.
 """
 
@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from compile_hud.models_zoo.catalog.spec import UNTREATED, Treatment
+from compile_hud.models_zoo.catalog.spec import NO_TRANSFORM, ModelTransform
 from compile_hud.runner.measure.quantization import quantize, why_not_quantized
 from compile_hud.runner.measure.subject import Subject, optimizer_of
 
@@ -28,35 +28,37 @@ NO_BLOCKS = (
 _Kind = tuple[type[nn.Module], tuple[tuple[str, tuple[int, ...]], ...]]
 
 
-class CannotTreatError(RuntimeError):
-    """This model cannot be treated so, here; the message says why and what to do."""
+class TransformError(RuntimeError):
+    """This model cannot be transformed so, here; the message says why and what to do."""
 
 
-def treat(subject: Subject, *, treatment: Treatment) -> Subject | None:
-    """Return the treated copy of `subject`, None where nothing is done to it.
+def apply_transform(subject: Subject, *, transform: ModelTransform) -> Subject | None:
+    """Return the transformed copy of `subject`, None where nothing is done to it.
 
-    Raises CannotTreatError where the treatment has nothing to act on, UnavailableModelError where
+    Raises TransformError where the transform has nothing to act on, UnavailableModelError where
     its package is missing.
     """
-    if treatment == UNTREATED:
+    if transform == NO_TRANSFORM:
         return None
-    if treatment.memory_format == "channels_last":
-        treated = _in_channels_last(subject)
+    if transform.memory_format == "channels_last":
+        transformed = _in_channels_last(subject)
     else:
-        treated = _twin(subject)
-    if treatment.weights:
-        if why := why_not_quantized(treated, weights=treatment.weights):
-            raise CannotTreatError(why)
-        quantize(treated, weights=treatment.weights)
-    if treatment.is_regional or treatment.is_checkpointed:
-        blocks = repeated_blocks(treated.model)
+        transformed = _twin(subject)
+    if transform.weights:
+        if why := why_not_quantized(transformed, weights=transform.weights):
+            raise TransformError(why)
+        quantize(transformed, weights=transform.weights)
+    if transform.is_regional or transform.is_checkpointed:
+        blocks = repeated_blocks(transformed.model)
         if not blocks:
-            raise CannotTreatError(NO_BLOCKS)
-        if treatment.is_checkpointed:
+            raise TransformError(NO_BLOCKS)
+        if transform.is_checkpointed:
             _checkpoint(blocks)
-    if treatment.has_fused_optimizer:
-        treated.optimizer = optimizer_of(treated.model, phase=treated.phase, is_fused=True)
-    return treated
+    if transform.has_fused_optimizer:
+        transformed.optimizer = optimizer_of(
+            transformed.model, phase=transformed.phase, is_fused=True
+        )
+    return transformed
 
 
 def _twin(subject: Subject) -> Subject:
@@ -79,7 +81,7 @@ def _in_channels_last(subject: Subject) -> Subject:
         if tensor.dim() == _IMAGE_DIMENSIONS and tensor.is_floating_point()
     }
     if not images:
-        raise CannotTreatError(
+        raise TransformError(
             "channels_last is a layout of images and this model has no input of four dimensions:"
             " measure it under default"
         )

@@ -49,7 +49,7 @@ def quantize(subject: Subject, *, weights: str) -> None:
 
 def report_quantized(context: Context) -> None:
     """Keep how many linear layers the variant has in 8 bits, and warn of those left as they are."""
-    weights = context.request.workload.treatment.weights
+    weights = context.request.workload.transform.weights
     plain = [
         name
         for name, module in context.subject.model.named_modules()

@@ -162,7 +162,7 @@ def visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visit
     try:
         shaped = replace(subject, inputs=_inputs(context, config={axis: value}))
         eager = shaped.step(shaped.model)
-        variant = replace(context, subject=shaped, treated=None).step(forward)
+        variant = replace(context, subject=shaped, transformed=None).step(forward)
         who = "eager"
         # The libraries behind the operators prepare for a shape too, and that is no compilation.
         eager_call_s = device.time_call(eager)
@@ -232,7 +232,7 @@ def _take_rounds(context: Context, visits: Sequence[Visit]) -> None:
 
 
 def _row(visit: Visit) -> dict[str, Any]:
-    times = {side.name: [item.steadiest_s for item in side.samples] for side in visit.sides}
+    times = {side.name: [item.least_noisy_s for item in side.samples] for side in visit.sides}
     return {
         "value": visit.value,
         "eager_s": times["eager"],

@@ -27,7 +27,7 @@ _OUR_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnError:
+class UserCodeError:
     """An error with the frames of the user's code that led to it, the innermost last."""
 
     error: BaseException
@@ -46,7 +46,7 @@ class OwnError:
         return short_place(self.frames)
 
 
-def own_error(error: BaseException, *, build: str) -> OwnError | None:
+def user_traceback(error: BaseException, *, build: str) -> UserCodeError | None:
     """Return what of `error` lies in the code that `build` names; None where nothing does.
 
     It is None for models of the zoo too: who works on these wants the whole traceback.
@@ -59,7 +59,7 @@ def own_error(error: BaseException, *, build: str) -> OwnError | None:
     for cause in reversed(list(_chain(error))):
         frames = tuple(frame for frame in _frames(cause) if _is_own(frame.filename, folders))
         if frames or _is_own(getattr(cause, "filename", None) or "", folders):
-            return OwnError(error=cause, frames=frames)
+            return UserCodeError(error=cause, frames=frames)
     return None
 
 

@@ -12,52 +12,26 @@ from datetime import datetime
 
 from compile_hud.db.records.alerts import Alert, AlertState, Event
 from compile_hud.db.records.json_fields import time_to_json
-from compile_hud.db.records.notifications import News, NewsKind, Severity
-from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.notifications import AlertChangeKind, ChangeGroup
 from compile_hud.db.records.triage import ONGOING, is_muted
-from compile_hud.runner.analysis.alerts.event_grouping import size_pct
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
-from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
 from compile_hud.runner.format import percent
-
-# Percent of cost. What a release is held for, and what a team wants to know the same day.
-SEVERE_PCT = 25.0
-MAJOR_PCT = 10.0
-_RANKS = (Severity.MINOR, Severity.MAJOR, Severity.SEVERE)
+from compile_hud.runner.notifications.severity import SEVERITY_RANKS, severity_of
 
 
-def severity_of(alert: Alert) -> Severity:
-    """Return how bad `alert` is: a case that fails is severe, one that is missing is major."""
-    if alert.kind == OUTCOME:
-        return Severity.SEVERE
-    if alert.verdict is not Verdict.REGRESSION:
-        return Severity.MINOR
-    change = size_pct(alert)
-    if change is None:
-        return Severity.MAJOR
-    if change >= SEVERE_PCT:
-        return Severity.SEVERE
-    return Severity.MAJOR if change >= MAJOR_PCT else Severity.MINOR
-
-
-def worst_of(alerts: Iterable[Alert]) -> Severity:
-    """Return the severity of the worst of `alerts`."""
-    return max((severity_of(alert) for alert in alerts), key=_RANKS.index)
-
-
-def find_news(
+def diff_alerts(
     before: Iterable[Alert],
     after: Iterable[Alert],
     *,
     events: Mapping[str, Event],
     at: datetime,
-) -> list[News]:
+) -> list[ChangeGroup]:
     """Return what is new of `after`, alerts that were revised, against those `before`.
 
     `events` are the events of alerts by the alert's id. Muted alerts are no news.
     """
     known = {alert.id: alert for alert in before}
-    groups: dict[tuple[NewsKind, str], list[Alert]] = defaultdict(list)
+    groups: dict[tuple[AlertChangeKind, str], list[Alert]] = defaultdict(list)
     for alert in after:
         kind = _kind(known.get(alert.id), alert)
         if kind is not None and not is_muted(alert, at=at):
@@ -65,7 +39,7 @@ def find_news(
             subject = alert.event_id or alert.id if event is None else event.id
             groups[kind, subject].append(alert)
     return [
-        News(
+        ChangeGroup(
             kind=kind,
             subject=subject,
             title=_title(alerts, events.get(alerts[0].id)),
@@ -76,30 +50,30 @@ def find_news(
     ]
 
 
-def _kind(before: Alert | None, alert: Alert) -> NewsKind | None:
+def _kind(before: Alert | None, alert: Alert) -> AlertChangeKind | None:
     was_ongoing = before is not None and before.state in ONGOING
     if alert.state is AlertState.OPEN:
         if is_refuted(alert):
             return None
         if before is None or is_refuted(before):
-            return NewsKind.OPENED
+            return AlertChangeKind.OPENED
         if before.state is not AlertState.OPEN:
             # What only one run suspected, and was not confirmed, nobody was told of.
             is_same = before.verdict is alert.verdict
-            return NewsKind.REOPENED if is_same else NewsKind.OPENED
+            return AlertChangeKind.REOPENED if is_same else AlertChangeKind.OPENED
     if before is None or not was_ongoing or is_refuted(before):
         return None
     if alert.state is AlertState.FIXED:
-        return NewsKind.FIXED
-    got_worse = _RANKS.index(severity_of(alert)) > _RANKS.index(severity_of(before))
-    return NewsKind.WORSENED if alert.state in ONGOING and got_worse else None
+        return AlertChangeKind.FIXED
+    got_worse = SEVERITY_RANKS.index(severity_of(alert)) > SEVERITY_RANKS.index(severity_of(before))
+    return AlertChangeKind.WORSENED if alert.state in ONGOING and got_worse else None
 
 
-def _stamp(kind: NewsKind, alert: Alert) -> str:
+def _stamp(kind: AlertChangeKind, alert: Alert) -> str:
     """Return what tells this change of `alert` from others of its kind, whenever it is found."""
-    if kind is NewsKind.OPENED:
+    if kind is AlertChangeKind.OPENED:
         return alert.first_bad.run_id
-    if kind is NewsKind.WORSENED:
+    if kind is AlertChangeKind.WORSENED:
         # Once for each severity, however often the change goes to and fro around its limit.
         return f"{alert.first_bad.run_id} {severity_of(alert)}"
     return f"{alert.first_bad.run_id} {time_to_json(alert.last_seen)}"
@@ -109,16 +83,16 @@ def _title(alerts: Sequence[Alert], event: Event | None) -> str:
     if event is not None and len(alerts) > 1:
         # The size may be that of the whole event, of which these are a part.
         return event.title
-    worst = max(alerts, key=lambda alert: _RANKS.index(severity_of(alert)))
+    worst = max(alerts, key=lambda alert: SEVERITY_RANKS.index(severity_of(alert)))
     others = f" and {len(alerts) - 1} more" if len(alerts) > 1 else ""
     # The rest of a cause is below the title.
     told = percent(worst.change_pct) if worst.change_pct else worst.cause_text.partition(";")[0]
     return f"{worst.case.key}: {worst.metric} {told}".rstrip() + others
 
 
-def is_still_news(kind: NewsKind, alert: Alert, *, at: datetime) -> bool:
+def is_current(kind: AlertChangeKind, alert: Alert, *, at: datetime) -> bool:
     """Return whether people are to be told of `alert` as it is by now."""
     if is_muted(alert, at=at):
         return False
     is_settled = alert.state in (AlertState.NOISE, AlertState.EXPECTED) or is_refuted(alert)
-    return kind is NewsKind.FIXED or not is_settled
+    return kind is AlertChangeKind.FIXED or not is_settled

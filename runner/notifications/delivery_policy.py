@@ -19,7 +19,7 @@ from enum import StrEnum
 from compile_hud.db.records.notifications import (
     MAX_TOGETHER,
     WAITING,
-    NewsKind,
+    AlertChangeKind,
     Notification,
     NotificationState,
     Queue,
@@ -38,7 +38,7 @@ NUM_SAME_RETRIES = 3
 NUM_HALVINGS = MAX_TOGETHER.bit_length()
 
 
-class AnswerKind(StrEnum):
+class ResponseKind(StrEnum):
     """What came of an attempt; nobody repeats what was refused."""
 
     SENT = "sent"
@@ -47,7 +47,7 @@ class AnswerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Response:
     """What a receiver answered; `text` says what went wrong, or what part of it was not sent.
 
     `is_certain`: whether it surely did not take the message, as when it said so. `is_down`: whether
@@ -55,7 +55,7 @@ class Answer:
     took, empty where that cannot be changed later.
     """
 
-    kind: AnswerKind
+    kind: ResponseKind
     text: str = ""
     is_certain: bool = True
     is_down: bool = False
@@ -111,9 +111,9 @@ class Attempt:
     """
 
     delivery: Delivery
-    answer: Answer
+    answer: Response
     dropped: frozenset[str] = frozenset()
-    told: Mapping[str, str] = field(default_factory=dict)
+    reported_states: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def was_made(self) -> bool:
@@ -122,7 +122,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class DeliveryContext:
     """When something is decided, by which process, and how chance falls: `jitter` of a limit.
 
     `quiet` says who is heard then.
@@ -142,11 +142,13 @@ class Moment:
         return self.at + timedelta(seconds=pause_s)
 
 
-def settle(queue: Queue, attempt: Attempt, *, moment: Moment, tried: Collection[str] = ()) -> Queue:
+def apply_response(
+    queue: Queue, attempt: Attempt, *, moment: DeliveryContext, tried: Collection[str] = ()
+) -> Queue:
     """Return `queue` after `attempt`; `tried` are the ids of what was tried before it just now."""
     ids = {item.id for item in attempt.delivery.notifications}
     health = queue.health
-    is_sent = attempt.was_made and attempt.answer.kind is AnswerKind.SENT
+    is_sent = attempt.was_made and attempt.answer.kind is ResponseKind.SENT
     # Those that failed while the receiver was down need not wait longer.
     comes_back = is_sent and health.num_failures > 0
     was_dead = comes_back and health.num_failures > NUM_HALVINGS
@@ -164,25 +166,27 @@ def settle(queue: Queue, attempt: Attempt, *, moment: Moment, tried: Collection[
     return Queue(health=health, waiting=tuple(waiting))
 
 
-def _health_after(health: ReceiverHealth, answer: Answer, *, moment: Moment) -> ReceiverHealth:
-    if answer.kind is AnswerKind.SENT:
+def _health_after(
+    health: ReceiverHealth, answer: Response, *, moment: DeliveryContext
+) -> ReceiverHealth:
+    if answer.kind is ResponseKind.SENT:
         return ReceiverHealth(receiver=health.receiver)
-    if answer.kind is AnswerKind.REFUSED:
+    if answer.kind is ResponseKind.REFUSED:
         return health
     num_failures = health.num_failures + 1
     held_until = moment.pause(num_failures, at_least_s=answer.retry_after_s or 0.0)
     return replace(health, num_failures=num_failures, held_until=held_until)
 
 
-def _answered(item: Notification, attempt: Attempt, *, moment: Moment) -> Notification:
+def _answered(item: Notification, attempt: Attempt, *, moment: DeliveryContext) -> Notification:
     answer, delivery = attempt.answer, attempt.delivery
     item = replace(item, holder="", num_attempts=item.num_attempts + 1)
     if item.id in attempt.dropped:
         return replace(item, state=NotificationState.DROPPED, last_error="")
-    if answer.kind is AnswerKind.SENT:
+    if answer.kind is ResponseKind.SENT:
         return replace(item, state=NotificationState.SENT, last_error=answer.text)
     item = replace(item, last_error=answer.text)
-    is_refused = answer.kind is AnswerKind.REFUSED
+    is_refused = answer.kind is ResponseKind.REFUSED
     if (is_refused and not delivery.is_digest) or item.num_attempts >= moment.policy.max_attempts:
         return replace(item, state=NotificationState.DEAD)
     pause = moment.pause(item.num_attempts, at_least_s=answer.retry_after_s or 0.0)
@@ -195,8 +199,8 @@ def _answered(item: Notification, attempt: Attempt, *, moment: Moment) -> Notifi
     return replace(item, delivery_id="", num_together=num_together)
 
 
-def take(
-    queue: Queue, *, moment: Moment, tried: Collection[str] = (), is_probe: bool = False
+def next_delivery(
+    queue: Queue, *, moment: DeliveryContext, tried: Collection[str] = (), is_probe: bool = False
 ) -> tuple[Queue, Delivery | None]:
     """Return `queue` with what is sent next marked so, and that delivery; None without one.
 
@@ -230,7 +234,7 @@ def take(
     return replace(queue, waiting=waiting), delivery
 
 
-def _is_held(item: Notification, moment: Moment) -> bool:
+def _is_held(item: Notification, moment: DeliveryContext) -> bool:
     """Return whether another process that lives is sending `item`."""
     if item.holder == moment.holder or item.attempted_at is None:
         return False
@@ -255,18 +259,18 @@ def _waiting(queue: Queue) -> list[Notification]:
 
 
 def _next(
-    queue: Queue, moment: Moment, *, tried: Collection[str], is_probe: bool
+    queue: Queue, moment: DeliveryContext, *, tried: Collection[str], is_probe: bool
 ) -> list[Notification]:
     # A receiver that failed as a whole is asked again for everything.
     was_down = queue.health.num_failures > 0 and not is_probe
     candidates: list[Notification] = []
     blocked: set[str] = set()
     for item in _waiting(queue):
-        is_put_off = item.due_at > moment.at and not (
+        is_deferred = item.due_at > moment.at and not (
             was_down and item.state is NotificationState.FAILED
         )
         # What is behind it about the same alert waits with it.
-        if item.id in tried or is_put_off or not blocked.isdisjoint(item.about):
+        if item.id in tried or is_deferred or not blocked.isdisjoint(item.about):
             blocked |= item.about
         else:
             candidates.append(item)
@@ -300,12 +304,12 @@ def _together(items: Sequence[Notification], policy: Policy) -> list[Notificatio
 
     A weekly digest goes alone: it is about everything.
     """
-    if items[0].kind is NewsKind.WEEKLY:
+    if items[0].kind is AlertChangeKind.WEEKLY:
         return [items[0]]
     chosen: list[Notification] = []
     most = policy.max_together
     for item in items:
-        if item.kind is NewsKind.WEEKLY:
+        if item.kind is AlertChangeKind.WEEKLY:
             continue
         most = min(most, item.num_together)
         if len(chosen) + 1 > max(1, most):

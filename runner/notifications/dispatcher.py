@@ -17,14 +17,14 @@ from compile_hud.db.shared.processes import is_gone, this_process
 from compile_hud.db.store import Store
 from compile_hud.runner.errors import RunInterrupted
 from compile_hud.runner.notifications.delivery_policy import (
-    Answer,
-    AnswerKind,
     Attempt,
     Delivery,
-    Moment,
+    DeliveryContext,
     Policy,
-    settle,
-    take,
+    Response,
+    ResponseKind,
+    apply_response,
+    next_delivery,
 )
 from compile_hud.runner.notifications.quiet_hours import QuietRule
 from compile_hud.runner.notifications.weekly_digest import Weekly
@@ -92,7 +92,7 @@ class Message:
 class Receiver(Protocol):
     """Where messages go."""
 
-    def send(self, message: Message) -> Answer:
+    def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it; raises nothing."""
         ...
 
@@ -106,7 +106,7 @@ class Updatable(Protocol):
 
     num_shown: ClassVar[int]
 
-    def update(self, message: Message, *, reference: str) -> Answer:
+    def update(self, message: Message, *, reference: str) -> Response:
         """Let what was sent say `message` and return what came of it; raises nothing.
 
         REFUSED is that it can never be changed again.
@@ -123,7 +123,7 @@ class DispatchReport:
 
     num_sent: int = 0
     num_failed: int = 0
-    trouble: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ class Dispatcher:
 
     store: Store
     receivers: Mapping[str, Receiver]
-    compose: Callable[[Sequence[Notification]], Sequence[Item]]
+    build_messages: Callable[[Sequence[Notification]], Sequence[Item]]
     now: Callable[[], datetime]
     jitter: Callable[[float], float]
     policy: Policy = field(default_factory=Policy)
@@ -149,15 +149,15 @@ class Dispatcher:
         trouble = dict.fromkeys(sorted(due - self.receivers.keys()), UNKNOWN)
         wanted = due & self.receivers.keys()
         if not wanted:
-            return DispatchReport(trouble=trouble)
+            return DispatchReport(errors=trouble)
         with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
             reports = list(pool.map(self._serve, sorted(wanted)))
         for report in reports:
-            trouble.update(report.trouble)
+            trouble.update(report.errors)
         return DispatchReport(
             num_sent=sum(report.num_sent for report in reports),
             num_failed=sum(report.num_failed for report in reports),
-            trouble=trouble,
+            errors=trouble,
         )
 
     def _serve(self, name: str) -> DispatchReport:
@@ -175,7 +175,7 @@ class Dispatcher:
                 break
             attempt = self._attempt(name, delivery)
             answer = attempt.answer
-            if answer.kind is AnswerKind.SENT:
+            if answer.kind is ResponseKind.SENT:
                 num_in_a_row = 0 if attempt.was_made else num_in_a_row
                 num_sent += len(delivery.notifications) - len(attempt.dropped)
                 trouble |= {name: answer.text} if answer.text else {}
@@ -183,9 +183,9 @@ class Dispatcher:
             num_in_a_row = MAX_FAILURES_A_PASS if _ends_pass(answer) else num_in_a_row + 1
             num_failed += 1
             trouble[name] = answer.text
-            if answer.kind is AnswerKind.FAILED or not delivery.is_digest:
+            if answer.kind is ResponseKind.FAILED or not delivery.is_digest:
                 tried.update(item.id for item in delivery.notifications)
-        return DispatchReport(num_sent=num_sent, num_failed=num_failed, trouble=trouble)
+        return DispatchReport(num_sent=num_sent, num_failed=num_failed, errors=trouble)
 
     def _next(
         self, name: str, attempt: Attempt | None, *, tried: set[str], num_in_a_row: int
@@ -196,7 +196,7 @@ class Dispatcher:
         def decide(queue: Queue) -> Queue:
             found[0] = None
             now = self.now()
-            moment = Moment(
+            moment = DeliveryContext(
                 at=now,
                 holder=this_process(),
                 jitter=self.jitter,
@@ -205,9 +205,11 @@ class Dispatcher:
                 quiet=self.quiet.get(name, _NEVER_QUIET).at(now),
             )
             if attempt is not None:
-                queue = settle(queue, attempt, moment=moment, tried=tried)
+                queue = apply_response(queue, attempt, moment=moment, tried=tried)
             if num_in_a_row < MAX_FAILURES_A_PASS:
-                queue, found[0] = take(queue, moment=moment, tried=tried, is_probe=num_in_a_row > 0)
+                queue, found[0] = next_delivery(
+                    queue, moment=moment, tried=tried, is_probe=num_in_a_row > 0
+                )
             return queue
 
         message = None if attempt is None else _kept(name, attempt, at=self.now())
@@ -216,14 +218,14 @@ class Dispatcher:
 
     def _attempt(self, name: str, delivery: Delivery) -> Attempt:
         try:
-            items = self.compose(delivery.notifications)
+            items = self.build_messages(delivery.notifications)
             answer = self._send(name, delivery, items=items)
         except (StoreError, RunInterrupted):
             raise
         except Exception:
             # A defect in one message must end neither the scheduler nor a run.
             logger.exception("delivery %s to receiver %s failed", delivery.id, name)
-            answer = Answer(kind=AnswerKind.FAILED, text=DEFECT, is_certain=False)
+            answer = Response(kind=ResponseKind.FAILED, text=DEFECT, is_certain=False)
             return Attempt(delivery=delivery, answer=answer)
         told = {item.notification.id for item in items}
         dropped = frozenset(item.id for item in delivery.notifications if item.id not in told)
@@ -231,12 +233,12 @@ class Dispatcher:
             delivery=delivery,
             answer=answer,
             dropped=dropped,
-            told=states_told(items, by=self.receivers[name]),
+            reported_states=reported_states(items, by=self.receivers[name]),
         )
 
-    def _send(self, name: str, delivery: Delivery, *, items: Sequence[Item]) -> Answer:
+    def _send(self, name: str, delivery: Delivery, *, items: Sequence[Item]) -> Response:
         if not items:
-            return Answer(kind=AnswerKind.SENT)
+            return Response(kind=ResponseKind.SENT)
         message = Message(id=delivery.id, at=self.now(), items=tuple(items), draw=self.draw)
         return self.receivers[name].send(message)
 
@@ -246,7 +248,7 @@ def is_over(started: datetime, *, at: datetime, limit_s: float) -> bool:
     return (at - started).total_seconds() >= limit_s
 
 
-def answered(send: Callable[[], Answer], *, what: str) -> Answer:
+def answered(send: Callable[[], Response], *, what: str) -> Response:
     """Return what `send` returns, a failure where it raises anything but what the store raises."""
     try:
         return send()
@@ -255,10 +257,10 @@ def answered(send: Callable[[], Answer], *, what: str) -> Answer:
     except Exception:
         # A defect in one message must end neither the scheduler nor a run.
         logger.exception("%s failed", what)
-        return Answer(kind=AnswerKind.FAILED, text=DEFECT, is_certain=False)
+        return Response(kind=ResponseKind.FAILED, text=DEFECT, is_certain=False)
 
 
-def states_told(items: Sequence[Item], *, by: object) -> dict[str, str]:
+def reported_states(items: Sequence[Item], *, by: object) -> dict[str, str]:
     """Return the states of alerts that a message of `items` says, sent by a receiver, by their ids.
 
     An alert that is only counted is told of where all alerts of its notification have one state.
@@ -273,18 +275,18 @@ def states_told(items: Sequence[Item], *, by: object) -> dict[str, str]:
 
 def _kept(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
     """Return what is kept of a message that its receiver can change, None of any other."""
-    if attempt.answer.kind is not AnswerKind.SENT or not attempt.answer.reference:
+    if attempt.answer.kind is not ResponseKind.SENT or not attempt.answer.reference:
         return None
     ids = (item.id for item in attempt.delivery.notifications if item.id not in attempt.dropped)
     return SentMessage(
         receiver=name,
         reference=attempt.answer.reference,
         notification_ids=tuple(ids),
-        told=attempt.told,
+        reported_states=attempt.reported_states,
         sent_at=at,
     )
 
 
-def _ends_pass(answer: Answer) -> bool:
+def _ends_pass(answer: Response) -> bool:
     """Return whether a receiver that answered so is to be left alone now."""
     return answer.is_down or answer.retry_after_s is not None

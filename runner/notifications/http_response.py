@@ -11,7 +11,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from compile_hud.db.shared.text import one_line, shortened
-from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.http_client import (
     HttpRules,
     Reply,
@@ -38,23 +38,23 @@ _DOWN = (
 _SHOWN_LENGTH = 200
 
 
-def answer_of(reply: Reply, *, now: datetime) -> Answer:
+def response_of(reply: Reply, *, now: datetime) -> Response:
     """Return what `reply` means; a redirect is a failure, since nothing is sent elsewhere."""
     if 200 <= reply.status < 300:
-        return Answer(kind=AnswerKind.SENT)
+        return Response(kind=ResponseKind.SENT)
     is_refused = 400 <= reply.status < 500 and reply.status not in _PASSING
-    return Answer(
-        kind=AnswerKind.REFUSED if is_refused else AnswerKind.FAILED,
+    return Response(
+        kind=ResponseKind.REFUSED if is_refused else ResponseKind.FAILED,
         text=_text(reply),
         is_down=reply.status in _DOWN or 300 <= reply.status < 400,
         retry_after_s=retry_after_s(reply.headers, now=now),
     )
 
 
-def failure_of(error: RequestFailed) -> Answer:
+def failure_response(error: RequestFailed) -> Response:
     """Return what a request without an answer means."""
-    return Answer(
-        kind=AnswerKind.FAILED,
+    return Response(
+        kind=ResponseKind.FAILED,
         text=str(error),
         is_certain=not error.may_have_arrived,
         is_down=not error.may_have_arrived,
@@ -93,21 +93,21 @@ def _origin(address: str) -> str:
     return f"{parts.scheme or 'http'}://{host}" if host else "another path"
 
 
-def ask(wanted: Request, *, rules: HttpRules, now: datetime) -> tuple[Answer, str]:
+def ask(wanted: Request, *, rules: HttpRules, now: datetime) -> tuple[Response, str]:
     """Send what is `wanted` once; return what came of it and the body of the answer."""
     return _answered(lambda: request(wanted, rules=rules), url=wanted.url, now=now)
 
 
-def _answered(send: Callable[[], Reply], *, url: str, now: datetime) -> tuple[Answer, str]:
+def _answered(send: Callable[[], Reply], *, url: str, now: datetime) -> tuple[Response, str]:
     try:
         reply = send()
     except TargetRefused as error:
         # Settings are to blame, and nothing is lost while somebody mends them.
-        return Answer(kind=AnswerKind.FAILED, text=str(error), is_down=True), ""
+        return Response(kind=ResponseKind.FAILED, text=str(error), is_down=True), ""
     except RequestFailed as error:
-        return failure_of(error), ""
+        return failure_response(error), ""
     told = replace(reply, body=_without_path(reply.body, url=url))
-    return answer_of(told, now=now), reply.body
+    return response_of(told, now=now), reply.body
 
 
 def _without_path(text: str, *, url: str) -> str:
@@ -126,7 +126,7 @@ class Poster:
     rules: HttpRules = field(default_factory=HttpRules)
     post: Callable[..., Reply] = field(default=post, repr=False)
 
-    def send(self, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Answer:
+    def send(self, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Response:
         """Post `body` once and return what came of it."""
         answer, _ = _answered(
             lambda: self.post(self.url, body=body, headers=headers, rules=self.rules),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compile_hud.db.records.alerts import DRIFT, AlertState
-from compile_hud.db.records.notifications import NewsKind, Severity
+from compile_hud.db.records.notifications import AlertChangeKind, Severity
 from compile_hud.db.records.triage import JUDGE
 from compile_hud.db.shared.text import one_line, short_revision, shortened, signed, with_kind
 from compile_hud.runner.analysis.judging.attribution_evidence import SINCE_LAST_GOOD, WHILE_DRIFTING
@@ -29,17 +29,17 @@ _SETTLED = {str(state) for state in (AlertState.FIXED, AlertState.EXPECTED, Aler
 _PART_LENGTH = 300
 _WHO = ("model", "phase", "dtype", "variant")
 _WORDS = {
-    NewsKind.OPENED: "New",
-    NewsKind.WORSENED: "Worse",
-    NewsKind.REOPENED: "Back",
-    NewsKind.FIXED: "Fixed",
-    NewsKind.WEEKLY: "Weekly",
-    NewsKind.TEST: "Test",
+    AlertChangeKind.OPENED: "New",
+    AlertChangeKind.WORSENED: "Worse",
+    AlertChangeKind.REOPENED: "Back",
+    AlertChangeKind.FIXED: "Fixed",
+    AlertChangeKind.WEEKLY: "Weekly",
+    AlertChangeKind.TEST: "Test",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paragraph:
+class Section:
     """One notification: a title, lines about its alerts, and where to look (empty: nowhere).
 
     `actions` are addresses of what can be done, by what a button says; `picture_url` shows the
@@ -55,27 +55,29 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class RenderedMessage:
     """A message in words: a heading, and paragraphs of the first of its notifications."""
 
     heading: str
-    paragraphs: tuple[Paragraph, ...]
+    paragraphs: tuple[Section, ...]
     num_notifications: int
 
-    def rest(self, num_shown: int) -> str:
+    def overflow_line(self, num_shown: int) -> str:
         """Return a line on what is left out where so many are shown, empty if nothing."""
         num_left = self.num_notifications - num_shown
         return f"and {num_left} more: `hud alerts list` shows every one" if num_left else ""
 
 
-def in_words(message: Message) -> Words:
+def render_message(message: Message) -> RenderedMessage:
     """Return `message` as lines that can be printed, none of them endless."""
     paragraphs = tuple(
         _paragraph(item, has_picture=number < MAX_PICTURES_SHOWN)
         for number, item in enumerate(message.items[:MAX_ITEMS_SHOWN])
     )
     heading = paragraphs[0].title if len(message.items) == 1 else _counts(message.items)
-    return Words(heading=heading, paragraphs=paragraphs, num_notifications=len(message.items))
+    return RenderedMessage(
+        heading=heading, paragraphs=paragraphs, num_notifications=len(message.items)
+    )
 
 
 def _counts(items: Sequence[Item]) -> str:
@@ -87,17 +89,17 @@ def _counts(items: Sequence[Item]) -> str:
     return f"Compile HUD: {kinds}{severe}"
 
 
-def without_pictures(words: Words) -> Words:
+def without_pictures(words: RenderedMessage) -> RenderedMessage:
     """Return `words` with nothing that a receiver would have to fetch or show as a picture."""
     bare = tuple(replace(item, picture_url="", alert_id="") for item in words.paragraphs)
     return replace(words, paragraphs=bare)
 
 
-def _paragraph(item: Item, *, has_picture: bool) -> Paragraph:
+def _paragraph(item: Item, *, has_picture: bool) -> Section:
     lines = _told(item) if item.weekly is None else item.weekly.lines()
     if item.alerts:
         lines.append(f"repro: {item.alerts[0]['repro']}")
-    return Paragraph(
+    return Section(
         title=_short(_title(item), limit=_TITLE_LENGTH),
         lines=tuple(_short(line) for line in lines),
         url=item.alerts[0]["url"] if item.alerts else item.weekly.url if item.weekly else "",
@@ -111,7 +113,7 @@ def _title(item: Item) -> str:
     notification = item.notification
     if item.weekly is not None:
         return f"{_headline(item)}: {item.weekly.title()}"
-    severity = "" if notification.kind is NewsKind.TEST else f" ({notification.severity})"
+    severity = "" if notification.kind is AlertChangeKind.TEST else f" ({notification.severity})"
     return f"{_headline(item)}{severity}: {notification.title}"
 
 
@@ -137,7 +139,7 @@ def _headline(item: Item) -> str:
     What got worse may have been acknowledged before, and is news all the same.
     """
     states = {alert["state"] for alert in item.alerts}
-    is_new = item.notification.kind in (NewsKind.OPENED, NewsKind.REOPENED)
+    is_new = item.notification.kind in (AlertChangeKind.OPENED, AlertChangeKind.REOPENED)
     said = _SETTLED | ({str(AlertState.ACKNOWLEDGED)} if is_new else set())
     if len(states) == 1 and states <= said:
         return str(*states).capitalize()
@@ -146,7 +148,7 @@ def _headline(item: Item) -> str:
 
 def _decided(alert: Mapping[str, Any], item: Item) -> str:
     """Return what became of an alert, by whom and why; "" where the title has said it."""
-    if alert["state"] == AlertState.OPEN or item.notification.kind is NewsKind.FIXED:
+    if alert["state"] == AlertState.OPEN or item.notification.kind is AlertChangeKind.FIXED:
         return ""
     by = item.deciders.get(alert["id"], JUDGE)
     who = "" if by == JUDGE else f" by {_short(by, limit=60)}"

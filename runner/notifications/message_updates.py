@@ -25,9 +25,9 @@ from compile_hud.db.records.notifications import Notification, stable_id
 from compile_hud.db.store import Store
 from compile_hud.runner.notifications.delivery_policy import (
     MAX_RETRY_AFTER_S,
-    Answer,
-    AnswerKind,
     Policy,
+    Response,
+    ResponseKind,
 )
 from compile_hud.runner.notifications.dispatcher import (
     PASS_S,
@@ -39,7 +39,7 @@ from compile_hud.runner.notifications.dispatcher import (
     answered,
     draw_nothing,
     is_over,
-    states_told,
+    reported_states,
 )
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Updater:
 
     store: Store
     receivers: Mapping[str, Updatable]
-    compose: Callable[[Sequence[Notification]], Sequence[Item]]
+    build_messages: Callable[[Sequence[Notification]], Sequence[Item]]
     now: Callable[[], datetime]
     jitter: Callable[[float], float]
     policy: Policy = field(default_factory=Policy)
@@ -80,34 +80,36 @@ class Updater:
     def _update_all(self, messages: Sequence[SentMessage]) -> str:
         """Update messages of one receiver; return its last trouble, "" without any."""
         started, trouble = self.now(), ""
-        down: Answer | None = None
+        down: Response | None = None
         for message in messages:
             if is_over(started, at=self.now(), limit_s=self.limit_s):
                 return trouble or SLOW
             answer = down or self._update(message)
-            if answer.kind is not AnswerKind.SENT:
+            if answer.kind is not ResponseKind.SENT:
                 trouble = answer.text
-            if answer.kind is AnswerKind.FAILED:
-                self._put_off(message, answer)
+            if answer.kind is ResponseKind.FAILED:
+                self._defer(message, answer)
                 if answer.is_down or answer.retry_after_s is not None:
                     down = answer
         return trouble
 
-    def _update(self, message: SentMessage) -> Answer:
+    def _update(self, message: SentMessage) -> Response:
         """Update one message, and keep what it says by now."""
-        items = self.compose(load_notifications(self.store, message.notification_ids))
+        items = self.build_messages(load_notifications(self.store, message.notification_ids))
         if not items:
-            answer = Answer(kind=AnswerKind.REFUSED, text="what it told of is not kept any more")
+            answer = Response(
+                kind=ResponseKind.REFUSED, text="what it told of is not kept any more"
+            )
         else:
             answer = self._ask(message, items=items)
-        if answer.kind is AnswerKind.REFUSED:
+        if answer.kind is ResponseKind.REFUSED:
             logger.info("message %s is not updated any more: %s", message.reference, answer.text)
             with self.store.write(is_news=False) as session:
                 forget_message(session, message)
-        elif answer.kind is AnswerKind.SENT:
+        elif answer.kind is ResponseKind.SENT:
             kept = replace(
                 message,
-                told=states_told(items, by=self.receivers[message.receiver]),
+                reported_states=reported_states(items, by=self.receivers[message.receiver]),
                 num_failures=0,
                 due_at=None,
             )
@@ -115,9 +117,9 @@ class Updater:
                 put_message(session, kept)
         return answer
 
-    def _ask(self, message: SentMessage, *, items: Sequence[Item]) -> Answer:
+    def _ask(self, message: SentMessage, *, items: Sequence[Item]) -> Response:
         receiver = self.receivers[message.receiver]
-        told = sorted(states_told(items, by=receiver).items())
+        told = sorted(reported_states(items, by=receiver).items())
         id = stable_id(message.receiver, message.reference, *(" ".join(pair) for pair in told))
         wanted = Message(id=id, at=self.now(), items=tuple(items), draw=self.draw)
         return answered(
@@ -125,7 +127,7 @@ class Updater:
             what=f"the update of message {message.reference}",
         )
 
-    def _put_off(self, message: SentMessage, answer: Answer) -> None:
+    def _defer(self, message: SentMessage, answer: Response) -> None:
         num_failures = message.num_failures + 1
         asked_s = min(answer.retry_after_s or 0.0, MAX_RETRY_AFTER_S)
         pause_s = max(self.jitter(self.policy.limit_s(num_failures)), asked_s)

@@ -13,7 +13,7 @@ from typing import Any
 
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.json_fields import time_to_json
-from compile_hud.db.records.notifications import NewsKind, Notification, Severity, stable_id
+from compile_hud.db.records.notifications import AlertChangeKind, Notification, Severity, stable_id
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
 from compile_hud.runner.format import percent
@@ -127,7 +127,7 @@ def weekly_notification(receiver: str, *, due: datetime, at: datetime) -> Notifi
         id=stable_id("weekly", receiver, f"{year}-W{week:02}"),
         receiver=receiver,
         subject="weekly",
-        kind=NewsKind.WEEKLY,
+        kind=AlertChangeKind.WEEKLY,
         severity=Severity.MINOR,
         title=f"what is open and what was fixed, {due:%Y-%m-%d}",
         alert_ids=(),

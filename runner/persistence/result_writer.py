@@ -43,12 +43,12 @@ class ResultWriter:
         self._spool = spool
         self._notify = notify
         self._now = now
-        self._trouble = ""
+        self._error = ""
         self._refused_at: datetime | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="keeper")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
         self._passing: Future[None] | None = None
 
-    def keep(self, run: Run, *, result: CaseResult | None = None) -> None:
+    def write(self, run: Run, *, result: CaseResult | None = None) -> None:
         """Write `result`, or news of the run itself, to the spool and pass it on to the store.
 
         While the run lasts, a thread passes it on: the store takes a tenth of a second, in which
@@ -66,19 +66,19 @@ class ResultWriter:
             return
         # That of the case before is over, or is waited for; what it raised ends the run here.
         self._wait()
-        if self._trouble:
+        if self._error:
             # A store that was locked is polled, and has a backlog: not beside a case.
-            self._drain_unless_resting()
+            self._drain_unless_backing_off()
         else:
-            self._passing = self._thread.submit(self._drain_unless_resting)
+            self._passing = self._thread.submit(self._drain_unless_backing_off)
 
     def _end(self) -> None:
         """Pass on what is left at the end of a run, and say what the store does not take."""
-        told = self._trouble
+        told = self._error
         self._wait()
         if not self._was_just_refused():
             self._drain()
-        if self._spool is not None and self._trouble and self._trouble == told:
+        if self._spool is not None and self._error and self._error == told:
             self._say(_kept(len(self._spool.pending())))
 
     def _was_just_refused(self) -> bool:
@@ -88,7 +88,7 @@ class ResultWriter:
         """
         return self._refused_at is not None and self._now() < self._refused_at + JUST_NOW
 
-    def keep_all(self, run: Run, results: Sequence[CaseResult]) -> None:
+    def write_all(self, run: Run, results: Sequence[CaseResult]) -> None:
         """Write many results to the spool and pass them on at once; raise SpoolFull."""
         if self._spool is None:
             return
@@ -96,13 +96,13 @@ class ResultWriter:
             self._spool.write(run, result=result)
         self.drain()
 
-    def keep_state(self, run: Run) -> None:
+    def write_state(self, run: Run) -> None:
         """Tell the store how `run` ended, past the spool if need be; raises nothing for trouble.
 
         A run whose end cannot be told is marked interrupted once its heartbeats are missed.
         """
         try:
-            self.keep(run)
+            self.write(run)
         except SpoolFull:
             self.drain()
             if self.store is not None:
@@ -123,21 +123,21 @@ class ResultWriter:
         if goes_on:
             self._drain()
         else:
-            self._drain_unless_resting()
+            self._drain_unless_backing_off()
 
-    def rest(self, error: StoreLocked) -> None:
+    def back_off(self, error: StoreLocked) -> None:
         """Ask the store no more for a while: `error` came of waiting for it. Say so, once."""
         self._refused_at = self._now()
-        if not self._trouble:
+        if not self._error:
             self._say(f"{error}. Measuring all the same: the spool keeps the results")
-        self._trouble = str(error)
+        self._error = str(error)
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """Return why the store took nothing when it was asked last; empty where it did."""
-        return self._trouble
+        return self._error
 
-    def is_resting(self) -> bool:
+    def is_backing_off(self) -> bool:
         """Return whether the store took nothing a moment ago, and is not to be asked now."""
         return self._refused_at is not None and self._now() < self._refused_at + BACKOFF
 
@@ -147,8 +147,8 @@ class ResultWriter:
         if passing is not None:
             passing.result()
 
-    def _drain_unless_resting(self) -> None:
-        if not self.is_resting():
+    def _drain_unless_backing_off(self) -> None:
+        if not self.is_backing_off():
             self._drain()
 
     def _drain(self) -> DrainReport:
@@ -157,7 +157,7 @@ class ResultWriter:
         report = self._spool.drain(self.store)
         for broken in report.broken:
             self._say(broken.text)
-        self._refused_at = self._now() if report.trouble else None
+        self._refused_at = self._now() if report.error else None
         self._say_trouble(report)
         return report
 
@@ -167,7 +167,7 @@ class ResultWriter:
         The caller holds the device of this machine, so no other run on it can be alive; runs of
         other machines are known by their heartbeats.
         """
-        if self.store is None or self.is_resting():
+        if self.store is None or self.is_backing_off():
             return
         try:
             for run, heartbeat_at in load_running(self.store, machine=machine):
@@ -177,11 +177,11 @@ class ResultWriter:
                     )
             self.store.interrupt_stale_runs(older_than_s=HEARTBEAT_TIMEOUT_S)
         except StoreLocked as error:
-            self.rest(error)
+            self.back_off(error)
         except StoreError as error:
             logger.info("runs that died are not looked for: %s", error)
 
-    def beat(self, run_id: str, *, log: LiveLog | None = None) -> None:
+    def record_heartbeat(self, run_id: str, *, log: LiveLog | None = None) -> None:
         """Tell the store that the run is alive, and what its case has printed last.
 
         A store that is busy now hears the next one.
@@ -193,11 +193,11 @@ class ResultWriter:
 
     def _say_trouble(self, report: DrainReport) -> None:
         # Once while it lasts, not once a case.
-        if report.trouble and report.trouble != self._trouble:
-            self._say(f"{report.trouble}. {_kept(report.num_left)}")
-        elif self._trouble and not report.trouble:
+        if report.error and report.error != self._error:
+            self._say(f"{report.error}. {_kept(report.num_left)}")
+        elif self._error and not report.error:
             self._notify(LogMessage(text="the store takes results again; nothing was lost"))
-        self._trouble = report.trouble
+        self._error = report.error
 
     def _say(self, text: str) -> None:
         self._notify(LogMessage(text=text, is_warning=True))

@@ -96,7 +96,7 @@ class DrainReport:
     num_duplicates: int = 0
     broken: tuple[BrokenFile, ...] = ()
     num_left: int = 0
-    trouble: str = ""
+    error: str = ""
 
 
 def utc_now() -> datetime:
@@ -194,7 +194,7 @@ class Spool:
             num_duplicates=counts[False],
             broken=tuple(broken),
             num_left=len(self.pending()),
-            trouble=trouble,
+            error=trouble,
         )
 
     def _ingest(self, entry: SpoolEntry, store: ResultStore) -> bool:

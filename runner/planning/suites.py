@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from compile_hud.db.records.results import CUSTOM_SUITE
 from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.protocol import MeasureSettings
 
@@ -99,3 +100,8 @@ NIGHTLY = Suite(
 )
 
 BUILTIN_SUITES: dict[str, Suite] = {suite.name: suite for suite in (QUICK, TINY, NIGHTLY)}
+
+
+def custom_suite(selection: Selection) -> Suite:
+    """Return a suite for a selection that has no name."""
+    return Suite(name=CUSTOM_SUITE, summary="Selected by hand.", selection=selection)

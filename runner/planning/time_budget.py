@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from compile_hud.db.records.ids import timed_id
-from compile_hud.db.records.results import PUT_OFF, Case, CaseResult, Outcome
+from compile_hud.db.records.results import DEFERRED, Case, CaseResult, Outcome
 from compile_hud.runner.format import clock
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class TimeBudget:
     def text(self) -> str:
         """Return what is said when it is spent."""
         assert self._limit_s is not None
-        return f"{PUT_OFF} of {clock(self._limit_s)} is spent"
+        return f"{DEFERRED} of {clock(self._limit_s)} is spent"
 
     def in_turn(self, cases: Sequence[T], *, case_of: Callable[[T], Case]) -> list[T]:
         """Return `cases`, of which `case_of` tells each, in the order in which it is their turn.
@@ -95,7 +95,7 @@ class TimeBudget:
             return True
         return self._now() - self._started_at < timedelta(seconds=self._limit_s)
 
-    def put_off(self, case: Case, *, run_id: str) -> CaseResult:
+    def defer(self, case: Case, *, run_id: str) -> CaseResult:
         """Return the result of a case that there was no time for."""
         at = self._now()
         return CaseResult(

@@ -57,13 +57,13 @@ class Watches:
         schedules: Mapping[str, Schedule],
         *,
         look: Look,
-        keep: Callable[[JobRequest], None],
+        save: Callable[[JobRequest], None],
         now: Callable[[], datetime],
         notify: Notify,
     ) -> None:
         self._schedules = {name: item for name, item in schedules.items() if item.watch}
         self._look = look
-        self._keep = keep
+        self._save = save
         self._now = now
         self._notify = notify
         self._places = {name: _Place(next_at=now()) for name in self._schedules}
@@ -106,7 +106,7 @@ class Watches:
             place.note = f"at {revision}"
             if revision != place.revision:
                 place.revision = revision
-                self._keep(_request(schedule, revision=revision))
+                self._save(_request(schedule, revision=revision))
         place.next_at = self._now() + timedelta(seconds=wait_s)
 
 

@@ -40,7 +40,7 @@ class HealthReporter:
     started_at: datetime
     _devices: tuple[DeviceState, ...] = field(default=(), init=False)
 
-    def beat(self) -> None:
+    def report(self) -> None:
         """Tell the store; a store that is busy now hears the next one."""
         try:
             save_scheduler(self.workspace.store(), self.state())

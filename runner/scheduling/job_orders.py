@@ -11,8 +11,8 @@ from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.repro import glob_escape
 from compile_hud.runner.config.schedules import Schedule
 from compile_hud.runner.planning.plan import find_suite
-from compile_hud.runner.planning.suites import Selection, Suite
-from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, custom_suite
+from compile_hud.runner.planning.suites import Selection, Suite, custom_suite
+from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 
 # model, phase, shape, dtype, variant and device.
 _NUM_PARTS = 6

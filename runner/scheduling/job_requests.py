@@ -77,7 +77,7 @@ class JobRequests:
         name = hashlib.sha256(request.dedupe_key.encode()).hexdigest()[:32]
         write_json(self.directory / f"{name}.json", request.to_json())
 
-    def keep(self, request: JobRequest) -> None:
+    def save(self, request: JobRequest) -> None:
         """Keep `request` on the disk, or in memory while the disk takes nothing; raise nothing."""
         with self._lock:
             if request not in self._unwritten:

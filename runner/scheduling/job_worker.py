@@ -28,13 +28,14 @@ from compile_hud.runner.errors import (
     ToolchainError,
 )
 from compile_hud.runner.events import LogMessage, Notify
+from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest, execute_request
 from compile_hud.runner.scheduling.change_triggers import Watches
 from compile_hud.runner.scheduling.job_orders import request_for_job, schedule_like, schedule_of
 from compile_hud.runner.scheduling.job_requests import JobRequests
 from compile_hud.runner.scheduling.scheduler import Scheduler
 from compile_hud.runner.system.allocator import give_back_memory
 from compile_hud.runner.system.heartbeat_thread import heartbeat
-from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace, execute_request
+from compile_hud.runner.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 

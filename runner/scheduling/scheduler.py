@@ -90,7 +90,7 @@ def scheduling(
             logger.warning("schedule %s was missed by more than %s", event.job_id, limit)
             return
         name, timezone = event.retval["name"], event.retval["timezone"]
-        requests.keep(
+        requests.save(
             JobRequest(
                 dedupe_key=night_key(name, at=event.scheduled_run_time, timezone=timezone),
                 suite=event.retval["suite"],

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from compile_hud.db.alerts.action_links import LINK_SECRET_VARIABLE
 from compile_hud.db.jobs.live_log import STATE_VARIABLE
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import RunState
 from compile_hud.db.shared.access_rules import ACCESS_VARIABLE
 from compile_hud.db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_to_json

@@ -43,7 +43,7 @@ from compile_hud.runner.measure.environment_facts import gather_facts
 from compile_hud.runner.measure.latency.timing import uncollected
 from compile_hud.runner.measure.launch import run_launch
 from compile_hud.runner.measure.resources.device_peaks import measure_peaks
-from compile_hud.runner.measure.user_traceback import own_error
+from compile_hud.runner.measure.user_traceback import user_traceback
 from compile_hud.runner.protocol import (
     ASK_NVML,
     OUT_OF_MEMORY_TEXTS,
@@ -294,7 +294,7 @@ def _report(request: LaunchRequest) -> LaunchReport:
 
 
 def _failure(outcome: Outcome, error: BaseException, *, build: str) -> LaunchReport:
-    own = own_error(error, build=build)
+    own = user_traceback(error, build=build)
     if own is None:
         if isinstance(error, ModelLoadError):
             # What a model must offer: the message says all, and no frame would be of their code.

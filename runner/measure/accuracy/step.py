@@ -250,6 +250,6 @@ def _report(context: Context, checks: Mapping[str, PartCheck]) -> None:
         if 0 < check.eager.rmse < math.inf
     ]
     # Weights in 8 bits are further off than any rounding: how many times is no news of the code.
-    is_rounding = not context.request.workload.treatment.weights
+    is_rounding = not context.request.workload.transform.weights
     if ratios and is_rounding and not context.is_eager:
         found.add("rmse_ratio", (max(ratios),), method=method)

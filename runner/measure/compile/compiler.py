@@ -91,7 +91,7 @@ def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> 
     }
     if case.backend == "inductor":
         options["mode"] = case.mode
-    if workload.treatment.is_regional:
+    if workload.transform.is_regional:
         for block in repeated_blocks(model):
             block.compile(**options)
         return model

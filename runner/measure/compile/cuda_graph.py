@@ -14,7 +14,7 @@ import torch
 
 from compile_hud.db.records.results import Case
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.measure.model_transforms import CannotTreatError
+from compile_hud.runner.measure.model_transforms import TransformError
 
 BACKEND = "cuda_graph"
 
@@ -25,9 +25,9 @@ def is_graphed(case: Case) -> bool:
 
 
 def check_graph(case: Case, *, device: Device) -> None:
-    """Raise CannotTreatError where `case` asks for a graph that `device` does not have."""
+    """Raise TransformError where `case` asks for a graph that `device` does not have."""
     if is_graphed(case) and not device.is_cuda:
-        raise CannotTreatError("CUDA graphs need a CUDA device: measure it under eager")
+        raise TransformError("CUDA graphs need a CUDA device: measure it under eager")
 
 
 class _InOrder(torch.nn.Module):

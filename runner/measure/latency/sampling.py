@@ -12,9 +12,9 @@ from compile_hud.runner.measure.latency.timing import (
     Side,
     Timing,
     clock_name,
-    course_details,
     headline,
     quiet_python,
+    sampling_details,
     take_samples,
     warm_up,
 )
@@ -57,7 +57,7 @@ def sample(context: Context, forward: Forward) -> None:
         telemetry.report(context)
     details = context.found.details
     details["core"] = core
-    details["sampling"] = course_details(sides, course)
+    details["sampling"] = sampling_details(sides, course)
     details["conditions"] = conditions(
         before, after, sides=sides, num_threads=1 if device.is_cuda else settings.num_threads
     )

@@ -16,50 +16,50 @@ from collections.abc import Sequence
 import numpy as np
 
 # Two successive blocks of three rounds whose medians lie within 5 % of each other: settled.
-SETTLED_ROUNDS = 3
-SETTLED_SPREAD = 0.05
+STEADY_ROUNDS = 3
+STEADY_SPREAD = 0.05
 # A smaller fall than 5 % is not worth an alert, so not worth throwing samples away either.
-MIN_FALL = 0.05
+MIN_LEVEL_DROP = 0.05
 # Of all pairs of a round before and one after the fall, this share must have fallen. With
 # MIN_FALL_ROUNDS on either side plain noise gets there in fewer than 1 of 100 launches.
-MIN_FALL_SUPERIORITY = 0.97
-MIN_FALL_ROUNDS = 5
+MIN_DROP_SUPERIORITY = 0.97
+MIN_DROP_ROUNDS = 5
 # A 95 % interval leaves one in 40 on either side. In integers: a float ends at 1023 rounds.
 TAIL_ODDS = 40
 
 
-def has_settled(times_s: Sequence[float]) -> bool:
+def is_steady(times_s: Sequence[float]) -> bool:
     """Return whether the last two blocks of SETTLED_ROUNDS times are at one level."""
-    if len(times_s) < 2 * SETTLED_ROUNDS:
+    if len(times_s) < 2 * STEADY_ROUNDS:
         return False
-    before = _median(times_s[-2 * SETTLED_ROUNDS : -SETTLED_ROUNDS])
-    last = _median(times_s[-SETTLED_ROUNDS:])
-    return max(before, last) <= min(before, last) * (1 + SETTLED_SPREAD)
+    before = _median(times_s[-2 * STEADY_ROUNDS : -STEADY_ROUNDS])
+    last = _median(times_s[-STEADY_ROUNDS:])
+    return max(before, last) <= min(before, last) * (1 + STEADY_SPREAD)
 
 
-def last_fall(times_s: Sequence[float]) -> int:
+def last_level_drop(times_s: Sequence[float]) -> int:
     """Return the index of the first time after the last fall of the level, 0 when there is none."""
     start = 0
-    while fall := _clearest_fall(times_s[start:]):
+    while fall := _clearest_drop(times_s[start:]):
         start += fall
     return start
 
 
-def begins_to_fall(times_s: Sequence[float]) -> bool:
+def begins_to_drop(times_s: Sequence[float]) -> bool:
     """Return whether the last times, too few to call it a fall, lie apart below all before them."""
-    for size in range(1, MIN_FALL_ROUNDS):
+    for size in range(1, MIN_DROP_ROUNDS):
         before, last = times_s[:-size], times_s[-size:]
-        if len(before) >= MIN_FALL_ROUNDS and max(last) * (1 + MIN_FALL) < min(before):
+        if len(before) >= MIN_DROP_ROUNDS and max(last) * (1 + MIN_LEVEL_DROP) < min(before):
             return True
     return False
 
 
-def _clearest_fall(times_s: Sequence[float]) -> int:
+def _clearest_drop(times_s: Sequence[float]) -> int:
     times = np.asarray(times_s, dtype=float)
-    best, clearest = 0, MIN_FALL_SUPERIORITY
-    for split in range(MIN_FALL_ROUNDS, times.size - MIN_FALL_ROUNDS + 1):
+    best, clearest = 0, MIN_DROP_SUPERIORITY
+    for split in range(MIN_DROP_ROUNDS, times.size - MIN_DROP_ROUNDS + 1):
         before, after = times[:split], times[split:]
-        if np.median(after) * (1 + MIN_FALL) > np.median(before):
+        if np.median(after) * (1 + MIN_LEVEL_DROP) > np.median(before):
             continue
         superiority = float(np.mean(before[:, None] > after[None, :]))
         if superiority > clearest:

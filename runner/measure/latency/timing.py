@@ -20,10 +20,10 @@ import numpy as np
 
 from compile_hud.db.records.metrics import CPU_TIME
 from compile_hud.runner.measure.latency.steady_state import (
-    MIN_FALL_ROUNDS,
-    begins_to_fall,
-    has_settled,
-    last_fall,
+    MIN_DROP_ROUNDS,
+    begins_to_drop,
+    is_steady,
+    last_level_drop,
     relative_half_width,
 )
 from compile_hud.runner.protocol import MeasureSettings
@@ -39,7 +39,7 @@ MAX_WARMUP_ROUNDS = 12
 # Fewer calls of a side in one launch, and a late compilation may lie ahead: no stopping early.
 MIN_CALLS = 50
 # A level that falls more often than this while samples are taken has not settled.
-MAX_FALLS = 3
+MAX_LEVEL_DROPS = 3
 # The interval within a launch may be half the target between launches: it then adds an eighth.
 WITHIN_LAUNCH_SHARE = 0.5
 
@@ -59,7 +59,7 @@ class Timing:
     host_share: float | None = None
 
     @property
-    def steadiest_s(self) -> float:
+    def least_noisy_s(self) -> float:
         """Return the CPU time where there is one, which a busy machine does not stretch."""
         return self.wall_s if self.cpu_s is None else self.cpu_s
 
@@ -91,7 +91,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class SamplingSummary:
     """How the sampling of a launch went.
 
     `stopped_by` is `rounds` (all were taken), `interval` (narrow enough) or `budget`; `num_falls`
@@ -170,7 +170,7 @@ def warm_up(sides: Sequence[Side], *, device: Timer, deadline_s: float) -> bool:
     while not is_settled and len(sides[0].warmups) < MAX_WARMUP_ROUNDS:
         for side in sides:
             side.warmups.append(side.time(device))
-        is_settled = all(has_settled(_times(side.warmups)) for side in sides)
+        is_settled = all(is_steady(_times(side.warmups)) for side in sides)
         if time.perf_counter() > deadline_s:
             break
     for side in sides:
@@ -186,7 +186,7 @@ def take_samples(
     settings: MeasureSettings,
     between_rounds: Callable[[], None] | None = None,
     pace: Side | None = None,
-) -> Course:
+) -> SamplingSummary:
     """Append `settings.num_rounds` samples to each side; return how it went.
 
     Fewer when `budget_s` is spent first, or when the samples of this launch are already much closer
@@ -198,10 +198,14 @@ def take_samples(
     num_falls = num_rounds = num_extra = 0
     while True:
         stopped_by = _why_stop(sides, settings=settings, deadline_s=deadline_s)
-        if stopped_by in ("rounds", "interval") and num_extra < MIN_FALL_ROUNDS and _falls(sides):
+        if (
+            stopped_by in ("rounds", "interval")
+            and num_extra < MIN_DROP_ROUNDS
+            and _begins_to_drop(sides)
+        ):
             num_extra += 1
         elif stopped_by is not None:
-            if num_falls > MAX_FALLS or not _drop_fallen(sides):
+            if num_falls > MAX_LEVEL_DROPS or not _discard_before_drop(sides):
                 break
             num_falls += 1
             continue
@@ -215,7 +219,9 @@ def take_samples(
     if pace is not None:
         # Rounds that turned out to be warm-ups were the first ones.
         del pace.samples[: len(pace.samples) - len(sides[0].samples)]
-    return Course(stopped_by=stopped_by, num_falls=num_falls, is_settled=num_falls <= MAX_FALLS)
+    return SamplingSummary(
+        stopped_by=stopped_by, num_falls=num_falls, is_settled=num_falls <= MAX_LEVEL_DROPS
+    )
 
 
 def _why_stop(sides: Sequence[Side], *, settings: MeasureSettings, deadline_s: float) -> str | None:
@@ -231,17 +237,17 @@ def _why_stop(sides: Sequence[Side], *, settings: MeasureSettings, deadline_s: f
     return None
 
 
-def _falls(sides: Sequence[Side]) -> bool:
-    return any(begins_to_fall(_times(side.samples)) for side in sides)
+def _begins_to_drop(sides: Sequence[Side]) -> bool:
+    return any(begins_to_drop(_times(side.samples)) for side in sides)
 
 
-def _drop_fallen(sides: Sequence[Side]) -> bool:
+def _discard_before_drop(sides: Sequence[Side]) -> bool:
     """Flag the rounds before the last fall of any side as warm-ups; return whether there was one.
 
     Both sides lose the same rounds, so that what is left are pairs. When an iteration now takes so
     much less time that k must change, the rounds after the fall were too short and go as well.
     """
-    fall = max(last_fall(_times(side.samples)) for side in sides)
+    fall = max(last_level_drop(_times(side.samples)) for side in sides)
     if fall == 0:
         return False
     levels_s = [float(np.median([t.wall_s for t in side.samples[fall:]])) for side in sides]
@@ -262,7 +268,7 @@ def headline(sides: Sequence[Side]) -> list[float]:
     """
     on_cpu_clock = has_cpu_clock(sides)
     times = [
-        [timing.steadiest_s if on_cpu_clock else timing.wall_s for timing in side.samples]
+        [timing.least_noisy_s if on_cpu_clock else timing.wall_s for timing in side.samples]
         for side in sides
     ]
     if len(times) == 1:
@@ -282,10 +288,10 @@ def clock_name(sides: Sequence[Side]) -> str:
 
 
 def _times(timings: Sequence[Timing]) -> list[float]:
-    return [timing.steadiest_s for timing in timings]
+    return [timing.least_noisy_s for timing in timings]
 
 
-def course_details(sides: Sequence[Side], course: Course) -> dict[str, Any]:
+def sampling_details(sides: Sequence[Side], course: SamplingSummary) -> dict[str, Any]:
     """Return what the case result keeps about the sampling of this launch, as JSON values."""
     return {
         "stopped_by": course.stopped_by,

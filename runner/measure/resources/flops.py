@@ -77,7 +77,7 @@ def report_work(context: Context) -> None:
         context.found.add("flops", (float(work.flops),), method=METHOD_FLOPS)
     moved_bytes = work.read_bytes + work.written_bytes
     # Quantized weights are fewer bytes than those of the model that was counted.
-    if moved_bytes and not context.request.workload.treatment.weights:
+    if moved_bytes and not context.request.workload.transform.weights:
         context.found.add("compulsory_bytes", (float(moved_bytes),), method=METHOD_BYTES)
     context.found.details["work"] = {
         "flops_by_operator": work.flops_by_operator,

@@ -17,7 +17,7 @@ import torch
 from compile_hud.db.records.results import Dtype
 from compile_hud.models_zoo.building.packages import import_provider
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.measure.model_transforms import CannotTreatError
+from compile_hud.runner.measure.model_transforms import TransformError
 from compile_hud.runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
 
 PACKAGES = "onnxruntime onnx onnxscript"
@@ -46,13 +46,13 @@ def check(device: Device, dtype: Dtype) -> None:
     import_provider("onnx", install=PACKAGES)
     import_provider("onnxscript", install=PACKAGES)
     if device.is_cuda and CUDA_PROVIDER not in runtime.get_available_providers():
-        raise CannotTreatError(
+        raise TransformError(
             f"this onnxruntime ({runtime.__version__}) has no {CUDA_PROVIDER}. Put the build with"
             f" CUDA in its place: `{sys.executable} -m pip uninstall onnxruntime`, then"
             f" `{sys.executable} -m pip install onnxruntime-gpu`."
         )
     if not device.is_cuda and dtype in (Dtype.BF16, Dtype.BF16_AUTOCAST):
-        raise CannotTreatError(
+        raise TransformError(
             f"the {CPU_PROVIDER} of onnxruntime has no kernels for bf16: measure it in fp32, or"
             " bf16 under openvino"
         )

@@ -15,7 +15,7 @@ import torch
 from compile_hud.db.records.results import Dtype
 from compile_hud.models_zoo.building.packages import import_provider
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.measure.model_transforms import CannotTreatError
+from compile_hud.runner.measure.model_transforms import TransformError
 from compile_hud.runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
 
 # Left to itself it computes fp32 models in bf16 where the CPU has instructions for that.
@@ -25,7 +25,7 @@ _PRECISIONS: Mapping[Dtype, str] = {Dtype.FP32: "f32", Dtype.BF16: "bf16", Dtype
 def check(device: Device, _dtype: Dtype) -> None:
     """Import what is needed; raise where the package is missing or the device is not a CPU."""
     if device.is_cuda:
-        raise CannotTreatError("openvino has no device for NVIDIA's GPUs: measure it with cpu")
+        raise TransformError("openvino has no device for NVIDIA's GPUs: measure it with cpu")
     _import()
 
 

@@ -18,7 +18,7 @@ from compile_hud.runner.measure.runtimes.exported import ExportedModel, Load
 class Runtime:
     """How to have a model executed by another runtime.
 
-    `check` imports its packages and raises UnavailableModelError or CannotTreatError where it
+    `check` imports its packages and raises UnavailableModelError or TransformError where it
     cannot run here. Either `load` brings an exported model into it, or it is a backend of
     torch.compile with the settings of `compile_options`.
     """

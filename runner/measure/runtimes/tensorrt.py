@@ -13,13 +13,13 @@ import torch
 from compile_hud.db.records.results import Dtype
 from compile_hud.models_zoo.building.packages import import_provider
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.measure.model_transforms import CannotTreatError
+from compile_hud.runner.measure.model_transforms import TransformError
 
 
 def check(device: Device, _dtype: Dtype) -> None:
     """Import what is needed; raise where the package is missing or the device is a CPU."""
     if not device.is_cuda:
-        raise CannotTreatError("tensorrt builds engines for NVIDIA's GPUs: measure it with cuda")
+        raise TransformError("tensorrt builds engines for NVIDIA's GPUs: measure it with cuda")
     # Built for one torch; another version of it would bring its own along.
     release = ".".join(torch.__version__.split(".")[:2])
     import_provider("torch_tensorrt", install=f"'torch-tensorrt=={release}.*'")

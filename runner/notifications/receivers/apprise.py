@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from compile_hud.db.shared.text import first_line, one_line, shortened
-from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import Message
-from compile_hud.runner.notifications.message_text import Words, in_words
+from compile_hud.runner.notifications.message_text import RenderedMessage, render_message
 
 COMMAND: Final = (
     sys.executable,
@@ -46,9 +46,9 @@ class Apprise:
     timeout_s: float
     command: Sequence[str] = COMMAND
 
-    def send(self, message: Message) -> Answer:
+    def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it."""
-        words = in_words(message)
+        words = render_message(message)
         wanted = {"url": self.url, "title": tamed(words.heading), "body": tamed(body_of(words))}
         try:
             done = subprocess.run(
@@ -62,9 +62,9 @@ class Apprise:
         except subprocess.TimeoutExpired:
             return _failed(f"no answer within {self.timeout_s:g} s")
         except OSError as error:
-            return Answer(kind=AnswerKind.FAILED, text=str(error), is_down=True)
+            return Response(kind=ResponseKind.FAILED, text=str(error), is_down=True)
         if done.returncode == 0:
-            return Answer(kind=AnswerKind.SENT)
+            return Response(kind=ResponseKind.SENT)
         return _failed(self._reason(done.stderr.decode("utf-8", "replace")))
 
     def _reason(self, said: str) -> str:
@@ -84,12 +84,12 @@ def tamed(text: str) -> str:
     return _CALLS.sub(lambda match: match[0] + _UNSEEN, text)
 
 
-def _failed(text: str) -> Answer:
+def _failed(text: str) -> Response:
     # Some of what one address stands for may have got it.
-    return Answer(kind=AnswerKind.FAILED, text=text, is_certain=False)
+    return Response(kind=ResponseKind.FAILED, text=text, is_certain=False)
 
 
-def body_of(words: Words) -> str:
+def body_of(words: RenderedMessage) -> str:
     """Return the text of `words` below their heading; no service takes an empty one."""
     parts = []
     for paragraph in words.paragraphs:
@@ -97,5 +97,5 @@ def body_of(words: Words) -> str:
         links = {"Open": paragraph.url, **paragraph.actions}
         told = [f"{name}: {url}" for name, url in links.items() if url]
         parts.append("\n".join((*head, *paragraph.lines, *told)))
-    rest = words.rest(len(words.paragraphs))
+    rest = words.overflow_line(len(words.paragraphs))
     return "\n\n".join((*parts, rest) if rest else parts) or words.heading

@@ -16,17 +16,17 @@ from datetime import datetime
 from typing import Any
 
 from compile_hud.db.shared.text import shortened
-from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import Message
 from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.message_text import (
-    Paragraph,
-    Words,
-    in_words,
+    RenderedMessage,
+    Section,
+    render_message,
     without_pictures,
 )
 
-Render = Callable[[Words], dict[str, Any]]
+Render = Callable[[RenderedMessage], dict[str, Any]]
 
 # https://docs.slack.dev/reference/block-kit/blocks: header, section, blocks a message, and
 # https://docs.slack.dev/reference/block-kit/block-elements/button-element: text of a button, URL.
@@ -47,27 +47,29 @@ class Chat:
     poster: Poster
     render: Render
 
-    def send(self, message: Message) -> Answer:
+    def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it."""
         return with_or_without_pictures(
-            in_words(message), functools.partial(self._post, now=message.at)
+            render_message(message), functools.partial(self._post, now=message.at)
         )
 
-    def _post(self, words: Words, *, now: datetime) -> Answer:
+    def _post(self, words: RenderedMessage, *, now: datetime) -> Response:
         body = json.dumps(self.render(words), allow_nan=False).encode("ascii")
         return self.poster.send(body, headers={"Content-Type": "application/json"}, now=now)
 
 
-def with_or_without_pictures(words: Words, send: Callable[[Words], Answer]) -> Answer:
+def with_or_without_pictures(
+    words: RenderedMessage, send: Callable[[RenderedMessage], Response]
+) -> Response:
     """Send `words`, and without pictures what is refused with them: they may be the reason."""
     answer = send(words)
     has_pictures = any(item.picture_url for item in words.paragraphs)
-    if answer.kind is AnswerKind.REFUSED and has_pictures:
+    if answer.kind is ResponseKind.REFUSED and has_pictures:
         return send(without_pictures(words))
     return answer
 
 
-def slack(words: Words) -> dict[str, Any]:
+def slack(words: RenderedMessage) -> dict[str, Any]:
     """Return `words` as blocks of Slack."""
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": _slack_text(words.heading, limit=SLACK_HEADER)}
@@ -87,21 +89,21 @@ def slack(words: Words) -> dict[str, Any]:
             }
         apart = [{"type": "divider"}] if words.num_notifications > 1 else []
         blocks += [*apart, section, *_slack_picture(paragraph), *_slack_actions(paragraph)]
-    if rest := words.rest(len(words.paragraphs)):
+    if rest := words.overflow_line(len(words.paragraphs)):
         blocks.append({"type": "section", "text": _slack_text(rest, limit=SLACK_SECTION)})
     # What a phone shows. In text these three signs alone make mentions and links.
     plain = words.heading.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return {"text": plain, "mrkdwn": False, "blocks": blocks[:SLACK_BLOCKS]}
 
 
-def _slack_picture(paragraph: Paragraph) -> list[dict[str, Any]]:
+def _slack_picture(paragraph: Section) -> list[dict[str, Any]]:
     if not _is_short_url(paragraph.picture_url, limit=SLACK_URL):
         return []
     alt_text = f"Trend: {paragraph.title}"
     return [{"type": "image", "image_url": paragraph.picture_url, "alt_text": alt_text}]
 
 
-def _slack_actions(paragraph: Paragraph) -> list[dict[str, Any]]:
+def _slack_actions(paragraph: Section) -> list[dict[str, Any]]:
     buttons = [
         {
             "type": "button",
@@ -119,7 +121,7 @@ def _slack_text(text: str, *, limit: int) -> dict[str, Any]:
     return {"type": "plain_text", "text": shortened(text, limit=limit), "emoji": False}
 
 
-def discord(words: Words) -> dict[str, Any]:
+def discord(words: RenderedMessage) -> dict[str, Any]:
     """Return `words` as embeds of Discord."""
     left = DISCORD_TOTAL
     embeds = []
@@ -140,7 +142,7 @@ def discord(words: Words) -> dict[str, Any]:
             embed["image"] = {"url": paragraph.picture_url}
         embeds.append(embed)
     has_many = words.num_notifications > 1
-    content = f"{words.heading} {words.rest(len(embeds))}".strip() if has_many else ""
+    content = f"{words.heading} {words.overflow_line(len(embeds))}".strip() if has_many else ""
     return {
         "content": _escaped(content, limit=DISCORD_TITLE),
         "embeds": embeds,
@@ -148,7 +150,7 @@ def discord(words: Words) -> dict[str, Any]:
     }
 
 
-def _discord_links(paragraph: Paragraph) -> str:
+def _discord_links(paragraph: Section) -> str:
     """Return links that are ours, so that nothing in them needs to be escaped."""
     links = [f"[{name}]({url})" for name, url in paragraph.actions.items()]
     return "\n" + " | ".join(links) if links else ""
@@ -165,7 +167,7 @@ def _escaped(text: str, *, limit: int) -> str:
     return found
 
 
-def teams(words: Words) -> dict[str, Any]:
+def teams(words: RenderedMessage) -> dict[str, Any]:
     """Return `words` as an adaptive card of Microsoft Teams, within what it takes."""
     shown = len(words.paragraphs)
     while True:
@@ -175,11 +177,11 @@ def teams(words: Words) -> dict[str, Any]:
         shown -= 1
 
 
-def _card(words: Words, *, shown: int) -> dict[str, Any]:
+def _card(words: RenderedMessage, *, shown: int) -> dict[str, Any]:
     body = [_teams_text(words.heading, weight="Bolder", size="Medium")]
     for paragraph in words.paragraphs[:shown]:
         body += _teams_paragraph(paragraph, words)
-    rest = words.rest(shown)
+    rest = words.overflow_line(shown)
     body += [{**_teams_text(rest), **_TEAMS_APART}] if rest else []
     content = {
         "type": "AdaptiveCard",
@@ -192,7 +194,7 @@ def _card(words: Words, *, shown: int) -> dict[str, Any]:
     return {"type": "message", "attachments": [attachment]}
 
 
-def _teams_paragraph(paragraph: Paragraph, words: Words) -> list[dict[str, Any]]:
+def _teams_paragraph(paragraph: Section, words: RenderedMessage) -> list[dict[str, Any]]:
     body = [_teams_text(line) for line in _lines(paragraph, words)]
     if words.num_notifications > 1:
         body[0] = {**_teams_text(paragraph.title, weight="Bolder"), **_TEAMS_APART}
@@ -215,7 +217,7 @@ def _teams_text(text: str, **look: str) -> dict[str, Any]:
     return {"type": "RichTextBlock", "spacing": "Small", "inlines": [run]}
 
 
-def _lines(paragraph: Paragraph, words: Words) -> tuple[str, ...]:
+def _lines(paragraph: Section, words: RenderedMessage) -> tuple[str, ...]:
     """Return the lines of a paragraph, its title unless the heading has just said it.
 
     There are none of a test, of which the heading says all.

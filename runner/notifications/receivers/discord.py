@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import ClassVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
 from compile_hud.runner.notifications.http_client import HttpRules, Request, encoded
 from compile_hud.runner.notifications.http_response import ask
-from compile_hud.runner.notifications.message_text import Words, in_words
+from compile_hud.runner.notifications.message_text import RenderedMessage, render_message
 from compile_hud.runner.notifications.receivers.chat import discord, with_or_without_pictures
 
 
@@ -29,26 +29,26 @@ class Discord:
     rules: HttpRules = field(default_factory=HttpRules)
     num_shown: ClassVar[int] = MAX_ITEMS_SHOWN
 
-    def send(self, message: Message) -> Answer:
+    def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it; the reference is the message's id."""
         # Without `wait` Discord answers before it has looked, and names no message.
         url = _address(self.url, query={"wait": "true"})
         return self._send(Request(url=url), message=message)
 
-    def update(self, message: Message, *, reference: str) -> Answer:
+    def update(self, message: Message, *, reference: str) -> Response:
         """Let a message of before say `message` and return what came of it."""
         url = _address(self.url, below=f"/messages/{reference}")
         answer = self._send(Request(url=url, method="PATCH"), message=message)
         return replace(answer, reference=reference)
 
-    def _send(self, wanted: Request, *, message: Message) -> Answer:
-        words, files = attached(in_words(message), message)
+    def _send(self, wanted: Request, *, message: Message) -> Response:
+        words, files = attached(render_message(message), message)
         send = functools.partial(self._ask, wanted=wanted, files=files, now=message.at)
         return with_or_without_pictures(words, send)
 
     def _ask(
-        self, words: Words, *, wanted: Request, files: Mapping[str, bytes], now: datetime
-    ) -> Answer:
+        self, words: RenderedMessage, *, wanted: Request, files: Mapping[str, bytes], now: datetime
+    ) -> Response:
         shown = [name for name in files if f"attachment://{name}" in _pictures(words)]
         attachments = [{"id": number, "filename": name} for number, name in enumerate(shown)]
         # The list says what there is from now on: the pictures of before go.
@@ -58,12 +58,12 @@ class Discord:
             kind, body = encoded(body, {name: files[name] for name in shown})
         request = replace(wanted, body=body, headers={"Content-Type": kind})
         answer, text = ask(request, rules=self.rules, now=now)
-        if answer.kind is not AnswerKind.SENT:
+        if answer.kind is not ResponseKind.SENT:
             return answer
         return replace(answer, reference=_id_of(text))
 
 
-def attached(words: Words, message: Message) -> tuple[Words, dict[str, bytes]]:
+def attached(words: RenderedMessage, message: Message) -> tuple[RenderedMessage, dict[str, bytes]]:
     """Return `words` that show pictures which go along, and these by their names."""
     drawn = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
     names = {id: f"trend-{number}.png" for number, id in enumerate(drawn, 1)}
@@ -77,7 +77,7 @@ def attached(words: Words, message: Message) -> tuple[Words, dict[str, bytes]]:
     return replace(words, paragraphs=paragraphs), files
 
 
-def _pictures(words: Words) -> set[str]:
+def _pictures(words: RenderedMessage) -> set[str]:
     return {item.picture_url for item in words.paragraphs}
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import Message, Receiver
 from compile_hud.runner.notifications.http_client import (
     CONNECT_S,
@@ -21,9 +20,8 @@ from compile_hud.runner.notifications.receivers.discord import Discord
 from compile_hud.runner.notifications.receivers.github import PUBLISHED, GitHub
 from compile_hud.runner.notifications.receivers.github_api import GITHUB_URL, GitHubApi
 from compile_hud.runner.notifications.receivers.mail import Mail
+from compile_hud.runner.notifications.receivers.secrets import NotReady, resolved
 from compile_hud.runner.notifications.receivers.settings import (
-    ENV,
-    FILE,
     ReceiverKind,
     ReceiverSettings,
     schemes_of,
@@ -38,20 +36,16 @@ _RENDERS: Mapping[ReceiverKind, Render] = {
 }
 
 
-class NotReady(ValueError):
-    """Something that a receiver needs is not where hud.toml says; the message never has it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unready:
     """A receiver that cannot be used as things are: everything waits until that is mended."""
 
     reason: str
 
-    def send(self, message: Message) -> Answer:
+    def send(self, message: Message) -> Response:
         """Return why nothing is sent."""
         del message
-        return Answer(kind=AnswerKind.FAILED, text=self.reason, is_down=True)
+        return Response(kind=ResponseKind.FAILED, text=self.reason, is_down=True)
 
 
 def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Receiver:
@@ -105,25 +99,3 @@ def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:
     if settings.channel:
         return SlackBot(url=url, channel=settings.channel, token=secrets.get("token"), rules=rules)
     return Chat(poster=poster, render=_RENDERS[settings.kind])
-
-
-def resolved(what: str, value: str, *, base: Path, env: Mapping[str, str]) -> str:
-    """Return `value`, or what it names: `env:NAME` a variable, `file:PATH` a file below `base`.
-
-    Raises NotReady, which calls it `what`.
-    """
-    if value.startswith(ENV):
-        name = value.removeprefix(ENV).strip()
-        if not env.get(name, "").strip():
-            raise NotReady(f"{what}: the environment variable {name} is not set")
-        return env[name].strip()
-    if value.startswith(FILE):
-        path = base / value.removeprefix(FILE).strip()
-        try:
-            content = path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise NotReady(f"{what}: cannot read {path}") from error
-        if not content:
-            raise NotReady(f"{what}: {path} is empty")
-        return content
-    return value

@@ -15,12 +15,17 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 from compile_hud.db.records.alerts import DRIFT
-from compile_hud.db.records.notifications import MAX_TOGETHER, NewsKind, Notification, stable_id
+from compile_hud.db.records.notifications import (
+    MAX_TOGETHER,
+    AlertChangeKind,
+    Notification,
+    stable_id,
+)
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.text import shortened
-from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import Item, Message
-from compile_hud.runner.notifications.message_text import Paragraph, in_words
+from compile_hud.runner.notifications.message_text import Section, render_message
 from compile_hud.runner.notifications.receivers.github_api import GitHubApi, GitHubFailed
 from compile_hud.runner.notifications.receivers.settings import Publication
 
@@ -32,7 +37,7 @@ MAX_TITLE, MAX_DESCRIPTION, MAX_CONTEXT = 256, 140, 100
 LOOK_BACK = timedelta(days=90)
 # Clocks differ; what a list leaves out for that would be told twice.
 _SLACK = timedelta(hours=1)
-_OVER = (NewsKind.FIXED, NewsKind.TEST)
+_OVER = (AlertChangeKind.FIXED, AlertChangeKind.TEST)
 _NO_LABEL = (
     f"GitHub dropped the label {LABEL}, by which an issue is found again: the token may not push"
 )
@@ -59,36 +64,36 @@ class GitHub:
     # Each has its own issue.
     num_shown: ClassVar[int] = MAX_TOGETHER
 
-    def send(self, message: Message) -> Answer:
+    def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it."""
         answer = self._each(message, self._tell_issue)
         # What is changed later is found by markers; the name but tells deliveries apart.
-        return replace(answer, reference=message.id) if answer.kind is AnswerKind.SENT else answer
+        return replace(answer, reference=message.id) if answer.kind is ResponseKind.SENT else answer
 
-    def update(self, message: Message, *, reference: str) -> Answer:
+    def update(self, message: Message, *, reference: str) -> Response:
         """Let what was sent say `message` and return what came of it; markers say where it is."""
         del reference
         return self._each(message, self._revise_issue)
 
-    def _each(self, message: Message, handle: Callable[[Item, Paragraph], str]) -> Answer:
+    def _each(self, message: Message, handle: Callable[[Item, Section], str]) -> Response:
         trouble = ""
         try:
             for item in message.items:
                 alone = Message(id=item.notification.id, at=message.at, items=(item,))
-                (paragraph,) = in_words(alone).paragraphs
+                (paragraph,) = render_message(alone).paragraphs
                 if Publication.ISSUE in self.published:
                     trouble = handle(item, paragraph) or trouble
                 self._show_commits(item, paragraph)
         except GitHubFailed as error:
             return error.answer
-        return Answer(kind=AnswerKind.SENT, text=trouble)
+        return Response(kind=ResponseKind.SENT, text=trouble)
 
-    def _tell_issue(self, item: Item, paragraph: Paragraph) -> str:
+    def _tell_issue(self, item: Item, paragraph: Section) -> str:
         """Open or change the issue of an event; return what went wrong though it was told."""
         notification = item.notification
         title = shortened(paragraph.title, limit=MAX_TITLE)
         issue = self._find_issue(notification)
-        if issue is None and notification.kind is NewsKind.FIXED:
+        if issue is None and notification.kind is AlertChangeKind.FIXED:
             return ""
         if issue is None:
             body = issue_body(notification, paragraph)
@@ -101,7 +106,7 @@ class GitHub:
         has_label = any(label["name"] == LABEL for label in issue["labels"])
         return "" if has_label else _NO_LABEL
 
-    def _revise_issue(self, item: Item, paragraph: Paragraph) -> str:
+    def _revise_issue(self, item: Item, paragraph: Section) -> str:
         """Let an issue or comment say what is so by now; nothing can go wrong but GitHub."""
         notification = item.notification
         issue = self._find_issue(notification)
@@ -133,7 +138,7 @@ class GitHub:
         if any(issue[name] != value for name, value in wanted.items()):
             self.api.write("PATCH", f"issues/{issue['number']}", **wanted)
 
-    def _show_commits(self, item: Item, paragraph: Paragraph) -> None:
+    def _show_commits(self, item: Item, paragraph: Section) -> None:
         shows = {
             Publication.STATUS: self._set_status,
             Publication.CHECK: self._set_check,
@@ -157,7 +162,7 @@ class GitHub:
             if (known := self.api.get(f"commits/{commit}", missing=(404, 422))) is not None
         ]
 
-    def _set_status(self, commit: _Commit, told: Notification, paragraph: Paragraph) -> None:
+    def _set_status(self, commit: _Commit, told: Notification, paragraph: Section) -> None:
         # The last one of a name counts, so a repeated one changes nothing.
         self.api.write(
             "POST",
@@ -168,7 +173,7 @@ class GitHub:
             target_url=commit.url,
         )
 
-    def _set_check(self, commit: _Commit, told: Notification, paragraph: Paragraph) -> None:
+    def _set_check(self, commit: _Commit, told: Notification, paragraph: Section) -> None:
         name = shortened(_name(commit, told), limit=MAX_CONTEXT)
         content = {
             "name": name,
@@ -212,14 +217,14 @@ def _with_marker(found: Iterable[Mapping[str, Any]], marker: str) -> Mapping[str
     return next((item for item in found if marker in (item["body"] or "")), None)
 
 
-def issue_body(notification: Notification, paragraph: Paragraph) -> str:
+def issue_body(notification: Notification, paragraph: Section) -> str:
     """Return the Markdown of an issue, with the markers by which it is found again."""
     return (
         f"{_hidden_marker('event', notification.subject)}\n{_comment_body(notification, paragraph)}"
     )
 
 
-def _comment_body(notification: Notification, paragraph: Paragraph) -> str:
+def _comment_body(notification: Notification, paragraph: Section) -> str:
     return f"{_marker_of(notification)}\n{_body(paragraph)}"
 
 
@@ -243,7 +248,7 @@ def _hidden_marker(what: str, id: str) -> str:
     return f"<!-- {LABEL} {what}={quote(id, safe='')} -->"
 
 
-def _body(paragraph: Paragraph) -> str:
+def _body(paragraph: Section) -> str:
     """Return a paragraph as Markdown."""
     parts = [_fenced("\n".join((paragraph.title, *paragraph.lines)))]
     parts += [f"[Open](<{paragraph.url}>)"] if paragraph.url else []

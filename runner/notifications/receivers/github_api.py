@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from compile_hud.db.store import utc_now
-from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.http_client import (
     HttpRules,
     Reply,
@@ -24,7 +24,11 @@ from compile_hud.runner.notifications.http_client import (
     TargetRefused,
     request,
 )
-from compile_hud.runner.notifications.http_response import answer_of, failure_of, retry_after_s
+from compile_hud.runner.notifications.http_response import (
+    failure_response,
+    response_of,
+    retry_after_s,
+)
 
 GITHUB_URL = "https://api.github.com"
 # So many of a list at once, and pages at most: a list beyond them is not read to its end.
@@ -41,7 +45,7 @@ _PAUSE_S = 60.0
 class GitHubFailed(Exception):
     """GitHub did not do what it was asked; `answer` says what that means for the delivery."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Response) -> None:
         super().__init__(answer.text)
         self.answer = answer
 
@@ -98,10 +102,10 @@ class GitHubApi:
         try:
             return self.request(wanted, rules=self.rules)
         except TargetRefused as error:
-            answer = Answer(kind=AnswerKind.FAILED, text=str(error), is_down=True)
+            answer = Response(kind=ResponseKind.FAILED, text=str(error), is_down=True)
             raise GitHubFailed(answer) from error
         except RequestFailed as error:
-            raise GitHubFailed(failure_of(error)) from error
+            raise GitHubFailed(failure_response(error)) from error
 
     def _content(self, reply: Reply) -> Any:
         if not 200 <= reply.status < 300:
@@ -112,19 +116,19 @@ class GitHubApi:
             found = None
         if not isinstance(found, dict | list):
             text = f"{reply.status}, and no JSON: is this the address of GitHub's API?"
-            raise GitHubFailed(Answer(kind=AnswerKind.FAILED, text=text, is_down=True))
+            raise GitHubFailed(Response(kind=ResponseKind.FAILED, text=text, is_down=True))
         return found
 
 
-def _refusal(reply: Reply, *, now: datetime) -> Answer:
-    answer = answer_of(reply, now=now)
+def _refusal(reply: Reply, *, now: datetime) -> Response:
+    answer = response_of(reply, now=now)
     pause_s = _limit_s(reply, now=now)
     if pause_s is not None:
         return replace(
-            answer, kind=AnswerKind.FAILED, is_down=True, retry_after_s=max(0.0, pause_s)
+            answer, kind=ResponseKind.FAILED, is_down=True, retry_after_s=max(0.0, pause_s)
         )
     if reply.status in _OF_SETTINGS:
-        return replace(answer, kind=AnswerKind.FAILED, is_down=True)
+        return replace(answer, kind=ResponseKind.FAILED, is_down=True)
     return answer
 
 

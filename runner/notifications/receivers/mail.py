@@ -14,11 +14,11 @@ from email.policy import SMTP
 from email.utils import format_datetime
 
 from compile_hud.db.records.notifications import stable_id
-from compile_hud.runner.notifications.delivery_policy import NUM_SAME_RETRIES, Answer
+from compile_hud.runner.notifications.delivery_policy import NUM_SAME_RETRIES, Response
 from compile_hud.runner.notifications.dispatcher import Message
 from compile_hud.runner.notifications.http_client import HTTP, TargetRefused, check_url
-from compile_hud.runner.notifications.message_text import Paragraph, Words, in_words
-from compile_hud.runner.notifications.receivers.smtp import Letter, MailServer
+from compile_hud.runner.notifications.message_text import RenderedMessage, Section, render_message
+from compile_hud.runner.notifications.receivers.smtp import Email, MailServer
 
 # Lines of mail are 7-bit: some servers take nothing else.
 _POLICY = SMTP.clone(cte_type="7bit")
@@ -35,17 +35,17 @@ class Mail:
     sender: str
     to: Sequence[str]
 
-    def send(self, message: Message) -> Answer:
+    def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it."""
         num_attempts = max(item.notification.num_attempts for item in message.items)
         content = letter_of(message, sender=self.sender, to=self.to).as_bytes(policy=_POLICY)
-        letter = Letter(sender=self.sender, to=tuple(self.to), content=content)
+        letter = Email(sender=self.sender, to=tuple(self.to), content=content)
         return self.server.send(letter, waits_for_all=num_attempts < NUM_SAME_RETRIES)
 
 
 def letter_of(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessage:
     """Return `message` as mail, with everything that somebody named as text, and its pictures."""
-    words = in_words(message)
+    words = render_message(message)
     pictures = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
     ids = {id: f"trend-{number}.{message.id}" for number, id in enumerate(pictures, 1)}
     host = sender.rpartition("@")[2]
@@ -73,7 +73,7 @@ def letter_of(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessa
     return letter
 
 
-def _plain(words: Words) -> str:
+def _plain(words: RenderedMessage) -> str:
     parts = [
         "\n".join((paragraph.title, *(f"  {line}" for line in _told(paragraph))))
         for paragraph in words.paragraphs
@@ -81,17 +81,17 @@ def _plain(words: Words) -> str:
     return "\n\n".join((*parts, *_rest(words))) + "\n"
 
 
-def _told(paragraph: Paragraph) -> list[str]:
+def _told(paragraph: Section) -> list[str]:
     links = {"Open": paragraph.url, **paragraph.actions}
     return [*paragraph.lines, *(f"{name}: {url}" for name, url in links.items() if url)]
 
 
-def _rest(words: Words) -> list[str]:
-    rest = words.rest(len(words.paragraphs))
+def _rest(words: RenderedMessage) -> list[str]:
+    rest = words.overflow_line(len(words.paragraphs))
     return [rest] if rest else []
 
 
-def _html(words: Words, picture_ids: Mapping[str, str]) -> str:
+def _html(words: RenderedMessage, picture_ids: Mapping[str, str]) -> str:
     parts = [
         _html_paragraph(paragraph, picture_id=picture_ids.get(paragraph.alert_id, ""))
         for paragraph in words.paragraphs
@@ -101,7 +101,7 @@ def _html(words: Words, picture_ids: Mapping[str, str]) -> str:
     return f'<!DOCTYPE html>\n<html><body style="{_STYLE}">\n{body}\n</body></html>\n'
 
 
-def _html_paragraph(paragraph: Paragraph, *, picture_id: str) -> str:
+def _html_paragraph(paragraph: Section, *, picture_id: str) -> str:
     lines = "<br>\n".join(html.escape(line) for line in paragraph.lines)
     links = {"Open": paragraph.url, **paragraph.actions}
     shown = " | ".join(_link(name, url) for name, url in links.items() if _is_web(url))

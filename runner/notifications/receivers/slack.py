@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from compile_hud.db.shared.text import one_line, shortened
-from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
 from compile_hud.runner.notifications.http_client import HttpRules, Request
 from compile_hud.runner.notifications.http_response import ask
-from compile_hud.runner.notifications.message_text import Words, in_words
+from compile_hud.runner.notifications.message_text import RenderedMessage, render_message
 from compile_hud.runner.notifications.receivers.chat import slack, with_or_without_pictures
 
 # What Slack gives as names of channels and messages.
@@ -60,9 +60,9 @@ class SlackBot:
     rules: HttpRules = field(default_factory=HttpRules)
     num_shown: ClassVar[int] = MAX_ITEMS_SHOWN
 
-    def send(self, message: Message) -> Answer:
+    def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it; the reference is channel and time."""
-        words = in_words(message)
+        words = render_message(message)
         post = functools.partial(
             self._say, method="chat.postMessage", place={"channel": self.channel}, message=message
         )
@@ -72,28 +72,30 @@ class SlackBot:
             self._add_pictures(words, message, channel=names[1], thread=names[2])
         return answer
 
-    def update(self, message: Message, *, reference: str) -> Answer:
+    def update(self, message: Message, *, reference: str) -> Response:
         """Let a message of before say `message` and return what came of it."""
         names = _NAMES.fullmatch(reference)
         if names is None:
-            return Answer(kind=AnswerKind.REFUSED, text=f"no message of Slack: {reference}")
+            return Response(kind=ResponseKind.REFUSED, text=f"no message of Slack: {reference}")
         place = {"channel": names[1], "ts": names[2]}
         change = functools.partial(self._say, method="chat.update", place=place, message=message)
-        return with_or_without_pictures(in_words(message), change)
+        return with_or_without_pictures(render_message(message), change)
 
     def _say(
-        self, words: Words, *, method: str, place: Mapping[str, str], message: Message
-    ) -> Answer:
+        self, words: RenderedMessage, *, method: str, place: Mapping[str, str], message: Message
+    ) -> Response:
         # No `mrkdwn`, which chat.update does not know; no text of a block is markup.
         said = slack(words)
         content = {**place, "text": said["text"], "blocks": said["blocks"]}
         body = json.dumps(content, allow_nan=False).encode("ascii")
         answer, found = self._call(method, body, headers=_JSON, now=message.at)
-        if answer.kind is not AnswerKind.SENT:
+        if answer.kind is not ResponseKind.SENT:
             return answer
         return replace(answer, reference=f"{found.get('channel', '')} {found.get('ts', '')}")
 
-    def _add_pictures(self, words: Words, message: Message, *, channel: str, thread: str) -> None:
+    def _add_pictures(
+        self, words: RenderedMessage, message: Message, *, channel: str, thread: str
+    ) -> None:
         """Add trends below a message; what goes wrong costs the pictures alone."""
         drawn = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
         files = [
@@ -112,7 +114,7 @@ class SlackBot:
         answer, found = self._call(
             "files.getUploadURLExternal", form.encode("ascii"), headers=_FORM, now=message.at
         )
-        if answer.kind is not AnswerKind.SENT:
+        if answer.kind is not ResponseKind.SENT:
             return ""
         wanted = Request(
             url=str(found.get("upload_url", "")),
@@ -120,11 +122,11 @@ class SlackBot:
             headers={"Content-Type": "application/octet-stream"},
         )
         answer, _ = ask(wanted, rules=self.rules, now=message.at)
-        return str(found.get("file_id", "")) if answer.kind is AnswerKind.SENT else ""
+        return str(found.get("file_id", "")) if answer.kind is ResponseKind.SENT else ""
 
     def _call(
         self, method: str, body: bytes, *, headers: Mapping[str, str], now: datetime
-    ) -> tuple[Answer, Mapping[str, Any]]:
+    ) -> tuple[Response, Mapping[str, Any]]:
         wanted = Request(
             url=f"{self.url.rstrip('/')}/{method}",
             body=body,
@@ -132,12 +134,12 @@ class SlackBot:
             max_answer_bytes=_MAX_ANSWER_BYTES,
         )
         answer, text = ask(wanted, rules=self.rules, now=now)
-        if answer.kind is not AnswerKind.SENT:
+        if answer.kind is not ResponseKind.SENT:
             return answer, {}
         return _meant(text)
 
 
-def _meant(text: str) -> tuple[Answer, Mapping[str, Any]]:
+def _meant(text: str) -> tuple[Response, Mapping[str, Any]]:
     """Return what a body of status 200 means, and what it says."""
     try:
         found = json.loads(text)
@@ -146,16 +148,16 @@ def _meant(text: str) -> tuple[Answer, Mapping[str, Any]]:
     if not isinstance(found, dict):
         told = shortened(one_line(text), limit=_SHOWN_LENGTH)
         problem = f"this is not Slack's API: {told}"
-        return Answer(kind=AnswerKind.FAILED, text=problem, is_certain=False), {}
+        return Response(kind=ResponseKind.FAILED, text=problem, is_certain=False), {}
     if found.get("ok") is True:
-        return Answer(kind=AnswerKind.SENT), found
+        return Response(kind=ResponseKind.SENT), found
     error = shortened(one_line(str(found.get("error", "no reason"))), limit=_SHOWN_LENGTH)
     if error in _OF_MESSAGE:
-        return Answer(kind=AnswerKind.REFUSED, text=f"Slack: {error}"), {}
+        return Response(kind=ResponseKind.REFUSED, text=f"Slack: {error}"), {}
     if error in _BROKEN:
-        return Answer(kind=AnswerKind.FAILED, text=f"Slack: {error}", is_certain=False), {}
+        return Response(kind=ResponseKind.FAILED, text=f"Slack: {error}", is_certain=False), {}
     hint = "" if error in _LIMITED else f"{_needed(found)}; mend that and it goes out"
-    return Answer(kind=AnswerKind.FAILED, text=f"Slack: {error}{hint}", is_down=True), {}
+    return Response(kind=ResponseKind.FAILED, text=f"Slack: {error}{hint}", is_down=True), {}
 
 
 def _needed(found: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from urllib.parse import SplitResult
 
 from compile_hud.db.shared.text import one_line, shortened
-from compile_hud.runner.notifications.delivery_policy import Answer, AnswerKind
+from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.http_client import (
     MAIL,
     HttpRules,
@@ -34,7 +34,7 @@ _Reply = tuple[int, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class Email:
     """A mail as it goes over the wire, and the addresses on its envelope."""
 
     sender: str
@@ -51,7 +51,7 @@ class MailServer:
     password: str = field(default="", repr=False)
     rules: HttpRules = field(default_factory=HttpRules)
 
-    def send(self, letter: Letter, *, waits_for_all: bool) -> Answer:
+    def send(self, letter: Email, *, waits_for_all: bool) -> Response:
         """Hand `letter` over once; to nobody where one `waits_for_all` who are refused for now."""
         deadline = self.rules.monotonic() + self.rules.total_s
         try:
@@ -104,7 +104,7 @@ class MailServer:
         client.ehlo_or_helo_if_needed()
 
 
-def _hand_over(client: smtplib.SMTP, letter: Letter, *, waits_for_all: bool) -> Answer:
+def _hand_over(client: smtplib.SMTP, letter: Email, *, waits_for_all: bool) -> Response:
     replies = {address: client.rcpt(address) for address in letter.to}
     refused = {
         address: reply for address, reply in replies.items() if reply[0] not in (_OK, _WILL_FORWARD)
@@ -112,16 +112,16 @@ def _hand_over(client: smtplib.SMTP, letter: Letter, *, waits_for_all: bool) -> 
     passes = any(code < 500 for code, _ in refused.values())
     named = ", ".join(f"{address}: {_said(reply)}" for address, reply in refused.items())
     if len(refused) == len(letter.to) or (passes and waits_for_all):
-        return Answer(kind=AnswerKind.FAILED if passes else AnswerKind.REFUSED, text=named)
+        return Response(kind=ResponseKind.FAILED if passes else ResponseKind.REFUSED, text=named)
     try:
         reply = client.data(letter.content)
     except smtplib.SMTPResponseException:
         raise
     except OSError as error:
         # Nobody knows whether it was taken.
-        return Answer(kind=AnswerKind.FAILED, text=_told(error), is_certain=False)
+        return Response(kind=ResponseKind.FAILED, text=_told(error), is_certain=False)
     _expect(reply, _OK)
-    return Answer(kind=AnswerKind.SENT, text=f"did not reach {named}" if named else "")
+    return Response(kind=ResponseKind.SENT, text=f"did not reach {named}" if named else "")
 
 
 def _expect(reply: _Reply, code: int) -> None:
@@ -129,19 +129,19 @@ def _expect(reply: _Reply, code: int) -> None:
         raise smtplib.SMTPResponseException(*reply)
 
 
-def _answer(refused: smtplib.SMTPResponseException, *, is_of_message: bool) -> Answer:
+def _answer(refused: smtplib.SMTPResponseException, *, is_of_message: bool) -> Response:
     """Return what a refusal means; one of this machine, its user or its sender can be mended."""
     code, text = refused.smtp_code, refused.smtp_error
     reply = (code, text if isinstance(text, bytes) else text.encode())
-    return Answer(
-        kind=AnswerKind.REFUSED if code >= 500 and is_of_message else AnswerKind.FAILED,
+    return Response(
+        kind=ResponseKind.REFUSED if code >= 500 and is_of_message else ResponseKind.FAILED,
         text=_said(reply),
         is_down=not is_of_message or code == _CLOSING,
     )
 
 
-def _down(error: Exception) -> Answer:
-    return Answer(kind=AnswerKind.FAILED, text=_told(error), is_down=True)
+def _down(error: Exception) -> Response:
+    return Response(kind=ResponseKind.FAILED, text=_told(error), is_down=True)
 
 
 def _said(reply: _Reply) -> str:

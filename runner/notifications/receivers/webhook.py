@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from compile_hud.db.records.json_fields import SCHEMA_VERSION, time_to_json
-from compile_hud.runner.notifications.delivery_policy import Answer
+from compile_hud.runner.notifications.delivery_policy import Response
 from compile_hud.runner.notifications.dispatcher import Item, Message
 from compile_hud.runner.notifications.http_response import Poster
 
@@ -32,7 +32,7 @@ class Webhook:
     poster: Poster
     key: bytes | None = field(default=None, repr=False)
 
-    def send(self, message: Message) -> Answer:
+    def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it."""
         body = json.dumps(envelope(message), allow_nan=False).encode("ascii")
         headers = {"Content-Type": "application/json", "webhook-id": message.id}

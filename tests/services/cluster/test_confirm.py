@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.db.queries.results import load_alerts, load_document
+from compile_hud.db.queries.alerts import load_alerts
+from compile_hud.db.queries.results import load_document
 from compile_hud.db.records.results import Outcome, Run
 from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
 from compile_hud.runner.cluster.confirm import BUSY_LIMIT_S, NodeExecutor

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import RunDocument, RunState
 from compile_hud.runner.errors import ExecutorError, SpoolFull, ToolchainUnusable
 from compile_hud.runner.events import CaseFinished, CaseStarted, RunEnded, RunStarted

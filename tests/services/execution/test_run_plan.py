@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compile_hud.db.errors import StoreError, StoreFull, StoreLocked
-from compile_hud.db.queries.results import load_run, load_runs
+from compile_hud.db.queries.runs import load_run, load_runs
 from compile_hud.db.records.results import CaseResult, Outcome, Run, RunState
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError

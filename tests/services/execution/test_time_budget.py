@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.db.queries.outcomes import load_unusual_outcomes
-from compile_hud.db.queries.results import load_latest, load_outcomes
+from compile_hud.db.queries.latest import load_latest
+from compile_hud.db.queries.outcomes import load_outcomes, load_unusual_outcomes
 from compile_hud.db.queries.runs import load_plans
 from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
 from tests.support.fakes import FakeExecutor

@@ -30,12 +30,8 @@ from compile_hud.runner.detection.detect import detect
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.events import Event, LogMessage
 from compile_hud.runner.notifications.dispatcher import Message
-from compile_hud.runner.notifications.receivers.factory import (
-    NotReady,
-    Unready,
-    make_receiver,
-    resolved,
-)
+from compile_hud.runner.notifications.receivers.factory import Unready, make_receiver
+from compile_hud.runner.notifications.receivers.secrets import NotReady, resolved
 from compile_hud.runner.workspace import Dependencies, Workspace
 from tests.store.detection.test_detect import nights, put
 from tests.support.builders import make_alert, make_notification

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
 from compile_hud.runner.persistence.spool import Spool

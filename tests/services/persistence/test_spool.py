@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from compile_hud.db.errors import StoreFull, StoreLocked
-from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import CaseResult, Run, RunState
 from compile_hud.db.store import Store
 from compile_hud.runner.errors import SpoolFull

@@ -9,14 +9,14 @@ import pytest
 
 from compile_hud.db.jobs.health import load_health
 from compile_hud.db.jobs.queue import Job, JobState, case_of_suite, suite_of_case
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import RunDocument, RunState
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.config.schedules import ExecutorKind
 from compile_hud.runner.planning.suites import BUILTIN_SUITES
+from compile_hud.runner.run_requests import RunRequest
 from compile_hud.runner.scheduling.job_orders import request_for_job
 from compile_hud.runner.scheduling.job_worker import JobRunner, JobWorker
-from compile_hud.runner.workspace import RunRequest
 from tests.support.builders import make_case, make_result, make_run
 from tests.support.runs.job_queue import NIGHT, Place
 

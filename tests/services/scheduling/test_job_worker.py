@@ -16,7 +16,7 @@ import pytest
 
 from compile_hud.db.errors import StoreLocked
 from compile_hud.db.jobs.health import load_health
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import RunDocument, RunState
 from compile_hud.db.records.triage import Revision
@@ -31,11 +31,11 @@ from compile_hud.runner.errors import (
     ToolchainError,
 )
 from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.run_requests import RunRequest
 from compile_hud.runner.scheduling.job_worker import JobRunner, JobWorker
 from compile_hud.runner.scheduling.scheduler import scheduling
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.machine import Reply
-from compile_hud.runner.workspace import RunRequest
 from tests.support.builders import make_alert, make_run
 from tests.support.fakes import FakeExecutor, FakeMachine
 from tests.support.runs.bisection import git
@@ -160,7 +160,7 @@ def test_a_toolchain_that_is_built_first_is_built_once_a_job(place: Place) -> No
     night = dataclasses.replace(NIGHT, build=True)
     config = dataclasses.replace(place.workspace.config, schedules={"night": night})
     workspace = dataclasses.replace(place.workspace, config=config)
-    loop = dataclasses.replace(place.loop, workspace=workspace, build=built.append)
+    loop = place.with_services(workspace=workspace, build_toolchain=built.append)
     lose_the_device(place, times=1)
     place.requests.write(REQUEST)
     loop.run_queued()
@@ -182,7 +182,7 @@ def test_a_toolchain_that_cannot_be_built_is_tried_again(place: Place) -> None:
     config = dataclasses.replace(place.workspace.config, schedules={"night": night})
     workspace = dataclasses.replace(place.workspace, config=config)
     place.requests.write(REQUEST)
-    dataclasses.replace(place.loop, workspace=workspace, build=fail).run_queued()
+    place.with_services(workspace=workspace, build_toolchain=fail).run_queued()
     (job,) = load_health(place.store).open_jobs
     assert job.reason == "cannot build current"
     assert place.executor.executed == []
@@ -230,11 +230,9 @@ def test_a_commit_is_measured_once_and_so_is_the_next_one(place: Place, tmp_path
     wake = place.loop.wake
     with scheduling({}, state_dir=config.state_dir, wake=wake) as scheduler:
         loop = dataclasses.replace(
-            place.loop,
-            workspace=workspace,
+            place.with_services(workspace=workspace, check_interrupt=turn),
             scheduler=scheduler,
             watches=make_watches(workspace, scheduler, notify=place.events.append),
-            check=turn,
         )
         with pytest.raises(RunInterrupted):
             loop.run_forever()
@@ -329,7 +327,7 @@ def test_a_run_that_waits_in_the_spool_is_not_measured_again_by_the_next_start(
         lock_the_store(place, patched)
         place.loop.run_queued()
     place.executor.executed.clear()
-    place.loop.unnoted.clear()
+    place.loop.pending_updates.clear()
     monkeypatch.setattr("compile_hud.db.jobs.queue.is_gone", lambda _holder: True)
     assert place.loop.run_queued() == ""
     assert place.executor.executed == []
@@ -437,7 +435,7 @@ def test_nothing_is_sent_while_the_store_does_not_answer(
         return trouble
 
     monkeypatch.setattr(JobWorker, "run_queued", run_queued)
-    loop = dataclasses.replace(place.loop, send=lambda: done.append("sent"))
+    loop = place.with_services(send_notifications=lambda: done.append("sent"))
     with pytest.raises(RunInterrupted, match="stopped"):
         loop.run_forever()
     assert done == ["held by PID 7", "", "sent", "held by PID 7"]
@@ -449,6 +447,6 @@ def test_a_signal_that_a_library_swallowed_ends_the_loop_all_the_same(place: Pla
             signal.raise_signal(signal.SIGTERM)
 
     with Interrupts() as interrupts:
-        loop = dataclasses.replace(place.loop, send=swallow, check=interrupts.check)
+        loop = place.with_services(send_notifications=swallow, check_interrupt=interrupts.check)
         with pytest.raises(RunInterrupted, match="stopped between two jobs"):
             loop.run_forever()

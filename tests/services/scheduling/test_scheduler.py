@@ -12,7 +12,7 @@ from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from sqlalchemy.exc import OperationalError
 
 from compile_hud.db.errors import StoreLocked
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
 from compile_hud.runner.errors import (
@@ -254,7 +254,7 @@ def test_a_job_whose_end_was_not_noted_is_not_measured_again(
         with pytest.raises(RunInterrupted):
             place.loop.run_queued()
     assert any("could not be noted: held by PID 7" in text for text in place.said())
-    place.loop.unnoted.clear()
+    place.loop.pending_updates.clear()
     free_the_lease(place, monkeypatch)
     assert place.loop.run_queued() == ""
     assert place.executor.executed == []
@@ -437,4 +437,4 @@ def test_notifications_that_wait_are_sent_between_the_jobs(place: Place) -> None
 
     place.store.enqueue_job(dedupe_key="now", suite="mine", toolchain="current", trigger="test")
     with pytest.raises(RunInterrupted, match="sent"):
-        dataclasses.replace(place.loop, send=stop).run_forever()
+        place.with_services(send_notifications=stop).run_forever()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from pathlib import Path
+from typing import Any
 
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.store import Store
@@ -12,7 +13,7 @@ from compile_hud.runner.config.load import Config, parse_config
 from compile_hud.runner.config.schedules import Schedule
 from compile_hud.runner.events import Event, LogMessage
 from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests
-from compile_hud.runner.scheduling.job_worker import JobRunner, JobWorker
+from compile_hud.runner.scheduling.job_worker import JobRunner, JobServices, JobWorker
 from compile_hud.runner.workspace import Dependencies, Workspace
 from tests.support.fakes import FakeClock, FakeExecutor, make_catalog
 
@@ -53,10 +54,18 @@ class Place:
         self.requests = JobRequests(folder / "jobs")
         self.loop = JobWorker(
             workspace=self.workspace,
-            notify=self.events.append,
-            judge=self.judged.append,
-            send=lambda: None,
+            services=JobServices(
+                notify=self.events.append, judge=self.judged.append, send_notifications=lambda: None
+            ),
             wake=threading.Event(),
+        )
+
+    def with_services(self, *, workspace: Workspace | None = None, **services: Any) -> JobWorker:
+        """Return the worker with other `services`, on another workspace where one is given."""
+        return dataclasses.replace(
+            self.loop,
+            workspace=workspace or self.workspace,
+            services=dataclasses.replace(self.loop.services, **services),
         )
 
     def with_night(self, night: Schedule, *, cluster: JobRunner) -> JobWorker:

@@ -14,7 +14,8 @@ import numpy as np
 from click.testing import Result
 
 from compile_hud.db.ingest.results import put_documents
-from compile_hud.db.queries.results import load_alerts, load_document
+from compile_hud.db.queries.alerts import load_alerts
+from compile_hud.db.queries.results import load_document
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Case, CaseResult, RunDocument
 from compile_hud.runner.execution.executor import CaseOrder

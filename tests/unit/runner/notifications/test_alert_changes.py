@@ -16,18 +16,10 @@ from compile_hud.db.records.notifications import (
 )
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import Revision
-from compile_hud.runner.notifications.alert_changes import (
-    diff_alerts,
-    is_current,
-    severity_of,
-    worst_of,
-)
-from compile_hud.runner.notifications.routing import (
-    MAX_HOLD,
-    NotificationPlanner,
-    Route,
-    notifications_of,
-)
+from compile_hud.runner.notifications.alert_changes import diff_alerts, is_current
+from compile_hud.runner.notifications.routes import Route
+from compile_hud.runner.notifications.routing import MAX_HOLD, NotificationPlanner, notifications_of
+from compile_hud.runner.notifications.severity import severity_of, worst_of
 from tests.support.builders import START, make_alert, make_case, make_sighting
 
 EVENT = Event(id="event", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)

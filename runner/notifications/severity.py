@@ -1,0 +1,34 @@
+"""How bad an alert is: its severity by the size of its change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compile_hud.db.records.alerts import OUTCOME, Alert
+from compile_hud.db.records.notifications import Severity
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.records.triage import size_pct
+
+# Percent of cost. What a release is held for, and what a team wants to know the same day.
+SEVERE_PCT = 25.0
+MAJOR_PCT = 10.0
+SEVERITY_RANKS = (Severity.MINOR, Severity.MAJOR, Severity.SEVERE)
+
+
+def severity_of(alert: Alert) -> Severity:
+    """Return how bad `alert` is: a case that fails is severe, one that is missing is major."""
+    if alert.kind == OUTCOME:
+        return Severity.SEVERE
+    if alert.verdict is not Verdict.REGRESSION:
+        return Severity.MINOR
+    change = size_pct(alert)
+    if change is None:
+        return Severity.MAJOR
+    if change >= SEVERE_PCT:
+        return Severity.SEVERE
+    return Severity.MAJOR if change >= MAJOR_PCT else Severity.MINOR
+
+
+def worst_of(alerts: Iterable[Alert]) -> Severity:
+    """Return the severity of the worst of `alerts`."""
+    return max((severity_of(alert) for alert in alerts), key=SEVERITY_RANKS.index)

@@ -1,0 +1,24 @@
+"""Whether a store takes what is about to be measured."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from compile_hud.db.errors import StoreLocked, StoreTooNew, StoreUnavailable
+from compile_hud.db.store import Store
+
+
+def check_takes_runs(store: Store) -> StoreLocked | None:
+    """Raise the error that would keep results of a run out of the store for good.
+
+    StoreUnavailable: a file of another program; MixedStoreError: the store has synthetic runs.
+    Returns the error of a store that stayed locked.
+    """
+    store.check_is_store()
+    # What waits in the spool for a store that cannot be read now goes in later.
+    try:
+        with suppress(StoreTooNew, StoreUnavailable):
+            store.check_takes_measured()
+    except StoreLocked as error:
+        return error
+    return None
