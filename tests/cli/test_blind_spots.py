@@ -17,7 +17,8 @@ import pytest
 
 from compile_hud.app.data.mode_summaries import mode_summaries
 from compile_hud.app.views.overview.tables import mode_tile
-from compile_hud.db.queries.results import load_alerts, load_latest
+from compile_hud.db.queries.alerts import load_alerts
+from compile_hud.db.queries.latest import load_latest
 from tests.support.records.v3_records import DAY_S, commit_of, make_record, write_lines
 from tests.support.terminal import Terminal
 
@@ -92,13 +93,13 @@ def judge_until(
 
 
 def every_alert(terminal: Terminal) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = terminal.json("regressions", "--state", "all", "--json")
-    return found
+    alerts: list[dict[str, Any]] = terminal.json("regressions", "--state", "all", "--json")
+    return alerts
 
 
 def open_regressions(terminal: Terminal) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = terminal.json("regressions", "--json")
-    return found
+    alerts: list[dict[str, Any]] = terminal.json("regressions", "--json")
+    return alerts
 
 
 def test_one_model_of_46_that_is_10_percent_slower_is_named(terminal: Terminal) -> None:
@@ -164,8 +165,8 @@ def test_a_mode_that_keeps_its_rhythm_is_no_alarm(terminal: Terminal) -> None:
     records = at_times(measured, num_nights=28)
     # Each ends a week, when most were longest away: with one point or two, and with more.
     for after, night in pairwise((-1, 6, 13, 20, 27)):
-        told = judge_until(night, terminal=terminal, records=records, after=after)
-        assert told == [], night
+        alerts = judge_until(night, terminal=terminal, records=records, after=after)
+        assert alerts == [], night
 
 
 @pytest.mark.parametrize(
@@ -183,9 +184,9 @@ def test_a_mode_is_late_after_a_rhythm_and_a_half_of_its_own(
     looks = sorted({look for first in late.values() for look in (first - 1, first)})
     for after, night in pairwise([-1, *looks]):
         alerts = judge_until(night, terminal=terminal, records=records, after=after)
-        told = {(item["kind"], item["model"], item["mode"]) for item in alerts}
+        reported = {(item["kind"], item["model"], item["mode"]) for item in alerts}
         away = {name for name in names if late[name] <= night}
-        assert told == {("vanished", name, "max-autotune") for name in away}, night
+        assert reported == {("vanished", name, "max-autotune") for name in away}, night
 
 
 def test_one_percent_a_week_for_ten_weeks_is_found(terminal: Terminal) -> None:
@@ -208,12 +209,12 @@ def test_one_percent_a_week_is_told_on_the_way_and_stays_told(terminal: Terminal
 
     names = models(6)
     records = list(latencies(level, names=names, nights=range(start + 70)))
-    told: list[set[str]] = []
+    reports: list[set[str]] = []
     for after, night in pairwise([-1, *(start - 1 + 7 * weeks for weeks in (0, 3, 6, 10))]):
         alerts = judge_until(night, terminal=terminal, records=records, after=after)
         drifts = [item for item in alerts if item["kind"] == "drift"]
-        told.append({item["model"] for item in drifts})
-    before, early, later, at_last = told
+        reports.append({item["model"] for item in drifts})
+    before, early, later, at_last = reports
     assert before == set()
     assert early <= later <= at_last
     # Half of them after 33 nights, as docs/judging.md has it of this noise, and all in the end.
@@ -232,7 +233,7 @@ def test_a_lasting_step_is_still_open_after_three_weeks(terminal: Terminal) -> N
         judge(terminal, records[:nights])
         seen.append({(alert["id"], alert["state"]) for alert in every_alert(terminal)})
     # One alert, the same one all the time, and open at the end.
-    assert len({identity for found in seen for identity, _state in found}) == 1
+    assert len({identity for night_alerts in seen for identity, _state in night_alerts}) == 1
     (alert,) = open_regressions(terminal)
     assert alert["change_pct"] == pytest.approx(8, abs=2)
     assert alert["first_bad"]["revision"] == commit_of(20)
@@ -285,8 +286,8 @@ def test_a_slower_eager_is_not_blamed_on_the_compiler(terminal: Terminal, seed: 
         ("large", "eager", "latency_s"),
     }
     assert all(alert["cause"]["kind"] != "compiler" for alert in alerts)
-    told = [alert["cause"]["text"] for alert in alerts if alert["mode"] == "default"]
-    assert all("not the compiler" in text for text in told)
+    texts = [alert["cause"]["text"] for alert in alerts if alert["mode"] == "default"]
+    assert all("not the compiler" in text for text in texts)
 
 
 def test_a_slower_compiled_model_is_blamed_on_the_compiler(terminal: Terminal) -> None:
@@ -336,9 +337,10 @@ def test_a_mean_over_7_of_40_models_says_so(terminal: Terminal) -> None:
     def tiles() -> dict[str, list[str]]:
         store = terminal.store()
         summaries = mode_summaries(load_latest(store), alerts=load_alerts(store))
-        found = dict(mode_tile(summary) for summary in summaries)
+        tiles_by_mode = dict(mode_tile(summary) for summary in summaries)
         return {
-            mode: [cell.text, *(note.text for note in cell.notes)] for mode, cell in found.items()
+            mode: [cell.text, *(note.text for note in cell.notes)]
+            for mode, cell in tiles_by_mode.items()
         }
 
     whole = list(records())

@@ -67,10 +67,10 @@ def test_nothing_is_pruned_that_the_settings_keep(terminal: Terminal) -> None:
 def test_a_backup_that_cannot_be_written_says_where_not_and_leaves_nothing(
     terminal: Terminal,
 ) -> None:
-    said = terminal.hud("db", "backup", "hud.toml/copy.zip")
-    assert said.exit_code == 2
-    assert said.stderr.startswith("hud: cannot write hud.toml/copy.zip: ")
-    assert "Name a place that can be written" in said.stderr
+    result = terminal.hud("db", "backup", "hud.toml/copy.zip")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("hud: cannot write hud.toml/copy.zip: ")
+    assert "Name a place that can be written" in result.stderr
 
 
 def test_a_dry_run_says_what_prune_then_does(terminal: Terminal) -> None:
@@ -94,8 +94,8 @@ def test_a_dry_run_says_what_prune_then_does(terminal: Terminal) -> None:
 
 def test_a_run_prunes_by_itself(terminal: Terminal) -> None:
     configure("[samples]", "nights = 1")
-    said = terminal.hud("run", "--suite", "mine", "--store", URL)
-    assert "samples of 2 runs: kept are 1 nights" in said.stderr
+    result = terminal.hud("run", "--suite", "mine", "--store", URL)
+    assert "samples of 2 runs: kept are 1 nights" in result.stderr
     # The third is of the run that measured its series last.
     assert num_samples()[:2] == [0, 0]
     assert num_samples()[2] > 0
@@ -106,11 +106,11 @@ def test_a_store_without_a_run_may_be_another_than_was_meant(
     terminal: Terminal, command: list[str]
 ) -> None:
     Store("duckdb:///mistyped.duckdb").migrate()
-    told = "no run in the store mistyped.duckdb yet; `hud run` makes one\n"
-    said = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb")
-    assert (said.exit_code, said.stdout, said.stderr) == (0, "", told)
-    said = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb", "--json")
-    assert (said.exit_code, said.stderr) == (0, told)
+    text = "no run in the store mistyped.duckdb yet; `hud run` makes one\n"
+    result = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", text)
+    result = terminal.hud(*command, "--store", "duckdb:///mistyped.duckdb", "--json")
+    assert (result.exit_code, result.stderr) == (0, text)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +127,10 @@ def test_a_store_without_a_run_may_be_another_than_was_meant(
 def test_who_finds_no_run_in_a_store_that_is_not_there_names_it(
     terminal: Terminal, command: str
 ) -> None:
-    said = terminal.hud(*command.split(), "--store", "mistyped.duckdb")
-    assert (said.exit_code, said.stdout) == (2, "")
-    assert said.stderr.count("\n") == 1
-    assert "the store mistyped.duckdb" in said.stderr
+    result = terminal.hud(*command.split(), "--store", "mistyped.duckdb")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert "the store mistyped.duckdb" in result.stderr
     assert not Path("mistyped.duckdb").exists()
 
 
@@ -138,9 +138,9 @@ def test_who_finds_no_run_in_a_store_that_is_not_there_names_it(
 def test_nothing_is_pruned_of_a_store_that_is_not_there(
     terminal: Terminal, command: list[str]
 ) -> None:
-    said = terminal.hud(*command, "--store", "mistyped.duckdb")
-    assert (said.exit_code, said.stdout) == (0, "")
-    assert said.stderr.startswith("there is no store mistyped.duckdb yet, and it reads as empty;")
+    result = terminal.hud(*command, "--store", "mistyped.duckdb")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("there is no store mistyped.duckdb yet, and it reads as empty;")
     assert not Path("mistyped.duckdb").exists()
 
 
@@ -161,29 +161,29 @@ def test_nothing_is_pruned_of_a_store_that_is_not_there(
 def test_a_store_that_is_not_there_reads_as_empty_and_is_named(
     terminal: Terminal, command: str, empty: object
 ) -> None:
-    told = (
+    text = (
         "there is no store mistyped.duckdb yet, and it reads as empty; `hud run` makes it, or name"
         " another with --store\n"
     )
-    said = terminal.hud(*command.split(), "--store", "mistyped.duckdb")
-    assert (said.exit_code, said.stdout, said.stderr) == (0, "", told)
-    said = terminal.hud(*command.split(), "--store", "mistyped.duckdb", "--json")
-    assert (said.exit_code, json.loads(said.stdout), said.stderr) == (0, empty, told)
+    result = terminal.hud(*command.split(), "--store", "mistyped.duckdb")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", text)
+    result = terminal.hud(*command.split(), "--store", "mistyped.duckdb", "--json")
+    assert (result.exit_code, json.loads(result.stdout), result.stderr) == (0, empty, text)
     assert not list(Path().glob("mistyped*"))
 
 
 def test_a_sound_store_has_nothing_that_leads_nowhere(terminal: Terminal) -> None:
     terminal.hud("run", "--suite", "mine", "--store", URL)
-    said = terminal.hud("db", "check")
-    assert (said.exit_code, said.stdout) == (0, ".hud/store.duckdb: nothing leads nowhere\n")
+    result = terminal.hud("db", "check")
+    assert (result.exit_code, result.stdout) == (0, ".hud/store.duckdb: nothing leads nowhere\n")
 
 
 def test_rows_and_traces_that_lead_nowhere_are_found_and_removed(terminal: Terminal) -> None:
     lose(Store(URL), "runs", "id = 'run-0'")
     write_trace("of-nobody.json.gz")
-    said = terminal.hud("db", "check")
-    assert said.exit_code == 1
-    assert said.stdout.splitlines() == [
+    result = terminal.hud("db", "check")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
         "case_results: results of runs that are not there (1)",
         f"{TRACES}: traces of results that are not there (2)",
         "`--repair` removes them",
@@ -197,9 +197,9 @@ def test_rows_and_traces_that_lead_nowhere_are_found_and_removed(terminal: Termi
 
 def test_a_trace_that_is_gone_is_told_and_is_no_trouble(terminal: Terminal) -> None:
     (TRACES / "result-1.json.gz").unlink()
-    said = terminal.hud("db", "check")
-    assert said.exit_code == 0
-    assert f"{TRACES}: results whose trace is gone" in said.stdout
+    result = terminal.hud("db", "check")
+    assert result.exit_code == 0
+    assert f"{TRACES}: results whose trace is gone" in result.stdout
 
 
 def test_a_young_trace_may_be_of_a_result_on_its_way(terminal: Terminal) -> None:
@@ -211,9 +211,9 @@ def test_what_was_set_aside_is_told_until_somebody_looks(terminal: Terminal) -> 
     broken = Path(".hud/spool/broken")
     broken.mkdir(parents=True)
     (broken / "a.json").write_text("{", encoding="ascii")
-    said = terminal.hud("db", "check", "--repair")
-    assert said.exit_code == 1
-    assert f"{broken}: results that were set aside as broken" in said.stdout
+    result = terminal.hud("db", "check", "--repair")
+    assert result.exit_code == 1
+    assert f"{broken}: results that were set aside as broken" in result.stdout
     assert (broken / "a.json").exists()
 
 

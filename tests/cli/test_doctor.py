@@ -52,10 +52,10 @@ def test_commands_are_printed_and_nothing_is_changed(machine: FakeMachine) -> No
 
 
 def test_json_has_costs_and_commands(machine: FakeMachine) -> None:
-    found = {item["name"]: item for item in json.loads(doctor(machine, "--json").stdout)}
-    assert found["thp"]["commands"] == [f"echo madvise | sudo tee {THP}"]
-    assert found["thp"]["cost"].startswith("whether an allocation")
-    assert found["turbo"]["commands"] == []
+    checks = {item["name"]: item for item in json.loads(doctor(machine, "--json").stdout)}
+    assert checks["thp"]["commands"] == [f"echo madvise | sudo tee {THP}"]
+    assert checks["thp"]["cost"].startswith("whether an allocation")
+    assert checks["turbo"]["commands"] == []
 
 
 def test_this_machine_is_read_under_a_root(tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ def test_a_compiler_that_is_missing_or_broken_fails(script: Callable[[str], Path
 
 
 def test_a_nearly_full_disk_is_said() -> None:
-    place = Path(".hud")
-    assert checks.check_disk(free_bytes=10 * 1024**3, place=place).state is OK
-    full = checks.check_disk(free_bytes=1024**3, place=place)
+    folder = Path(".hud")
+    assert checks.check_disk(free_bytes=10 * 1024**3, place=folder).state is OK
+    full = checks.check_disk(free_bytes=1024**3, place=folder)
     assert (full.state, full.text) == (WARN, "1.0 GiB free for .hud")
 
 
@@ -99,8 +99,8 @@ def test_what_waits_for_a_receiver_that_is_no_more_is_said() -> None:
     with store.write() as session:
         put_notifications(session, [make_notification("a"), failed, sent])
     check = checks.check_notifications(store, receivers=["ops"])
-    told = "waiting for receivers that hud.toml does not name: 1 to old"
-    assert (check.state, check.text) == (WARN, told)
+    text = "waiting for receivers that hud.toml does not name: 1 to old"
+    assert (check.state, check.text) == (WARN, text)
     assert "once hud.toml has a [receivers.NAME]" in check.hint
     assert checks.check_notifications(store, receivers=["old", "ops"]).state is OK
 
@@ -139,14 +139,14 @@ def test_doctor_prints_a_line_each_and_fails_without_torch(
     dependencies = Dependencies(env={}, machine=FakeMachine())
     result = CliRunner().invoke(main, ["doctor"], obj=dependencies)
     assert result.exit_code == exit_code
-    lines_said = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
-    names = [line.split()[1] for line in lines_said]
+    check_lines = [line for line in result.stdout.splitlines() if not line.startswith(" ")]
+    names = [line.split()[1] for line in check_lines]
     needed = ["python", "duckdb", "torch", "compiler", "disk", "store", "spool", "notifications"]
     steady = ["cpu", "counters", "gpu", "governor", "turbo", "smt", "thp", "aslr", "time"]
     assert names == [*needed, *steady]
-    found = json.loads(CliRunner().invoke(main, ["doctor", "--json"], obj=dependencies).stdout)
-    assert [item["name"] for item in found] == names
-    assert found[2]["state"] == ("fail" if exit_code else "ok")
+    document = json.loads(CliRunner().invoke(main, ["doctor", "--json"], obj=dependencies).stdout)
+    assert [item["name"] for item in document] == names
+    assert document[2]["state"] == ("fail" if exit_code else "ok")
 
 
 @pytest.mark.parametrize(

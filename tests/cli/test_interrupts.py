@@ -45,8 +45,8 @@ def test_ctrl_c_in_any_command_is_one_line(
     )
     result = terminal.hud("demo")
     assert (result.exit_code, result.stderr) == (130, "hud: stopped\n")
-    told = json.loads(terminal.hud("--log-format", "json", "demo").stderr)
-    assert told["text"] == "stopped"
+    record = json.loads(terminal.hud("--log-format", "json", "demo").stderr)
+    assert record["text"] == "stopped"
 
 
 def test_ctrl_c_in_the_middle_of_a_query_is_one_line(

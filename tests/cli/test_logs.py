@@ -40,13 +40,13 @@ def records(text: str) -> list[dict[str, Any]]:
 
 def test_every_line_of_a_run_is_json_with_its_run_and_case(terminal: Terminal) -> None:
     result = terminal.hud("--log-format", "json", "run", "--suite", "mine")
-    told = records(result.stderr)
-    run_ids = {item["run_id"] for item in told if "run_id" in item}
+    log_records = records(result.stderr)
+    run_ids = {item["run_id"] for item in log_records if "run_id" in item}
     assert len(run_ids) == 1
-    measured = [item for item in told if item["text"].startswith("case measured")]
+    measured = [item for item in log_records if item["text"].startswith("case measured")]
     assert [item["outcome"] for item in measured] == ["ok", "ok"]
     assert all(item["case"].startswith("net/") for item in measured)
-    assert {item["level"] for item in told} == {"info"}
+    assert {item["level"] for item in log_records} == {"info"}
     # Tables are for people and stay what they are.
     assert result.stdout.startswith("model")
 
@@ -60,10 +60,10 @@ def test_the_variable_of_the_environment_asks_for_it_as_well(
 
 def test_an_expected_error_is_one_record(terminal: Terminal) -> None:
     result = terminal.hud("--log-format", "json", "show", "nothing")
-    (told,) = records(result.stderr)
+    (record,) = records(result.stderr)
     assert result.exit_code == 2
-    assert (told["level"], told["logger"]) == ("error", "hud")
-    assert "nothing" in told["text"]
+    assert (record["level"], record["logger"]) == ("error", "hud")
+    assert "nothing" in record["text"]
 
 
 def test_what_is_logged_in_text_is_as_ever(terminal: Terminal) -> None:
@@ -78,8 +78,8 @@ def test_a_line_break_or_a_traceback_stays_in_its_line() -> None:
         raise ValueError("bad\nthing")
     except ValueError:
         logging.getLogger("x").exception("it failed\n%s", '"quoted"', extra={"job": "nightly"})
-    (told,) = records(stream.getvalue())
-    assert told["text"] == 'it failed\n"quoted"'
-    assert told["job"] == "nightly"
-    assert "ValueError: bad" in told["traceback"]
-    assert told["at"].endswith("+00:00")
+    (record,) = records(stream.getvalue())
+    assert record["text"] == 'it failed\n"quoted"'
+    assert record["job"] == "nightly"
+    assert "ValueError: bad" in record["traceback"]
+    assert record["at"].endswith("+00:00")

@@ -78,11 +78,15 @@ def typed(terminal: Terminal, *arguments: str) -> str:
 
 
 def test_no_secret_is_in_store_logs_state_backup_or_output(terminal: Terminal) -> None:
-    said = [typed(terminal, "run", "--suite", "mine", "--json", "result.json")]
+    results = [typed(terminal, "run", "--suite", "mine", "--json", "result.json")]
     store = Store("duckdb:///.hud/store.duckdb", now=terminal.clock)
     opened = Opened(revisions=(Revision(alert=make_alert()),))
-    news = [make_notification(f"n-{name}", receiver=name) for name in ("hook", "chat", "mail")]
-    store.revise_alerts(lambda _before: opened, by="judge", tell=lambda _before, _decided: news)
+    notifications = [
+        make_notification(f"n-{name}", receiver=name) for name in ("hook", "chat", "mail")
+    ]
+    store.revise_alerts(
+        lambda _before: opened, by="judge", tell=lambda _before, _decided: notifications
+    )
     for arguments in (
         ("--log-format", "json", "alerts", "send"),
         ("alerts", "test"),
@@ -92,14 +96,14 @@ def test_no_secret_is_in_store_logs_state_backup_or_output(terminal: Terminal) -
         ("runs", "--store", f"postgresql+psycopg://hud:{MARK}@127.0.0.1:9/hud"),
         ("runs", "--store", f"mysql://hud:{MARK}@h/hud"),
     ):
-        said.append(typed(terminal, *arguments))
+        results.append(typed(terminal, *arguments))
     # They were tried, and what went wrong was kept.
     assert {item.receiver for item in load_outbox(store) if item.num_attempts} == {
         "hook",
         "chat",
         "mail",
     }
-    assert MARK not in "".join(said)
+    assert MARK not in "".join(results)
     assert MARK not in json.dumps(contents(store))
     files = [path for path in terminal.folder.rglob("*") if path.is_file()]
     assert {"store.duckdb", "backup.zip", "result.json"} <= {path.name for path in files}

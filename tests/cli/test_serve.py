@@ -11,7 +11,7 @@ import pytest
 
 from compile_hud.db.errors import StoreLocked
 from compile_hud.db.jobs.health import load_health
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Outcome, RunState
 from compile_hud.db.store import Store
 from compile_hud.runner.detection.detect import DetectReport
@@ -51,14 +51,14 @@ def test_a_new_store_starts_with_the_dashboard_and_the_quick_suite(terminal: Ter
 
 
 def test_the_scheduler_is_heard_of_while_the_first_run_goes(terminal: Terminal) -> None:
-    heard: list[str] = []
+    events: list[str] = []
 
     def look(_order: CaseOrder) -> None:
-        heard.extend(item.doing for item in load_health(terminal.store()).schedulers)
+        events.extend(item.doing for item in load_health(terminal.store()).schedulers)
 
     terminal.on_execute = look
     terminal.hud("up", "--port", "0", "--exit-after-run")
-    assert set(heard) == {"the first run"}
+    assert set(events) == {"the first run"}
 
 
 def test_the_second_start_measures_nothing(terminal: Terminal) -> None:
@@ -112,8 +112,8 @@ def test_up_serves_a_store_of_synthetic_runs_and_says_that_it_takes_no_others(
     Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
     result = terminal.hud("up", "--port", "0", "--exit-after-run", "--store", "made-up")
     assert result.exit_code == 0
-    told = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
-    assert told == [
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings == [
         "warning: what is measured is real, but the store made-up holds synthetic runs, and the"
         " two never mix. Those are of `hud demo`: name another store with --store. The dashboard"
         " shows it all the same, but no run can be stored there"
@@ -214,7 +214,7 @@ def test_damaged_schedules_leave_the_dashboard(terminal: Terminal) -> None:
 def test_ctrl_c_ends_schedule_in_good_order_at_any_time(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def drain(_keeper: ResultWriter) -> None:
+    def drain(_writer: ResultWriter) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(ResultWriter, "drain", drain)
@@ -250,10 +250,10 @@ def test_a_run_whose_process_died_before_judging_is_judged_by_the_next_start(
 def test_judging_whose_processes_are_ended_is_said(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    def lost(*_: object, **__: object) -> NoReturn:
+    def fail(*_: object, **__: object) -> NoReturn:
         raise JudgingLost("ended from outside")
 
-    monkeypatch.setattr(f"compile_hud.runner.cli.{module}.detect", lost)
+    monkeypatch.setattr(f"compile_hud.runner.cli.{module}.detect", fail)
     result = terminal.hud("up", "--port", "0", "--exit-after-run")
     assert result.exit_code == 0
     assert "not judged: ended from outside. `hud detect` does it later" in result.stderr

@@ -47,10 +47,10 @@ def test_a_study_is_measured_stored_and_printed(terminal: Terminal) -> None:
 
 
 def test_json_names_the_run_and_has_the_tables(terminal: Terminal) -> None:
-    found = terminal.json("study", "run", "mine", "--json")
+    document = terminal.json("study", "run", "mine", "--json")
     (run,) = terminal.json("runs", "--json")
-    assert found["run"] == run["id"]
-    assert [row["name"] for row in found["tables"][0]["rows"]] == ["net", "fails"]
+    assert document["run"] == run["id"]
+    assert [row["name"] for row in document["tables"][0]["rows"]] == ["net", "fails"]
 
 
 def test_a_study_is_narrowed_and_says_what_it_leaves_out(terminal: Terminal) -> None:

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import pytest
 
-from compile_hud.db.queries.results import load_alert, load_changes, load_series_settings
+from compile_hud.db.queries.alerts import load_alert, load_changes, load_series_settings
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.store import Store
 from tests.support.builders import START, make_alert, make_case, make_run
@@ -83,8 +83,8 @@ def test_alerts_of_an_owner_are_listed(terminal: Terminal) -> None:
 def test_comments_are_kept_with_the_changes_and_decide_nothing(terminal: Terminal) -> None:
     result = terminal.hud("alerts", "comment", "aaa1", "aaa2", "--why", "asked", "--by", "ada")
     assert result.exit_code == 0
-    found = [(item.by, item.field, item.new) for item in load_changes(terminal.store())]
-    assert found == [("ada", "comment", "asked")] * 2
+    notes = [(item.by, item.field, item.new) for item in load_changes(terminal.store())]
+    assert notes == [("ada", "comment", "asked")] * 2
     assert {str(alert_of(terminal, id).state) for id in ("aaa1", "aaa2")} == {"open"}
     assert "comment" in terminal.hud("alerts", "log", "aaa1").stdout
 
@@ -103,8 +103,8 @@ def test_empty_comment_is_refused(terminal: Terminal) -> None:
 def test_state_is_set_with_who_and_why_and_taken_back(
     terminal: Terminal, command: str, state: str
 ) -> None:
-    (told,) = terminal.json("alerts", command, "aaa1", "--by", "ada", "--why", "known", "--json")
-    assert (told["id"], told["state"], told["note"]) == ("aaa1", state, "known")
+    (change,) = terminal.json("alerts", command, "aaa1", "--by", "ada", "--why", "known", "--json")
+    assert (change["id"], change["state"], change["note"]) == ("aaa1", state, "known")
     taken_back = terminal.hud("alerts", "reopen", "aaa1", "--by", "bob")
     assert taken_back.stderr == "1 changed\n"
     changes = load_changes(terminal.store(), alert_id="aaa1")
@@ -196,8 +196,8 @@ def test_end_of_a_mute_that_is_none_is_refused(
 
 def test_series_have_floor_mute_owner_and_baseline(terminal: Terminal) -> None:
     assert terminal.hud("alerts", "series").stderr == "nothing is set for any series\n"
-    (told,) = terminal.json("alerts", "floor", PATTERN, "8%", "--why", "bimodal", "--json")
-    assert told["floor"] == pytest.approx(0.08)
+    (change,) = terminal.json("alerts", "floor", PATTERN, "8%", "--why", "bimodal", "--json")
+    assert change["floor"] == pytest.approx(0.08)
     terminal.hud("alerts", "assign", PATTERN, "ada")
     terminal.hud("alerts", "mute", PATTERN, "--until", "2026-02-01")
     terminal.hud("alerts", "expect", PATTERN, "--from", "run")
@@ -379,17 +379,18 @@ def test_change_that_cannot_be_replayed_is_named_with_file_and_number(
 
 
 @pytest.mark.parametrize(
-    ("muted_until", "is_told"), [(START + timedelta(days=30), False), (START, True), (None, True)]
+    ("muted_until", "is_notified"),
+    [(START + timedelta(days=30), False), (START, True), (None, True)],
 )
 def test_nobody_is_told_about_a_muted_alert_and_no_run_fails_by_it(
     terminal: Terminal,
     monkeypatch: pytest.MonkeyPatch,
     muted_until: datetime | None,
-    is_told: bool,
+    is_notified: bool,
 ) -> None:
     alert = dataclasses.replace(make_alert(toolchain="current"), muted_until=muted_until)
     report = SimpleNamespace(new=[alert], alerts=[alert], events={})
     monkeypatch.setattr("compile_hud.runner.cli.run.after_run.detect", lambda _store, **_: report)
     result = terminal.hud("run", "--suite", "mine", "--no-confirm")
-    assert ("regression: bert/" in result.stderr) is is_told
-    assert result.exit_code == int(is_told)
+    assert ("regression: bert/" in result.stderr) is is_notified
+    assert result.exit_code == int(is_notified)

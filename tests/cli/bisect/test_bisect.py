@@ -15,7 +15,7 @@ from compile_hud.runner.bisect.worktrees import Worktrees, find_root
 from compile_hud.runner.errors import BisectError, RevisionUnusable
 from compile_hud.runner.execution.cold_cache_sessions import LAUNCHES_FROM_COLD
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.protocol import LaunchReport, RawMetric
+from compile_hud.runner.protocol.messages import LaunchReport, RawMetric
 from compile_hud.runner.system.locks import immediate_lock
 from tests.support.fakes import FakeExecutor
 from tests.support.runs import launches
@@ -180,7 +180,7 @@ def test_a_metric_that_the_case_does_not_have_is_said(folder: Path) -> None:
 
 
 def test_a_change_in_several_steps_is_not_blamed_on_one(folder: Path) -> None:
-    levels = {name: 0.010 * 1.06**place for place, name in enumerate(NAMES)}
+    levels = {name: 0.010 * 1.06**index for index, name in enumerate(NAMES)}
     result = BisectTerminal(folder, levels).hud("bisect", *OVER)
     assert result.exit_code == 1
     first = result.stdout.splitlines()[0]
@@ -369,10 +369,10 @@ def test_ctrl_c_leaves_no_checkout_and_the_rest_is_continued(repository: CommitT
     repository.on_launch = interrupt
     result = repository.hud("bisect", *repository.ends("begin", "six"), *CASE)
     assert result.exit_code == 130, result.output
-    known = one_file(repository.folder)
-    assert f"hud: stopped; `hud bisect --resume {known.stem}` continues\n" in result.stderr
+    files = one_file(repository.folder)
+    assert f"hud: stopped; `hud bisect --resume {files.stem}` continues\n" in result.stderr
     assert state_of(repository) == before
-    document = json.loads(known.read_text())
+    document = json.loads(files.read_text())
     assert document["ends"] is not None
     assert document["steps"] == []
     repository.launches.clear()

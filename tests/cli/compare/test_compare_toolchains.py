@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.events import Event, PairLaunched
 from compile_hud.runner.execution.executor import CaseOrder
@@ -145,17 +145,17 @@ def test_a_case_that_one_side_cannot_run_is_a_row_that_says_so(terminal: Pair) -
 def test_pairs_are_told_while_they_are_measured(
     terminal: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[int] = []
+    counts: list[int] = []
 
     class Listening(TerminalProgress):
         def __call__(self, event: Event) -> None:
             if isinstance(event, PairLaunched) and event.case.variant == "eager":
-                told.append(event.num_pairs)
+                counts.append(event.num_pairs)
             super().__call__(event)
 
-    monkeypatch.setattr("compile_hud.runner.cli.output.TerminalProgress", Listening)
+    monkeypatch.setattr("compile_hud.runner.cli.progress.TerminalProgress", Listening)
     terminal.hud("compare", *BOTH, "--max-launches", "2")
-    assert told == [1, 2]
+    assert counts == [1, 2]
 
 
 def count_launches(

@@ -25,8 +25,8 @@ def package(folder: Path, *, name: str, entries: str) -> PathDistribution:
 
 
 def offered(folder: Path, entry: str) -> dict[str, ModelSpec]:
-    found = package(folder, name="their-pkg", entries=f"[compile_hud.models]\n{entry}\n")
-    return installed_models([found])
+    distribution = package(folder, name="their-pkg", entries=f"[compile_hud.models]\n{entry}\n")
+    return installed_models([distribution])
 
 
 def test_an_entry_point_makes_a_model(tmp_path: Path) -> None:

@@ -116,8 +116,8 @@ def test_a_csv_that_is_cut_anywhere_is_an_error_or_ends_with_a_whole_row(
     for end in range(text.index("a,4"), len(text)):
         name = f"cut-{end}.csv"
         (terminal.folder / name).write_text(text[:end])
-        told = terminal.hud("import", name)
-        assert told.exit_code == int(text[end - 1] != "\n"), told.stdout
+        outcome = terminal.hud("import", name)
+        assert outcome.exit_code == int(text[end - 1] != "\n"), outcome.stdout
     (terminal.folder / "whole.csv").write_text(text)
     report_of(terminal, "whole.csv")
     for document in runs(terminal):
@@ -193,10 +193,10 @@ def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal)
         "a value that is no number between -1e+100 and 1e+100": ["timm_regnet-train_latency null"],
         "a metric without a number": ["nothing"],
     }
-    (found,) = runs(terminal)
-    assert found.run.started_at == datetime(2026, 1, 31, 2, 30, tzinfo=timezone.utc)
-    assert (found.run.suite, found.run.revision) == ("torch-nightly", "0123456789abcdef")
-    results = {result.case.model: result for result in found.results}
+    (run,) = runs(terminal)
+    assert run.run.started_at == datetime(2026, 1, 31, 2, 30, tzinfo=timezone.utc)
+    assert (run.run.suite, run.run.revision) == ("torch-nightly", "0123456789abcdef")
+    results = {result.case.model: result for result in run.results}
     resnet = results["resnet50"]
     assert (resnet.case.phase, resnet.case.device, resnet.case.mode) == (
         Phase.INFERENCE,
@@ -232,14 +232,16 @@ def test_a_file_with_a_run_of_the_future_is_refused(terminal: Terminal) -> None:
     ahead = make_record(night=1) | {"timestamp": 4_102_444_800_000}
     write_lines(terminal.folder / "ahead.json", [make_record(), ahead])
     write_lines(terminal.folder / "untimed.json", [make_record() | {"timestamp": None}])
-    told = "its newest run starts at {} 00:00 UTC, more than a day after now (2026-03-02 02:30 UTC)"
+    message = (
+        "its newest run starts at {} 00:00 UTC, more than a day after now (2026-03-02 02:30 UTC)"
+    )
     done = terminal.hud("import", "ahead.json")
     assert (done.exit_code, done.stderr) == (
         1,
-        f"hud: ahead.json: {told.format('2100-01-01')}. Look at the clock of the machine that"
+        f"hud: ahead.json: {message.format('2100-01-01')}. Look at the clock of the machine that"
         " measured it. Nothing of this file was imported\n",
     )
     done = terminal.hud("import", "untimed.json", "--at", "2026-03-04")
-    assert (done.exit_code, told.format("2026-03-04") in done.stderr) == (1, True)
+    assert (done.exit_code, message.format("2026-03-04") in done.stderr) == (1, True)
     assert runs(terminal) == []
     assert terminal.hud("import", "untimed.json", "--at", "2026-03-03").exit_code == 0

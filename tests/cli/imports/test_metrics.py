@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compile_hud.db.queries.results import find_series
+from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.metrics import Direction
 from compile_hud.db.records.results import REFERENCE_FAMILY
 from compile_hud.runner.analysis.judging.attribution import EAGER_OR_MACHINE
@@ -30,10 +30,10 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) -> None:
-    given = make_record("queue_depth", 3.0)
-    given["metric"]["extra_info"] = {"direction": "higher_is_better", "unit": "requests"}
+    record = make_record("queue_depth", 3.0)
+    record["metric"]["extra_info"] = {"direction": "higher_is_better", "unit": "requests"}
     report = import_records(
-        terminal, given, make_record("output_tokens_per_s", 90.0), make_record("ttft_ms", 12.0)
+        terminal, record, make_record("output_tokens_per_s", 90.0), make_record("ttft_ms", 12.0)
     )
     assert report["metrics"] == [
         {
@@ -84,8 +84,8 @@ def test_what_is_judged_and_how_is_said(terminal: Terminal) -> None:
     records[1]["metric"]["extra_info"] = {"direction": "lower"}
     records[2]["metric"]["extra_info"] = {"direction": "up"}
     write_lines(terminal.folder / "records.json", records)
-    _, *told, _ = terminal.hud("import", "records.json").stdout.splitlines()
-    assert told == [
+    _, *lines, _ = terminal.hud("import", "records.json").stdout.splitlines()
+    assert lines == [
         "  judged as its records say: depth (lower is better)",
         "  judged as its records say: fill_gb (higher is better)",
         "  charted but not judged: queue (lower is better, guessed from its name)",
@@ -113,8 +113,8 @@ def test_a_metric_of_others_is_judged_where_its_name_says_which_way_is_better(
         for night in range(20)
     ]
     import_records(terminal, *records)
-    found = terminal.json("detect", "--json")
-    assert [item["verdict"] for item in found] == ([verdict] if verdict else [])
+    alerts = terminal.json("detect", "--json")
+    assert [item["verdict"] for item in alerts] == ([verdict] if verdict else [])
 
 
 def test_a_metric_is_judged_in_the_direction_that_the_import_says(terminal: Terminal) -> None:
@@ -170,11 +170,11 @@ def test_the_newest_run_that_states_a_direction_counts_in_whatever_order_files_c
     import_records(terminal, *stated("higher", nights=range(10, 15)))
     import_records(terminal, *stated("lower", nights=range(10)), name="older.json")
     import_records(terminal, *stated("", nights=range(15, 20)), name="silent.json")
-    (found,) = terminal.json("detect", "--json")
-    assert (found["verdict"], found["change_pct"] > 0) == ("improvement", True)
+    (alert,) = terminal.json("detect", "--json")
+    assert (alert["verdict"], alert["change_pct"] > 0) == ("improvement", True)
     import_records(terminal, *stated("lower", nights=range(20, 21)), name="newest.json")
-    (found,) = terminal.json("detect", "--json")
-    assert (found["verdict"], found["change_pct"] > 0) == ("regression", True)
+    (alert,) = terminal.json("detect", "--json")
+    assert (alert["verdict"], alert["change_pct"] > 0) == ("regression", True)
 
 
 def test_records_of_one_run_that_contradict_each_other_say_neither(terminal: Terminal) -> None:

@@ -47,9 +47,9 @@ def read(folder: Path, text: str | bytes) -> dict[str, dict[str, Reading]]:
 
 
 def test_a_summary_of_nsight_systems_is_read_in_seconds(tmp_path: Path) -> None:
-    found = read(tmp_path, SUMMARY)
-    assert set(found) == {TRITON, VECTORIZED}
-    readings = found[TRITON]
+    reports = read(tmp_path, SUMMARY)
+    assert set(reports) == {TRITON, VECTORIZED}
+    readings = reports[TRITON]
     assert readings["nsys.calls"] == Reading(value=3, unit="calls", num_rows=1)
     assert readings["nsys.total_s"].value == pytest.approx(6e-6)
     assert readings["nsys.mean_s"].value == pytest.approx(2e-6)
@@ -60,8 +60,8 @@ def test_a_summary_of_nsight_systems_is_read_in_seconds(tmp_path: Path) -> None:
 
 
 def test_raw_counters_are_means_over_calls_in_plain_units(tmp_path: Path) -> None:
-    found = read(tmp_path, RAW)
-    assert found == {
+    readings = read(tmp_path, RAW)
+    assert readings == {
         TRITON: {
             "dram__bytes.sum": Reading(value=pytest.approx(1.001e9), unit="byte", num_rows=2),
             "sm__throughput.avg.pct": Reading(value=50.0, unit="%", num_rows=2),
@@ -124,20 +124,20 @@ def test_no_file_fills_the_memory(
 def test_a_file_that_is_cut_or_changed_anywhere_is_read_or_refused(
     tmp_path: Path, text: str, data: st.DataObject
 ) -> None:
-    place = data.draw(st.integers(0, len(text)))
+    index = data.draw(st.integers(0, len(text)))
     put = data.draw(st.text(max_size=3))
-    end = data.draw(st.integers(place, len(text)))
+    end = data.draw(st.integers(index, len(text)))
     try:
-        found = read(tmp_path, (text[:place] + put + text[end:]).encode(errors="replace"))
+        readings = read(tmp_path, (text[:index] + put + text[end:]).encode(errors="replace"))
     except ImportFailed:
         return
-    assert all(found.values())
+    assert all(readings.values())
 
 
 def test_names_match_whole_or_by_their_function_alone() -> None:
-    known = [TRITON, VECTORIZED, "void f<1>(int)", "void f<2>(int)", "gone"]
-    found = [TRITON, "vectorized_elementwise_kernel", "f", "(anonymous namespace)::other<3>(int)"]
-    assert match_names(found, known=known) == {
+    names = [TRITON, VECTORIZED, "void f<1>(int)", "void f<2>(int)", "gone"]
+    names = [TRITON, "vectorized_elementwise_kernel", "f", "(anonymous namespace)::other<3>(int)"]
+    assert match_names(names, known=names) == {
         TRITON: TRITON,
         VECTORIZED: "vectorized_elementwise_kernel",
     }

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from compile_hud.db.queries.results import find_series
+from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import Dtype, Outcome, Phase
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.files.stream_reader import Source
@@ -131,10 +131,10 @@ def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(terminal: Te
 def test_the_same_file_twice_changes_nothing(terminal: Terminal) -> None:
     records = [make_record(night=night) for night in range(3)]
     assert import_records(terminal, *records)["new"] == 3
-    before, generation = contents(terminal), terminal.store().generation()
+    before, version = contents(terminal), terminal.store().generation()
     again = import_records(terminal, *records)
     assert (again["unchanged"], again["new"], again["rows"]) == (True, 0, None)
-    assert terminal.store().generation() == generation
+    assert terminal.store().generation() == version
     packed = import_records(terminal, *records, name="other name.json.gz")
     assert packed["unchanged"]
     assert contents(terminal) == before
@@ -219,8 +219,8 @@ def test_a_zero_is_a_failed_case_and_no_number(terminal: Terminal) -> None:
     result = only_result(terminal)
     assert (result.outcome, result.measurements) == (Outcome.FAILED, ())
     assert result.reason == "speedup is 0, which stands for a case that failed"
-    kept = result.details["imported"]["values"]
-    assert kept["compile_cold_s"] == {"unit": "s", "launches": [[12.5]]}
+    values = result.details["imported"]["values"]
+    assert values["compile_cold_s"] == {"unit": "s", "launches": [[12.5]]}
 
 
 def test_another_workflow_or_day_is_another_run(terminal: Terminal) -> None:
@@ -234,10 +234,10 @@ def test_another_workflow_or_day_is_another_run(terminal: Terminal) -> None:
         make_record(head_branch="refs/heads/release"),
         make_record(timestamp=FIRST_NIGHT_S + DAY_S),
     )
-    found = runs(terminal)
-    assert len(found) == 5
-    assert sum(len(item.results[0].measurements) == 3 for item in found) == 1
-    assert {item.run.toolchain for item in found} == {
+    records = runs(terminal)
+    assert len(records) == 5
+    assert sum(len(item.results[0].measurements) == 3 for item in records) == 1
+    assert {item.run.toolchain for item in records} == {
         "imported:pytorch/pytorch@main",
         "imported:pytorch/pytorch@release",
     }
@@ -289,8 +289,8 @@ def test_files_without_a_time_take_their_own_and_say_so(terminal: Terminal) -> N
 
 def test_what_was_imported_is_said_to_be_judged_by_another_command(terminal: Terminal) -> None:
     (terminal.folder / "new.json").write_text(json.dumps([make_record()]))
-    told = terminal.hud("import", "new.json").stdout
-    assert told.endswith("\n`hud detect` judges what is new, `hud up` shows it\n")
+    output = terminal.hud("import", "new.json").stdout
+    assert output.endswith("\n`hud detect` judges what is new, `hud up` shows it\n")
     (document,) = runs(terminal)
     assert document.run.started_at == datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -309,9 +309,9 @@ def test_a_file_that_is_none_of_the_formats_is_answered_with_where_they_are_said
     terminal: Terminal,
 ) -> None:
     (terminal.folder / "notes.txt").write_text("root:x:0:0\n")
-    told = terminal.hud("import", "notes.txt").stderr
-    assert "notes.txt:1: this is no whole JSON" in told
-    assert "`hud import --help` says which formats there are" in told
+    error = terminal.hud("import", "notes.txt").stderr
+    assert "notes.txt:1: this is no whole JSON" in error
+    assert "`hud import --help` says which formats there are" in error
 
 
 @pytest.mark.parametrize(
@@ -385,9 +385,9 @@ def test_errors_in_json_stand_beside_what_was_imported(terminal: Terminal) -> No
     write_lines(terminal.folder / "good.json", [make_record()])
     result = terminal.hud("import", "broken.json", "good.json", "--json")
     assert result.exit_code == 1
-    found = json.loads(result.stdout)
-    assert [item["file"] for item in found["errors"]] == ["broken.json"]
-    assert [item["file"] for item in found["files"]] == ["good.json"]
+    document = json.loads(result.stdout)
+    assert [item["file"] for item in document["errors"]] == ["broken.json"]
+    assert [item["file"] for item in document["files"]] == ["good.json"]
 
 
 def test_hostile_names_are_safe_and_stay_apart(terminal: Terminal) -> None:

@@ -37,13 +37,13 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def test_counters_of_two_tools_stand_beside_the_kernels(terminal: Terminal) -> None:
-    kept = terminal.hud("kernels", "counters", "latest", "bert", "ncu.csv", "nsys.csv")
-    assert kept.exit_code == 0
-    assert kept.stdout.splitlines() == [
+    result = terminal.hud("kernels", "counters", "latest", "bert", "ncu.csv", "nsys.csv")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
         "ncu.csv: 1 counters for 1 of 2 kernels",
         "nsys.csv: 2 counters for 1 of 2 kernels",
     ]
-    assert kept.stderr == "  no such kernel in this case: ?[31mother\n"
+    assert result.stderr == "  no such kernel in this case: ?[31mother\n"
     gemm, add = json.loads(terminal.hud("kernels", "latest", "bert", "--json").stdout)["kernels"]
     assert add["launch"] == {
         "grid": [8, 1, 1],

@@ -53,8 +53,8 @@ def result_of(
 def write_run(path: Path, run_id: str, *results: CaseResult) -> None:
     run = make_run(run_id, plan=[result.case for result in results])
     results = tuple(
-        replace(result, id=f"{run_id}-{place}", run_id=run_id)
-        for place, result in enumerate(results)
+        replace(result, id=f"{run_id}-{index}", run_id=run_id)
+        for index, result in enumerate(results)
     )
     path.write_text(json.dumps(make_document(run, results=results).to_json()))
 

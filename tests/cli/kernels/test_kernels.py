@@ -263,8 +263,8 @@ def test_names_of_a_hostile_trace_are_words_of_the_table(terminal: Terminal) -> 
 
 def test_a_script_runs_one_kernel_alone(terminal: Terminal) -> None:
     code = KernelSource(hash="a" * 64, language="cpp", text='extern "C" void kernel(float* x) {}')
-    given = {"dtype": "float32", "sizes": [4], "strides": [1]}
-    kernel = replace(ADD, launch={"arguments": [given]})
+    tensor = {"dtype": "float32", "sizes": [4], "strides": [1]}
+    kernel = replace(ADD, launch={"arguments": [tensor]})
     document = document_of(with_kernels(kernels=[kernel, GEMM], sources=[code]))
     Path("alone.json").write_text(document)
     shown = terminal.hud("kernels", "alone.json", "bert", "--repro", ADD.name)

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
 from compile_hud.runner.cli.main import main
-from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.profile import KernelReport, read_kernels
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -31,8 +31,8 @@ GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
     """Return the result document of the run."""
-    found: dict[str, Any] = json.loads(gzip.decompress(DOCUMENT.read_bytes()))
-    return found
+    content: dict[str, Any] = json.loads(gzip.decompress(DOCUMENT.read_bytes()))
+    return content
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +85,15 @@ def test_no_kernel_of_a_gpu_beats_what_the_device_can_do(report: KernelReport) -
 
 def test_intervals_are_those_that_the_samples_give_today(document: dict[str, Any]) -> None:
     for result in document["results"]:
-        found = {item["metric"]: item for item in result["measurements"]}
-        low, high = found["latency_s"]["interval"]
-        throughput = found["throughput_samples_per_s"]
-        num_samples = round(found["latency_s"]["samples"][0] * throughput["samples"][0])
+        measurements = {item["metric"]: item for item in result["measurements"]}
+        low, high = measurements["latency_s"]["interval"]
+        throughput = measurements["throughput_samples_per_s"]
+        num_samples = round(measurements["latency_s"]["samples"][0] * throughput["samples"][0])
         expected = [num_samples / high, num_samples / low]
         # The mean of two samples in the middle has another inverse than they.
         assert throughput["interval"] == pytest.approx(expected, rel=1e-4)
         for name in ("latency_s", "throughput_samples_per_s", "eager_latency_s"):
-            if item := found.get(name):
+            if item := measurements.get(name):
                 prior = launch_spread(name, device="cuda")
                 today = estimate(item["samples"], launches=item["launches"], prior=prior)
                 assert item["interval"] == pytest.approx([today.low, today.high])
@@ -110,15 +110,15 @@ def test_a_device_is_told_as_busy_as_the_latency_leaves_it(
     store = ["--store", f"duckdb:///{tmp_path}/store.duckdb"]
     assert runner.invoke(main, ["ingest", *store, str(DOCUMENT)]).exit_code == 0
     words = ["kernels", *store, RUN, f"bert/inference/full/bf16/{variant}/cuda"]
-    told = runner.invoke(main, words).output
-    assert f"busy {busy} ({recorded} under the profiler), launched one by one" in told
-    assert re.search(rf"^idle +{idle} +", told, flags=re.MULTILINE)
+    output = runner.invoke(main, words).output
+    assert f"busy {busy} ({recorded} under the profiler), launched one by one" in output
+    assert re.search(rf"^idle +{idle} +", output, flags=re.MULTILINE)
     profile = json.loads(runner.invoke(main, [*words, "--json"]).output)["profile"]
     assert f"{profile['busy']:.1%}" == recorded.replace(" ", "")
     assert f"{profile['busy_without_profiler']:.1%}" == busy.replace(" ", "")
     assert sum(profile["parts"].values()) == pytest.approx(profile["iteration_s"])
-    told_s = sum(profile["parts_without_profiler"].values())
-    assert told_s == pytest.approx(profile["latency_s"])
+    busy_s = sum(profile["parts_without_profiler"].values())
+    assert busy_s == pytest.approx(profile["latency_s"])
 
 
 def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(
@@ -129,13 +129,13 @@ def test_a_recorded_run_tells_by_its_kernels_why_it_is_slower(
     runner = CliRunner()
     store = ["--store", f"duckdb:///{tmp_path}/store.duckdb"]
     assert runner.invoke(main, ["ingest", *store, str(DOCUMENT)]).exit_code == 0
-    told = runner.invoke(main, ["show", RUN, *store]).output
-    assert "NVIDIA H200" in told
-    assert "10.3 ms    0.64x" in told
+    output = runner.invoke(main, ["show", RUN, *store]).output
+    assert "NVIDIA H200" in output
+    assert "10.3 ms    0.64x" in output
     words = ["kernels", "diff", "--json", *store, f"{BERT}/eager", f"{BERT}/default"]
-    found = runner.invoke(main, words)
-    assert found.exit_code == 0, found.output
-    diff = json.loads(found.output)
+    result = runner.invoke(main, words)
+    assert result.exit_code == 0, result.output
+    diff = json.loads(result.output)
     # Under the profiler eager took three times as long, all of it gaps.
     assert (diff["unexplained_us"], diff["unexplained"]) == (0.0, "")
     printed = runner.invoke(main, [word for word in words if word != "--json"]).output

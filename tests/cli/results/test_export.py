@@ -123,8 +123,8 @@ def test_imported_runs_keep_cases_samples_and_environment(terminal: Terminal) ->
     before = night(0)
     for name in ("started_at", "suite", "revision", "machine", "fingerprint", "plan"):
         assert getattr(after.run, name) == getattr(before.run, name)
-    said = {"format": "v3", "workflow": "0", "attempt": "0", "run": before.run.id}
-    assert after.run.environment == {**FACTS, "imported": said}
+    origin = {"format": "v3", "workflow": "0", "attempt": "0", "run": before.run.id}
+    assert after.run.environment == {**FACTS, "imported": origin}
     assert after.run.toolchain == "imported:stable"
     for ours, theirs in zip(before.results, after.results, strict=True):
         assert (ours.case, ours.outcome, ours.reason) == (

@@ -89,15 +89,15 @@ def test_regressions_name_the_toolchain_where_there_are_several(terminal: Termin
 
 
 def test_what_measuring_again_said_stands_beside_the_verdict(terminal: Terminal) -> None:
-    found = {"verdict": "refuted", "method": "in_turn", "reason": "both are alike"}
+    confirmation = {"verdict": "refuted", "method": "in_turn", "reason": "both are alike"}
     refuted = dataclasses.replace(
         make_alert("aaa1"),
-        confirmation={**found, "baseline_side": {"toolchain": "old"}},
+        confirmation={**confirmation, "baseline_side": {"toolchain": "old"}},
         is_confirmed=False,
         environment_diff={"torch": ["2.12", "2.13"]},
     )
     unmeasured = dataclasses.replace(
-        make_alert("bbb2", case=make_case("gpt2")), confirmation={**found, "method": "none"}
+        make_alert("bbb2", case=make_case("gpt2")), confirmation={**confirmation, "method": "none"}
     )
     put_alerts(terminal, refuted, unmeasured)
     lines = terminal.hud("regressions").stdout.splitlines()
@@ -112,8 +112,8 @@ def test_what_measuring_again_said_stands_beside_the_verdict(terminal: Terminal)
 
 def test_no_regression_is_said(terminal: Terminal) -> None:
     terminal.store().save_run(make_run())
-    told = "no alert in this state in the store .hud/store.duckdb\n"
-    assert terminal.hud("regressions").stderr == told
+    text = "no alert in this state in the store .hud/store.duckdb\n"
+    assert terminal.hud("regressions").stderr == text
 
 
 def test_alerts_of_one_event_are_told_together(terminal: Terminal) -> None:
@@ -127,6 +127,6 @@ def test_alerts_of_one_event_are_told_together(terminal: Terminal) -> None:
     )
     lines = terminal.hud("regressions").stdout.splitlines()
     assert lines[-1] == "2 alerts are one event: 2 of 9 cases: slower"
-    found = {item["id"]: item["event"] for item in terminal.json("regressions", "--json")}
-    told = {"id": "e", "kind": "revision", "title": "2 of 9 cases: slower", "size": 2}
-    assert found == {"a": told, "b": told, "c": None}
+    events = {item["id"]: item["event"] for item in terminal.json("regressions", "--json")}
+    event_fields = {"id": "e", "kind": "revision", "title": "2 of 9 cases: slower", "size": 2}
+    assert events == {"a": event_fields, "b": event_fields, "c": None}

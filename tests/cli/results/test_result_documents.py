@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from compile_hud.db.errors import RecordError, StoreFull
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import CaseResult, Run, RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner.files import json_files as documents
@@ -143,7 +143,7 @@ def test_a_nested_file_in_the_spool_blocks_nobody(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         (
             "wrong",
@@ -154,22 +154,22 @@ def test_a_nested_file_in_the_spool_blocks_nobody(terminal: Terminal) -> None:
     ],
 )
 def test_a_side_that_is_nowhere_is_told_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     terminal = Terminal(tmp_path)
     for number in (1, 2):
         terminal.store().save_run(make_run(f"run-{number}"))
     result = terminal.hud("compare", "run-1", name)
-    assert (result.exit_code, result.stderr) == (2, f"hud: {told}\n")
+    assert (result.exit_code, result.stderr) == (2, f"hud: {message}\n")
 
 
 def test_the_latest_run_of_an_empty_store_is_told_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = "hud: no run in the store .hud/store.duckdb yet. `hud run` makes one\n"
-    assert Terminal(tmp_path).hud("compare", "latest", "latest").stderr == told
+    message = "hud: no run in the store .hud/store.duckdb yet. `hud run` makes one\n"
+    assert Terminal(tmp_path).hud("compare", "latest", "latest").stderr == message
 
 
 def test_a_run_goes_in_as_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +298,7 @@ TOO_LATE = (
 
 
 @pytest.mark.parametrize(
-    ("part", "key", "at", "told"),
+    ("part", "key", "at", "message"),
     [
         ("run", "finished_at", LATER, f"run r finishes{TOO_LATE}"),
         (
@@ -326,15 +326,15 @@ TOO_LATE = (
     ],
 )
 def test_what_ends_when_it_cannot_have_ended_is_refused(
-    terminal: Terminal, part: str, key: str, at: str, told: str
+    terminal: Terminal, part: str, key: str, at: str, message: str
 ) -> None:
     write_run("r.json", run_id="r")
     document = json.loads(Path("r.json").read_text())
-    place = document["run"] if part == "run" else document["results"][0]
-    place[key] = at
+    section = document["run"] if part == "run" else document["results"][0]
+    section[key] = at
     Path("r.json").write_text(json.dumps(document))
     done = terminal.hud("ingest", "r.json")
-    assert (done.exit_code, done.stderr) == (2, f"hud: r.json: {told}\n")
+    assert (done.exit_code, done.stderr) == (2, f"hud: r.json: {message}\n")
     assert load_runs(terminal.store()) == []
 
 
@@ -398,16 +398,16 @@ def test_a_pipe_or_a_socket_is_read_as_a_file_is(terminal: Terminal, *, is_packe
         ours.sendall(gzip.compress(content) if is_packed else content)
         ours.shutdown(socket.SHUT_WR)
         # However often it is named.
-        code, told, error = hud_with_input(theirs.fileno(), "ingest", "-", "-")
-    assert (code, told) == (0, "1 result stored, 0 in already, 0 set aside, 0 left\n"), error
+        code, output, error = hud_with_input(theirs.fileno(), "ingest", "-", "-")
+    assert (code, output) == (0, "1 result stored, 0 in already, 0 set aside, 0 left\n"), error
 
 
 def test_an_input_that_is_no_run_is_named(terminal: Terminal) -> None:
     del terminal
     Path("broken").write_text("{")
     with Path("broken").open() as broken:
-        code, told, error = hud_with_input(broken.fileno(), "ingest", "-")
-    assert (code, told.endswith("; not all of: standard input\n")) == (2, True)
+        code, output, error = hud_with_input(broken.fileno(), "ingest", "-")
+    assert (code, output.endswith("; not all of: standard input\n")) == (2, True)
     assert error.startswith("hud: standard input is no result file of `hud run --json`: ")
     code, _, error = hud_with_input(subprocess.DEVNULL, "ingest", "-")
     assert (code, error.endswith("standard input is empty\n")) == (2, True)

@@ -55,9 +55,9 @@ def test_show_says_how_the_reference_cases_did(terminal: Terminal) -> None:
         assert terminal.hud("run", "--suite", "mine").exit_code == 0
     terminal.latency_s = 0.020
     run = terminal.hud("run", "--suite", "mine")
-    told = "reference cases: ref_gemm 20.0 ms, ref_copy 20.0 ms, ref_chain 20.0 ms"
-    assert told in run.stdout
-    assert "ref_gemm" not in run.stdout.replace(told, "")
+    text = "reference cases: ref_gemm 20.0 ms, ref_copy 20.0 ms, ref_chain 20.0 ms"
+    assert text in run.stdout
+    assert "ref_gemm" not in run.stdout.replace(text, "")
     assert "machine is moved: ref_gemm (compute) +100.0 %" in terminal.hud("show", "latest").stdout
 
 

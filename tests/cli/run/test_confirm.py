@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.db.queries.results import find_series, load_alerts, load_document, load_runs
+from compile_hud.db.queries.alerts import load_alerts
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.runner.config.load import load_config
 from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.events import Event, LogMessage
-from compile_hud.runner.protocol import LaunchReport
+from compile_hud.runner.protocol.messages import LaunchReport
 from compile_hud.runner.workspace import Dependencies, Workspace
 from tests.support.fakes import FACTS, FakeExecutor
 from tests.support.runs.nights import LAUNCH_S, OLD_TORCH, Launches, Nights, history, slower
@@ -46,17 +49,21 @@ def test_a_slowdown_is_confirmed_in_its_first_night_in_turn_with_the_old_toolcha
         Verdict.REGRESSION,
         True,
     )
-    found = alert.confirmation
-    assert found is not None
-    assert (found["verdict"], found["method"], found["num_tries"]) == ("confirmed", "in_turn", 1)
-    assert found["change_pct"] == pytest.approx(20.0, abs=2.0)
-    low, high = found["interval_pct"]
-    assert low < found["change_pct"] < high
-    sides = (found["baseline_side"], found["candidate_side"])
+    confirmation = alert.confirmation
+    assert confirmation is not None
+    assert (confirmation["verdict"], confirmation["method"], confirmation["num_tries"]) == (
+        "confirmed",
+        "in_turn",
+        1,
+    )
+    assert confirmation["change_pct"] == pytest.approx(20.0, abs=2.0)
+    low, high = confirmation["interval_pct"]
+    assert low < confirmation["change_pct"] < high
+    sides = (confirmation["baseline_side"], confirmation["candidate_side"])
     assert [side["toolchain"] for side in sides] == ["old", "current"]
     assert [side["revision"] for side in sides] == ["2.12.0@fedcba9876", alert.first_bad.revision]
     assert len(sides[0]["launch_levels"]) == sides[0]["num_launches"] == 8
-    assert found["seconds"] == pytest.approx(16 * LAUNCH_S)
+    assert confirmation["seconds"] == pytest.approx(16 * LAUNCH_S)
     # The run itself, then in turn, first one and then the other first.
     names = [name for name, _ in launches.launched]
     assert names == ["new"] * 3 + ["old", "new", "new", "old"] * 4
@@ -313,17 +320,17 @@ def test_a_model_that_the_settings_forgot_is_said_not_raised(terminal: Nights) -
     config = load_config(path, env={})
     env = {"HUD_LOCK_DIR": str(terminal.folder / "locks")}
     dependencies = Dependencies(make_executor=terminal.make_executor, now=terminal.clock, env=env)
-    said: list[Event] = []
+    events: list[Event] = []
     store = terminal.store()
     report = confirm_run(
         load_document(store, "latest"),
         alerts=load_alerts(store),
         workspace=Workspace(config=config, dependencies=dependencies),
-        notify=said.append,
+        notify=events.append,
     )
     assert {alert.is_confirmed for alert in report.alerts} == {None}
     assert "no model 'net'" in " ".join(
-        event.text for event in said if isinstance(event, LogMessage)
+        event.text for event in events if isinstance(event, LogMessage)
     )
 
 
@@ -331,7 +338,7 @@ def test_ctrl_c_while_measuring_again_ends_cleanly_and_keeps_the_run(terminal: N
     history(terminal, facts=OLD_TORCH)
     launches = Launches(terminal, slower(0.010, 0.012, 0.012))
 
-    def press(name: str, _place: int) -> None:
+    def press(name: str, _index: int) -> None:
         if name == "old" and launches.launched.count(("old", "net")) == 1:
             os.kill(os.getpid(), signal.SIGINT)
 

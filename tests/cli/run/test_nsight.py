@@ -16,7 +16,7 @@ from compile_hud.db.records.results import Outcome
 from compile_hud.runner.cli.run.nsight_commands import METRICS, Command, run_commands
 from compile_hud.runner.errors import ProfilerFailed
 from compile_hud.runner.measure import single_launch as alone
-from compile_hud.runner.protocol import LaunchReport, LaunchRequest
+from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest
 from tests.support.builders import START, make_document, make_kernel, make_result, make_run
 from tests.support.runs.launches import order
 from tests.support.terminal import Terminal
@@ -179,11 +179,11 @@ def test_a_launch_alone_leaves_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
-    wanted = order("plain")
+    order_of_case = order("plain")
     launch = LaunchRequest(
-        case=wanted.case,
-        workload=wanted.workload,
-        settings=wanted.settings,
+        case=order_of_case.case,
+        workload=order_of_case.workload,
+        settings=order_of_case.settings,
         launch=0,
         cache_dir=str(tmp_path / "cache"),
         report_path=str(tmp_path / "report.json"),
@@ -193,16 +193,16 @@ def test_a_launch_alone_leaves_its_report(
     path = tmp_path / "request.json"
     seen = []
 
-    def run_launch(given: LaunchRequest) -> LaunchReport:
-        seen.append((given, os.environ["TORCHINDUCTOR_CACHE_DIR"]))
-        return LaunchReport(outcome=Outcome(given.case.model), reason="no memory")
+    def run_launch(request: LaunchRequest) -> LaunchReport:
+        seen.append((request, os.environ["TORCHINDUCTOR_CACHE_DIR"]))
+        return LaunchReport(outcome=Outcome(request.case.model), reason="no memory")
 
     monkeypatch.setattr(alone, "run_launch", run_launch)
     for outcome, status in (("ok", 0), ("out_of_memory", 1)):
-        given = replace(launch, case=replace(wanted.case, model=outcome))
-        path.write_text(json.dumps(given.to_json()))
+        changed = replace(launch, case=replace(order_of_case.case, model=outcome))
+        path.write_text(json.dumps(changed.to_json()))
         assert alone.main([str(path)]) == status
-        assert seen[-1] == (given, given.cache_dir)
+        assert seen[-1] == (changed, changed.cache_dir)
         report = LaunchReport.from_json(json.loads((tmp_path / "report.json").read_text()))
         assert report.outcome == outcome
     assert capsys.readouterr().err == "the launch ended out_of_memory: no memory\n"

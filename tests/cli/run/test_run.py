@@ -325,10 +325,10 @@ def test_runs_lists_the_newest_first(terminal: Terminal) -> None:
         "new  2026-01-01 03:30  finished  quick  stable     2.13.0+abc1234  box      1/1",
         "old  2026-01-01 02:30  running   quick  stable     2.13.0+abc1234  box      0/1",
     ]
-    found = terminal.json("runs", "--json", "--limit", "1")
-    assert [item["id"] for item in found] == ["new"]
-    assert found[0]["outcomes"] == {"ok": 1}
-    assert found[0]["num_planned"] == 1
+    runs = terminal.json("runs", "--json", "--limit", "1")
+    assert [item["id"] for item in runs] == ["new"]
+    assert runs[0]["outcomes"] == {"ok": 1}
+    assert runs[0]["num_planned"] == 1
 
 
 def test_show_shows_one_run(terminal: Terminal) -> None:

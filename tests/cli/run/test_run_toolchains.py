@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.execution.executor import CaseOrder
 from tests.support.builders import make_alert

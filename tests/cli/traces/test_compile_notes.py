@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.kernels import Origin
-from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
 from tests.support.strategies import AMOUNTS, TEXT
 
 ORIGINS = st.builds(Origin, node=TEXT, target=TEXT, module=TEXT)

@@ -9,7 +9,7 @@ import pytest
 
 from compile_hud.db.records.kernels import Kernel, ModuleTime, Origin, modules_of
 from compile_hud.runner.errors import TraceError
-from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
 from compile_hud.runner.traces.profile import KernelReport
 from tests.support.records.kernel_codes import cpp_template
 from tests.support.records.traces import Json, annotation, operator, report_of, span
@@ -31,8 +31,8 @@ def later(events: list[Json], by_us: float) -> list[Json]:
 
 
 def row(report: KernelReport, name: str) -> Kernel:
-    (found,) = [kernel for kernel in report.kernels if kernel.name == name]
-    return found
+    (match,) = [kernel for kernel in report.kernels if kernel.name == name]
+    return match
 
 
 def test_an_operator_counts_by_its_own_time(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_another_number_is_the_same_code(tmp_path: Path) -> None:
             for name in names
         }
     )
-    events = [span(name, 10 * place, 10 * place + 5) for place, name in enumerate(names)]
+    events = [span(name, 10 * index, 10 * index + 5) for index, name in enumerate(names)]
     report = report_of(tmp_path, events, notes=notes)
     assert len({kernel.source_hash for kernel in report.kernels}) == len(report.sources) == 1
 

@@ -53,15 +53,15 @@ def test_packed_trace_is_read_whatever_its_name(tmp_path: Path) -> None:
 
 def test_times_are_whole_nanoseconds_however_long_the_machine_runs(tmp_path: Path) -> None:
     event = ADD | {"ts": 4476481779370.141, "dur": 0.001}
-    (found,) = read(tmp_path, json.dumps([event]))
-    assert (found.start_ns, found.end_ns) == (4476481779370141, 4476481779370142)
-    (found,) = read(tmp_path, json.dumps([ADD | {"ts": 1661203463029566}]))
-    assert found.start_ns == 1661203463029566000
+    (read_event,) = read(tmp_path, json.dumps([event]))
+    assert (read_event.start_ns, read_event.end_ns) == (4476481779370141, 4476481779370142)
+    (read_event,) = read(tmp_path, json.dumps([ADD | {"ts": 1661203463029566}]))
+    assert read_event.start_ns == 1661203463029566000
 
 
 def test_events_that_only_describe_need_no_times(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, '[{"ph": "M", "name": "process_name", "args": {"name": "python"}}]')
-    assert (found.phase, found.start_ns, found.args) == ("M", 0, {"name": "python"})
+    (event,) = read(tmp_path, '[{"ph": "M", "name": "process_name", "args": {"name": "python"}}]')
+    assert (event.phase, event.start_ns, event.args) == ("M", 0, {"name": "python"})
 
 
 def read_header(path: Path) -> Header:
@@ -96,8 +96,8 @@ def test_no_event_is_lost_where_pieces_meet(
 
 
 def test_raw_line_ends_in_names_are_accepted(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, '[{"ph": "M", "name": "one\ntwo"}]')
-    assert found.name == "one\ntwo"
+    (event,) = read(tmp_path, '[{"ph": "M", "name": "one\ntwo"}]')
+    assert event.name == "one\ntwo"
 
 
 @pytest.mark.parametrize(

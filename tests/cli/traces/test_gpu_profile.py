@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compile_hud.db.records.kernels import Kernel
-from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
 from compile_hud.runner.traces.profile import KernelReport
 from tests.support.records.traces import Json, annotation, launch, on_gpu, operator, report_of
 
@@ -53,8 +53,8 @@ ITERATION = [
 
 
 def row(report: KernelReport, label: str) -> Kernel:
-    (found,) = [kernel for kernel in report.kernels if kernel.label == label]
-    return found
+    (match,) = [kernel for kernel in report.kernels if kernel.label == label]
+    return match
 
 
 def test_an_iteration_lasts_until_its_work_has_ended(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_triton_kernel_has_its_configuration(tmp_path: Path) -> None:
     assert fused.launch == {"streams": [7], "kernel_hash": "cabc"}
 
 
-def told(**facts: object) -> list[Json]:
+def iteration_with(**facts: object) -> list[Json]:
     """Return the iteration as Inductor writes it where it benchmarks its kernels."""
     events = [dict(event) for event in ITERATION]
     (fused,) = [event for event in events if event["name"] == FUSED and event["cat"] == "cpu_op"]
@@ -109,7 +109,7 @@ def told(**facts: object) -> list[Json]:
 
 
 def test_a_triton_kernel_has_the_work_that_its_trace_tells(tmp_path: Path) -> None:
-    events = told(kernel_num_gb=0.25, kernel_flop=1000)
+    events = iteration_with(kernel_num_gb=0.25, kernel_flop=1000)
     report = report_of(tmp_path, events, peaks={"copy_bytes_per_s": 2.5e13})
     fused = row(report, "triton_poi_fused_add")
     assert (fused.num_bytes, fused.flops) == (0.25e9, 1000.0)
@@ -119,7 +119,7 @@ def test_a_triton_kernel_has_the_work_that_its_trace_tells(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("number", [-1, 0, "many", True, 10**80])
 def test_work_that_nobody_can_have_done_is_not_told(number: object, tmp_path: Path) -> None:
-    report = report_of(tmp_path, told(kernel_num_gb=number, kernel_flop=number))
+    report = report_of(tmp_path, iteration_with(kernel_num_gb=number, kernel_flop=number))
     fused = row(report, "triton_poi_fused_add")
     assert (fused.num_bytes, fused.flops) == (None, None)
 
@@ -127,7 +127,9 @@ def test_work_that_nobody_can_have_done_is_not_told(number: object, tmp_path: Pa
 def test_what_was_counted_as_a_triton_kernel_was_defined_counts(tmp_path: Path) -> None:
     note = KernelNote(language="triton", source="code", num_bytes=3e6, flops=5e5)
     notes = KernelNotes(device="cuda", num_iterations=1, kernels={FUSED: note})
-    fused = row(report_of(tmp_path, told(kernel_num_gb=9.0), notes=notes), "triton_poi_fused_add")
+    fused = row(
+        report_of(tmp_path, iteration_with(kernel_num_gb=9.0), notes=notes), "triton_poi_fused_add"
+    )
     assert (fused.num_bytes, fused.flops) == (3e6, 5e5)
 
 
@@ -221,8 +223,8 @@ def test_operations_of_several_kernels_are_nobodys(tmp_path: Path) -> None:
 def test_copies_over_the_bus_have_no_share_of_the_memory(tmp_path: Path) -> None:
     names = ("Memcpy HtoD (Pinned -> Device)", "Memset (Device)")
     events: list[Json] = [
-        on_gpu(name, 10 * place, 10 * place + 5, correlation=0, category="gpu_memcpy", bytes=500)
-        for place, name in enumerate(names)
+        on_gpu(name, 10 * index, 10 * index + 5, correlation=0, category="gpu_memcpy", bytes=500)
+        for index, name in enumerate(names)
     ]
     report = report_of(tmp_path, events, peaks={"copy_bytes_per_s": 1e9})
     assert row(report, names[0]).num_bytes == row(report, names[1]).num_bytes == 500
@@ -235,16 +237,16 @@ def test_a_trace_of_the_device_alone_has_its_operators_by_their_id(tmp_path: Pat
     mm["args"]["External id"] = 17
     kernel = on_gpu(GEMM, 10, 30, correlation=99)
     kernel["args"]["External id"] = 17
-    (found,) = report_of(tmp_path, [mm, kernel]).kernels
-    assert found.operators == ("aten::mm",)
+    (row,) = report_of(tmp_path, [mm, kernel]).kernels
+    assert row.operators == ("aten::mm",)
 
 
 def test_ids_of_any_form_are_no_crash(tmp_path: Path) -> None:
     odd = [launch(1, 1), launch(1, 2), launch(-5, 3)]
     odd[2]["args"]["External id"] = "text"
     kernels = [on_gpu(GEMM, 10, 20, correlation=1), on_gpu(GEMM, 20, 30, correlation=2**70)]
-    (found,) = report_of(tmp_path, [*odd, *kernels]).kernels
-    assert found.count == 2
+    (row,) = report_of(tmp_path, [*odd, *kernels]).kernels
+    assert row.count == 2
 
 
 def test_launches_that_differ_say_only_what_they_share(tmp_path: Path) -> None:
@@ -252,6 +254,6 @@ def test_launches_that_differ_say_only_what_they_share(tmp_path: Path) -> None:
         on_gpu(GEMM, 10, 20, correlation=1, **LAUNCHED),
         on_gpu(GEMM, 20, 30, correlation=2, stream=9, **(LAUNCHED | {"grid": [9, 1, 1]})),
     ]
-    (found,) = report_of(tmp_path, events).kernels
-    assert "grid" not in found.launch
-    assert (found.launch["block"], found.launch["streams"]) == ([128, 1, 1], [7, 9])
+    (row,) = report_of(tmp_path, events).kernels
+    assert "grid" not in row.launch
+    assert (row.launch["block"], row.launch["streams"]) == ([128, 1, 1], [7, 9])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.runner.errors import TraceError
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces import timeline
-from compile_hud.runner.traces.compile_notes import KernelNotes
 from compile_hud.runner.traces.kernel_names import label_of
 from compile_hud.runner.traces.profile import KernelReport, read_kernels
 from tests.support.records.traces import Json, annotation, on_gpu, operator, report_of
@@ -70,14 +70,14 @@ def test_any_events_give_a_report_or_one_error(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "hostile.json"
     path.write_text(json.dumps(events))
-    found = report_or_error(path)
-    if isinstance(found, TraceError):
-        assert str(path) in str(found)
+    report = report_or_error(path)
+    if isinstance(report, TraceError):
+        assert str(path) in str(report)
         return
-    for kernel in found.kernels:
+    for kernel in report.kernels:
         document = json.loads(json.dumps(kernel.to_json(), allow_nan=False))
         assert Kernel.from_json(document).to_json() == kernel.to_json()
-    assert sum(found.profile.parts.values()) == pytest.approx(found.profile.iteration_s)
+    assert sum(report.profile.parts.values()) == pytest.approx(report.profile.iteration_s)
 
 
 @pytest.mark.parametrize("depth", [100, 400, 600, 800, 900, 950, 2000, 100_000])
@@ -85,17 +85,17 @@ def test_inputs_nested_deeply_are_no_crash(tmp_path: Path, depth: int) -> None:
     path = tmp_path / "trace.json"
     text = json.dumps([operator("aten::mm", 0, 1, dims=[0], types=["float"])])
     path.write_text(text.replace("[0]", "[" * depth + "]" * depth))
-    found = report_or_error(path)
+    report = report_or_error(path)
     if depth == 100:
-        assert isinstance(found, KernelReport)
+        assert isinstance(report, KernelReport)
     if depth >= 2000:
-        assert "nested too deeply" in str(found)
+        assert "nested too deeply" in str(report)
 
 
 def test_times_at_the_limits_add_up(tmp_path: Path) -> None:
     events = [
         annotation("hud/iteration", 3.9e15, 3.9e15 + 9.9e11),
-        *(on_gpu("k", 3.9e15, 3.9e15 + 9.9e11, correlation=1, stream=place) for place in range(9)),
+        *(on_gpu("k", 3.9e15, 3.9e15 + 9.9e11, correlation=1, stream=index) for index in range(9)),
     ]
     profile = report_of(tmp_path, events).profile
     assert profile.iteration_s == pytest.approx(9.9e5)
@@ -105,7 +105,7 @@ def test_times_at_the_limits_add_up(tmp_path: Path) -> None:
 def test_too_many_different_calls_and_threads_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events = [operator(f"aten::op{place}", place, place + 1, tid=place) for place in range(20)]
+    events = [operator(f"aten::op{index}", index, index + 1, tid=index) for index in range(20)]
     monkeypatch.setattr(timeline, "MAX_LANES", 19)
     with pytest.raises(TraceError, match="more than 19 threads and streams"):
         report_of(tmp_path, events)

@@ -133,8 +133,8 @@ def test_traces_of_other_runs_are_refused(
     tmp_path: Path, ranks: tuple[int, int], sizes: tuple[int, int]
 ) -> None:
     paths = []
-    for place, (rank, size) in enumerate(zip(ranks, sizes, strict=True)):
-        folder = tmp_path / str(place)
+    for index, (rank, size) in enumerate(zip(ranks, sizes, strict=True)):
+        folder = tmp_path / str(index)
         folder.mkdir()
         events = rank_events(compute_us=40, reduce_from_us=50, reduce_to_us=90)
         paths.append(write_rank(folder, rank, events, world_size=size))

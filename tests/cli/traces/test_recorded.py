@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.profile import KernelReport, read_kernels
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "traces"
 NUM_ITERATIONS = 3
 # The reader gives the time of Inductor's own ranges to the operators around, torch to the ranges.
-AROUND = ("CompiledFunction", "CompiledFunctionBackward")
+WRAPPERS = ("CompiledFunction", "CompiledFunctionBackward")
 RANGE = "## Call CompiledFxGraph"
 
 
@@ -30,8 +30,8 @@ def report() -> KernelReport:
 def averages() -> dict[str, dict[str, float]]:
     """Return own time and calls by name, as torch's table has them."""
     text = (FOLDER / "compiled_cpu_averages.json").read_text(encoding="ascii")
-    found: dict[str, dict[str, float]] = json.loads(text)["averages"]
-    return {name.removeprefix("graph_0_"): row for name, row in found.items()}
+    document: dict[str, dict[str, float]] = json.loads(text)["averages"]
+    return {name.removeprefix("graph_0_"): row for name, row in document.items()}
 
 
 def own_us(report: KernelReport) -> Counter[str]:
@@ -47,11 +47,11 @@ def test_own_time_of_each_operator_is_that_of_torch(
     times = own_us(report)
     is_range = {name for name in averages if name.startswith(("hud/", "Optimizer.", RANGE))}
     assert set(times) == set(averages) - is_range
-    for name in set(times) - set(AROUND):
+    for name in set(times) - set(WRAPPERS):
         assert times[name] == pytest.approx(averages[name]["self_cpu_us"], rel=1e-3)
     within = sum(row["self_cpu_us"] for name, row in averages.items() if name.startswith(RANGE))
-    own = sum(averages[name]["self_cpu_us"] for name in AROUND)
-    assert sum(times[name] for name in AROUND) == pytest.approx(own + within, rel=1e-3)
+    own = sum(averages[name]["self_cpu_us"] for name in WRAPPERS)
+    assert sum(times[name] for name in WRAPPERS) == pytest.approx(own + within, rel=1e-3)
 
 
 def test_generated_kernels_are_found_with_their_calls(report: KernelReport) -> None:

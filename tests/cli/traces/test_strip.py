@@ -82,8 +82,8 @@ def test_it_is_the_iteration_of_median_length(tmp_path: Path) -> None:
 def test_the_longest_stay_in_the_order_in_which_they_began() -> None:
     starts = np.arange(300, dtype=np.int64) * 1000
     ends = starts + np.arange(300, dtype=np.int64)
-    kept = longest(starts, ends)
-    assert kept == list(range(300 - MAX_SLICES, 300))
+    intervals = longest(starts, ends)
+    assert intervals == list(range(300 - MAX_SLICES, 300))
     assert longest(starts[:1], ends[:1]) == []
 
 
