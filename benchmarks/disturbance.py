@@ -28,7 +28,7 @@ from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.planning.plan import make_plan
 from compile_hud.runner.planning.suites import Selection
-from compile_hud.runner.protocol import LaunchReport, MeasureSettings
+from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings
 
 # 1: first version.
 SCHEMA_VERSION = 1

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.startup import RESULTS, BenchmarkError
-from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.profile import read_kernels
 
 # 1: first version.

@@ -25,8 +25,8 @@ from typing import Any
 
 from benchmarks.startup import RESULTS, describe_machine
 from compile_hud.runner.files.stream_reader import open_unpacked
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.chrome_trace import read_events
-from compile_hud.runner.traces.compile_notes import KernelNotes
 from compile_hud.runner.traces.profile import read_kernels
 
 # 1: first version.

@@ -19,7 +19,8 @@ from typing import Any, NoReturn
 
 from benchmarks.nights.faults import Fault, Faults, meet, of_environment
 from compile_hud.db.records.results import Outcome
-from compile_hud.runner.protocol import PROTOCOL_VERSION, LaunchReport, RawMetric, write_json
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.protocol.messages import PROTOCOL_VERSION, LaunchReport, RawMetric
 
 FACTS = {
     "torch_version": "2.13.0",

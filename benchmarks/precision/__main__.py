@@ -25,7 +25,7 @@ from benchmarks.precision import ours
 from benchmarks.precision.agreement import OURS, summarise
 from benchmarks.startup import RESULTS, ROOT, describe_machine
 from compile_hud.runner.execution.worker_process import WorkerHost
-from compile_hud.runner.protocol import write_json
+from compile_hud.runner.protocol.files import write_json
 
 # 1: first version.
 SCHEMA_VERSION = 1

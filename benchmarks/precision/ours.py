@@ -22,7 +22,7 @@ from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.launch_aggregation import combine
 from compile_hud.runner.execution.worker_process import WorkerHost
 from compile_hud.runner.planning.plan import plan_case
-from compile_hud.runner.protocol import LaunchReport, LaunchRequest, MeasureSettings
+from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest, MeasureSettings
 
 # Most of a launch is its compilation; sampling for a fifth of it is worth it.
 SETTINGS = MeasureSettings(num_rounds=60, budget_s=1.2, target_interval=0.0)

@@ -28,7 +28,8 @@ from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, Case
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
-from compile_hud.runner.protocol import MeasureSettings, Workload, write_json
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.protocol.messages import MeasureSettings, Workload
 
 # 1: first version.
 SCHEMA_VERSION = 1

@@ -32,7 +32,8 @@ from compile_hud.runner.analysis.comparison.bisection import (
     judge_ends,
 )
 from compile_hud.runner.files.json_files import read_json
-from compile_hud.runner.protocol import MeasureSettings, write_json
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.protocol.messages import MeasureSettings
 
 _Record = TypeVar("_Record")
 # 1: first version.

@@ -12,7 +12,7 @@ from compile_hud.runner.errors import BisectError, ExecutorError, RevisionUnusab
 from compile_hud.runner.execution.environment import revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.paired_launches import PairSide
-from compile_hud.runner.protocol import Checkout
+from compile_hud.runner.protocol.messages import Checkout
 
 OpenExecutor = Callable[[Path], Executor]
 

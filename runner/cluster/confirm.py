@@ -14,7 +14,7 @@ from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession
 from compile_hud.runner.execution.retries import MAX_ATTEMPTS
 from compile_hud.runner.format import clock
-from compile_hud.runner.protocol import LaunchReport
+from compile_hud.runner.protocol.messages import LaunchReport
 
 # How long another run is waited for: a suspect is worth minutes, and is known without them too.
 BUSY_LIMIT_S = 600.0

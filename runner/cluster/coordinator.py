@@ -35,7 +35,7 @@ from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, setti
 from compile_hud.runner.format import clock
 from compile_hud.runner.planning.plan import PlannedCase, make_plan
 from compile_hud.runner.planning.time_budget import TimeBudget, Worth
-from compile_hud.runner.protocol import whole_file
+from compile_hud.runner.protocol.files import whole_file
 from compile_hud.runner.system.heartbeat_thread import heartbeat
 from compile_hud.runner.system.interrupts import Interrupts
 

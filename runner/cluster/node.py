@@ -28,7 +28,7 @@ from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.execution.paired_launches import PairSide, launch_in_turn
 from compile_hud.runner.execution.retries import measure_with_retries
 from compile_hud.runner.persistence.spool import utc_now
-from compile_hud.runner.protocol import PROTOCOL_VERSION
+from compile_hud.runner.protocol.messages import PROTOCOL_VERSION
 from compile_hud.runner.system.gpus import users_of
 from compile_hud.runner.system.locks import machine_lock_dir, patient_lock
 from compile_hud.runner.system.machine import LocalMachine

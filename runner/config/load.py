@@ -28,10 +28,10 @@ from compile_hud.runner.config.sign_in import SignIn, make_sign_in
 from compile_hud.runner.config.user_models import OwnModelError, installed_models, own_model
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.notifications.receivers.settings import ReceiverSettings
-from compile_hud.runner.notifications.routing import Route
+from compile_hud.runner.notifications.routes import Route
 from compile_hud.runner.persistence.trace_retention import TraceRules
 from compile_hud.runner.planning.suites import BUILTIN_SUITES, Selection, Suite
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 from compile_hud.runner.system.dashboard_urls import dashboard_url
 from compile_hud.runner.toolchains.registry import built_toolchains
 

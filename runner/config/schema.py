@@ -34,7 +34,7 @@ from compile_hud.runner.config.validators import (
 )
 from compile_hud.runner.notifications.receivers.settings import ENV, FILE
 from compile_hud.runner.persistence.trace_retention import TraceRules
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 
 _MEASURE = MeasureSettings()
 _TRACES = TraceRules()

@@ -24,7 +24,7 @@ from compile_hud.runner.execution.paired_launches import (
 )
 from compile_hud.runner.execution.run_plan import recorded_settings, settings_for
 from compile_hud.runner.planning.plan import plan_case
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 from compile_hud.runner.workspace import Workspace
 
 

@@ -28,7 +28,12 @@ from compile_hud.runner.execution.launch_aggregation import (
     report_without_room,
 )
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
-from compile_hud.runner.protocol import CacheState, LaunchReport, LaunchRequest, MeasureSettings
+from compile_hud.runner.protocol.messages import (
+    CacheState,
+    LaunchReport,
+    LaunchRequest,
+    MeasureSettings,
+)
 
 # The rest stays for the runner, the dashboard and the page cache.
 MEMORY_LIMIT_SHARE = 0.8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.runner.analysis.stats.rounds import results_by_case
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession, SessionMaker
-from compile_hud.runner.protocol import LaunchReport
+from compile_hud.runner.protocol.messages import LaunchReport
 
 # How many launches from an empty compile cache on show the metric once; others take it each time.
 LAUNCHES_FROM_COLD = {

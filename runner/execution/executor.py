@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from compile_hud.db.records.results import Case, CaseResult
-from compile_hud.runner.protocol import LaunchReport, MeasureSettings, Workload
+from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,8 @@ from compile_hud.db.shared.trace_paths import trace_name
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.execution.utilisation import peaks_in_trace
 from compile_hud.runner.persistence.trace_store import copy_file
-from compile_hud.runner.protocol import notes_path
-from compile_hud.runner.traces.compile_notes import KernelNotes
-from compile_hud.runner.traces.profile import KernelReport, read_kernels
+from compile_hud.runner.protocol.messages import notes_path
+from compile_hud.runner.traces.profile import KernelReport, load_kernel_notes, read_kernels
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ def with_kernels(result: CaseResult, *, trace: Path, peaks: Mapping[str, Any]) -
     try:
         report = read_kernels(
             trace,
-            notes=KernelNotes.load(notes_path(trace)),
+            notes=load_kernel_notes(notes_path(trace)),
             latency_s=None if latency is None else latency.median,
             peaks=peaks_in_trace(result.case.dtype, peaks=peaks),
         )

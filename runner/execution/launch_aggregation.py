@@ -24,7 +24,7 @@ from compile_hud.runner.analysis.stats.quality_checks import (
 )
 from compile_hud.runner.analysis.stats.sample_checks import half_width
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.protocol import OUT_OF_MEMORY_TEXTS, LaunchReport, Workload
+from compile_hud.runner.protocol.messages import OUT_OF_MEMORY_TEXTS, LaunchReport, Workload
 
 # Kept from every launch, in order; of the other details the first launch's are kept.
 PER_LAUNCH_DETAILS = ("steps", "launch_wall_s", "compile", "sampling", "conditions", "telemetry")

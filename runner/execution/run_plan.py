@@ -40,7 +40,7 @@ from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.planning.plan import PlannedCase, make_plan, plan_case
 from compile_hud.runner.planning.suites import Selection
 from compile_hud.runner.planning.time_budget import TimeBudget, Worth
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 from compile_hud.runner.system.heartbeat_thread import heartbeat
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.locks import device_lock

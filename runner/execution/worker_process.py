@@ -16,7 +16,7 @@ import compile_hud
 from compile_hud.db.shared.text import masked
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.launch_aggregation import HOST_DIED, Ending
-from compile_hud.runner.protocol import ASK_NVML, PROTOCOL_VERSION
+from compile_hud.runner.protocol.messages import ASK_NVML, PROTOCOL_VERSION
 
 LOG_TAIL_BYTES = 16_384
 # Every process of a case inherits it, whatever session or parent it has.

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from compile_hud.models_zoo.building.loader import ModelLoadError
-from compile_hud.runner.protocol import Checkout
+from compile_hud.runner.protocol.messages import Checkout
 
 _OUR_ROOT = Path(__file__).resolve().parents[2]
 _OURS = tuple(str(_OUR_ROOT / name) for name in ("db", "models_zoo", "runner"))

@@ -15,7 +15,7 @@ from compile_hud.runner.measure.kernels.library_calls import Calls
 from compile_hud.runner.measure.kernels.provenance import Origins
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import Subject
-from compile_hud.runner.protocol import LaunchRequest, RawMetric
+from compile_hud.runner.protocol.messages import LaunchRequest, RawMetric
 
 Forward = Callable[..., Any]
 

@@ -39,7 +39,7 @@ from compile_hud.runner.measure.runtimes.registry import check_runtime
 from compile_hud.runner.measure.shape_sweep import is_swept, sweep_shapes
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import build_subject
-from compile_hud.runner.protocol import LaunchReport, LaunchRequest
+from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest
 
 
 def run_launch(request: LaunchRequest) -> LaunchReport:

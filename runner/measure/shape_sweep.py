@@ -35,7 +35,7 @@ from compile_hud.runner.measure.latency.timing import (
     quiet_python,
 )
 from compile_hud.runner.measure.resources.memory import storage_bytes
-from compile_hud.runner.protocol import ShapeSweep
+from compile_hud.runner.protocol.messages import ShapeSweep
 
 NUM_ROUNDS = 9
 # Fewer only where an iteration takes long; of three, one accident does not decide the median.

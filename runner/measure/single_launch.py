@@ -14,7 +14,8 @@ from pathlib import Path
 
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.measure.launch import run_launch
-from compile_hud.runner.protocol import LaunchRequest, write_json
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.protocol.messages import LaunchRequest
 
 
 def main(arguments: Sequence[str]) -> int:

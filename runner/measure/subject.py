@@ -26,7 +26,7 @@ from compile_hud.runner.measure.accuracy.outputs import (
 )
 from compile_hud.runner.measure.checkout import check_imports, enter
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.protocol import LaunchRequest
+from compile_hud.runner.protocol.messages import LaunchRequest
 
 # AdamW runs the same kernels at any rate; at zero the weights stay bit for bit what the oracle saw,
 # and the last iteration does the arithmetic of the first one.

@@ -22,7 +22,7 @@ from compile_hud.db.shared.text import is_storable
 from compile_hud.runner.errors import SpoolFull
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.persistence.trace_store import TraceFolder, traces_in
-from compile_hud.runner.protocol import write_json
+from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.system.locks import is_alive
 
 # Longer than any pause between the last look at a case and the writing of its result.

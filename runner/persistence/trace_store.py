@@ -17,7 +17,7 @@ from pathlib import Path
 
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.shared.trace_paths import SUFFIX, find_trace, trace_name
-from compile_hud.runner.protocol import whole_file
+from compile_hud.runner.protocol.files import whole_file
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from compile_hud.models_zoo.catalog.sweeps import sweep_values
 from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.planning.selection import SHAPES_BY_DEVICE, choose_models, choose_shapes
 from compile_hud.runner.planning.suites import Selection, Suite
-from compile_hud.runner.protocol import ShapeSweep, Workload
+from compile_hud.runner.protocol.messages import ShapeSweep, Workload
 
 DEVICES = ("cpu", "cuda")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from compile_hud.db.records.results import CUSTOM_SUITE
 from compile_hud.models_zoo.catalog.variants import MODES
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 
 # The size that suits the device: a CPU measures `small` in minutes, a GPU is bored by it.
 AUTO_SHAPE = "auto"

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from compile_hud.db.errors import RecordError, StoreError
 from compile_hud.db.store import Store
 from compile_hud.runner.files.json_files import read_json
-from compile_hud.runner.protocol import write_json
+from compile_hud.runner.protocol.files import write_json
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from compile_hud.runner.errors import ToolchainError
 from compile_hud.runner.execution.local_executor import toolchain_home
-from compile_hud.runner.protocol import write_json
+from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.system.locks import holder_text, immediate_lock
 
 # 1: first version.

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
+from compile_hud.runner.protocol.operator_costs import Work, shapes_text
 from compile_hud.runner.traces.intervals import Intervals, joined
 from compile_hud.runner.traces.iteration import Found, Piece, longest, median_iteration
 from compile_hud.runner.traces.kernel_kinds import Class, class_of_operator, own_name
 from compile_hud.runner.traces.kernel_rows import Tally, work_of_call
-from compile_hud.runner.traces.operator_costs import Work, shapes_text
 from compile_hud.runner.traces.operator_stack import Nesting, nest
 from compile_hud.runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline, whole
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from compile_hud.db.records.kernels import IDLE
+from compile_hud.runner.protocol.operator_costs import shapes_text
 from compile_hud.runner.traces.intervals import Intervals, Whole
 from compile_hud.runner.traces.iteration import Found, Piece, longest, median_iteration
 from compile_hud.runner.traces.kernel_kinds import Class, class_of_kernel, class_of_operator
 from compile_hud.runner.traces.kernel_rows import Tally
-from compile_hud.runner.traces.operator_costs import shapes_text
 from compile_hud.runner.traces.operator_stack import Nesting, nest
 from compile_hud.runner.traces.timeline import (
     LAUNCH,

@@ -10,10 +10,10 @@ from typing import Any
 
 from compile_hud.db.records.kernels import MODULES, Kernel, KernelSource, ModuleTime
 from compile_hud.runner.analysis.kernels.code_similarity import choices_of
-from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
+from compile_hud.runner.protocol.operator_costs import Work, share_of_peak, tensors_of, work_of
 from compile_hud.runner.traces.kernel_kinds import Class
 from compile_hud.runner.traces.kernel_names import label_of
-from compile_hud.runner.traces.operator_costs import Work, share_of_peak, tensors_of, work_of
 from compile_hud.runner.traces.timeline import Call
 
 NS_PER_S = 1e9

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from compile_hud.db.errors import RecordError
 from compile_hud.db.records.kernels import Kernel, KernelSource, Profile, Slice
 from compile_hud.runner.errors import TraceError
-from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.files.json_files import read_json
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.cpu import find_on_cpu
 from compile_hud.runner.traces.gpu import find_on_gpu
 from compile_hud.runner.traces.iteration import Found, slices_of
@@ -23,6 +25,14 @@ class KernelReport:
     kernels: tuple[Kernel, ...]
     sources: tuple[KernelSource, ...]
     profile: Profile
+
+
+def load_kernel_notes(path: Path) -> KernelNotes:
+    """Return the notes in the file at `path`; raise RecordError when they cannot be read."""
+    try:
+        return KernelNotes.from_json(read_json(path))
+    except (OSError, RecordError) as error:
+        raise RecordError(f"cannot read the kernel notes in {path}: {error}") from error
 
 
 def read_kernels(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from compile_hud.runner.errors import TraceError
-from compile_hud.runner.traces.compile_notes import KernelNotes
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.gpu import find_on_gpu
 from compile_hud.runner.traces.intervals import Intervals, joined
 from compile_hud.runner.traces.iteration import Found

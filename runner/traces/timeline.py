@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from compile_hud.runner.errors import TraceError
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
+from compile_hud.runner.protocol.operator_costs import spreading
 from compile_hud.runner.traces.chrome_trace import COMPLETE, Event, Header, TraceReader
-from compile_hud.runner.traces.compile_notes import KernelNotes
 from compile_hud.runner.traces.intervals import Intervals, Whole
 from compile_hud.runner.traces.kernel_kinds import GENERATED
-from compile_hud.runner.traces.operator_costs import spreading
 
 ITERATION = "hud/iteration"
 MODULE_PREFIX = "hud/module:"

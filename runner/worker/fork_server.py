@@ -44,14 +44,14 @@ from compile_hud.runner.measure.latency.timing import uncollected
 from compile_hud.runner.measure.launch import run_launch
 from compile_hud.runner.measure.resources.device_peaks import measure_peaks
 from compile_hud.runner.measure.user_traceback import user_traceback
-from compile_hud.runner.protocol import (
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.protocol.messages import (
     ASK_NVML,
     OUT_OF_MEMORY_TEXTS,
     PROTOCOL_VERSION,
     LaunchReport,
     LaunchRequest,
     check_protocol_version,
-    write_json,
 )
 
 # A fork answers within milliseconds, on a busy machine within a second.

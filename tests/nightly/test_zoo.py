@@ -20,7 +20,7 @@ from compile_hud.models_zoo.building.loader import load_builder
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.shapes import axes_of, vary
 from compile_hud.models_zoo.catalog.sweeps import sweep_values
-from compile_hud.runner.protocol import ShapeSweep
+from compile_hud.runner.protocol.messages import ShapeSweep
 from tests.support.records.published_models import (
     NOT_CAPTURED,
     ONLY_ON_A_GPU,

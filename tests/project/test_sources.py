@@ -27,7 +27,7 @@ CATCHERS = re.compile(
 )
 # These run under any toolchain's interpreter, Python 3.10 included.
 WORKER_SIDE = re.compile(
-    r"runner/(protocol|(worker|measure)/.*)\.py|db/(errors|records/.*)\.py|models_zoo/.*\.py"
+    r"(runner/(protocol|worker|measure)/.*|db/(errors|records/.*)|models_zoo/.*)\.py"
 )
 WORKER_PACKAGES = {"torch", "numpy", "compile_hud"}
 MODEL_PACKAGES = {"transformers", "diffusers"}

@@ -20,7 +20,7 @@ from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.launch_aggregation import combine
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import Message
-from compile_hud.runner.protocol import LaunchReport, RawMetric
+from compile_hud.runner.protocol.messages import LaunchReport, RawMetric
 from compile_hud.runner.system.machine import Reply
 from tests.support.builders import START, make_measurement, make_result
 
@@ -284,7 +284,7 @@ class FakeMachine:
     ) -> None:
         self.files = dict(files or {})
         self.replies = dict(replies or {})
-        self.asked: list[tuple[str, ...]] = []
+        self.commands: list[tuple[str, ...]] = []
 
     def read(self, path: str) -> str | None:
         """Return the text of a file."""
@@ -296,7 +296,7 @@ class FakeMachine:
 
     def ask(self, *command: str) -> Reply:
         """Return the reply to the first word that is in `command`."""
-        self.asked.append(command)
+        self.commands.append(command)
         for word, reply in self.replies.items():
             if any(word in argument for argument in command):
                 return reply

@@ -18,7 +18,7 @@ from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.measure.resources.energy import NvmlCounter, NvmlPower, measure_energy
 from compile_hud.runner.measure.resources.nvml import open_gpu
-from compile_hud.runner.protocol import MeasureSettings, Workload
+from compile_hud.runner.protocol.messages import MeasureSettings, Workload
 
 pytestmark = [
     pytest.mark.gpu,

@@ -17,9 +17,9 @@ from compile_hud.runner.analysis.kernels.diff import side_of
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 from compile_hud.runner.cli.compare.command import find_document
 from compile_hud.runner.cli.kernels.commands import find_kernels
-from compile_hud.runner.protocol import notes_path
-from compile_hud.runner.traces.compile_notes import KernelNotes
-from compile_hud.runner.traces.profile import read_kernels
+from compile_hud.runner.protocol.kernel_notes import KernelNotes
+from compile_hud.runner.protocol.messages import notes_path
+from compile_hud.runner.traces.profile import load_kernel_notes, read_kernels
 
 # A result file says so at its beginning; a trace never has this word.
 _OF_A_RESULT = b'"schema_version"'
@@ -96,7 +96,7 @@ def _from_trace(path: Path) -> NamedSide:
     notes = notes_path(path)
     report = read_kernels(
         path,
-        notes=KernelNotes.load(notes) if notes.is_file() else KernelNotes(),
+        notes=load_kernel_notes(notes) if notes.is_file() else KernelNotes(),
         latency_s=None,
         peaks={},
     )

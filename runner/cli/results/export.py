@@ -24,7 +24,7 @@ from compile_hud.runner.interop.exporters.flat_tables import to_csv, to_parquet
 from compile_hud.runner.interop.exporters.mlperf import to_mll
 from compile_hud.runner.interop.exporters.openmetrics import to_openmetrics
 from compile_hud.runner.interop.exporters.v3 import to_v3
-from compile_hud.runner.protocol import whole_file
+from compile_hud.runner.protocol.files import whole_file
 from compile_hud.runner.workspace import Workspace
 
 ALL_RUNS = "all"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.metrics import speedup_name
 from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
@@ -19,31 +20,20 @@ from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.model_files import check_model_files
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
-from compile_hud.runner.cli.output import (
-    Column,
-    new_progress,
-    print_json,
-    print_table,
-    stderr,
-    stdout,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import print_json, with_workspace
+from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.after_run import judge
 from compile_hud.runner.cli.run.nsight import watch_case
 from compile_hud.runner.cli.run.nsight_commands import Tool
 from compile_hud.runner.cli.run.ray import ExecutorOptions, executor_options, measure_on_ray
+from compile_hud.runner.cli.tables import Column, print_table, stderr, stdout
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import DocumentNotWritten, ResumeError
 from compile_hud.runner.format import distinct, metric, mode_text
-from compile_hud.runner.planning.suites import Selection
-from compile_hud.runner.protocol import write_json
-from compile_hud.runner.workspace import (
-    AUTO_DEVICE,
-    RunRequest,
-    Workspace,
-    custom_suite,
-    execute_together,
-)
+from compile_hud.runner.planning.suites import Selection, custom_suite
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest, execute_together
+from compile_hud.runner.workspace import Workspace
 
 _REASON_WIDTH = 100
 _LATEST = "latest"

@@ -15,7 +15,7 @@ from compile_hud.db.queries.results import load_result, load_result_summaries
 from compile_hud.db.records.results import Case, CaseResult
 from compile_hud.runner.analysis.repro import repro_command
 from compile_hud.runner.cli.kernels.counter_files import import_counters, print_report
-from compile_hud.runner.cli.output import new_progress
+from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.nsight_commands import (
     Tool,
     WatchedLaunch,
@@ -26,9 +26,11 @@ from compile_hud.runner.cli.run.nsight_commands import (
 from compile_hud.runner.execution.local_executor import toolchain_home
 from compile_hud.runner.execution.worker_process import package_links
 from compile_hud.runner.planning.plan import PlannedCase, find_names, make_plan
-from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, write_json
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.protocol.messages import LaunchRequest, MeasureSettings
+from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 from compile_hud.runner.system.locks import device_lock
-from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace
+from compile_hud.runner.workspace import Workspace
 
 # Enough for a number of iterations to be chosen by; nobody reads these samples.
 _NUM_ROUNDS = 5

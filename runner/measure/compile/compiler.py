@@ -17,7 +17,7 @@ from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.model_transforms import repeated_blocks
 from compile_hud.runner.measure.runtimes.registry import compile_options, is_exported
-from compile_hud.runner.protocol import Workload
+from compile_hud.runner.protocol.messages import Workload
 
 # The first call compiles; with CUDA graphs the second warms up and the third records the graph.
 NUM_COMPILE_CALLS = 3

@@ -32,7 +32,7 @@ from compile_hud.runner.measure.compile.source_locations import CodePlace
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.runtimes.exported import ExportedModel
 from compile_hud.runner.measure.runtimes.registry import exported, is_exported
-from compile_hud.runner.protocol import LaunchRequest
+from compile_hud.runner.protocol.messages import LaunchRequest
 
 PHASE_METRICS = {
     DYNAMO: "compile_dynamo_s",

@@ -10,7 +10,7 @@ store, and what they compute of them. Counted are
 - operations: one for each element and operator that is computed, an operator that reduces for each
   element that it takes. An `exp` is one like an `add`: an estimate. What only moves or names values
   is none. Of a product that is written from a template they are those of the product
-  (runner/traces/operator_costs.py).
+  (runner/protocol/operator_costs.py).
 
 Sizes that are dynamic are those that the graph was compiled for. The structures are torch's own
 business: this is the only file that reads them, and raises whatever comes where they are others.
@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from compile_hud.runner.traces.operator_costs import Tensor, Work, work_of
+from compile_hud.runner.protocol.operator_costs import Tensor, Work, work_of
 
 _READS = ("LOAD", "LOAD_SEED", "BUCKETIZE")
 _WRITES = ("STORE", "STORE_REDUCTION")

@@ -35,8 +35,9 @@ from compile_hud.runner.measure.kernels.profiler_ranges import named_range
 from compile_hud.runner.measure.kernels.provenance import Origins, Provenance
 from compile_hud.runner.measure.latency.timing import uncollected
 from compile_hud.runner.measure.runtimes.registry import is_exported
-from compile_hud.runner.protocol import notes_path, write_json
-from compile_hud.runner.traces.compile_notes import KernelNote, KernelNotes
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
+from compile_hud.runner.protocol.messages import notes_path
 
 # A trace shows what runs, not how fast: few iterations are enough, and a file stays small.
 MAX_ITERATIONS = 10

@@ -26,7 +26,7 @@ from compile_hud.runner.measure.latency.steady_state import (
     last_level_drop,
     relative_half_width,
 )
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 
 # 5 ms: a timer call costs 50 ns, a scheduler tick 1-4 ms; shorter samples are mostly luck.
 SAMPLE_S = 0.005

@@ -25,7 +25,7 @@ from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.kernels.profiler_ranges import named_range
 from compile_hud.runner.measure.latency.timing import uncollected
 from compile_hud.runner.measure.subject import Subject
-from compile_hud.runner.protocol import RawMetric
+from compile_hud.runner.protocol.messages import RawMetric
 
 PARTS = ("data", "forward", "backward", "optimizer")
 # The first iterations fill the caches that the steps before have emptied.

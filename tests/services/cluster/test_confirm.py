@@ -19,7 +19,7 @@ from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.planning.plan import plan_case
-from compile_hud.runner.protocol import LaunchReport, MeasureSettings
+from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings
 from compile_hud.runner.workspace import Dependencies, MakeExecutor, Workspace
 from tests.support.builders import make_case, make_result
 from tests.support.fake_cluster import SILENT, Behaviour, FakeCluster, measured
@@ -84,7 +84,7 @@ def test_a_machine_that_is_not_there_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("behave", "told", "took_s"),
+    ("behave", "message", "took_s"),
     [
         (lambda _order, _slot: None, "machine beta did not answer: the node died", 1),
         (busy, "machine beta cannot measure: another run measures there", BUSY_LIMIT_S),
@@ -92,11 +92,11 @@ def test_a_machine_that_is_not_there_is_said() -> None:
     ],
 )
 def test_a_machine_that_does_not_measure_is_said(
-    behave: Behaviour, told: str, took_s: float
+    behave: Behaviour, message: str, took_s: float
 ) -> None:
     here = Here(behave)
     started_at = here.clock()
-    with pytest.raises(ExecutorError, match=told):
+    with pytest.raises(ExecutorError, match=message):
         here.executor.execute(ORDER)
     assert (here.clock() - started_at).total_seconds() >= took_s
 

@@ -31,7 +31,7 @@ from compile_hud.runner.planning.time_budget import Worth
 from tests.support.builders import make_run
 from tests.support.fake_cluster import SILENT, Behaviour, FakeCluster, measured
 from tests.support.fakes import FACTS, make_catalog
-from tests.support.runs.runs import REQUEST, Place, interrupt
+from tests.support.runs.runs import REQUEST, RunSandbox, interrupt
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 CATALOG = make_catalog(*NAMES)
@@ -45,7 +45,7 @@ PLAN = ResolvedRun(
 )
 
 
-class ClusterPlace(Place):
+class ClusterSandbox(RunSandbox):
     """A Place whose runs are those of a cluster, without a store unless a test wants one."""
 
     def __init__(self, folder: Path) -> None:
@@ -109,17 +109,17 @@ class ClusterPlace(Place):
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> ClusterPlace:
-    return ClusterPlace(tmp_path)
+def sandbox(tmp_path: Path) -> ClusterSandbox:
+    return ClusterSandbox(tmp_path)
 
 
 def outcomes(documents: list[RunDocument]) -> dict[str, list[Outcome]]:
     """Return how each case of the plan ended, each time that it is there."""
-    found: dict[str, list[Outcome]] = {}
+    by_case: dict[str, list[Outcome]] = {}
     for document in documents:
         for result in document.results:
-            found.setdefault(result.case.model, []).append(result.outcome)
-    return found
+            by_case.setdefault(result.case.model, []).append(result.outcome)
+    return by_case
 
 
 def dying_with(model: str) -> Behaviour:
@@ -131,33 +131,33 @@ def dying_with(model: str) -> Behaviour:
     return behave
 
 
-def test_machines_share_a_plan_and_each_has_a_run_of_its_own(place: ClusterPlace) -> None:
-    place.store = Store(f"duckdb:///{place.folder / 'store.duckdb'}", now=place.clock)
-    cluster = place.cluster("alpha", "beta")
-    documents = place.run_on(cluster)
+def test_machines_share_a_plan_and_each_has_a_run_of_its_own(sandbox: ClusterSandbox) -> None:
+    sandbox.store = Store(f"duckdb:///{sandbox.folder / 'store.duckdb'}", now=sandbox.clock)
+    cluster = sandbox.cluster("alpha", "beta")
+    documents = sandbox.run_on(cluster)
     assert outcomes(documents) == {name: [Outcome.OK] for name in NAMES}
     assert [document.run.machine for document in documents] == ["alpha", "beta"]
     assert all(document.run.state is RunState.FINISHED for document in documents)
     for document in documents:
         planned = [case.key for case in document.run.plan]
         assert sorted(planned) == sorted(result.case.key for result in document.results)
-        assert place.load(document.run.id) == document
+        assert sandbox.load(document.run.id) == document
     assert not cluster.is_open
 
 
-def test_every_machine_measures_the_reference_cases(place: ClusterPlace) -> None:
+def test_every_machine_measures_the_reference_cases(sandbox: ClusterSandbox) -> None:
     request = ResolvedRun(
         **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "has_references"},
         has_references=True,
     )
-    documents = place.run_on(place.cluster("alpha", "beta"), request)
+    documents = sandbox.run_on(sandbox.cluster("alpha", "beta"), request)
     counts = [
         Counter(result.case.is_reference for result in item.results)[True] for item in documents
     ]
     assert counts == [3, 3]
 
 
-def test_case_of_a_machine_that_is_gone_is_measured_by_another(place: ClusterPlace) -> None:
+def test_case_of_a_machine_that_is_gone_is_measured_by_another(sandbox: ClusterSandbox) -> None:
     died: list[str] = []
 
     def behave(order: CaseOrder, slot: Slot) -> Reply | None:
@@ -166,7 +166,7 @@ def test_case_of_a_machine_that_is_gone_is_measured_by_another(place: ClusterPla
             return None
         return measured(order, slot)
 
-    documents = place.run_on(place.cluster("alpha", "beta", behave=behave))
+    documents = sandbox.run_on(sandbox.cluster("alpha", "beta", behave=behave))
     assert outcomes(documents) == {name: [Outcome.OK] for name in NAMES}
     alpha, beta = documents
     assert died[0] in {case.model for case in alpha.run.plan}
@@ -175,36 +175,38 @@ def test_case_of_a_machine_that_is_gone_is_measured_by_another(place: ClusterPla
 
 
 def test_machine_that_is_gone_and_still_listed_is_left_alone_for_a_while(
-    place: ClusterPlace,
+    sandbox: ClusterSandbox,
 ) -> None:
     def behave(order: CaseOrder, slot: Slot) -> Reply | None:
         return None if slot.machine == "beta" else measured(order, slot)
 
-    cluster = place.cluster("alpha", "beta", behave=behave)
+    cluster = sandbox.cluster("alpha", "beta", behave=behave)
     cluster.lists_the_gone = True
-    assert outcomes(place.run_on(cluster)) == {name: [Outcome.OK] for name in NAMES}
+    assert outcomes(sandbox.run_on(cluster)) == {name: [Outcome.OK] for name in NAMES}
     assert [machine for machine, _ in cluster.given].count("beta") == 1
 
 
-def test_case_that_takes_machine_after_machine_with_it_is_lost(place: ClusterPlace) -> None:
+def test_case_that_takes_machine_after_machine_with_it_is_lost(sandbox: ClusterSandbox) -> None:
     machines = ("m1", "m2", "m3", "m4", "m5")
-    cluster = place.cluster(*machines, behave=dying_with("c"))
-    found = outcomes(place.run_on(cluster))
-    assert found == {name: [Outcome.NODE_LOST if name == "c" else Outcome.OK] for name in NAMES}
+    cluster = sandbox.cluster(*machines, behave=dying_with("c"))
+    outcomes_by_case = outcomes(sandbox.run_on(cluster))
+    assert outcomes_by_case == {
+        name: [Outcome.NODE_LOST if name == "c" else Outcome.OK] for name in NAMES
+    }
     assert [model for _, model in cluster.given].count("c") == MAX_ASSIGNMENTS
     assert len(cluster.present) == len(machines) - MAX_ASSIGNMENTS
 
 
-def test_machine_that_comes_later_takes_part(place: ClusterPlace) -> None:
-    cluster = FakeCluster("alpha", clock=place.clock, arrivals={2: "late"})
-    documents = place.run_on(cluster)
+def test_machine_that_comes_later_takes_part(sandbox: ClusterSandbox) -> None:
+    cluster = FakeCluster("alpha", clock=sandbox.clock, arrivals={2: "late"})
+    documents = sandbox.run_on(cluster)
     assert [document.run.machine for document in documents] == ["alpha", "late"]
     assert all(len(document.results) > 0 for document in documents)
     assert documents[0].run.started_at == documents[1].run.started_at
 
 
 def test_plan_waits_for_a_machine_that_comes_back_and_goes_on_in_its_run(
-    place: ClusterPlace,
+    sandbox: ClusterSandbox,
 ) -> None:
     died: list[str] = []
 
@@ -214,34 +216,36 @@ def test_plan_waits_for_a_machine_that_comes_back_and_goes_on_in_its_run(
             return None
         return measured(order, slot)
 
-    cluster = FakeCluster("alpha", clock=place.clock, behave=behave, arrivals={2: "alpha"})
-    (document,) = place.run_on(cluster)
+    cluster = FakeCluster("alpha", clock=sandbox.clock, behave=behave, arrivals={2: "alpha"})
+    (document,) = sandbox.run_on(cluster)
     assert outcomes([document]) == {name: [Outcome.OK] for name in NAMES}
 
 
-def test_rest_of_a_plan_is_lost_when_nobody_comes_back(place: ClusterPlace) -> None:
-    started_at = place.clock()
-    documents = place.run_on(place.cluster("alpha", behave=dying_with("c")))
+def test_rest_of_a_plan_is_lost_when_nobody_comes_back(sandbox: ClusterSandbox) -> None:
+    started_at = sandbox.clock()
+    documents = sandbox.run_on(sandbox.cluster("alpha", behave=dying_with("c")))
     assert outcomes(documents) == {
         name: [Outcome.OK if name in "ab" else Outcome.NODE_LOST] for name in NAMES
     }
-    waited_s = (place.clock() - started_at).total_seconds()
+    waited_s = (sandbox.clock() - started_at).total_seconds()
     assert NOBODY_LIMIT_S < waited_s < NOBODY_LIMIT_S + 60
-    assert place.said()[-1] == "no machine was there for 5:00: 4 cases are lost"
+    assert sandbox.messages()[-1] == "no machine was there for 5:00: 4 cases are lost"
 
 
-def test_case_of_a_silent_machine_is_taken_from_it_and_counted_once(place: ClusterPlace) -> None:
+def test_case_of_a_silent_machine_is_taken_from_it_and_counted_once(
+    sandbox: ClusterSandbox,
+) -> None:
     def behave(order: CaseOrder, slot: Slot) -> Reply | str:
         return SILENT if slot.machine == "mute" and order.case.model else measured(order, slot)
 
-    cluster = place.cluster("mute", "alpha", behave=behave)
-    found = outcomes(place.run_on(cluster))
-    assert all(len(times) == 1 for times in found.values())
+    cluster = sandbox.cluster("mute", "alpha", behave=behave)
+    outcomes_by_case = outcomes(sandbox.run_on(cluster))
+    assert all(len(times) == 1 for times in outcomes_by_case.values())
     # Once: it gets no other case.
     assert cluster.cancelled == ["mute"]
 
 
-def test_busy_machine_does_not_count_against_its_case(place: ClusterPlace) -> None:
+def test_busy_machine_does_not_count_against_its_case(sandbox: ClusterSandbox) -> None:
     answers = Counter[str]()
 
     def behave(order: CaseOrder, slot: Slot) -> Reply:
@@ -250,31 +254,31 @@ def test_busy_machine_does_not_count_against_its_case(place: ClusterPlace) -> No
             return Reply(status=Status.BUSY)
         return measured(order, slot)
 
-    assert outcomes(place.run_on(place.cluster("alpha", behave=behave)))["b"] == [Outcome.OK]
+    assert outcomes(sandbox.run_on(sandbox.cluster("alpha", behave=behave)))["b"] == [Outcome.OK]
 
 
-def test_machine_without_a_usable_toolchain_is_left_out_and_said(place: ClusterPlace) -> None:
-    cluster = place.cluster("alpha", "broken")
+def test_machine_without_a_usable_toolchain_is_left_out_and_said(sandbox: ClusterSandbox) -> None:
+    cluster = sandbox.cluster("alpha", "broken")
     cluster.looks["broken"] = Reply(status=Status.UNUSABLE, reason="no torch")
-    (document,) = place.run_on(cluster)
+    (document,) = sandbox.run_on(cluster)
     assert document.run.machine == "alpha"
-    assert "machine broken cannot measure: no torch" in place.said()
+    assert "machine broken cannot measure: no torch" in sandbox.messages()
 
 
-def test_without_any_usable_machine_the_reasons_are_the_error(place: ClusterPlace) -> None:
-    cluster = place.cluster("alpha")
+def test_without_any_usable_machine_the_reasons_are_the_error(sandbox: ClusterSandbox) -> None:
+    cluster = sandbox.cluster("alpha")
     cluster.looks["alpha"] = Reply(status=Status.UNUSABLE, reason="no torch")
     with pytest.raises(ToolchainUnusable, match="no machine can measure: alpha: no torch"):
-        place.run_on(cluster)
+        sandbox.run_on(cluster)
     assert not cluster.is_open
 
 
 def test_what_a_case_prints_on_its_machine_is_told_with_the_sign_of_life(
-    place: ClusterPlace, monkeypatch: pytest.MonkeyPatch
+    sandbox: ClusterSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beats: list[Callable[[], None]] = []
-    told: list[LiveLog | None] = []
-    place.store = Store(f"duckdb:///{place.folder / 'store.duckdb'}", now=place.clock)
+    logs: list[LiveLog | None] = []
+    sandbox.store = Store(f"duckdb:///{sandbox.folder / 'store.duckdb'}", now=sandbox.clock)
 
     @contextmanager
     def by_hand(beat: Callable[[], None]) -> Iterator[None]:
@@ -285,15 +289,15 @@ def test_what_a_case_prints_on_its_machine_is_told_with_the_sign_of_life(
         lines = (LogLine(offset=0, text=f"building {order.case.model}"),)
         cluster.logs = {order.run_id: LiveLog(case_key=order.case.key, lines=lines)}
         beats[0]()
-        assert place.store is not None
-        with place.store.read() as connection:
-            told.append(get_live_log(connection, order.run_id))
+        assert sandbox.store is not None
+        with sandbox.store.read() as connection:
+            logs.append(get_live_log(connection, order.run_id))
         return measured(order, slot)
 
     monkeypatch.setattr("compile_hud.runner.cluster.coordinator.heartbeat", by_hand)
-    cluster = place.cluster("alpha", behave=behave)
-    place.run_on(cluster)
-    texts = [log.lines[0].text for log in told if log is not None]
+    cluster = sandbox.cluster("alpha", behave=behave)
+    sandbox.run_on(cluster)
+    texts = [log.lines[0].text for log in logs if log is not None]
     assert texts == [f"building {name}" for name in NAMES]
 
 
@@ -314,9 +318,9 @@ def own_sigterm() -> Iterator[None]:
 
 @pytest.mark.usefixtures("own_sigterm")
 def test_a_plan_leaves_sigterm_and_standard_output_as_they_were(
-    place: ClusterPlace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sandbox: ClusterSandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster, before = place.cluster("alpha"), lambda _number, _frame: None
+    cluster, before = sandbox.cluster("alpha"), lambda _number, _frame: None
     signal.signal(signal.SIGTERM, before)
     monkeypatch.setattr(cluster, "open", lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
 
@@ -326,81 +330,86 @@ def test_a_plan_leaves_sigterm_and_standard_output_as_they_were(
         ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
 
     monkeypatch.setattr(cluster, "close", close)
-    place.run_on(cluster)
+    sandbox.run_on(cluster)
     assert signal.getsignal(signal.SIGTERM) == before
     assert is_caught(signal.SIGTERM)
     click.echo("the document")
-    told = capsys.readouterr()
-    assert told.out == "the document\n"
-    assert "(raylet) a node has died" in told.err
+    output = capsys.readouterr()
+    assert output.out == "the document\n"
+    assert "(raylet) a node has died" in output.err
 
 
-def test_one_machine_of_the_cluster_measures_what_is_of_it(place: ClusterPlace) -> None:
-    cluster = place.cluster("alpha", "beta")
-    (document,) = place.run_on(cluster, machine="beta")
+def test_one_machine_of_the_cluster_measures_what_is_of_it(sandbox: ClusterSandbox) -> None:
+    cluster = sandbox.cluster("alpha", "beta")
+    (document,) = sandbox.run_on(cluster, machine="beta")
     assert document.run.machine == "beta"
     assert outcomes([document]) == {name: [Outcome.OK] for name in NAMES}
     with pytest.raises(ExecutorError, match="no node of machine gamma offers hud-cpu"):
-        place.run_on(place.cluster("alpha"), machine="gamma")
+        sandbox.run_on(sandbox.cluster("alpha"), machine="gamma")
 
 
-def test_without_a_node_the_command_that_adds_one_is_said(place: ClusterPlace) -> None:
+def test_without_a_node_the_command_that_adds_one_is_said(sandbox: ClusterSandbox) -> None:
     with pytest.raises(ExecutorError, match=r"ray start --address HOST:6379 --resources '\{\"hud-"):
-        place.run_on(place.cluster())
+        sandbox.run_on(sandbox.cluster())
 
 
-def test_wrong_name_is_said_before_the_cluster_is_asked(place: ClusterPlace) -> None:
+def test_wrong_name_is_said_before_the_cluster_is_asked(sandbox: ClusterSandbox) -> None:
     request = ResolvedRun(
         **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "selection"},
         selection=Selection(models=("nothing",)),
     )
     with pytest.raises(UnknownNameError):
-        place.run_on(place.cluster("alpha"), request)
+        sandbox.run_on(sandbox.cluster("alpha"), request)
 
 
-def test_cases_stay_on_the_machine_that_measured_them_last(place: ClusterPlace) -> None:
-    first = place.run_on(place.cluster("alpha", "beta"))
-    at = place.clock()
+def test_cases_stay_on_the_machine_that_measured_them_last(sandbox: ClusterSandbox) -> None:
+    first = sandbox.run_on(sandbox.cluster("alpha", "beta"))
+    at = sandbox.clock()
     for document in first:
         keys = [result.case.key for result in document.results]
-        place.worths[document.run.machine] = Worth(last_measured=dict.fromkeys(keys, at))
-    second = place.run_on(place.cluster("beta", "alpha"))
-    plans = [[{case.key for case in item.run.plan} for item in found] for found in (first, second)]
+        sandbox.worths[document.run.machine] = Worth(last_measured=dict.fromkeys(keys, at))
+    second = sandbox.run_on(sandbox.cluster("beta", "alpha"))
+    plans = [
+        [{case.key for case in item.run.plan} for item in assignments]
+        for assignments in (first, second)
+    ]
     assert plans[0] == plans[1]
 
 
 def test_two_nodes_of_one_machine_share_its_run_unless_their_environments_differ(
-    place: ClusterPlace,
+    sandbox: ClusterSandbox,
 ) -> None:
-    cluster = place.cluster("alpha", "alpha")
+    cluster = sandbox.cluster("alpha", "alpha")
     cluster.present = [Slot(node_id=str(number), machine="alpha") for number in range(2)]
-    assert len(place.run_on(cluster)) == 1
+    assert len(sandbox.run_on(cluster)) == 1
     other = Reply(status=Status.DONE, facts={**FACTS, "cpu_model": "another"})
-    differing = place.cluster("alpha", "other")
+    differing = sandbox.cluster("alpha", "other")
     differing.looks["other"] = other
-    fingerprints = {item.run.fingerprint for item in place.run_on(differing)}
+    fingerprints = {item.run.fingerprint for item in sandbox.run_on(differing)}
     assert len(fingerprints) == 2
 
 
-def test_ctrl_c_ends_the_runs_and_kills_what_the_machines_do(place: ClusterPlace) -> None:
+def test_ctrl_c_ends_the_runs_and_kills_what_the_machines_do(sandbox: ClusterSandbox) -> None:
     def behave(order: CaseOrder, slot: Slot) -> Reply | str:
         if order.case.model == "c":
             interrupt()
             return SILENT
         return measured(order, slot)
 
-    cluster = place.cluster("alpha", behave=behave)
-    (document,) = place.run_on(cluster)
+    cluster = sandbox.cluster("alpha", behave=behave)
+    (document,) = sandbox.run_on(cluster)
     assert document.run.state is RunState.INTERRUPTED
     assert [result.case.model for result in document.results] == ["a", "b"]
     assert [case.model for case in document.run.plan] == list(NAMES)
     assert not cluster.is_open
 
 
-def test_interrupted_plan_goes_on_with_the_next_case_in_the_same_runs(place: ClusterPlace) -> None:
-    earlier = place.interrupted("alpha", "beta", before="d")
-    cluster = place.cluster("beta", "alpha")
-    documents = place.run_on(cluster, earlier=earlier)
+def test_interrupted_plan_goes_on_with_the_next_case_in_the_same_runs(
+    sandbox: ClusterSandbox,
+) -> None:
+    earlier = sandbox.interrupted("alpha", "beta", before="d")
+    cluster = sandbox.cluster("beta", "alpha")
+    documents = sandbox.run_on(cluster, earlier=earlier)
     done = {result.case.model for item in earlier for result in item.results}
     assert done
     assert {model for _, model in cluster.given} == set(NAMES) - done
@@ -411,81 +420,83 @@ def test_interrupted_plan_goes_on_with_the_next_case_in_the_same_runs(place: Clu
         assert {case.key for case in document.run.plan} == {
             result.case.key for result in document.results
         }
-        assert place.load(document.run.id) == document
+        assert sandbox.load(document.run.id) == document
 
 
-def test_machines_that_did_not_begin_a_plan_may_end_it(place: ClusterPlace) -> None:
-    earlier = place.interrupted("alpha", before="c")
-    documents = place.run_on(place.cluster("gamma"), earlier=earlier)
+def test_machines_that_did_not_begin_a_plan_may_end_it(sandbox: ClusterSandbox) -> None:
+    earlier = sandbox.interrupted("alpha", before="c")
+    documents = sandbox.run_on(sandbox.cluster("gamma"), earlier=earlier)
     assert [document.run.machine for document in documents] == ["alpha", "gamma"]
     assert [len(document.results) for document in documents] == [2, len(NAMES) - 2]
     assert {document.run.started_at for document in documents} == {earlier[0].run.started_at}
     assert all(document.run.state is RunState.FINISHED for document in documents)
 
 
-def test_plan_that_nobody_can_resume_stays_as_it_was(place: ClusterPlace) -> None:
-    earlier = place.interrupted("alpha", before="c")
-    cluster = place.cluster("alpha")
+def test_plan_that_nobody_can_resume_stays_as_it_was(sandbox: ClusterSandbox) -> None:
+    earlier = sandbox.interrupted("alpha", before="c")
+    cluster = sandbox.cluster("alpha")
     cluster.looks["alpha"] = Reply(status=Status.UNUSABLE, reason="no torch")
     with pytest.raises(ToolchainUnusable):
-        place.run_on(cluster, earlier=earlier)
-    assert place.store is not None
-    (left,) = load_interrupted(place.store, earlier[0].run.id)
+        sandbox.run_on(cluster, earlier=earlier)
+    assert sandbox.store is not None
+    (left,) = load_interrupted(sandbox.store, earlier[0].run.id)
     assert left.run.plan == earlier[0].run.plan
-    place.run_on(place.cluster("alpha"), earlier=[left])
+    sandbox.run_on(sandbox.cluster("alpha"), earlier=[left])
     with pytest.raises(ResumeError, match="is finished; there is nothing to resume"):
-        load_interrupted(place.store, left.run.id)
+        load_interrupted(sandbox.store, left.run.id)
 
 
-def test_plan_that_somebody_measures_is_not_resumed(place: ClusterPlace) -> None:
-    place.store = Store(f"duckdb:///{place.folder / 'store.duckdb'}", now=place.clock)
+def test_plan_that_somebody_measures_is_not_resumed(sandbox: ClusterSandbox) -> None:
+    sandbox.store = Store(f"duckdb:///{sandbox.folder / 'store.duckdb'}", now=sandbox.clock)
     run = make_run(state=RunState.RUNNING)
-    place.store.save_run(run)
+    sandbox.store.save_run(run)
     with pytest.raises(ResumeError, match="is being measured: its last sign of life is of"):
-        check_is_silent(place.store, run.id, now=place.clock())
-    place.clock.advance(HEARTBEAT_TIMEOUT_S)
-    check_is_silent(place.store, run.id, now=place.clock())
+        check_is_silent(sandbox.store, run.id, now=sandbox.clock())
+    sandbox.clock.advance(HEARTBEAT_TIMEOUT_S)
+    check_is_silent(sandbox.store, run.id, now=sandbox.clock())
 
 
-def test_results_without_a_store_wait_in_the_spool(place: ClusterPlace) -> None:
-    documents = place.run_on(place.cluster("alpha"))
-    assert place.spool is not None
-    store = Store(f"duckdb:///{place.folder / 'later.duckdb'}", now=place.clock)
-    report = place.spool.drain(store)
+def test_results_without_a_store_wait_in_the_spool(sandbox: ClusterSandbox) -> None:
+    documents = sandbox.run_on(sandbox.cluster("alpha"))
+    assert sandbox.spool is not None
+    store = Store(f"duckdb:///{sandbox.folder / 'later.duckdb'}", now=sandbox.clock)
+    report = sandbox.spool.drain(store)
     assert not report.error
-    place.store = store
-    assert place.load(documents[0].run.id) == documents[0]
+    sandbox.store = store
+    assert sandbox.load(documents[0].run.id) == documents[0]
 
 
-def test_time_budget_puts_off_what_no_machine_has_time_for(place: ClusterPlace) -> None:
+def test_time_budget_puts_off_what_no_machine_has_time_for(sandbox: ClusterSandbox) -> None:
     request = ResolvedRun(
         **{name: getattr(PLAN, name) for name in PLAN.__slots__ if name != "time_budget_s"},
         time_budget_s=2.5,
     )
-    found = [
-        result for item in place.run_on(place.cluster("alpha"), request) for result in item.results
+    results = [
+        result
+        for item in sandbox.run_on(sandbox.cluster("alpha"), request)
+        for result in item.results
     ]
-    assert len(found) == len(NAMES)
-    assert [result.is_deferred for result in found] == [False] * 2 + [True] * 4
+    assert len(results) == len(NAMES)
+    assert [result.is_deferred for result in results] == [False] * 2 + [True] * 4
 
 
-def test_trace_of_a_result_is_where_the_spool_looks_for_it(place: ClusterPlace) -> None:
+def test_trace_of_a_result_is_where_the_spool_looks_for_it(sandbox: ClusterSandbox) -> None:
     def behave(order: CaseOrder, slot: Slot) -> Reply:
         reply = measured(order, slot)
         return Reply(status=reply.status, result=reply.result, trace=b"trace")
 
-    (document,) = place.run_on(place.cluster("alpha", behave=behave))
-    traces = list((place.folder / "spool").glob("*.json.gz"))
+    (document,) = sandbox.run_on(sandbox.cluster("alpha", behave=behave))
+    traces = list((sandbox.folder / "spool").glob("*.json.gz"))
     assert {path.name.partition(".")[0] for path in traces} == {
         result.id for result in document.results
     }
     assert traces[0].read_bytes() == b"trace"
 
 
-def test_stopped_before_a_machine_answered_there_is_no_run(place: ClusterPlace) -> None:
-    cluster = place.cluster("alpha")
+def test_stopped_before_a_machine_answered_there_is_no_run(sandbox: ClusterSandbox) -> None:
+    cluster = sandbox.cluster("alpha")
     cluster.looks["alpha"] = None
     cluster.on_submit = interrupt
     with pytest.raises(RunInterrupted, match="before a machine was ready"):
-        place.run_on(cluster)
+        sandbox.run_on(cluster)
     assert not cluster.is_open

@@ -17,7 +17,7 @@ from compile_hud.runner.cluster.setup import read_environment
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.planning.plan import plan_case
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 from compile_hud.runner.system.locks import patient_lock, waiting_lock
 from tests.support.builders import make_case
 from tests.support.fakes import make_catalog
@@ -38,7 +38,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     with waiting_lock(path, on_wait=lambda _pid: None):
         yield
 
@@ -56,7 +56,7 @@ def test_node_on_which_another_run_measures_is_busy(
     locks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node, "LOCK_LIMIT_S", 0.0)
-    with held(locks / "device-cpu.lock"):
+    with locked(locks / "device-cpu.lock"):
         assert node.serve(None, setup=SETUP).status is Status.BUSY
 
 
@@ -76,12 +76,12 @@ def test_node_tells_what_its_case_prints_until_it_has_the_result(
         return Reply(status=Status.DONE)
 
     monkeypatch.setattr(node, "serve", serve)
-    said = node.serve_and_tell(ORDER, setup=SETUP, every_s=0.001)
-    log = next(said)
+    events = node.serve_and_tell(ORDER, setup=SETUP, every_s=0.001)
+    log = next(events)
     assert isinstance(log, LiveLog)
     assert (log.case_key, [line.text for line in log.lines]) == (case.key, ["compiling"])
     is_over.set()
-    assert list(said)[-1] == Reply(status=Status.DONE)
+    assert list(events)[-1] == Reply(status=Status.DONE)
 
 
 def test_node_without_the_interpreter_is_unusable(locks: Path) -> None:
@@ -93,10 +93,10 @@ def test_node_without_the_interpreter_is_unusable(locks: Path) -> None:
 
 def test_patient_lock_is_given_up_after_its_limit_and_had_when_it_is_free(tmp_path: Path) -> None:
     path = tmp_path / "locks" / "device"
-    with held(path), patient_lock(path, limit_s=0.0) as is_held:
-        assert not is_held
-    with patient_lock(path, limit_s=0.0) as is_held:
-        assert is_held
+    with locked(path), patient_lock(path, limit_s=0.0) as is_acquired:
+        assert not is_acquired
+    with patient_lock(path, limit_s=0.0) as is_acquired:
+        assert is_acquired
 
 
 def test_state_directory_of_a_node_is_the_one_that_is_named() -> None:
@@ -111,23 +111,25 @@ def test_runtime_environment_is_read_from_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("[1]", "holds no Ray runtime environment"),
         ("{", "is not whole JSON"),
         (None, "cannot read .*No such file"),
     ],
 )
-def test_wrong_runtime_environment_is_said(tmp_path: Path, content: str | None, told: str) -> None:
+def test_wrong_runtime_environment_is_said(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
     path = tmp_path / "environment.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         read_environment(path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--runtime-env", "x.json"), "add --executor ray"),
         (("--executor", "ray"), "--device cuda or cpu"),
@@ -143,12 +145,12 @@ def test_wrong_runtime_environment_is_said(tmp_path: Path, content: str | None, 
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = Terminal(tmp_path).hud("run", "--suite", "mine", *arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert message in result.output
     assert not list(tmp_path.glob("**/spool/*.json"))
 
 

@@ -33,8 +33,8 @@ MODELS = ["albert", "bert", "distilbert", "roberta"]
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
-    with ray_nodes(tmp_path_factory.mktemp("nodes"), "alpha", "beta") as found:
-        yield found
+    with ray_nodes(tmp_path_factory.mktemp("nodes"), "alpha", "beta") as hosts:
+        yield hosts
 
 
 class Driver:
@@ -59,14 +59,16 @@ class Driver:
                 stderr=stderr,
             )
 
-    def said(self) -> str:
+    def output(self) -> str:
         """Return what it told so far."""
         return self._stderr.read_text()
 
     def wait_for(self, text: str) -> None:
         """Block until it told `text`."""
-        wait_until(lambda: text in self.said() or self.process.poll() is not None, limit_s=120.0)
-        assert text in self.said(), self.said()
+        wait_until(
+            lambda: text in self.output() or self.process.poll() is not None, limit_s=120.0
+        )
+        assert text in self.output(), self.output()
 
     def end(self) -> int:
         """Return its exit code."""
@@ -102,7 +104,7 @@ def test_two_nodes_share_a_plan_and_one_has_the_same_results(
     nodes: RayNodes, tmp_path: Path
 ) -> None:
     both = Driver(tmp_path, *PLAN, nodes=nodes)
-    assert both.end() == 0, both.said()
+    assert both.end() == 0, both.output()
     documents = both.runs()
     assert [document["run"]["machine"] for document in documents] == ["alpha", "beta"]
     assert all(document["results"] for document in documents)
@@ -115,9 +117,9 @@ def test_two_nodes_share_a_plan_and_one_has_the_same_results(
     one.wait_for("(beta)")
     wait_until(lambda: bool(nodes.processes("beta")))
     nodes.kill("beta")
-    assert one.end() == 0, one.said()
+    assert one.end() == 0, one.output()
     assert results_of(one.runs()) == results_of(documents)
-    assert "machine beta" in one.said()
+    assert "machine beta" in one.output()
     wait_until(lambda: not nodes.processes("beta"))
 
 
@@ -130,15 +132,15 @@ def test_ctrl_c_kills_what_the_nodes_do_in_their_runtime_environment_and_resume_
     driver = Driver(tmp_path, *PLAN, "--runtime-env", str(path), nodes=nodes)
     driver.wait_for("alpha: ")
     brought = [Path(f"/proc/{pid}/environ").read_bytes() for pid in nodes.processes("alpha")]
-    assert any(b"HUD_BROUGHT=along" in found for found in brought)
+    assert any(b"HUD_BROUGHT=along" in variables for variables in brought)
     driver.process.send_signal(signal.SIGINT)
-    assert driver.end() == 130, driver.said()
+    assert driver.end() == 130, driver.output()
     interrupted = driver.runs()
     assert all(document["run"]["state"] == "interrupted" for document in interrupted)
     wait_until(lambda: not nodes.processes("alpha"))
 
     again = Driver(tmp_path, "--resume", nodes=nodes)
-    assert again.end() == 0, again.said()
+    assert again.end() == 0, again.output()
     assert [document["run"]["id"] for document in again.runs()] == [
         document["run"]["id"] for document in interrupted
     ]

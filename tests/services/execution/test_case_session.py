@@ -15,13 +15,8 @@ from compile_hud.runner.execution.case_session import LocalSession
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.launch_aggregation import DISK_FULL, Ending
 from compile_hud.runner.execution.worker_process import WorkerHost
-from compile_hud.runner.protocol import (
-    LaunchReport,
-    MeasureSettings,
-    RawMetric,
-    Workload,
-    write_json,
-)
+from compile_hud.runner.protocol.files import write_json
+from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.support.builders import make_case
 from tests.support.fakes import FakeClock
 
@@ -72,11 +67,11 @@ def session(host: WorkerHost, folder: Path, **settings: Any) -> LocalSession:
     )
 
 
-def executed(found: LocalSession) -> Any:
-    while found.needs_launch:
-        found.launch()
-    result = found.finish()
-    found.close()
+def executed(case_session: LocalSession) -> Any:
+    while case_session.needs_launch:
+        case_session.launch()
+    result = case_session.finish()
+    case_session.close()
     return result
 
 
@@ -102,22 +97,22 @@ def test_launches_that_fit_are_not_called_few(
 def test_every_look_at_a_session_gives_the_result_the_same_id(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = session(FakeHost(10.0, monkeypatch), folder)
+    case_session = session(FakeHost(10.0, monkeypatch), folder)
     ids = set()
     for _ in range(2):
-        found.launch()
-        ids.add(found.finish().id)
-    found.close()
+        case_session.launch()
+        ids.add(case_session.finish().id)
+    case_session.close()
     assert len(ids) == 1
 
 
 def test_a_session_that_is_ended_early_blames_no_time_limit(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = session(FakeHost(10.0, monkeypatch), folder)
-    found.launch()
-    result = found.finish()
-    found.close()
+    case_session = session(FakeHost(10.0, monkeypatch), folder)
+    case_session.launch()
+    result = case_session.finish()
+    case_session.close()
     assert [item.code for item in result.warnings] == []
 
 

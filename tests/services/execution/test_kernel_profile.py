@@ -11,7 +11,7 @@ import pytest
 
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.runner.execution.kernel_profile import leave_trace, with_kernels
-from compile_hud.runner.protocol import notes_path
+from compile_hud.runner.protocol.messages import notes_path
 from tests.support.builders import make_measurement, make_result
 
 CODE = "void kernel() {}"
@@ -67,14 +67,14 @@ def result() -> CaseResult:
 def test_a_result_gets_its_kernels_their_code_and_their_number(
     result: CaseResult, trace: Path
 ) -> None:
-    found = with_kernels(result, trace=trace, peaks={"copy_bytes_per_s": 4e6, "reason": "text"})
-    first, second = found.kernels
+    profiled = with_kernels(result, trace=trace, peaks={"copy_bytes_per_s": 4e6, "reason": "text"})
+    first, second = profiled.kernels
     assert (first.label, first.count, first.total_s) == ("cpp_fused_add", 1.0, pytest.approx(30e-6))
     # 60 bytes in 30 us are half of what the device was measured to copy.
     assert first.roofline == pytest.approx(0.5)
-    assert [source.text for source in found.sources] == [CODE]
+    assert [source.text for source in profiled.sources] == [CODE]
     assert second.name == "aten::mm"
-    count = found.measurement("num_kernels")
+    count = profiled.measurement("num_kernels")
     assert count is not None
     assert count.samples == (2.0,)
 
@@ -102,18 +102,18 @@ def test_a_broken_file_costs_the_kernels_and_says_why(
 ) -> None:
     path = trace if which == "trace" else notes_path(trace)
     path.write_text(path.read_text(encoding="utf-8")[:-40], encoding="utf-8")
-    found = with_kernels(result, trace=trace, peaks={})
-    (warning,) = found.warnings
+    profiled = with_kernels(result, trace=trace, peaks={})
+    (warning,) = profiled.warnings
     assert warning.code == "no-kernels"
     assert path.name in warning.text
-    assert replace(found, warnings=()) == replace(result, warnings=())
+    assert replace(profiled, warnings=()) == replace(result, warnings=())
 
 
 def test_a_trace_is_left_where_its_result_waits(
     result: CaseResult, trace: Path, tmp_path: Path
 ) -> None:
-    found = with_kernels(result, trace=trace, peaks={})
-    assert leave_trace(found, trace=trace, folder=tmp_path / "spool") == found
+    profiled = with_kernels(result, trace=trace, peaks={})
+    assert leave_trace(profiled, trace=trace, folder=tmp_path / "spool") == profiled
     left = tmp_path / "spool" / f"{result.id}.json.gz"
     assert left.read_bytes() == trace.read_bytes()
 
@@ -123,8 +123,8 @@ def test_a_result_of_more_launches_has_the_kernels_and_the_trace_of_the_one_befo
 ) -> None:
     looks = []
     for _ in range(2):
-        found = with_kernels(result, trace=trace, peaks={})
-        looks.append(leave_trace(found, trace=trace, folder=tmp_path / "spool"))
+        profiled = with_kernels(result, trace=trace, peaks={})
+        looks.append(leave_trace(profiled, trace=trace, folder=tmp_path / "spool"))
     assert looks[0] == looks[1]
     assert [path.name for path in (tmp_path / "spool").iterdir()] == [f"{result.id}.json.gz"]
 
@@ -133,10 +133,10 @@ def test_a_trace_that_cannot_be_left_costs_only_itself(
     result: CaseResult, trace: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "spool").write_text("no folder")
-    found = with_kernels(result, trace=trace, peaks={})
-    kept = leave_trace(found, trace=trace, folder=tmp_path / "spool")
-    assert kept.details["profile"]["trace"] == ""
-    assert kept.kernels == found.kernels
+    profiled = with_kernels(result, trace=trace, peaks={})
+    path = leave_trace(profiled, trace=trace, folder=tmp_path / "spool")
+    assert path.details["profile"]["trace"] == ""
+    assert path.kernels == profiled.kernels
 
 
 def test_a_result_without_kernels_leaves_no_trace(result: CaseResult, tmp_path: Path) -> None:

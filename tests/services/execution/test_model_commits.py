@@ -47,9 +47,9 @@ def test_a_hook_that_names_another_repository_changes_no_commit(
 ) -> None:
     git(repository, "add", "net.py")
     git(repository, "commit", "--quiet", "--message", "One")
-    found = model_commits([own_model(repository)])
+    commits = model_commits([own_model(repository)])
     monkeypatch.setenv("GIT_DIR", str(repository / "elsewhere"))
-    assert model_commits([own_model(repository)]) == found != {}
+    assert model_commits([own_model(repository)]) == commits != {}
 
 
 def test_a_model_that_git_does_not_track_has_no_commit(repository: Path, tmp_path: Path) -> None:

@@ -28,51 +28,51 @@ from compile_hud.runner.execution.run_plan import REFERENCE_BUDGET_S
 from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.persistence.spool import DrainReport, ResultStore, Spool
 from compile_hud.runner.planning.suites import Selection
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 from compile_hud.runner.system.heartbeat_thread import heartbeat
 from compile_hud.runner.system.locks import waiting_lock
 from tests.support.builders import START, make_result, make_run
 from tests.support.fakes import FACTS, FakeExecutor
-from tests.support.runs.runs import REQUEST, Place, interrupt, on_case, wait_until
+from tests.support.runs.runs import REQUEST, RunSandbox, interrupt, on_case, wait_until
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def sandbox(tmp_path: Path) -> RunSandbox:
+    return RunSandbox(tmp_path)
 
 
-def test_a_run_is_stored_with_every_result(place: Place) -> None:
+def test_a_run_is_stored_with_every_result(sandbox: RunSandbox) -> None:
     executor = FakeExecutor()
-    document = place.run(executor=executor)
-    assert place.load("latest") == document
+    document = sandbox.run(executor=executor)
+    assert sandbox.load("latest") == document
     assert document.run.state is RunState.FINISHED
     assert document.run.revision == "2.13.0+cpu@0123456789"
     assert document.run.environment["num_threads"] == 1
     assert [result.case for result in document.results] == list(document.run.plan)
     assert executor.is_open is False
-    assert place.spool is not None
-    assert place.spool.pending() == ()
+    assert sandbox.spool is not None
+    assert sandbox.spool.pending() == ()
 
 
-def test_what_happens_is_told_in_order(place: Place) -> None:
-    place.run(executor=FakeExecutor())
-    kinds = [type(event).__name__ for event in place.events]
+def test_what_happens_is_told_in_order(sandbox: RunSandbox) -> None:
+    sandbox.run(executor=FakeExecutor())
+    kinds = [type(event).__name__ for event in sandbox.events]
     assert kinds == ["LogMessage", "RunStarted", *["CaseStarted", "CaseFinished"] * 4, "RunEnded"]
 
 
-def test_a_result_is_in_the_store_while_the_next_case_runs(place: Place) -> None:
+def test_a_result_is_in_the_store_while_the_next_case_runs(sandbox: RunSandbox) -> None:
     seen: list[str] = []
 
     def look(order: CaseOrder) -> None:
-        wait_until(lambda: len(place.load(order.run_id).results) == len(seen))
+        wait_until(lambda: len(sandbox.load(order.run_id).results) == len(seen))
         seen.append(order.case.key)
 
-    place.run(executor=FakeExecutor(on_execute=look))
+    sandbox.run(executor=FakeExecutor(on_execute=look))
     assert len(seen) == 4
 
 
 def test_the_next_case_does_not_wait_for_a_store_that_is_slow(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: RunSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_next = threading.Event()
     drain = Spool.drain
@@ -83,13 +83,13 @@ def test_the_next_case_does_not_wait_for_a_store_that_is_slow(
         return drain(spool, store)
 
     monkeypatch.setattr(Spool, "drain", drain_late)
-    document = place.run(executor=FakeExecutor(on_execute=on_case(2, is_next.set)))
+    document = sandbox.run(executor=FakeExecutor(on_execute=on_case(2, is_next.set)))
     assert len(document.results) == 4
-    assert len(place.load("latest").results) == 4
+    assert len(sandbox.load("latest").results) == 4
 
 
 def test_what_storing_raises_meanwhile_ends_the_run_after_the_next_case(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: RunSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
     drain = Spool.drain
@@ -101,17 +101,17 @@ def test_what_storing_raises_meanwhile_ends_the_run_after_the_next_case(
 
     monkeypatch.setattr(Spool, "drain", drain_badly)
     with pytest.raises(OSError, match="Input/output error"):
-        place.run(executor=FakeExecutor(on_execute=lambda order: seen.append(order.case.key)))
+        sandbox.run(executor=FakeExecutor(on_execute=lambda order: seen.append(order.case.key)))
     assert len(seen) == 2
-    document = place.load("latest")
+    document = sandbox.load("latest")
     assert document.run.state is RunState.INTERRUPTED
     assert len(document.results) == 2
 
 
-def test_a_case_that_fails_does_not_end_the_run(place: Place) -> None:
+def test_a_case_that_fails_does_not_end_the_run(sandbox: RunSandbox) -> None:
     selection = Selection(models=("fails", "times_out", "bert"), modes=("eager",))
     request = replace(REQUEST, selection=selection)
-    document = place.run(request, executor=FakeExecutor())
+    document = sandbox.run(request, executor=FakeExecutor())
     outcomes = {result.case.model: result.outcome for result in document.results}
     assert outcomes == {
         "bert": Outcome.OK,
@@ -121,12 +121,12 @@ def test_a_case_that_fails_does_not_end_the_run(place: Place) -> None:
     assert document.run.state is RunState.FINISHED
 
 
-def test_an_unknown_name_is_said_before_anything_starts(place: Place) -> None:
+def test_an_unknown_name_is_said_before_anything_starts(sandbox: RunSandbox) -> None:
     executor = FakeExecutor()
     request = replace(REQUEST, selection=Selection(models=("brt",)))
     with pytest.raises(UnknownNameError, match="Did you mean bert"):
-        place.run(request, executor=executor)
-    assert place.events == []
+        sandbox.run(request, executor=executor)
+    assert sandbox.events == []
 
 
 class MoodyStore(Store):
@@ -143,31 +143,33 @@ class MoodyStore(Store):
         return super().ingest(run, result, spool_id=spool_id)
 
 
-def test_a_locked_store_is_said_once_and_loses_nothing(place: Place, tmp_path: Path) -> None:
-    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
+def test_a_locked_store_is_said_once_and_loses_nothing(sandbox: RunSandbox, tmp_path: Path) -> None:
+    store = sandbox.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=sandbox.clock)
     store.is_locked = True
 
     def unlock() -> None:
         store.is_locked = False
-        place.clock.advance(120.0)
+        sandbox.clock.advance(120.0)
 
-    document = place.run(executor=FakeExecutor(on_execute=on_case(4, unlock)))
-    _, held, again = place.said()
+    document = sandbox.run(executor=FakeExecutor(on_execute=on_case(4, unlock)))
+    _, waiting, again = sandbox.messages()
     # A busy machine may have measured another one by then.
     words = r"the store is held by PID 7\. The spool keeps (1 file|2 files) for the next run .*"
-    assert re.fullmatch(words, held)
+    assert re.fullmatch(words, waiting)
     assert again == "the store takes results again; nothing was lost"
-    assert place.load("latest") == document
+    assert sandbox.load("latest") == document
 
 
 def test_a_store_that_took_nothing_is_asked_again_before_a_run_goes_on(
-    place: Place, tmp_path: Path
+    sandbox: RunSandbox, tmp_path: Path
 ) -> None:
-    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
-    writer = ResultWriter(store, spool=place.spool, notify=place.events.append, now=place.clock)
+    store = sandbox.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=sandbox.clock)
+    writer = ResultWriter(
+        store, spool=sandbox.spool, notify=sandbox.events.append, now=sandbox.clock
+    )
     run = make_run()
-    assert place.spool is not None
-    place.spool.write(run, result=make_result(run=run))
+    assert sandbox.spool is not None
+    sandbox.spool.write(run, result=make_result(run=run))
     writer.back_off(StoreLocked("the store is held by PID 7"))
     writer.drain_before_run(goes_on=False)
     assert store.num_asked == 0
@@ -179,144 +181,150 @@ def test_a_store_that_took_nothing_is_asked_again_before_a_run_goes_on(
 
 
 # Asked after the first result and at the end, or after each, and not right after the last again.
-@pytest.mark.parametrize(("case_s", "num_asked"), [(10.0, 2), (130.0, 4)])
+@pytest.mark.parametrize(("case_s", "num_attempts"), [(10.0, 2), (130.0, 4)])
 def test_a_locked_store_is_asked_now_and_then_and_once_at_the_end(
-    place: Place, tmp_path: Path, case_s: float, num_asked: int
+    sandbox: RunSandbox, tmp_path: Path, case_s: float, num_attempts: int
 ) -> None:
-    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
+    store = sandbox.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=sandbox.clock)
     store.is_locked = True
     seen: list[str] = []
 
     def take_long(order: CaseOrder) -> None:
         # A thread passes the first result on meanwhile.
-        wait_until(lambda: not seen or any("held by PID 7" in text for text in place.said()))
+        wait_until(lambda: not seen or any("held by PID 7" in text for text in sandbox.messages()))
         seen.append(order.case.key)
-        place.clock.advance(case_s)
+        sandbox.clock.advance(case_s)
 
-    place.run(executor=FakeExecutor(on_execute=take_long))
-    assert store.num_asked == num_asked
-    _, *told = place.said()
-    assert told == [
+    sandbox.run(executor=FakeExecutor(on_execute=take_long))
+    assert store.num_asked == num_attempts
+    _, *messages = sandbox.messages()
+    assert messages == [
         "the store is held by PID 7. The spool keeps 1 file for the next run or `hud ingest`",
         "The spool keeps 5 files for the next run or `hud ingest`",
     ]
 
 
-def test_another_trouble_with_the_store_is_said_as_well(place: Place, tmp_path: Path) -> None:
-    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
+def test_another_trouble_with_the_store_is_said_as_well(
+    sandbox: RunSandbox, tmp_path: Path
+) -> None:
+    store = sandbox.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=sandbox.clock)
     store.is_locked = True
 
     def fill() -> None:
         store.error = StoreFull("the disk is full")
-        place.clock.advance(130.0)
+        sandbox.clock.advance(130.0)
 
-    place.run(executor=FakeExecutor(on_execute=on_case(4, fill)))
-    assert any(text.startswith("the disk is full. The spool keeps ") for text in place.said())
+    sandbox.run(executor=FakeExecutor(on_execute=on_case(4, fill)))
+    assert any(text.startswith("the disk is full. The spool keeps ") for text in sandbox.messages())
 
 
-def test_what_stayed_in_the_spool_goes_in_with_the_next_run(place: Place, tmp_path: Path) -> None:
-    store = place.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=place.clock)
+def test_what_stayed_in_the_spool_goes_in_with_the_next_run(
+    sandbox: RunSandbox, tmp_path: Path
+) -> None:
+    store = sandbox.store = MoodyStore(f"duckdb:///{tmp_path / 'moody.duckdb'}", now=sandbox.clock)
     store.is_locked = True
-    first = place.run(executor=FakeExecutor())
-    assert place.spool is not None
-    assert len(place.spool.pending()) == 5
+    first = sandbox.run(executor=FakeExecutor())
+    assert sandbox.spool is not None
+    assert len(sandbox.spool.pending()) == 5
     store.is_locked = False
-    place.run(executor=FakeExecutor())
-    assert place.load(first.run.id) == first
+    sandbox.run(executor=FakeExecutor())
+    assert sandbox.load(first.run.id) == first
 
 
-def test_without_a_store_results_are_returned_all_the_same(place: Place) -> None:
-    place.store = place.spool = None
-    assert len(place.run(executor=FakeExecutor()).results) == 4
+def test_without_a_store_results_are_returned_all_the_same(sandbox: RunSandbox) -> None:
+    sandbox.store = sandbox.spool = None
+    assert len(sandbox.run(executor=FakeExecutor()).results) == 4
 
 
-def test_ctrl_c_keeps_what_was_measured(place: Place) -> None:
+def test_ctrl_c_keeps_what_was_measured(sandbox: RunSandbox) -> None:
     executor = FakeExecutor(on_execute=on_case(3, interrupt))
-    document = place.run(executor=executor)
+    document = sandbox.run(executor=executor)
     assert executor.is_cancelled
     assert len(document.results) == 2
     assert document.run.state is RunState.INTERRUPTED
-    assert place.load("latest") == document
+    assert sandbox.load("latest") == document
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_sigterm_is_as_orderly_as_ctrl_c(place: Place) -> None:
+def test_sigterm_is_as_orderly_as_ctrl_c(sandbox: RunSandbox) -> None:
     executor = FakeExecutor(on_execute=on_case(1, lambda: os.kill(os.getpid(), signal.SIGTERM)))
-    assert place.run(executor=executor).run.state is RunState.INTERRUPTED
-    assert place.load("latest").results == ()
+    assert sandbox.run(executor=executor).run.state is RunState.INTERRUPTED
+    assert sandbox.load("latest").results == ()
 
 
-def test_ctrl_c_before_the_first_case_ends_at_once(place: Place) -> None:
+def test_ctrl_c_before_the_first_case_ends_at_once(sandbox: RunSandbox) -> None:
     class SlowToOpen(FakeExecutor):
         def open(self) -> dict[str, object]:
             interrupt()
             return dict(FACTS)
 
     with pytest.raises(RunInterrupted, match="stopped before a case was running"):
-        place.run(executor=SlowToOpen())
-    assert place.store is not None
-    assert load_runs(place.store) == []
+        sandbox.run(executor=SlowToOpen())
+    assert sandbox.store is not None
+    assert load_runs(sandbox.store) == []
 
 
-def test_a_resumed_run_executes_only_what_is_left(place: Place) -> None:
-    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(3, interrupt)))
+def test_a_resumed_run_executes_only_what_is_left(sandbox: RunSandbox) -> None:
+    interrupted = sandbox.run(executor=FakeExecutor(on_execute=on_case(3, interrupt)))
     executor = FakeExecutor()
     request = replace(REQUEST, resume_id=interrupted.run.id)
-    place.events.clear()
-    document = place.run(request, executor=executor)
+    sandbox.events.clear()
+    document = sandbox.run(request, executor=executor)
     assert executor.executed == [case.key for case in interrupted.run.plan[2:]]
     assert document.run.state is RunState.FINISHED
     assert document.run.id == interrupted.run.id
     assert [result.case for result in document.results] == list(document.run.plan)
-    assert place.load(document.run.id) == document
-    (started,) = [event for event in place.events if isinstance(event, RunStarted)]
+    assert sandbox.load(document.run.id) == document
+    (started,) = [event for event in sandbox.events if isinstance(event, RunStarted)]
     assert started.num_done == 2
 
 
-def test_a_resumed_run_is_measured_as_it_began(place: Place) -> None:
-    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
+def test_a_resumed_run_is_measured_as_it_began(sandbox: RunSandbox) -> None:
+    interrupted = sandbox.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
     seen: list[MeasureSettings] = []
     changed = replace(
         REQUEST,
         resume_id=interrupted.run.id,
         settings=MeasureSettings(num_rounds=3, num_threads=2),
     )
-    place.run(changed, executor=FakeExecutor(on_execute=lambda order: seen.append(order.settings)))
+    sandbox.run(
+        changed, executor=FakeExecutor(on_execute=lambda order: seen.append(order.settings))
+    )
     assert set(seen) == {REQUEST.settings}
 
 
-def test_another_revision_cannot_resume(place: Place) -> None:
-    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
+def test_another_revision_cannot_resume(sandbox: RunSandbox) -> None:
+    interrupted = sandbox.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
     request = replace(REQUEST, resume_id=interrupted.run.id)
     newer = FakeExecutor(facts={**FACTS, "torch_version": "2.14.0"})
     with pytest.raises(ResumeError, match=r"at revision 2.13.0\+cpu@0123456789, this is 2.14.0@"):
-        place.run(request, executor=newer)
+        sandbox.run(request, executor=newer)
 
 
-def test_another_environment_cannot_resume(place: Place) -> None:
-    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
+def test_another_environment_cannot_resume(sandbox: RunSandbox) -> None:
+    interrupted = sandbox.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
     request = replace(REQUEST, resume_id=interrupted.run.id)
     other = FakeExecutor(facts={**FACTS, "cpu_model": "Other CPU"})
     with pytest.raises(ResumeError, match=r"in another environment \(cpu_model differ\)"):
-        place.run(request, executor=other)
+        sandbox.run(request, executor=other)
 
 
-def test_a_run_of_another_machine_is_not_resumed_here(place: Place) -> None:
-    interrupted = place.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
+def test_a_run_of_another_machine_is_not_resumed_here(sandbox: RunSandbox) -> None:
+    interrupted = sandbox.run(executor=FakeExecutor(on_execute=on_case(1, interrupt)))
     request = replace(REQUEST, resume_id=interrupted.run.id, machine="other")
     with pytest.raises(ResumeError, match="is of machine box, this is other: resume it there"):
-        place.run(request, executor=FakeExecutor())
+        sandbox.run(request, executor=FakeExecutor())
 
 
-def test_a_finished_run_cannot_resume(place: Place) -> None:
-    finished = place.run(executor=FakeExecutor())
+def test_a_finished_run_cannot_resume(sandbox: RunSandbox) -> None:
+    finished = sandbox.run(executor=FakeExecutor())
     request = replace(REQUEST, resume_id=finished.run.id)
     with pytest.raises(ResumeError, match="is finished; there is nothing to resume"):
-        place.run(request, executor=FakeExecutor())
+        sandbox.run(request, executor=FakeExecutor())
 
 
 def test_a_full_spool_ends_the_run_and_keeps_what_was_before(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: RunSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fill_disk() -> None:
         def no_room(_descriptor: int) -> None:
@@ -325,26 +333,26 @@ def test_a_full_spool_ends_the_run_and_keeps_what_was_before(
         monkeypatch.setattr(os, "fsync", no_room)
 
     with pytest.raises(SpoolFull, match="`hud run --resume"):
-        place.run(executor=FakeExecutor(on_execute=on_case(3, fill_disk)))
-    document = place.load("latest")
+        sandbox.run(executor=FakeExecutor(on_execute=on_case(3, fill_disk)))
+    document = sandbox.load("latest")
     assert len(document.results) == 2
     assert document.run.state is RunState.INTERRUPTED
 
 
-def test_a_host_that_is_gone_interrupts_the_run(place: Place) -> None:
+def test_a_host_that_is_gone_interrupts_the_run(sandbox: RunSandbox) -> None:
     def host_dies() -> None:
         raise ExecutorError("no host can be started any more")
 
     with pytest.raises(ExecutorError, match="no host can be started"):
-        place.run(executor=FakeExecutor(on_execute=on_case(2, host_dies)))
-    document = place.load("latest")
+        sandbox.run(executor=FakeExecutor(on_execute=on_case(2, host_dies)))
+    document = sandbox.load("latest")
     assert len(document.results) == 1
     assert document.run.state is RunState.INTERRUPTED
 
 
 @pytest.mark.parametrize("method", ["start", "open"])
 def test_a_toolchain_that_does_not_start_is_told_from_one_that_dies(
-    place: Place, monkeypatch: pytest.MonkeyPatch, method: str
+    sandbox: RunSandbox, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     def fail() -> None:
         raise ExecutorError("no torch there")
@@ -352,10 +360,10 @@ def test_a_toolchain_that_does_not_start_is_told_from_one_that_dies(
     executor = FakeExecutor()
     monkeypatch.setattr(executor, method, fail)
     with pytest.raises(ToolchainUnusable, match="no torch there"):
-        place.run(executor=executor)
+        sandbox.run(executor=executor)
 
 
-def test_the_host_starts_while_the_store_is_looked_at(place: Place) -> None:
+def test_the_host_starts_while_the_store_is_looked_at(sandbox: RunSandbox) -> None:
     executor = FakeExecutor()
     seen: list[tuple[bool, bool]] = []
 
@@ -364,69 +372,71 @@ def test_the_host_starts_while_the_store_is_looked_at(place: Place) -> None:
             seen.append((executor.is_started, executor.is_open))
             return super().interrupt_stale_runs(older_than_s=older_than_s)
 
-    assert place.store is not None
-    place.store = Watching(place.store.url, now=place.clock)
-    place.run(executor=executor)
+    assert sandbox.store is not None
+    sandbox.store = Watching(sandbox.store.url, now=sandbox.clock)
+    sandbox.run(executor=executor)
     assert seen == [(True, False)]
 
 
-def test_a_run_whose_process_died_is_marked_interrupted_by_the_next(place: Place) -> None:
-    assert place.store is not None
-    place.store.save_run(make_run("dead", machine="box"))
-    place.store.save_run(make_run("elsewhere", machine="other"))
-    place.run(executor=FakeExecutor())
-    assert load_run(place.store, "dead").state is RunState.INTERRUPTED
-    assert load_run(place.store, "elsewhere").state is RunState.RUNNING
+def test_a_run_whose_process_died_is_marked_interrupted_by_the_next(sandbox: RunSandbox) -> None:
+    assert sandbox.store is not None
+    sandbox.store.save_run(make_run("dead", machine="box"))
+    sandbox.store.save_run(make_run("elsewhere", machine="other"))
+    sandbox.run(executor=FakeExecutor())
+    assert load_run(sandbox.store, "dead").state is RunState.INTERRUPTED
+    assert load_run(sandbox.store, "elsewhere").state is RunState.RUNNING
 
 
-def test_a_run_without_heartbeats_is_marked_interrupted(place: Place) -> None:
-    assert place.store is not None
-    place.store.save_run(make_run("elsewhere", machine="other"))
-    place.clock.advance(61.0)
-    place.run(executor=FakeExecutor())
-    assert load_run(place.store, "elsewhere").state is RunState.INTERRUPTED
+def test_a_run_without_heartbeats_is_marked_interrupted(sandbox: RunSandbox) -> None:
+    assert sandbox.store is not None
+    sandbox.store.save_run(make_run("elsewhere", machine="other"))
+    sandbox.clock.advance(61.0)
+    sandbox.run(executor=FakeExecutor())
+    assert load_run(sandbox.store, "elsewhere").state is RunState.INTERRUPTED
 
 
 @pytest.fixture
-def device_holder(place: Place) -> Iterator[threading.Event]:
+def device_holder(sandbox: RunSandbox) -> Iterator[threading.Event]:
     """Hold the device in another thread until the event is set."""
-    is_held, is_over = threading.Event(), threading.Event()
+    is_locked, is_over = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with waiting_lock(place.lock_dir / "device-cpu.lock", on_wait=lambda _pid: None):
-            is_held.set()
+        with waiting_lock(sandbox.lock_dir / "device-cpu.lock", on_wait=lambda _pid: None):
+            is_locked.set()
             is_over.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
-    is_held.wait()
+    is_locked.wait()
     yield is_over
     is_over.set()
     thread.join()
 
 
-def test_a_second_run_says_whom_it_waits_for(place: Place, device_holder: threading.Event) -> None:
+def test_a_second_run_says_whom_it_waits_for(
+    sandbox: RunSandbox, device_holder: threading.Event
+) -> None:
     class Impatient(list[Event]):
         def append(self, event: Event) -> None:
             super().append(event)
             if isinstance(event, LogMessage) and event.text.startswith("waiting"):
                 device_holder.set()
 
-    place.events = Impatient()
-    place.run(executor=FakeExecutor())
-    assert place.said()[0] == f"waiting for device cpu, held by PID {os.getpid()}"
-    assert isinstance(place.events[-1], RunEnded)
-    assert sum(isinstance(event, CaseFinished) for event in place.events) == 4
+    sandbox.events = Impatient()
+    sandbox.run(executor=FakeExecutor())
+    assert sandbox.messages()[0] == f"waiting for device cpu, held by PID {os.getpid()}"
+    assert isinstance(sandbox.events[-1], RunEnded)
+    assert sum(isinstance(event, CaseFinished) for event in sandbox.events) == 4
 
 
-def test_ctrl_c_ends_the_waiting(place: Place, device_holder: threading.Event) -> None:
+def test_ctrl_c_ends_the_waiting(sandbox: RunSandbox, device_holder: threading.Event) -> None:
     class Interrupting(list[Event]):
         def append(self, _event: Event) -> None:
             interrupt()
 
-    place.events = Interrupting()
+    sandbox.events = Interrupting()
     with pytest.raises(RunInterrupted):
-        place.run(executor=FakeExecutor())
+        sandbox.run(executor=FakeExecutor())
     assert not device_holder.is_set()
 
 
@@ -444,22 +454,22 @@ def test_the_heart_beats_until_the_block_ends() -> None:
     assert "heartbeat" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_a_heartbeat_reaches_the_store(place: Place) -> None:
-    assert place.store is not None
-    writer = ResultWriter(place.store, spool=None, notify=place.events.append)
+def test_a_heartbeat_reaches_the_store(sandbox: RunSandbox) -> None:
+    assert sandbox.store is not None
+    writer = ResultWriter(sandbox.store, spool=None, notify=sandbox.events.append)
     writer.record_heartbeat("not-there-yet")
-    place.store.save_run(make_run("run-1"))
-    place.clock.advance(5.0)
+    sandbox.store.save_run(make_run("run-1"))
+    sandbox.clock.advance(5.0)
     writer.record_heartbeat("run-1")
-    (summary,) = load_runs(place.store)
+    (summary,) = load_runs(sandbox.store)
     assert summary.heartbeat_at is not None
     assert (summary.heartbeat_at - START).total_seconds() == 5.0
 
 
-def test_reference_cases_come_first_and_cost_next_to_nothing(place: Place) -> None:
+def test_reference_cases_come_first_and_cost_next_to_nothing(sandbox: RunSandbox) -> None:
     seen: list[CaseOrder] = []
     request = replace(REQUEST, has_references=True)
-    place.run(request, executor=FakeExecutor(on_execute=seen.append))
+    sandbox.run(request, executor=FakeExecutor(on_execute=seen.append))
     assert [order.case.is_reference for order in seen] == [True] * 3 + [False] * 4
     references, models = seen[:3], seen[3:]
     assert {order.settings for order in models} == {REQUEST.settings}
@@ -468,20 +478,22 @@ def test_reference_cases_come_first_and_cost_next_to_nothing(place: Place) -> No
         assert order.settings.max_launches == REQUEST.settings.num_launches
 
 
-def test_a_resumed_run_keeps_its_plan(place: Place) -> None:
+def test_a_resumed_run_keeps_its_plan(sandbox: RunSandbox) -> None:
     request = replace(REQUEST, has_references=True)
-    interrupted = place.run(request, executor=FakeExecutor(on_execute=on_case(2, interrupt)))
+    interrupted = sandbox.run(request, executor=FakeExecutor(on_execute=on_case(2, interrupt)))
     executor = FakeExecutor()
-    document = place.run(replace(REQUEST, resume_id=interrupted.run.id), executor=executor)
+    document = sandbox.run(replace(REQUEST, resume_id=interrupted.run.id), executor=executor)
     assert len(executor.executed) == 6
     assert [case.is_reference for case in document.run.plan] == [True] * 3 + [False] * 4
 
 
-def test_a_run_waits_for_an_idle_device_and_says_beside_whom_it_measured(place: Place) -> None:
-    place.users = [("python3 (PID 7)",)] * 3
+def test_a_run_waits_for_an_idle_device_and_says_beside_whom_it_measured(
+    sandbox: RunSandbox,
+) -> None:
+    sandbox.users = [("python3 (PID 7)",)] * 3
     request = replace(REQUEST, wait_idle_s=20.0)
-    document = place.run(request, executor=FakeExecutor())
-    assert place.said()[:2] == [
+    document = sandbox.run(request, executor=FakeExecutor())
+    assert sandbox.messages()[:2] == [
         "waiting up to 0:20 for device cpu, used by python3 (PID 7)",
         "device cpu is used by python3 (PID 7); measuring all the same",
     ]

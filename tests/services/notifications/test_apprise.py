@@ -39,8 +39,8 @@ def test_a_message_reaches_a_real_server() -> None:
     (request,) = inbox.requests
     document = json.loads(request.body)
     assert document["title"] == "New (major): bert is slower"
-    told = "\n".join((*LINES, "Open: http://hud/series?case=1"))
-    assert document["message"].replace(HIDDEN, "") == told
+    text = "\n".join((*LINES, "Open: http://hud/series?case=1"))
+    assert document["message"].replace(HIDDEN, "") == text
 
 
 def test_a_server_that_refuses_is_a_failure_that_is_tried_again() -> None:
@@ -76,10 +76,10 @@ def test_names_call_nobody_and_are_no_markup() -> None:
         address = inbox.url.replace("http://", "json://")
         make_receiver(settings(), env={"A": address}).send(hostile)
     document = json.loads(inbox.requests[0].body)
-    told = document["title"] + document["message"]
-    assert HOSTILE[:10] in told.replace(HIDDEN, "")
+    text = document["title"] + document["message"]
+    assert HOSTILE[:10] in text.replace(HIDDEN, "")
     for call in ("@everyone", "@here", "<!channel>", "<@U1>", "**b**", "`c`", "[x]("):
-        assert call not in told
+        assert call not in text
 
 
 def test_no_body_is_empty() -> None:

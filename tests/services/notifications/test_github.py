@@ -56,27 +56,27 @@ def send(repository: Repository, *items: Item, published: Sequence[Publication] 
 def update(repository: Repository, *items: Item) -> None:
     receiver = hub(repository, published=EVERYTHING)
     assert isinstance(receiver, Updatable)
-    told = receiver.send(message())
-    assert str(receiver.update(message(*items), reference=told.reference).kind) == "sent"
+    response = receiver.send(message())
+    assert str(receiver.update(message(*items), reference=response.reference).kind) == "sent"
 
 
-def news(name: str, kind: str = "opened", **given: Any) -> Item:
+def changed_item(name: str, kind: str = "opened", **fields: Any) -> Item:
     """Return news of that kind, all about one event."""
-    told = item(name, **given)
+    change = item(name, **fields)
     about = replace(
-        told.notification, subject="event-1", kind=AlertChangeKind(kind), created_at=NOW
+        change.notification, subject="event-1", kind=AlertChangeKind(kind), created_at=NOW
     )
-    return replace(told, notification=about)
+    return replace(change, notification=about)
 
 
-def of_commit(told: Item, before: str | None, after: str) -> Item:
+def of_commit(change: Item, before: str | None, after: str) -> Item:
     alert = replace(make_alert(), environment_diff={"models.bert": [before, after]})
-    return replace(told, alerts=(document(alert),))
+    return replace(change, alerts=(document(alert),))
 
 
 def test_an_event_is_an_issue() -> None:
     with github_server() as repository:
-        assert str(send(repository, news("a")).kind) == "sent"
+        assert str(send(repository, changed_item("a")).kind) == "sent"
     (issue,) = repository.issues
     assert issue["title"] == "New (major): bert is slower"
     assert [label["name"] for label in issue["labels"]] == [LABEL]
@@ -90,11 +90,11 @@ def test_an_event_is_an_issue() -> None:
 def test_what_follows_changes_the_issue_and_opens_no_other() -> None:
     with github_server() as repository:
         for name, kind in (("a", "opened"), ("b", "worsened"), ("c", "fixed"), ("d", "reopened")):
-            send(repository, news(name, kind))
+            send(repository, changed_item(name, kind))
             (issue,) = repository.issues
             assert issue["state"] == ("closed" if kind == "fixed" else "open")
     assert issue["title"] == "Back (major): bert is slower"
-    assert [re.findall(r"text\n(\w+)", found["body"]) for found in repository.comments[1]] == [
+    assert [re.findall(r"text\n(\w+)", comment["body"]) for comment in repository.comments[1]] == [
         ["Worse"],
         ["Fixed"],
         ["Back"],
@@ -103,42 +103,42 @@ def test_what_follows_changes_the_issue_and_opens_no_other() -> None:
 
 def test_a_message_that_is_repeated_adds_nothing() -> None:
     with github_server(SHA) as repository:
-        told = [of_commit(news(name, kind), "aaaaaaaaaa", SHA[:10])
+        items = [of_commit(changed_item(name, kind), "aaaaaaaaaa", SHA[:10])
                 for name, kind in (("a", "opened"), ("b", "worsened"))]  # fmt: skip
         for _ in range(3):
-            assert str(send(repository, *told, published=EVERYTHING).kind) == "sent"
+            assert str(send(repository, *items, published=EVERYTHING).kind) == "sent"
     assert len(repository.issues) == 1
     assert len(repository.comments[1]) == 1
     assert len(repository.checks) == 1
     assert len({(status["sha"], status["context"]) for status in repository.statuses}) == 1
 
 
-@pytest.mark.parametrize("lost", ["POST issues", "POST issues/1/comments", "POST check-runs"])
-def test_what_was_done_before_its_answer_was_lost_is_found_again(lost: str) -> None:
+@pytest.mark.parametrize("failure", ["POST issues", "POST issues/1/comments", "POST check-runs"])
+def test_what_was_done_before_its_answer_was_lost_is_found_again(failure: str) -> None:
     with github_server(SHA) as repository:
-        told = [of_commit(news("a"), None, SHA[:10]), news("b", "worsened")]
-        repository.loses = lambda method, path: f"{method} {path}" == lost
-        answer = send(repository, *told, published=EVERYTHING)
+        items = [of_commit(changed_item("a"), None, SHA[:10]), changed_item("b", "worsened")]
+        repository.loses = lambda method, path: f"{method} {path}" == failure
+        answer = send(repository, *items, published=EVERYTHING)
         assert (str(answer.kind), answer.is_certain) == ("failed", False)
         repository.loses = lambda _method, _path: False
-        assert str(send(repository, *told, published=EVERYTHING).kind) == "sent"
+        assert str(send(repository, *items, published=EVERYTHING).kind) == "sent"
     assert (len(repository.issues), len(repository.comments[1])) == (1, 1)
     assert len(repository.checks) == 1
 
 
-def decided(told: Item, state: str) -> Item:
-    alerts = tuple({**alert, "state": state} for alert in told.alerts)
-    return replace(told, alerts=alerts)
+def decided(change: Item, state: str) -> Item:
+    alerts = tuple({**alert, "state": state} for alert in change.alerts)
+    return replace(change, alerts=alerts)
 
 
 def test_what_is_decided_is_said_where_it_was_told() -> None:
-    first = of_commit(news("a"), None, SHA[:10])
-    second = of_commit(news("b", "worsened"), None, SHA[:10])
+    first = of_commit(changed_item("a"), None, SHA[:10])
+    second = of_commit(changed_item("b", "worsened"), None, SHA[:10])
     with github_server(SHA) as repository:
         send(repository, first, second, published=EVERYTHING)
         for state in ("acknowledged", "noise"):
-            for told in (first, second):
-                update(repository, decided(told, state))
+            for change in (first, second):
+                update(repository, decided(change, state))
             (issue,), (comment,) = repository.issues, repository.comments[1]
             assert f"; now {state}" in issue["body"]
             assert f"; now {state}" in comment["body"]
@@ -154,14 +154,14 @@ def test_what_is_decided_is_said_where_it_was_told() -> None:
 
 def test_an_issue_that_is_gone_is_not_opened_again_by_an_update() -> None:
     with github_server() as repository:
-        update(repository, decided(news("a"), "noise"))
+        update(repository, decided(changed_item("a"), "noise"))
     assert repository.issues == []
 
 
 def test_a_label_that_github_dropped_is_said() -> None:
     with github_server() as repository:
         repository.may_push = False
-        answer = send(repository, news("a"))
+        answer = send(repository, changed_item("a"))
     assert str(answer.kind) == "sent"
     assert "the token may not push" in answer.text
 
@@ -172,8 +172,8 @@ def test_digests_of_weeks_are_comments_on_one_issue() -> None:
             due = NOW - timedelta(days=7 * (2 - week))
             digest = weekly_of([], fixed_ids=(), since=due, until=due, url="http://hud/alerts")
             about = weekly_notification("hub", due=due, at=due)
-            told = Item(notification=about, alerts=(), num_alerts=0, weekly=digest)
-            assert str(send(repository, told, published=EVERYTHING).kind) == "sent"
+            digest_item = Item(notification=about, alerts=(), num_alerts=0, weekly=digest)
+            assert str(send(repository, digest_item, published=EVERYTHING).kind) == "sent"
     (issue,) = repository.issues
     assert issue["state"] == "open"
     assert len(repository.comments[1]) == 2
@@ -189,21 +189,21 @@ def test_events_have_issues_of_their_own() -> None:
 def test_an_issue_is_found_on_a_later_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(github_api, "PAGE", 2)
     with github_server() as repository:
-        send(repository, news("a"), *(item(str(number)) for number in range(4)))
-        send(repository, news("b", "fixed"))
+        send(repository, changed_item("a"), *(item(str(number)) for number in range(4)))
+        send(repository, changed_item("b", "fixed"))
     assert [issue["state"] for issue in repository.issues] == ["closed"] + ["open"] * 4
 
 
 def test_an_end_of_what_was_never_told_opens_nothing() -> None:
     with github_server() as repository:
-        assert str(send(repository, news("a", "fixed")).kind) == "sent"
+        assert str(send(repository, changed_item("a", "fixed")).kind) == "sent"
     assert repository.issues == []
 
 
 def test_a_test_leaves_one_closed_issue() -> None:
     with github_server() as repository:
         for name in ("a", "b"):
-            test = news(name, "test")
+            test = changed_item(name, "test")
             send(repository, replace(test, alerts=(), num_alerts=0))
     assert [issue["state"] for issue in repository.issues] == ["closed"]
 
@@ -211,8 +211,8 @@ def test_a_test_leaves_one_closed_issue() -> None:
 def test_the_commit_that_a_change_began_with_shows_it_until_it_is_over() -> None:
     with github_server(SHA) as repository:
         for name, kind in (("a", "opened"), ("b", "fixed")):
-            told = of_commit(news(name, kind), "aaaaaaaaaa", SHA[:10])
-            send(repository, told, published=[Publication.STATUS, Publication.CHECK])
+            change = of_commit(changed_item(name, kind), "aaaaaaaaaa", SHA[:10])
+            send(repository, change, published=[Publication.STATUS, Publication.CHECK])
     assert [(status["sha"], status["state"]) for status in repository.statuses] == [
         (SHA, "failure"),
         (SHA, "success"),
@@ -229,8 +229,8 @@ def test_the_commit_that_a_change_began_with_shows_it_until_it_is_over() -> None
 
 def test_only_a_commit_of_this_repository_shows_anything() -> None:
     with github_server(SHA) as repository:
-        told = of_commit(news("a"), "aaaaaaaaaa", "ffffffffff")
-        assert str(send(repository, told, published=EVERYTHING).kind) == "sent"
+        change = of_commit(changed_item("a"), "aaaaaaaaaa", "ffffffffff")
+        assert str(send(repository, change, published=EVERYTHING).kind) == "sent"
     assert (repository.statuses, repository.checks, len(repository.issues)) == ([], [], 1)
 
 
@@ -261,8 +261,8 @@ def test_no_commit_is_shown_for_a_drift() -> None:
 @pytest.mark.parametrize("name", [HOSTILE, "```\n@everyone", "`" * 400, "-->", "x" * 10_000])
 def test_names_are_neither_markup_nor_mentions(name: str) -> None:
     with github_server() as repository:
-        told = replace(item(title=name, case=make_case(name)), actions={"noise": "http://hud/n"})
-        assert str(send(repository, told).kind) == "sent"
+        change = replace(item(title=name, case=make_case(name)), actions={"noise": "http://hud/n"})
+        assert str(send(repository, change).kind) == "sent"
     (issue,) = repository.issues
     fence = re.search(r"^(`{3,})text$", issue["body"], re.MULTILINE)
     assert fence is not None
@@ -294,7 +294,7 @@ def test_a_limit_is_waited_for_as_long_as_it_says(
 ) -> None:
     with github_server() as repository:
         repository.refuses = lambda _method, _path: (status, headers, {"message": body})
-        answer = send(repository, news("a"))
+        answer = send(repository, changed_item("a"))
     assert (str(answer.kind), answer.is_down) == ("failed", True)
     assert answer.retry_after_s == pytest.approx(retry_after_s, abs=1.0)
 
@@ -309,7 +309,7 @@ def test_what_somebody_can_mend_waits_and_what_is_wrong_is_given_up(
 ) -> None:
     with github_server() as repository:
         repository.refuses = lambda _method, _path: (status, {}, {"message": "no"})
-        answer = send(repository, news("a"))
+        answer = send(repository, changed_item("a"))
     assert (str(answer.kind), answer.is_down) == (kind, is_down)
     assert answer.text.startswith(str(status))
 
@@ -318,7 +318,7 @@ def test_an_address_that_is_no_api_is_said() -> None:
     with github_server() as repository:
         repository.refuses = lambda _method, _path: (200, {}, None)
         repository.url = repository.url.replace("/api/v3", "")
-        assert "is this the address of GitHub's API?" in send(repository, news("a")).text
+        assert "is this the address of GitHub's API?" in send(repository, changed_item("a")).text
 
 
 def test_hud_toml_makes_one_and_its_token_is_never_shown() -> None:
@@ -342,7 +342,7 @@ def test_hud_toml_makes_one_and_its_token_is_never_shown() -> None:
 
 def test_a_look_back_ends_somewhere() -> None:
     with github_server() as repository:
-        send(repository, news("a"))
+        send(repository, changed_item("a"))
         repository.issues[0]["updated_at"] = (NOW - timedelta(days=91)).isoformat()
-        send(repository, news("b", "worsened"))
+        send(repository, changed_item("b", "worsened"))
     assert len(repository.issues) == 2

@@ -56,9 +56,9 @@ def send(
         url=f"{scheme}://localhost:{box.port}", user=user, password="hunter2", rules=rules
     )
     mail = Mail(server=server, sender="hud@example.org", to=TO)
-    told = item()
-    tried = replace(told.notification, num_attempts=num_attempts)
-    return mail.send(message(replace(told, notification=tried)))
+    message_item = item()
+    notification = replace(message_item.notification, num_attempts=num_attempts)
+    return mail.send(message(replace(message_item, notification=notification)))
 
 
 def test_all_get_one_mail() -> None:
@@ -194,9 +194,9 @@ def test_a_test_message_comes_by_mail_and_what_it_did_not_reach_is_said(
             to = ["a@example.org", "b@example.org"]
             allow_private = true
         """)
-        told = terminal.hud("alerts", "test")
-    assert told.stdout == "post: sent, did not reach b@example.org: 550 no such user\n"
-    assert told.exit_code == 0
+        result = terminal.hud("alerts", "test")
+    assert result.stdout == "post: sent, did not reach b@example.org: 550 no such user\n"
+    assert result.exit_code == 0
     assert b"Test: the receiver post gets" in box.letters[0][1]
 
 

@@ -58,9 +58,11 @@ class Office:
     ) -> None:
         """Store alerts and what is to be told of them, as the judge does."""
         self.revise(*alerts)
-        told = make_notification(id, receiver="team", alert_ids=[alert.id for alert in alerts])
+        notification = make_notification(
+            id, receiver="team", alert_ids=[alert.id for alert in alerts]
+        )
         with self.store.write() as session:
-            put_notifications(session, [replace(told, kind=kind)])
+            put_notifications(session, [replace(notification, kind=kind)])
 
     def revise(self, *alerts: Alert) -> None:
         revisions = tuple(Revision(alert=alert) for alert in alerts)
@@ -69,11 +71,11 @@ class Office:
 
     def send(self) -> list[str]:
         """Send what waits and update what was sent; return what is said of it."""
-        said: list[Event] = []
-        send_waiting(self.workspace, notify=said.append)
-        return [event.text for event in said if isinstance(event, LogMessage)]
+        events: list[Event] = []
+        send_waiting(self.workspace, notify=events.append)
+        return [event.text for event in events if isinstance(event, LogMessage)]
 
-    def asked(self) -> list[str]:
+    def take_calls(self) -> list[str]:
         """Return what the server was asked since the last time."""
         names = self.chat.names()
         self.chat.requests.clear()
@@ -84,7 +86,7 @@ class Office:
         (message,) = self.chat.messages.values()
         return json.dumps(message).replace("\\\\", "")
 
-    def num_kept(self) -> int:
+    def num_retained(self) -> int:
         with self.store.read() as connection:
             return len(connection.execute(select(MessageTable.reference)).all())
 
@@ -104,12 +106,12 @@ def office(
             env={"HUD_DATABASE_URL": f"duckdb:///{tmp_path / 'store.duckdb'}"},
         )
         env = {"TOKEN": TOKEN}
-        found = Office(
+        office_with_server = Office(
             workspace=Workspace(config=config, dependencies=Dependencies(env=env)), chat=chat
         )
-        dependencies = Dependencies(now=lambda: found.at, env=env)
-        found.workspace = Workspace(config=config, dependencies=dependencies)
-        yield found
+        dependencies = Dependencies(now=lambda: office_with_server.at, env=env)
+        office_with_server.workspace = Workspace(config=config, dependencies=dependencies)
+        yield office_with_server
 
 
 # What does not depend on who is told is tried with one of them.
@@ -128,13 +130,13 @@ def kind_of(office: Office) -> str:
 def test_what_was_decided_shows_in_the_message_and_nothing_else_is_sent(office: Office) -> None:
     office.tell(ALERT)
     office.send()
-    assert office.asked()[0] == POSTS[kind_of(office)]
+    assert office.take_calls()[0] == POSTS[kind_of(office)]
     office.revise(ACKNOWLEDGED)
     assert office.send() == []
-    assert office.asked() == [UPDATES[kind_of(office)]]
+    assert office.take_calls() == [UPDATES[kind_of(office)]]
     assert "now acknowledged by somebody: known since May" in office.shown()
     office.send()
-    assert office.asked() == []
+    assert office.take_calls() == []
 
 
 @ONE_KIND
@@ -142,25 +144,25 @@ def test_ten_changes_are_one_update_and_a_change_taken_back_is_none(office: Offi
     alerts = [make_alert(str(number), case=make_case(str(number))) for number in range(10)]
     office.tell(*alerts)
     office.send()
-    office.asked()
+    office.take_calls()
     decided = [replace(alert, state=AlertState.NOISE) for alert in alerts]
     for alert in decided:
         office.revise(alert)
     office.send()
-    assert office.asked() == [UPDATES[kind_of(office)]]
+    assert office.take_calls() == [UPDATES[kind_of(office)]]
     office.revise(*alerts)
     office.revise(*decided)
     office.send()
-    assert office.asked() == []
+    assert office.take_calls() == []
 
 
 def test_what_is_fixed_updates_the_message_instead_of_another(office: Office) -> None:
     office.tell(ALERT)
     office.send()
-    office.asked()
+    office.take_calls()
     office.tell(FIXED, id="msg_2", kind=AlertChangeKind.FIXED)
     office.send()
-    assert office.asked() == [UPDATES[kind_of(office)]]
+    assert office.take_calls() == [UPDATES[kind_of(office)]]
     assert "now fixed" in office.shown()
     assert [str(item.state) for item in load_outbox(office.store)] == ["sent", "dropped"]
 
@@ -169,39 +171,39 @@ def test_of_a_message_that_somebody_deleted_the_news_goes_out(office: Office) ->
     office.tell(ALERT)
     office.send()
     office.chat.messages.clear()
-    office.asked()
+    office.take_calls()
     office.tell(FIXED, id="msg_2", kind=AlertChangeKind.FIXED)
-    (said, sent) = office.send()
-    assert "receiver team: " in said
+    (event, sent) = office.send()
+    assert "receiver team: " in event
     assert sent == "1 notification sent"
-    names = office.asked()
+    names = office.take_calls()
     assert (names[0], POSTS[kind_of(office)] in names) == (UPDATES[kind_of(office)], True)
     assert "Fixed (major)" in office.shown()
     # That of before is forgotten, and the new one says already what is so.
-    assert office.num_kept() == 1
+    assert office.num_retained() == 1
     office.send()
-    assert office.asked() == []
+    assert office.take_calls() == []
 
 
 @ONE_KIND
 def test_an_update_that_fails_is_tried_again_later(office: Office) -> None:
     office.tell(ALERT)
     office.send()
-    office.asked()
+    office.take_calls()
     office.revise(ACKNOWLEDGED)
     office.chat.forced = [(503, {}, {"Retry-After": "600"})]
-    (said,) = office.send()
-    assert said.startswith("receiver team: 503 Service Unavailable")
+    (event,) = office.send()
+    assert event.startswith("receiver team: 503 Service Unavailable")
     office.send()
-    assert len(office.asked()) == 1
+    assert len(office.take_calls()) == 1
     office.at += timedelta(seconds=601)
     assert office.send() == []
     assert "now acknowledged" in office.shown()
 
 
-def said(office: Office) -> list[str]:
+def message_texts(office: Office) -> list[str]:
     """Return what was said or changed in Slack since the last time, pictures aside."""
-    return [name for name in office.asked() if "chat." in name]
+    return [name for name in office.take_calls() if "chat." in name]
 
 
 @ONE_KIND
@@ -209,48 +211,48 @@ def test_what_a_message_only_counts_is_told_by_another(office: Office) -> None:
     alerts = [make_alert(str(number), case=make_case(str(number))) for number in range(7)]
     office.tell(*alerts)
     office.send()
-    office.asked()
+    office.take_calls()
     fixed = [replace(alert, state=AlertState.FIXED) for alert in alerts]
     office.tell(fixed[6], id="msg_2", kind=AlertChangeKind.FIXED)
     office.send()
-    assert said(office) == ["POST chat.update", "POST chat.postMessage"]
+    assert message_texts(office) == ["POST chat.update", "POST chat.postMessage"]
     office.send()
-    assert said(office) == []
+    assert message_texts(office) == []
     # All of one notification are alike: its title says so.
     office.tell(*fixed[:6], id="msg_3", kind=AlertChangeKind.FIXED)
     office.send()
-    assert said(office) == ["POST chat.update"]
+    assert message_texts(office) == ["POST chat.update"]
 
 
 @ONE_KIND
 def test_what_a_digest_only_counts_is_told_by_another(office: Office) -> None:
     alerts = [make_alert(str(number), case=make_case(str(number))) for number in range(12)]
     office.revise(*alerts)
-    told = [
+    items = [
         make_notification(f"msg_{alert.id}", receiver="team", alert_ids=[alert.id])
         for alert in alerts
     ]
     with office.store.write() as session:
-        put_notifications(session, told)
+        put_notifications(session, items)
     office.send()
-    office.asked()
+    office.take_calls()
     fixed = [replace(alerts[number], state=AlertState.FIXED) for number in (0, 11)]
     office.revise(fixed[0])
     office.tell(fixed[1], id="msg_fixed", kind=AlertChangeKind.FIXED)
     office.send()
-    assert said(office) == ["POST chat.update", "POST chat.postMessage"]
+    assert message_texts(office) == ["POST chat.update", "POST chat.postMessage"]
 
 
 @ONE_KIND
 def test_a_receiver_that_answers_slowly_is_not_asked_for_ever(office: Office) -> None:
     office.tell(ALERT)
     office.send()
-    office.asked()
+    office.take_calls()
     office.revise(ACKNOWLEDGED)
-    said: list[Event] = []
-    send_waiting(office.workspace, notify=said.append, limit_s=0.0)
-    assert [event.text for event in said if isinstance(event, LogMessage) and SLOW in event.text]
-    assert office.asked() == []
+    events: list[Event] = []
+    send_waiting(office.workspace, notify=events.append, limit_s=0.0)
+    assert [event.text for event in events if isinstance(event, LogMessage) and SLOW in event.text]
+    assert office.take_calls() == []
     office.send()
     assert "now acknowledged" in office.shown()
 
@@ -260,11 +262,11 @@ def test_of_a_receiver_that_is_down_one_message_is_tried(office: Office) -> None
     for name in "abc":
         office.tell(make_alert(name, case=make_case(name)), id=f"msg_{name}")
         office.send()
-    office.asked()
+    office.take_calls()
     office.revise(*(replace(ACKNOWLEDGED, id=name, case=make_case(name)) for name in "abc"))
     office.chat.forced = [(503, {}, {})] * 3
     office.send()
-    assert len(office.asked()) == 1
+    assert len(office.take_calls()) == 1
     later = office.at + timedelta(seconds=30)
     assert len(load_outdated(office.store, receivers=["team"], at=later)) == 3
 
@@ -280,7 +282,7 @@ def test_where_a_message_is_and_that_it_was_sent_are_kept_together(
     monkeypatch.setattr("compile_hud.db.alerts.outbox.put_message", full)
     office.send()
     (item,) = load_outbox(office.store)
-    assert (item.state, office.num_kept()) == (NotificationState.SENDING, 0)
+    assert (item.state, office.num_retained()) == (NotificationState.SENDING, 0)
 
 
 @ONE_KIND
@@ -289,13 +291,13 @@ def test_a_message_whose_notifications_were_pruned_is_left_alone(
 ) -> None:
     office.tell(ALERT)
     office.send()
-    office.asked()
+    office.take_calls()
     office.revise(ACKNOWLEDGED)
     monkeypatch.setattr(
         "compile_hud.runner.notifications.message_updates.load_notifications", lambda *_: ()
     )
     office.send()
-    assert (office.asked(), office.num_kept()) == ([], 0)
+    assert (office.take_calls(), office.num_retained()) == ([], 0)
 
 
 @ONE_KIND
@@ -308,13 +310,13 @@ def test_a_defect_ends_nothing(office: Office, monkeypatch: pytest.MonkeyPatch) 
     office.revise(ACKNOWLEDGED)
     for kind in (SlackBot, Discord):
         monkeypatch.setattr(kind, "update", broken)
-    (said,) = office.send()
-    assert "a defect of Compile HUD" in said
+    (event,) = office.send()
+    assert "a defect of Compile HUD" in event
 
 
 def message(draw: Any = lambda ids: dict.fromkeys(ids, PICTURE), *, url: str = "") -> Message:
-    told = {**ALERT.to_json(), "repro": "hud run", "url": "http://hud/series"}
-    item = Item(notification=make_notification(), alerts=(told,), num_alerts=1, picture_url=url)
+    content = {**ALERT.to_json(), "repro": "hud run", "url": "http://hud/series"}
+    item = Item(notification=make_notification(), alerts=(content,), num_alerts=1, picture_url=url)
     return Message(id="msg_1", at=START, items=(item,), draw=draw)
 
 

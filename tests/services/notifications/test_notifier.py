@@ -223,8 +223,8 @@ def test_dead_letters_are_listed_and_sent_again(terminal: Terminal) -> None:
         (item,) = terminal.json("alerts", "outbox", "--state", "dead", "--json")
         assert (item["id"], item["num_attempts"]) == ("msg_1", 1)
         assert "no dead letter 'x'" in terminal.hud("alerts", "resend", "x").stderr
-        told = terminal.hud("alerts", "resend", "msg_").stdout
-        assert told == "1 dead letter revived, 1 notification sent\n"
+        output = terminal.hud("alerts", "resend", "msg_").stdout
+        assert output == "1 dead letter revived, 1 notification sent\n"
     assert "nothing waits" in terminal.hud("alerts", "outbox").stderr
     assert terminal.json("alerts", "resend", "--json") == {"resent": 0, "sent": 0}
 
@@ -239,7 +239,7 @@ def test_chats_get_what_they_understand(terminal: Terminal, kind: str, signs: st
         config = parse(section)
         receiver = make_receiver(config.receivers["chat"], env={"CHAT": f"{inbox.url}\n"})
         save_alerts(terminal.store(), [make_alert("a")])
-        items = compose([make_notification(alert_ids=["a"])], workspace=place(terminal))
+        items = compose([make_notification(alert_ids=["a"])], workspace=workspace(terminal))
         message = Message(id="msg_1", at=terminal.clock(), items=tuple(items))
         assert str(receiver.send(message).kind) == "sent"
     assert signs in inbox.requests[0].body.decode()
@@ -259,12 +259,12 @@ def test_a_run_sends_what_waits_when_it_was_judged(terminal: Terminal) -> None:
     fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
     with receiving() as inbox:
         configure(terminal, inbox)
-        told = terminal.hud("run", "--suite", "mine")
-    assert "1 notification sent" in told.stderr
+        result = terminal.hud("run", "--suite", "mine")
+    assert "1 notification sent" in result.stderr
     assert [request.headers["webhook-id"] for request in inbox.requests] == ["msg_1"]
 
 
-def place(terminal: Terminal) -> Workspace:
+def workspace(terminal: Terminal) -> Workspace:
     config = parse_config(
         (terminal.folder / "hud.toml").read_text(), path=terminal.folder / "hud.toml", env={}
     )
@@ -276,13 +276,13 @@ def test_what_is_measured_again_is_told_after_that_and_only_if_it_holds(
 ) -> None:
     with receiving() as inbox:
         configure(terminal, inbox)
-        workspace = place(terminal)
+        workspace = workspace(terminal)
         store = workspace.store()
         put(store, nights([2.0] * 12 + [1.4] * 4))
         report = detect(store, telling=make_planner(workspace, is_held=True))
         make_dispatcher(workspace).dispatch()
-        (held,) = load_outbox(store)
-        assert (str(held.state), inbox.requests) == ("pending", [])
+        (notification,) = load_outbox(store)
+        assert (str(notification.state), inbox.requests) == ("pending", [])
         save_alerts(store, [replace(report.new[0], is_confirmed=False)])
         send_waiting(workspace, notify=lambda _: None)
         assert inbox.requests == []
@@ -290,13 +290,13 @@ def test_what_is_measured_again_is_told_after_that_and_only_if_it_holds(
 
 
 def test_trouble_is_said_and_everything_waits(terminal: Terminal) -> None:
-    said: list[Event] = []
+    events: list[Event] = []
     fill(terminal, make_notification("msg_1", receiver="r0", alert_ids=["a"]))
     save_alerts(terminal.store(), [make_alert("a")])
     with receiving(lambda handler, _: handler.answer(503, Retry_After="60")) as inbox:
         configure(terminal, inbox)
-        send_waiting(place(terminal), notify=said.append)
-    texts = [event.text for event in said if isinstance(event, LogMessage)]
+        send_waiting(workspace(terminal), notify=events.append)
+    texts = [event.text for event in events if isinstance(event, LogMessage)]
     assert texts == [
         "receiver r0: 503 Service Unavailable. `hud alerts outbox` says what waits and what was"
         " given up"
@@ -307,26 +307,28 @@ def test_trouble_is_said_and_everything_waits(terminal: Terminal) -> None:
 def test_alerts_of_many_notifications_are_read_at_once(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
+    queries: list[list[str]] = []
 
     def documents(alerts: Sequence[Alert], *, workspace: Workspace) -> list[dict[str, Any]]:
-        asked.append([alert.id for alert in alerts])
+        queries.append([alert.id for alert in alerts])
         return alerts_json(alerts, workspace=workspace)
 
     monkeypatch.setattr(outlet, "alerts_json", documents)
     save_alerts(terminal.store(), [make_alert("a"), make_alert("b")])
-    wanted = {"msg_1": ["a", "b"], "msg_2": ["b"], "msg_3": ["gone"]}
+    expected = {"msg_1": ["a", "b"], "msg_2": ["b"], "msg_3": ["gone"]}
     items = compose(
-        [make_notification(name, alert_ids=ids) for name, ids in wanted.items()],
-        workspace=place(terminal),
+        [make_notification(name, alert_ids=ids) for name, ids in expected.items()],
+        workspace=workspace(terminal),
     )
-    found = {item.notification.id: [alert["id"] for alert in item.alerts] for item in items}
-    assert found == {"msg_1": ["a", "b"], "msg_2": ["b"]}
-    assert asked == [["a", "b"]]
+    ids_by_notification = {
+        item.notification.id: [alert["id"] for alert in item.alerts] for item in items
+    }
+    assert ids_by_notification == {"msg_1": ["a", "b"], "msg_2": ["b"]}
+    assert queries == [["a", "b"]]
 
 
 def test_a_notification_whose_alerts_are_gone_is_dropped(terminal: Terminal) -> None:
-    assert compose([make_notification(alert_ids=["gone"])], workspace=place(terminal)) == []
+    assert compose([make_notification(alert_ids=["gone"])], workspace=workspace(terminal)) == []
 
 
 def test_nobody_is_told_of_what_was_imported_unless_a_route_says_so(terminal: Terminal) -> None:

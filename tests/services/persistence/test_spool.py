@@ -61,10 +61,10 @@ def test_a_drained_spool_is_empty_and_the_store_has_everything(spool: Spool, sto
 
 def test_a_file_that_is_in_already_counts_as_a_duplicate(spool: Spool, store: Store) -> None:
     write_two(spool)
-    kept = {path: path.read_bytes() for path in spool.pending()}
+    contents = {path: path.read_bytes() for path in spool.pending()}
     spool.drain(store)
     # As after a crash between the commit and the removal of the file.
-    for path, content in kept.items():
+    for path, content in contents.items():
         path.write_bytes(content)
     report = spool.drain(store)
     assert (report.num_ingested, report.num_duplicates) == (0, 2)

@@ -26,7 +26,7 @@ from tests.support.builders import (
     make_document,
     make_result,
     make_run,
-    make_sighting,
+    make_run_ref,
 )
 from tests.support.fakes import FakeClock
 from tests.support.stores.stored_results import save_alerts
@@ -71,9 +71,9 @@ def test_a_trace_moves_to_its_folder_when_its_result_is_stored(
     profile = stored_profile(spool, store, result_with_trace())
     assert profile == {"trace": "r1.json.gz", "busy": 1.0}
     assert not waiting.exists()
-    kept = spool.traces.find("r1")
-    assert kept is not None
-    assert kept.read_bytes() == CONTENT
+    folder_of_run = spool.traces.find("r1")
+    assert folder_of_run is not None
+    assert folder_of_run.read_bytes() == CONTENT
 
 
 def test_a_trace_that_is_missing_is_no_error_and_has_no_name(tmp_path: Path, store: Store) -> None:
@@ -152,9 +152,9 @@ def test_without_a_folder_traces_are_not_kept_and_that_is_said_once(
         waiting = leave_trace(spool, result_id)
         assert stored_profile(spool, store, result_with_trace(result_id))["trace"] == ""
         assert not waiting.exists()
-    told = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(told) == 1
-    assert "[traces] folder" in told[0]
+    messages = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(messages) == 1
+    assert "[traces] folder" in messages[0]
 
 
 def test_a_trace_that_no_result_came_for_goes_after_a_while(tmp_path: Path) -> None:
@@ -182,11 +182,11 @@ def test_old_traces_go_those_of_alerts_stay_and_every_row_stays(
         store.ingest(run, result, spool_id=result.id)
         (folder / f"{result.id}.json.gz").write_bytes(CONTENT)
     (folder / "notes.txt").write_text("of somebody else")
-    good, bad = make_sighting(runs[0]), make_sighting(runs[1])
+    good, bad = make_run_ref(runs[0]), make_run_ref(runs[1])
     save_alerts(store, [make_alert(last_good=good, first_bad=bad)])
     rules = TraceRules(num_nights=2)
-    told = prune_traces(folder, store=store, rules=rules)
-    assert told.startswith("removed 1 of 5 traces (7 B): kept are 2 nights")
+    removed = prune_traces(folder, store=store, rules=rules)
+    assert removed.startswith("removed 1 of 5 traces (7 B): kept are 2 nights")
     left = {path.name for path in folder.iterdir()}
     assert left == {"notes.txt", *(f"of-run-{n}.json.gz" for n in (0, 1, 3, 4))}
     assert load_result(store, "of-run-2").details["profile"] == {"trace": "x"}
@@ -221,10 +221,10 @@ def test_a_run_ends_by_removing_what_no_rule_keeps_and_says_so(
     unclaimed.parent.mkdir()
     unclaimed.write_bytes(CONTENT)
     os.utime(unclaimed, times=(START.timestamp() - UNCLAIMED_S - 1,) * 2)
-    kept = terminal.hud(*run, "--no-store")
+    result = terminal.hud(*run, "--no-store")
     assert not unclaimed.exists()
-    assert "traces" not in kept.stderr
-    assert kept.exit_code == 0
+    assert "traces" not in result.stderr
+    assert result.exit_code == 0
     assert "removed 1 of 2 traces" in terminal.hud(*run).stderr
     assert [path.name for path in folder.iterdir()] == ["n1.json.gz"]
     assert "traces" not in terminal.hud(*run).stderr

@@ -12,12 +12,12 @@ import pytest
 from compile_hud.runner.scheduling import job_worker as jobloop
 from compile_hud.runner.system import allocator as memory
 from compile_hud.runner.system.allocator import give_back_memory, use_one_heap
-from tests.support.runs.job_queue import REQUEST, Place
+from tests.support.runs.job_queue import REQUEST, JobSandbox
 from tests.support.runs.run_process import ROOT
 
 # Prints which share is given back of the free memory between what is in use. A process of its own:
 # in one that has run for long, malloc finds room wherever there is some.
-GIVEN_BACK = """
+FREED_PAGES = """
 import ctypes, os
 from benchmarks.soak import resident_bytes
 from compile_hud.runner.memory import give_back_memory
@@ -41,10 +41,10 @@ print((before - resident_bytes(os.getpid(), is_anonymous=True)) / (SIZE * NUM))
 
 
 def test_free_pages_between_used_ones_go_back_to_the_system() -> None:
-    told = subprocess.run(
-        [sys.executable, "-c", GIVEN_BACK], cwd=ROOT, capture_output=True, text=True, check=True
+    output = subprocess.run(
+        [sys.executable, "-c", FREED_PAGES], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert float(told) > 0.7
+    assert float(output) > 0.7
 
 
 # Prints how many heaps malloc has after eight threads have allocated at a time.
@@ -72,10 +72,10 @@ library.fflush(None)
 
 @pytest.mark.parametrize(("heaps", "is_one"), [("one", True), ("many", False)])
 def test_all_threads_of_the_command_line_share_a_heap(heaps: str, is_one: bool) -> None:
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", HEAPS, heaps], capture_output=True, text=True, check=True
     ).stdout
-    assert (told.count("<heap nr=") == 1) is is_one
+    assert (output.count("<heap nr=") == 1) is is_one
 
 
 def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,9 +91,11 @@ def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_loop_gives_memory_back_after_each_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Place(tmp_path)
-    given: list[str] = []
-    monkeypatch.setattr(jobloop, "give_back_memory", lambda: given.append(place.loop.current_job()))
-    place.requests.write(REQUEST)
-    place.loop.run_queued()
-    assert given == [""]
+    sandbox = JobSandbox(tmp_path)
+    calls: list[str] = []
+    monkeypatch.setattr(
+        jobloop, "give_back_memory", lambda: calls.append(sandbox.loop.current_job())
+    )
+    sandbox.requests.write(REQUEST)
+    sandbox.loop.run_queued()
+    assert calls == [""]

@@ -39,18 +39,18 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(config=config, dependencies=dependencies)
 
 
-def make_pulse(workspace: Workspace, *, doing: list[str]) -> HealthReporter:
+def make_pulse(workspace: Workspace, *, jobs: list[str]) -> HealthReporter:
     return HealthReporter(
         workspace=workspace,
         schedules=lambda: (),
-        doing=lambda: doing[-1] if doing else "",
+        doing=lambda: jobs[-1] if jobs else "",
         started_at=workspace.dependencies.now(),
     )
 
 
 def test_a_beat_tells_of_process_devices_disks_and_spool(workspace: Workspace) -> None:
     workspace.spool().write(make_run())
-    make_pulse(workspace, doing=[]).report()
+    make_pulse(workspace, jobs=[]).report()
     (state,) = load_health(workspace.store()).schedulers
     assert (state.machine, state.process, state.doing) == ("box", this_process(), "")
     assert state.heartbeat_at == state.started_at == workspace.dependencies.now()
@@ -63,13 +63,13 @@ def test_a_beat_tells_of_process_devices_disks_and_spool(workspace: Workspace) -
 
 
 def test_devices_are_not_looked_at_beside_a_measurement(workspace: Workspace) -> None:
-    doing: list[str] = []
-    pulse = make_pulse(workspace, doing=doing)
+    jobs: list[str] = []
+    pulse = make_pulse(workspace, jobs=jobs)
     before = pulse.state()
-    doing.append("job night")
-    num_asked = len(MACHINE.asked)
+    jobs.append("job night")
+    num_commands = len(MACHINE.commands)
     assert pulse.state() == replace(before, doing="job night")
-    assert len(MACHINE.asked) == num_asked
+    assert len(MACHINE.commands) == num_commands
 
 
 def test_a_locked_store_hears_the_next_beat(
@@ -78,7 +78,7 @@ def test_a_locked_store_hears_the_next_beat(
     def locked(*_args: object, **_kwargs: object) -> None:
         raise StoreLocked("held by PID 7")
 
-    pulse = make_pulse(workspace, doing=[])
+    pulse = make_pulse(workspace, jobs=[])
     with monkeypatch.context() as patched:
         patched.setattr(Store, "write", locked)
         pulse.report()

@@ -18,12 +18,12 @@ from compile_hud.runner.run_requests import RunRequest
 from compile_hud.runner.scheduling.job_orders import request_for_job
 from compile_hud.runner.scheduling.job_worker import JobRunner, JobWorker
 from tests.support.builders import make_case, make_result, make_run
-from tests.support.runs.job_queue import NIGHT, Place
+from tests.support.runs.job_queue import NIGHT, JobSandbox
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def sandbox(tmp_path: Path) -> JobSandbox:
+    return JobSandbox(tmp_path)
 
 
 def job(suite: str) -> Job:
@@ -64,15 +64,15 @@ def test_what_is_no_case_is_said_to_be() -> None:
 
 
 def test_a_case_that_is_asked_for_is_run_alone(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+    sandbox = JobSandbox(tmp_path)
     key = "bert/inference/tiny/fp32/default/cpu"
-    place.store.enqueue_job(
+    sandbox.store.enqueue_job(
         dedupe_key="asked", suite=suite_of_case(key), toolchain="current", trigger="tom: again"
     )
-    assert place.loop.run_queued() == ""
-    (ended,) = load_health(place.store).ended_jobs
+    assert sandbox.loop.run_queued() == ""
+    (ended,) = load_health(sandbox.store).ended_jobs
     assert (ended.state, ended.reason) == (JobState.DONE, "")
-    (run,) = load_runs(place.store)
+    (run,) = load_runs(sandbox.store)
     assert [case.key for case in run.run.plan] == [key]
 
 
@@ -94,17 +94,19 @@ class Cluster:
 
 
 @pytest.fixture
-def shared(place: Place) -> tuple[JobWorker, Cluster]:
+def shared(sandbox: JobSandbox) -> tuple[JobWorker, Cluster]:
     """Return a loop whose suite `mine` is measured by a cluster every night."""
     cluster = Cluster()
     night = dataclasses.replace(NIGHT, executor=ExecutorKind.RAY, device="cuda")
     engine = JobRunner(measure=cluster.measure, judge=cluster.judge)
-    return place.with_night(night, cluster=engine), cluster
+    return sandbox.with_night(night, cluster=engine), cluster
 
 
-def ask(place: Place, suite: str, *, machine: str | None, toolchain: str = "current") -> None:
+def ask(
+    sandbox: JobSandbox, suite: str, *, machine: str | None, toolchain: str = "current"
+) -> None:
     """Queue a job as somebody at the dashboard does."""
-    place.store.enqueue_job(
+    sandbox.store.enqueue_job(
         dedupe_key=f"asked {suite}",
         suite=suite,
         toolchain=toolchain,
@@ -114,28 +116,28 @@ def ask(place: Place, suite: str, *, machine: str | None, toolchain: str = "curr
 
 
 def test_a_suite_that_is_asked_for_is_measured_by_whom_its_schedule_asks(
-    place: Place, shared: tuple[JobWorker, Cluster]
+    sandbox: JobSandbox, shared: tuple[JobWorker, Cluster]
 ) -> None:
     loop, cluster = shared
-    ask(place, "mine", machine=None)
+    ask(sandbox, "mine", machine=None)
     assert loop.run_queued() == ""
     (request,) = cluster.requests
     assert (request.suite.name, request.device, request.machine) == ("mine", "cuda", None)
-    assert place.executor.executed == []
+    assert sandbox.executor.executed == []
 
 
 def test_a_suite_of_no_schedule_is_measured_here(
-    place: Place, shared: tuple[JobWorker, Cluster]
+    sandbox: JobSandbox, shared: tuple[JobWorker, Cluster]
 ) -> None:
     loop, cluster = shared
     config = loop.workspace.config
     other = dataclasses.replace(config.suites["mine"], name="other")
     config = dataclasses.replace(config, suites={**config.suites, "other": other})
     workspace = dataclasses.replace(loop.workspace, config=config)
-    ask(place, "other", machine=None)
+    ask(sandbox, "other", machine=None)
     dataclasses.replace(loop, workspace=workspace).run_queued()
     assert cluster.requests == []
-    assert len(place.executor.executed) == 2
+    assert len(sandbox.executor.executed) == 2
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_a_suite_of_no_schedule_is_measured_here(
     [("mine", "node", True), ("mine", "box", False), ("another", "node", False)],
 )
 def test_a_case_is_measured_again_on_the_node_that_measured_it(
-    place: Place,
+    sandbox: JobSandbox,
     shared: tuple[JobWorker, Cluster],
     *,
     measured_by: str,
@@ -153,22 +155,22 @@ def test_a_case_is_measured_again_on_the_node_that_measured_it(
     loop, cluster = shared
     case = make_case()
     run = make_run(suite=measured_by, toolchain="current", machine=machine)
-    place.store.ingest(run, make_result("r", run_id=run.id, case=case), spool_id="r")
-    ask(place, suite_of_case(case.key), machine=machine)
+    sandbox.store.ingest(run, make_result("r", run_id=run.id, case=case), spool_id="r")
+    ask(sandbox, suite_of_case(case.key), machine=machine)
     loop.run_queued()
     assert [request.machine for request in cluster.requests] == (["node"] if is_shared else [])
-    assert bool(place.executor.executed) is not is_shared
+    assert bool(sandbox.executor.executed) is not is_shared
 
 
 def test_a_case_that_nobody_knows_fails_with_its_reason(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.store.enqueue_job(
+    sandbox = JobSandbox(tmp_path)
+    sandbox.store.enqueue_job(
         dedupe_key="asked",
         suite=suite_of_case("gone/inference/tiny/fp32/default/cpu"),
         toolchain="current",
         trigger="tom",
     )
-    place.loop.run_queued()
-    (ended,) = load_health(place.store).ended_jobs
+    sandbox.loop.run_queued()
+    (ended,) = load_health(sandbox.store).ended_jobs
     assert ended.state is JobState.FAILED
     assert "gone" in ended.reason

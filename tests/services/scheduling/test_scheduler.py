@@ -25,12 +25,12 @@ from compile_hud.runner.scheduling.job_requests import JobRequests, night_key
 from compile_hud.runner.scheduling.job_worker import JobWorker
 from compile_hud.runner.scheduling.scheduler import Scheduler, scheduling
 from tests.support.fakes import FakeExecutor
-from tests.support.runs.job_queue import NIGHT, REQUEST, Place
+from tests.support.runs.job_queue import NIGHT, REQUEST, JobSandbox
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def sandbox(tmp_path: Path) -> JobSandbox:
+    return JobSandbox(tmp_path)
 
 
 def test_a_time_that_comes_twice_in_a_night_has_one_key() -> None:
@@ -111,89 +111,97 @@ def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_queued_job_is_run_judged_and_done(place: Place) -> None:
-    place.requests.write(REQUEST)
-    assert place.loop.run_queued() == ""
-    (summary,) = load_runs(place.store)
+def test_a_queued_job_is_run_judged_and_done(sandbox: JobSandbox) -> None:
+    sandbox.requests.write(REQUEST)
+    assert sandbox.loop.run_queued() == ""
+    (summary,) = load_runs(sandbox.store)
     assert summary.run.state is RunState.FINISHED
     assert summary.run.trigger == "job night 2026-01-01T02:30"
-    assert [document.run.id for document in place.judged] == [summary.run.id]
-    assert place.store.lease_job() is None
+    assert [document.run.id for document in sandbox.judged] == [summary.run.id]
+    assert sandbox.store.lease_job() is None
 
 
-def test_a_night_is_run_once_however_often_it_is_asked_for(place: Place) -> None:
+def test_a_night_is_run_once_however_often_it_is_asked_for(sandbox: JobSandbox) -> None:
     for _ in range(2):
-        place.requests.write(REQUEST)
-        place.loop.run_queued()
-    assert len(load_runs(place.store)) == 1
+        sandbox.requests.write(REQUEST)
+        sandbox.loop.run_queued()
+    assert len(load_runs(sandbox.store)) == 1
 
 
-def test_two_machines_with_one_store_and_one_hud_toml_measure_a_night_each(place: Place) -> None:
+def test_two_machines_with_one_store_and_one_hud_toml_measure_a_night_each(
+    sandbox: JobSandbox,
+) -> None:
     config = dataclasses.replace(
-        place.workspace.config, machine="bay", state_dir=place.workspace.config.state_dir / "bay"
+        sandbox.workspace.config,
+        machine="bay",
+        state_dir=sandbox.workspace.config.state_dir / "bay",
     )
     bay = dataclasses.replace(
-        place.loop, workspace=dataclasses.replace(place.workspace, config=config)
+        sandbox.loop, workspace=dataclasses.replace(sandbox.workspace, config=config)
     )
     for _ in range(2):
-        for loop in (place.loop, bay):
+        for loop in (sandbox.loop, bay):
             JobRequests(loop.workspace.config.state_dir / "jobs").write(REQUEST)
             assert loop.run_queued() == ""
-    assert sorted(summary.run.machine for summary in load_runs(place.store)) == ["bay", "box"]
+    assert sorted(summary.run.machine for summary in load_runs(sandbox.store)) == ["bay", "box"]
 
 
-def test_a_request_waits_for_a_locked_store(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_waits_for_a_locked_store(
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def locked(*_args: object, **_kwargs: object) -> bool:
         raise StoreLocked("held by PID 7")
 
-    place.requests.write(REQUEST)
+    sandbox.requests.write(REQUEST)
     with monkeypatch.context() as patched:
         patched.setattr(Store, "enqueue_job", locked)
-        assert place.loop.run_queued() == "held by PID 7"
-    assert place.loop.run_queued() == ""
-    assert len(load_runs(place.store)) == 1
+        assert sandbox.loop.run_queued() == "held by PID 7"
+    assert sandbox.loop.run_queued() == ""
+    assert len(load_runs(sandbox.store)) == 1
 
 
 def test_a_store_that_cannot_be_asked_for_jobs_is_said(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def locked(*_args: object, **_kwargs: object) -> None:
         raise StoreLocked("held by PID 7")
 
     monkeypatch.setattr(Store, "lease_job", locked)
-    assert place.loop.run_queued() == "held by PID 7"
+    assert sandbox.loop.run_queued() == "held by PID 7"
 
 
 @pytest.mark.parametrize(
     "content", ["{", "[]", '{"schema_version": 2}', '{"schema_version": 1, "suite": 3}']
 )
-def test_a_broken_request_is_set_aside(place: Place, content: str) -> None:
-    place.requests.write(REQUEST)
-    (path,) = place.requests.directory.iterdir()
+def test_a_broken_request_is_set_aside(sandbox: JobSandbox, content: str) -> None:
+    sandbox.requests.write(REQUEST)
+    (path,) = sandbox.requests.directory.iterdir()
     path.write_text(content)
-    assert place.loop.run_queued() == ""
-    assert [item.suffix for item in place.requests.directory.iterdir()] == [".broken"]
+    assert sandbox.loop.run_queued() == ""
+    assert [item.suffix for item in sandbox.requests.directory.iterdir()] == [".broken"]
 
 
-def test_a_job_of_an_unknown_suite_fails_and_the_next_is_run(place: Place) -> None:
+def test_a_job_of_an_unknown_suite_fails_and_the_next_is_run(sandbox: JobSandbox) -> None:
     wrong = dataclasses.replace(REQUEST, dedupe_key="a", suite="mien")
-    place.requests.write(wrong)
-    place.requests.write(REQUEST)
-    assert place.loop.run_queued() == ""
-    assert any("job a failed: no suite 'mien'. Did you mean mine" in text for text in place.said())
-    assert len(load_runs(place.store)) == 1
-    assert place.store.lease_job() is None
+    sandbox.requests.write(wrong)
+    sandbox.requests.write(REQUEST)
+    assert sandbox.loop.run_queued() == ""
+    assert any(
+        "job a failed: no suite 'mien'. Did you mean mine" in text for text in sandbox.messages()
+    )
+    assert len(load_runs(sandbox.store)) == 1
+    assert sandbox.store.lease_job() is None
 
 
-def test_a_defect_fails_one_job_only(place: Place) -> None:
+def test_a_defect_fails_one_job_only(sandbox: JobSandbox) -> None:
     def defect(_order: CaseOrder) -> None:
         raise ZeroDivisionError("a defect")
 
-    place.executor.on_execute = defect
-    place.requests.write(REQUEST)
-    assert place.loop.run_queued() == ""
-    assert any("failed by a defect of Compile HUD" in text for text in place.said())
-    assert place.store.lease_job() is None
+    sandbox.executor.on_execute = defect
+    sandbox.requests.write(REQUEST)
+    assert sandbox.loop.run_queued() == ""
+    assert any("failed by a defect of Compile HUD" in text for text in sandbox.messages())
+    assert sandbox.store.lease_job() is None
 
 
 def interrupt_case(number: int) -> Callable[[CaseOrder], None]:
@@ -207,60 +215,60 @@ def interrupt_case(number: int) -> Callable[[CaseOrder], None]:
     return on_execute
 
 
-def free_the_lease(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def free_the_lease(sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after the death of the process that holds the lease."""
     monkeypatch.setattr("compile_hud.db.jobs.queue.is_gone", lambda _holder: True)
-    place.executor = FakeExecutor(clock=place.clock)
+    sandbox.executor = FakeExecutor(clock=sandbox.clock)
 
 
 def test_an_interrupted_job_is_continued_by_the_next_start(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.executor.on_execute = interrupt_case(2)
-    place.requests.write(REQUEST)
+    sandbox.executor.on_execute = interrupt_case(2)
+    sandbox.requests.write(REQUEST)
     with pytest.raises(RunInterrupted, match="was interrupted"):
-        place.loop.run_queued()
-    free_the_lease(place, monkeypatch)
-    assert place.loop.run_queued() == ""
-    assert place.executor.executed == ["bert/inference/small/fp32/default/cpu"]
-    (summary,) = load_runs(place.store)
+        sandbox.loop.run_queued()
+    free_the_lease(sandbox, monkeypatch)
+    assert sandbox.loop.run_queued() == ""
+    assert sandbox.executor.executed == ["bert/inference/small/fp32/default/cpu"]
+    (summary,) = load_runs(sandbox.store)
     assert summary.run.state is RunState.FINISHED
 
 
 def test_a_job_that_cannot_be_continued_starts_anew(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.executor.on_execute = interrupt_case(2)
-    place.requests.write(REQUEST)
+    sandbox.executor.on_execute = interrupt_case(2)
+    sandbox.requests.write(REQUEST)
     with pytest.raises(RunInterrupted):
-        place.loop.run_queued()
-    free_the_lease(place, monkeypatch)
-    place.executor.facts = {**place.executor.facts, "torch_version": "2.14.0"}
-    assert place.loop.run_queued() == ""
-    assert len(place.executor.executed) == 2
-    assert any("A new run is started" in text for text in place.said())
+        sandbox.loop.run_queued()
+    free_the_lease(sandbox, monkeypatch)
+    sandbox.executor.facts = {**sandbox.executor.facts, "torch_version": "2.14.0"}
+    assert sandbox.loop.run_queued() == ""
+    assert len(sandbox.executor.executed) == 2
+    assert any("A new run is started" in text for text in sandbox.messages())
 
 
 def test_a_job_whose_end_was_not_noted_is_not_measured_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def locked(*_args: object, **_kwargs: object) -> None:
         raise StoreLocked("held by PID 7")
 
-    place.requests.write(REQUEST)
+    sandbox.requests.write(REQUEST)
     with monkeypatch.context() as patched:
         patched.setattr(Store, "finish_job", locked)
         patched.setattr(JobWorker, "_run_job", _once(JobWorker._run_job))
         with pytest.raises(RunInterrupted):
-            place.loop.run_queued()
-    assert any("could not be noted: held by PID 7" in text for text in place.said())
-    place.loop.pending_updates.clear()
-    free_the_lease(place, monkeypatch)
-    assert place.loop.run_queued() == ""
-    assert place.executor.executed == []
-    (summary,) = load_runs(place.store)
+            sandbox.loop.run_queued()
+    assert any("could not be noted: held by PID 7" in text for text in sandbox.messages())
+    sandbox.loop.pending_updates.clear()
+    free_the_lease(sandbox, monkeypatch)
+    assert sandbox.loop.run_queued() == ""
+    assert sandbox.executor.executed == []
+    (summary,) = load_runs(sandbox.store)
     # Again: nobody knows whether the process still judged it.
-    assert [document.run.id for document in place.judged] == [summary.run.id] * 2
+    assert [document.run.id for document in sandbox.judged] == [summary.run.id] * 2
 
 
 def _once(method: Callable[..., None]) -> Callable[..., None]:
@@ -272,21 +280,21 @@ def _once(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def test_the_loop_ends_with_the_signal_and_says_trouble_once(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     troubles = iter(["held by PID 7", "held by PID 7", "", "held by PID 8"])
 
     def run_queued(_loop: JobWorker) -> str:
-        place.loop.wake.set()
-        trouble = next(troubles, None)
-        if trouble is None:
+        sandbox.loop.wake.set()
+        error = next(troubles, None)
+        if error is None:
             raise RunInterrupted("stopped")
-        return trouble
+        return error
 
     monkeypatch.setattr(JobWorker, "run_queued", run_queued)
     with pytest.raises(RunInterrupted, match="stopped"):
-        place.loop.run_forever()
-    assert place.said() == [
+        sandbox.loop.run_forever()
+    assert sandbox.messages() == [
         "the queue cannot be read: held by PID 7. It is tried again",
         "the queue cannot be read: held by PID 8. It is tried again",
     ]
@@ -329,7 +337,7 @@ def test_schedules_fire_on_after_their_file_could_not_be_written(
 
 
 def test_a_scheduler_that_has_died_is_said_once(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     num_left = [2]
 
@@ -342,8 +350,10 @@ def test_a_scheduler_that_has_died_is_said_once(
 
     monkeypatch.setattr(JobWorker, "run_queued", run_queued)
     with pytest.raises(RunInterrupted):
-        dataclasses.replace(place.loop, scheduler=Scheduler()).run_forever()
-    assert place.said() == ["schedules fire no more, by a defect; see the log and start this anew"]
+        dataclasses.replace(sandbox.loop, scheduler=Scheduler()).run_forever()
+    assert sandbox.messages() == [
+        "schedules fire no more, by a defect; see the log and start this anew"
+    ]
 
 
 def no_room(*_args: object) -> None:
@@ -351,18 +361,18 @@ def no_room(*_args: object) -> None:
 
 
 def test_a_night_that_fires_on_a_full_disk_is_run(
-    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = place.workspace.config.state_dir
+    folder = sandbox.workspace.config.state_dir
     miss_a_night(folder)
     wake = threading.Event()
     monkeypatch.setattr(JobRequests, "write", no_room)
     with scheduling({"night": NIGHT}, state_dir=folder, wake=wake) as scheduler:
         assert wake.wait(60)
-        assert dataclasses.replace(place.loop, scheduler=scheduler).run_queued() == ""
+        assert dataclasses.replace(sandbox.loop, scheduler=scheduler).run_queued() == ""
     assert "is kept in memory: [Errno 28]" in caplog.text
     assert "are lost" not in caplog.text
-    assert len(load_runs(place.store)) == 1
+    assert len(load_runs(sandbox.store)) == 1
 
 
 def test_a_night_that_no_disk_took_before_the_end_is_said(
@@ -377,44 +387,44 @@ def test_a_night_that_no_disk_took_before_the_end_is_said(
 
 
 def test_a_request_in_memory_is_written_once_there_is_room(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(JobRequests, "write", no_room)
         for _ in range(2):
-            place.requests.save(REQUEST)
-        assert place.requests.write_kept() == 1
-    assert place.requests.write_kept() == 0
-    assert len(list(place.requests.directory.iterdir())) == 1
+            sandbox.requests.save(REQUEST)
+        assert sandbox.requests.write_kept() == 1
+    assert sandbox.requests.write_kept() == 0
+    assert len(list(sandbox.requests.directory.iterdir())) == 1
 
 
 def test_a_request_in_memory_waits_for_a_locked_store(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def locked(*_args: object, **_kwargs: object) -> bool:
         raise StoreLocked("held by PID 7")
 
     monkeypatch.setattr(JobRequests, "write", no_room)
-    place.requests.save(REQUEST)
+    sandbox.requests.save(REQUEST)
     with monkeypatch.context() as patched:
         patched.setattr(Store, "enqueue_job", locked)
-        assert place.requests.flush(place.store, machine="box") == "held by PID 7"
-    assert place.requests.flush(place.store, machine="box") == ""
-    assert place.store.lease_job() is not None
+        assert sandbox.requests.flush(sandbox.store, machine="box") == "held by PID 7"
+    assert sandbox.requests.flush(sandbox.store, machine="box") == ""
+    assert sandbox.store.lease_job() is not None
 
 
 def test_a_request_in_memory_goes_to_the_disk_while_the_store_is_locked(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def locked(*_args: object, **_kwargs: object) -> bool:
         raise StoreLocked("held by PID 7")
 
     with monkeypatch.context() as patched:
         patched.setattr(JobRequests, "write", no_room)
-        place.requests.save(REQUEST)
+        sandbox.requests.save(REQUEST)
     monkeypatch.setattr(Store, "enqueue_job", locked)
-    assert place.requests.flush(place.store, machine="box") == "held by PID 7"
-    assert len(list(place.requests.directory.iterdir())) == 1
+    assert sandbox.requests.flush(sandbox.store, machine="box") == "held by PID 7"
+    assert len(list(sandbox.requests.directory.iterdir())) == 1
 
 
 def test_a_damaged_file_of_schedules_is_a_clear_error(tmp_path: Path) -> None:
@@ -430,11 +440,11 @@ def test_a_damaged_file_of_schedules_is_a_clear_error(tmp_path: Path) -> None:
         assert scheduler.is_alive()
 
 
-def test_notifications_that_wait_are_sent_between_the_jobs(place: Place) -> None:
+def test_notifications_that_wait_are_sent_between_the_jobs(sandbox: JobSandbox) -> None:
     def stop() -> None:
-        assert [document.run.suite for document in place.judged] == ["mine"]
+        assert [document.run.suite for document in sandbox.judged] == ["mine"]
         raise RunInterrupted("sent")
 
-    place.store.enqueue_job(dedupe_key="now", suite="mine", toolchain="current", trigger="test")
+    sandbox.store.enqueue_job(dedupe_key="now", suite="mine", toolchain="current", trigger="test")
     with pytest.raises(RunInterrupted, match="sent"):
-        place.with_services(send_notifications=stop).run_forever()
+        sandbox.with_services(send_notifications=stop).run_forever()

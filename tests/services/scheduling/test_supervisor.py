@@ -46,14 +46,14 @@ class Listener(list[Event]):
 
 
 def test_a_dashboard_that_dies_is_started_again_and_ends_with_us() -> None:
-    said = Listener()
+    listener = Listener()
     command = [sys.executable, "-c", "import signal; signal.pause()"]
-    with Dashboard(command, environment=os.environ, notify=said, backoff=AT_ONCE) as dashboard:
+    with Dashboard(command, environment=os.environ, notify=listener, backoff=AT_ONCE) as dashboard:
         first = dashboard.pid
         assert first is not None
         os.kill(first, 9)
-        assert said.has_event.wait(60)
-        (event,) = said
+        assert listener.has_event.wait(60)
+        (event,) = listener
         assert isinstance(event, LogMessage)
         assert event.text == "the dashboard ended with code -9; it is started again in 0 s"
     assert not is_alive(first)
@@ -74,18 +74,18 @@ def test_a_dashboard_that_ignores_being_told_to_end_is_killed(
 
 
 def test_what_the_dashboard_writes_is_said() -> None:
-    said = Listener()
+    listener = Listener()
     script = "import signal; print('the dashboard answers now', flush=True); signal.pause()"
-    with Dashboard([sys.executable, "-c", script], environment=os.environ, notify=said):
-        assert said.has_event.wait(60)
-    assert said == [LogMessage(text="the dashboard answers now")]
+    with Dashboard([sys.executable, "-c", script], environment=os.environ, notify=listener):
+        assert listener.has_event.wait(60)
+    assert listener == [LogMessage(text="the dashboard answers now")]
 
 
 def test_a_dashboard_that_cannot_be_started_is_said() -> None:
-    said = Listener()
-    with Dashboard(["/does/not/exist"], environment=os.environ, notify=said) as dashboard:
+    listener = Listener()
+    with Dashboard(["/does/not/exist"], environment=os.environ, notify=listener) as dashboard:
         assert dashboard.pid is None
-    (event,) = said
+    (event,) = listener
     assert isinstance(event, LogMessage)
     assert event.text.startswith("no dashboard: [Errno 2]")
 
@@ -127,8 +127,8 @@ def test_restarts_back_off_and_start_over_after_a_good_while() -> None:
 def test_a_taken_port_is_said_with_who_has_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        told = rf"127.0.0.1:{port}: Address already in use by process {os.getpid()} \(`ps -fp"
-        with pytest.raises(DashboardUnavailable, match=told):
+        message = rf"127.0.0.1:{port}: Address already in use by process {os.getpid()} \(`ps -fp"
+        with pytest.raises(DashboardUnavailable, match=message):
             check_dashboard(host="127.0.0.1", port=port)
 
 
@@ -149,10 +149,10 @@ def test_a_missing_dashboard_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_dashboard_is_another_process_on_the_same_store() -> None:
     command = dashboard_command(host="::1", port=7)
     assert command == [sys.executable, "-m", "compile_hud.app", "--host", "::1", "--port", "7"]
-    given = dashboard_environment(parse_config("", path=None, env={"HUD_DATABASE_URL": URL}))
-    assert given["HUD_DATABASE_URL"] == URL
-    assert given["HUD_TRACES_DIR"] == os.path.abspath("a.duckdb.traces")
-    assert given["HUD_PERFETTO_URL"] == "https://ui.perfetto.dev"
+    environment = dashboard_environment(parse_config("", path=None, env={"HUD_DATABASE_URL": URL}))
+    assert environment["HUD_DATABASE_URL"] == URL
+    assert environment["HUD_TRACES_DIR"] == os.path.abspath("a.duckdb.traces")
+    assert environment["HUD_PERFETTO_URL"] == "https://ui.perfetto.dev"
 
 
 def test_the_dashboard_is_told_that_there_is_no_folder_of_traces() -> None:

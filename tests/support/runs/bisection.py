@@ -12,7 +12,7 @@ from typing import Any
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.protocol import LaunchReport, RawMetric
+from compile_hud.runner.protocol.messages import LaunchReport, RawMetric
 from tests.support.fakes import FACTS, Draw, FakeExecutor, draw_latencies
 from tests.support.terminal import Terminal
 

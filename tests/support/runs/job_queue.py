@@ -32,7 +32,7 @@ REQUEST = JobRequest(
 )
 
 
-class Place:
+class JobSandbox:
     """A state directory and a job loop on it."""
 
     def __init__(self, folder: Path) -> None:
@@ -78,5 +78,5 @@ class Place:
     def store(self) -> Store:
         return self.workspace.store()
 
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         return [event.text for event in self.events if isinstance(event, LogMessage)]

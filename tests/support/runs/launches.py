@@ -10,7 +10,7 @@ from typing import Any
 from compile_hud.db.records.results import Case, CaseResult, Dtype, Phase
 from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.protocol import MeasureSettings, Workload
+from compile_hud.runner.protocol.messages import MeasureSettings, Workload
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 MODEL_FILE = f"{FIXTURES / 'odd_models.py'}:make"

@@ -19,7 +19,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Case, CaseResult, RunDocument
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.protocol import LaunchReport
+from compile_hud.runner.protocol.messages import LaunchReport
 from compile_hud.runner.toolchains.registry import Probe
 from tests.support.builders import START, make_measurement
 from tests.support.fakes import FACTS, Draw, FakeExecutor, draw_latencies
@@ -140,7 +140,7 @@ class Launches:
     def on_executor(self, executor: FakeExecutor, python: Path) -> None:
         """Let this executor draw its launches."""
         name = "old" if "old" in str(python) else "new"
-        place = self.num_new
+        index = self.num_new
         self.num_new += name == "new"
         draws: dict[str, Draw] = {}
         seed = len(self.terminal.executors)
@@ -149,9 +149,9 @@ class Launches:
             case = order.case
             self.launched.append((name, case.model))
             self.terminal.clock.advance(LAUNCH_S)
-            level_s = self.latency_s(name, place, case)
+            level_s = self.latency_s(name, index, case)
             draws.setdefault(case.key, draw_latencies(level_s, launch_sd=0.004, seed=seed))
-            return self.on_launch(name, place) or draws[case.key](order, number)
+            return self.on_launch(name, index) or draws[case.key](order, number)
 
         executor.draw = launch
         executor.clock = self.terminal.clock
@@ -162,10 +162,10 @@ class Launches:
 def slower(old_s: float, run_s: float, again_s: float, *, references_s: float = 0.005) -> Latency:
     """Return the latencies of the old toolchain, of the run and of what is measured again."""
 
-    def latency_s(name: str, place: int, case: Case) -> float:
+    def latency_s(name: str, index: int, case: Case) -> float:
         if case.is_reference:
-            return references_s if place else 0.005
-        return old_s if name == "old" else (run_s, again_s)[min(place, 1)]
+            return references_s if index else 0.005
+        return old_s if name == "old" else (run_s, again_s)[min(index, 1)]
 
     return latency_s
 

@@ -27,7 +27,7 @@ from compile_hud.runner.execution.run_plan import ResolvedRun, RunContext, RunSe
 from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.persistence.spool import Spool, utc_now
 from compile_hud.runner.planning.suites import Selection
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 from tests.support.fakes import FakeExecutor, make_catalog
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -74,13 +74,13 @@ def main() -> None:
     parser.add_argument("--store")
     parser.add_argument("--machine", default="box")
     options = parser.parse_args()
-    is_held = options.hold
+    is_locked = options.hold
 
     def on_execute(order: CaseOrder) -> None:
-        nonlocal is_held
+        nonlocal is_locked
         say("executing", order.case.key)
-        if is_held:
-            is_held = False
+        if is_locked:
+            is_locked = False
             sys.stdin.readline()
 
     store = Store(options.store or f"duckdb:///{options.folder / 'store.duckdb'}")

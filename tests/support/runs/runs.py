@@ -20,7 +20,7 @@ from compile_hud.runner.persistence.result_writer import ResultWriter
 from compile_hud.runner.persistence.spool import Spool
 from compile_hud.runner.planning.suites import Selection
 from compile_hud.runner.planning.time_budget import Worth
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 from tests.support.fakes import FakeClock, FakeExecutor, make_catalog
 
 CATALOG = make_catalog("bert", "fails", "takes_3s", "times_out")
@@ -34,7 +34,7 @@ REQUEST = ResolvedRun(
 )
 
 
-class Place:
+class RunSandbox:
     """A state directory with a store, and everything a run needs in it."""
 
     def __init__(self, folder: Path) -> None:
@@ -95,7 +95,7 @@ class Place:
         assert self.store is not None
         return load_document(self.store, run_id)
 
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         """Return the lines that were said."""
         return [event.text for event in self.events if isinstance(event, LogMessage)]
 

@@ -16,7 +16,7 @@ import torch
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.local_executor import LocalExecutor
-from compile_hud.runner.protocol import PROTOCOL_VERSION
+from compile_hud.runner.protocol.messages import PROTOCOL_VERSION
 from tests.support.runs.launches import is_alive, order, wait_for
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from compile_hud.models_zoo.building.loader import ModelLoadError
 from compile_hud.runner.measure.checkout import check_imports, enter
-from compile_hud.runner.protocol import Checkout
+from compile_hud.runner.protocol.messages import Checkout
 
 
 @pytest.fixture

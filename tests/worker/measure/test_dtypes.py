@@ -19,7 +19,7 @@ from compile_hud.runner.measure.accuracy import metrics as accuracy
 from compile_hud.runner.measure.accuracy.step import make_reference
 from compile_hud.runner.measure.device import Device, allow_tf32
 from compile_hud.runner.measure.subject import Subject, build_subject, mean_square
-from compile_hud.runner.protocol import Workload
+from compile_hud.runner.protocol.messages import Workload
 from tests.support.runs.launch_contexts import make_context
 from tests.support.runs.launches import order
 

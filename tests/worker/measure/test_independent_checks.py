@@ -23,7 +23,7 @@ from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.latency.sampling import sample
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import Subject, mean_square
-from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, Workload
+from compile_hud.runner.protocol.messages import LaunchRequest, MeasureSettings, Workload
 from tests.fixtures.odd_models import BATCH, WIDTH, Breaking, Plain, Recompiling
 from tests.support.builders import make_case
 

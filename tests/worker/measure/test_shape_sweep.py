@@ -19,7 +19,7 @@ from compile_hud.runner.measure.compile import dynamo
 from compile_hud.runner.measure.context import Context
 from compile_hud.runner.measure.shape_sweep import ShapeError, is_swept, sweep_shapes, visit
 from compile_hud.runner.measure.steps import StepLog
-from compile_hud.runner.protocol import ShapeSweep
+from compile_hud.runner.protocol.messages import ShapeSweep
 from tests.support.runs.launch_contexts import make_context
 
 LENGTHS = (4, 6, 8, 10)

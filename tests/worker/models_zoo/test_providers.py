@@ -18,7 +18,7 @@ from compile_hud.models_zoo.catalog.providers import provided_models
 from compile_hud.runner.measure.launch import run_launch
 from compile_hud.runner.planning.plan import make_plan
 from compile_hud.runner.planning.suites import Selection
-from compile_hud.runner.protocol import LaunchRequest, MeasureSettings
+from compile_hud.runner.protocol.messages import LaunchRequest, MeasureSettings
 
 TIMM = """
     from types import SimpleNamespace

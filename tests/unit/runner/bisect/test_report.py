@@ -16,7 +16,7 @@ from compile_hud.runner.bisect.report import (
     repro,
     revision_text,
 )
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 from tests.support.builders import START, make_case
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from compile_hud.runner.cluster.assignments import MAX_ASSIGNMENTS, Assignment, CaseQueue
 from compile_hud.runner.planning.plan import PlannedCase
-from compile_hud.runner.protocol import Workload
+from compile_hud.runner.protocol.messages import Workload
 from tests.support.builders import make_case
 
 WORKLOAD = Workload(build="fake", config={}, num_samples=1, num_tokens=None)

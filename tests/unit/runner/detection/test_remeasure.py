@@ -15,7 +15,7 @@ from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.environment import fingerprint
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.paired_launches import PairLimits, PairResult
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 from compile_hud.runner.toolchains.registry import Probe
 from compile_hud.runner.workspace import Dependencies, Workspace
 from tests.support.builders import make_case, make_measurement, make_result, make_run

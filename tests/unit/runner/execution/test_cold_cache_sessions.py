@@ -5,7 +5,7 @@ from __future__ import annotations
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.execution.cold_cache_sessions import ColdCacheSessions
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
+from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.support.builders import make_case
 from tests.support.fakes import FakeExecutor
 

@@ -7,7 +7,7 @@ import pytest
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.paired_launches import PairSide, launch_in_turn
-from compile_hud.runner.protocol import LaunchReport, MeasureSettings, Workload
+from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, Workload
 from tests.support.builders import make_case
 from tests.support.fakes import FakeExecutor, FakeSession
 

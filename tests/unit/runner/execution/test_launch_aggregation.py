@@ -20,7 +20,7 @@ from compile_hud.runner.execution.launch_aggregation import (
     needs_launch,
     report_of_ending,
 )
-from compile_hud.runner.protocol import LaunchReport, MeasureSettings, RawMetric, Workload
+from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.support.builders import make_case
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

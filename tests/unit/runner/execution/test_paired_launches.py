@@ -15,7 +15,7 @@ from compile_hud.runner.execution.paired_launches import (
     PairSide,
     measure_pair,
 )
-from compile_hud.runner.protocol import LaunchReport, MeasureSettings, Workload
+from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, Workload
 from tests.support.builders import make_case
 from tests.support.fakes import Draw, FakeExecutor, FakeSession, draw_latencies
 

@@ -16,7 +16,7 @@ from compile_hud.runner.planning.time_budget import (
     TimeBudget,
     Worth,
 )
-from compile_hud.runner.protocol import MeasureSettings, Workload
+from compile_hud.runner.protocol.messages import MeasureSettings, Workload
 from tests.support.builders import START, make_case
 from tests.support.fakes import FakeClock, FakeExecutor
 

@@ -31,7 +31,7 @@ from compile_hud.runner.measure.latency.timing import (
     uncollected,
     warm_up,
 )
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 
 FIXED = MeasureSettings(num_rounds=40, budget_s=math.inf, target_interval=0.0)
 EXHAUSTED = MeasureSettings(num_rounds=100, budget_s=-1.0)

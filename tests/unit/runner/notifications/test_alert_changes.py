@@ -20,7 +20,7 @@ from compile_hud.runner.notifications.alert_changes import diff_alerts, is_curre
 from compile_hud.runner.notifications.routes import Route
 from compile_hud.runner.notifications.routing import MAX_HOLD, NotificationPlanner, notifications_of
 from compile_hud.runner.notifications.severity import severity_of, worst_of
-from tests.support.builders import START, make_alert, make_case, make_sighting
+from tests.support.builders import START, make_alert, make_case, make_run_ref
 
 EVENT = Event(id="event", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)
 ALERT = make_alert()
@@ -208,7 +208,7 @@ def test_each_receiver_is_told_once_of_the_alerts_of_all_its_routes() -> None:
 
 def test_what_is_measured_again_first_waits_for_that() -> None:
     route = Route(name="r", receivers=("ops",))
-    revisions = [Revision(alert=make_alert(first_bad=make_sighting()))]
+    revisions = [Revision(alert=make_alert(first_bad=make_run_ref()))]
     now = NotificationPlanner(routes=[route], now=lambda: START)
     (at_once,) = now.notifications([], revisions, events={})
     (held,) = replace(now, holder="me").notifications([], revisions, events={})

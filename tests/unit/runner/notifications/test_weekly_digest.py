@@ -17,13 +17,13 @@ from compile_hud.runner.notifications.weekly_digest import (
     weekly_notification,
     weekly_of,
 )
-from tests.support.builders import START, make_alert, make_case, make_sighting
+from tests.support.builders import START, make_alert, make_case, make_run_ref
 
 WEEK = timedelta(days=7)
 
 
 def alert(id: str, *, days: int = 0, model: str = "bert", **given: object) -> Alert:
-    seen = replace(make_sighting(), at=START - timedelta(days=days))
+    seen = replace(make_run_ref(), at=START - timedelta(days=days))
     made = make_alert(id, case=make_case(model), first_bad=seen)
     return replace(made, **given)  # type: ignore[arg-type]
 

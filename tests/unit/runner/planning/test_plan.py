@@ -7,7 +7,7 @@ from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec
 from compile_hud.runner.planning.plan import find_suite, make_plan, plan_case
 from compile_hud.runner.planning.suites import BUILTIN_SUITES, NIGHTLY, QUICK, TINY, Selection
-from compile_hud.runner.protocol import ShapeSweep
+from compile_hud.runner.protocol.messages import ShapeSweep
 from tests.support.builders import make_case
 from tests.support.fakes import make_catalog
 

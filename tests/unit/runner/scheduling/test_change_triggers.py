@@ -126,7 +126,7 @@ def test_a_repository_is_at_a_commit(ref: str, commit: str) -> None:
     found, machine = look(watch, reply=Reply(text=REFS))
     assert found == commit[:12]
     end = ("git", "ls-remote", "--", "/src", ref or "HEAD")
-    assert machine.asked == [("env", "GIT_TERMINAL_PROMPT=0", *end)]
+    assert machine.commands == [("env", "GIT_TERMINAL_PROMPT=0", *end)]
 
 
 @pytest.mark.parametrize(

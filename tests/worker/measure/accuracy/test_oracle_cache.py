@@ -18,7 +18,7 @@ from compile_hud.runner.measure.context import Context, Findings
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import Subject, mean_square
-from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, RawMetric, Workload
+from compile_hud.runner.protocol.messages import LaunchRequest, MeasureSettings, RawMetric, Workload
 from tests.support.builders import make_case
 
 CPU = Device(kind="cpu", num_threads=1)

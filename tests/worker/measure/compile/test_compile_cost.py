@@ -21,7 +21,7 @@ from compile_hud.runner.measure.compile.compiler import time_compilation
 from compile_hud.runner.measure.compile.dynamo import recorded_compiles
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.protocol import ShapeSweep
+from compile_hud.runner.protocol.messages import ShapeSweep
 from tests.support.runs.launches import median, order, step_names
 
 CPU = Device(kind="cpu", num_threads=1)

@@ -27,7 +27,12 @@ from compile_hud.runner.measure.context import Context, Findings
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import Subject, mean_square
-from compile_hud.runner.protocol import CacheState, LaunchRequest, MeasureSettings, Workload
+from compile_hud.runner.protocol.messages import (
+    CacheState,
+    LaunchRequest,
+    MeasureSettings,
+    Workload,
+)
 from tests.fixtures.odd_models import Plain
 from tests.support.builders import make_case
 

@@ -32,9 +32,8 @@ from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels
 from compile_hud.runner.analysis.kernels.grouping import KernelSide, MatchedBy
 from compile_hud.runner.measure.kernels.profile_step import report_kernels
 from compile_hud.runner.measure.kernels.provenance import recorded_origins
-from compile_hud.runner.protocol import notes_path
-from compile_hud.runner.traces.compile_notes import KernelNotes
-from compile_hud.runner.traces.profile import KernelReport, read_kernels
+from compile_hud.runner.protocol.messages import notes_path
+from compile_hud.runner.traces.profile import KernelReport, load_kernel_notes, read_kernels
 from tests.support.runs.launch_contexts import forget_compiled, make_context
 
 pytestmark = pytest.mark.slow
@@ -193,7 +192,7 @@ class Bench:
 
         def record() -> KernelReport:
             report_kernels(context, forward)
-            notes = KernelNotes.load(notes_path(path))
+            notes = load_kernel_notes(notes_path(path))
             return read_kernels(path, notes=notes, latency_s=latency_s, peaks={})
 
         reports = sorted((record() for _ in range(MIN_RECORDINGS)), key=fastest_s)

@@ -39,7 +39,7 @@ from compile_hud.runner.measure.kernels.library_calls import (
 )
 from compile_hud.runner.measure.kernels.profile_step import MAX_ITERATIONS, report_kernels
 from compile_hud.runner.measure.kernels.provenance import Provenance, recorded_origins
-from compile_hud.runner.protocol import notes_path
+from compile_hud.runner.protocol.messages import notes_path
 from tests.support.builders import make_kernel
 from tests.support.runs.launch_contexts import forget_compiled, make_context
 

@@ -24,7 +24,7 @@ from compile_hud.runner.measure.resources.memory import (
 )
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import Subject, mean_square
-from compile_hud.runner.protocol import LaunchRequest, MeasureSettings, Workload
+from compile_hud.runner.protocol.messages import LaunchRequest, MeasureSettings, Workload
 from tests.support.builders import make_case
 
 CPU = Device(kind="cpu", num_threads=1)

@@ -80,7 +80,7 @@ def test_the_device_is_found_by_its_uuid(monkeypatch: pytest.MonkeyPatch) -> Non
     fake = FakeNvml()
     install(monkeypatch, fake)
     assert open_gpu().handle == "gpu"
-    assert fake.asked == [f"GPU-{UUID}"]
+    assert fake.queries == [f"GPU-{UUID}"]
 
 
 @pytest.mark.parametrize("uuid", [UUID, None])
@@ -100,7 +100,7 @@ def test_a_mig_instance_has_the_clocks_of_its_board_and_processes_of_its_own(
     assert gpu.is_mig
     assert gpu.read().clock_sm_mhz == 1980
     gpu.num_other_processes()
-    assert fake.asked[-1] == "mig"
+    assert fake.queries[-1] == "mig"
 
 
 @pytest.mark.parametrize(("mode", "is_mig"), [(None, False), ((0, 1), False), ((1, 1), True)])

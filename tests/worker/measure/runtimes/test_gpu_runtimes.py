@@ -14,7 +14,7 @@ from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.planning.plan import plan_case
-from compile_hud.runner.protocol import MeasureSettings
+from compile_hud.runner.protocol.messages import MeasureSettings
 
 pytestmark = [
     pytest.mark.gpu,

@@ -32,7 +32,7 @@ from compile_hud.runner.notifications.receivers.chat import (
     slack,
     teams,
 )
-from tests.support.builders import START, make_alert, make_case, make_notification, make_sighting
+from tests.support.builders import START, make_alert, make_case, make_notification, make_run_ref
 from tests.support.servers.slack_limits import problems
 
 HOSTILE = (
@@ -65,7 +65,7 @@ def item(
     **given: Any,
 ) -> Item:
     alert = replace(
-        make_alert(first_bad=make_sighting(), last_good=make_sighting(), **given),
+        make_alert(first_bad=make_run_ref(), last_good=make_run_ref(), **given),
         cause_text="compiler side",
         note=note,
     )
@@ -86,7 +86,7 @@ def message(*items: Item) -> Message:
     return Message(id="msg_1", at=START, items=items)
 
 
-SINCE = f"{make_sighting().revision} ({make_sighting().at:%Y-%m-%d})"
+SINCE = f"{make_run_ref().revision} ({make_run_ref().at:%Y-%m-%d})"
 LINES = (
     "bert inference fp32 default: latency_s +20.0 % [+18.0 %, +22.0 %], 10.0 ms -> 12.0 ms",
     f"since {SINCE}, last good {SINCE}",
@@ -168,7 +168,7 @@ def test_what_is_true_of_all_alerts_is_said_once_and_the_rest_beside_each() -> N
 
 @pytest.mark.parametrize("what", ["torch", "revision"])
 def test_what_else_changed_is_told_unless_it_is_the_revision(what: str) -> None:
-    revision = make_sighting().revision
+    revision = make_run_ref().revision
     cause = f"compiler side; since the last good run: {what} {revision} -> {revision}"
     assert render_message(message(with_cause(item(), cause))).paragraphs[0].lines == LINES
     more = with_cause(item(), f"{cause}, driver 1 -> 2")
@@ -186,8 +186,8 @@ EVERYTHING = {
     "levels": "10.0 ms -> 12.0 ms",
     "change": "+20.0 %",
     "interval": "[+18.0 %, +22.0 %]",
-    "first bad": f"since {make_sighting().revision}",
-    "last good": f"last good {make_sighting().revision}",
+    "first bad": f"since {make_run_ref().revision}",
+    "last good": f"last good {make_run_ref().revision}",
     "cause": "compiler side",
     "kernels": "triton_gelu +1438 us",
     "repro": "hud run --model bert",

@@ -12,7 +12,8 @@ import pytest
 from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.measure.steps import STEP_ORDER, StepLog
-from compile_hud.runner.protocol import (
+from compile_hud.runner.protocol.files import whole_file, write_json
+from compile_hud.runner.protocol.messages import (
     Checkout,
     LaunchReport,
     LaunchRequest,
@@ -20,8 +21,6 @@ from compile_hud.runner.protocol import (
     RawMetric,
     ShapeSweep,
     Workload,
-    whole_file,
-    write_json,
 )
 from tests.support.builders import make_case
 

@@ -1,14 +1,13 @@
-"""What the worker knows of the kernels beside their trace, as a JSON file.
+"""The notes of a worker about the kernels of a trace: source code, work and origin, as JSON.
 
-Only the standard library is needed, on Python 3.10 or newer: the worker writes it, the runner
-reads it.
+The worker writes them and the runner reads them, so the module needs only the standard library of
+Python 3.10.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from compile_hud.db.errors import RecordError
@@ -22,7 +21,6 @@ from compile_hud.db.records.json_fields import (
     get_value,
 )
 from compile_hud.db.records.kernels import Origin
-from compile_hud.runner.files.json_files import read_json
 
 DEVICES = ("cpu", "cuda")
 LANGUAGES = ("triton", "cpp")
@@ -112,14 +110,6 @@ class KernelNotes:
             num_iterations=num_iterations,
             kernels={name: KernelNote.from_json(note) for name, note in kernels.items()},
         )
-
-    @classmethod
-    def load(cls, path: Path) -> KernelNotes:
-        """Return the notes in the file at `path`; raise RecordError when they cannot be read."""
-        try:
-            return cls.from_json(read_json(path))
-        except (OSError, RecordError) as error:
-            raise RecordError(f"cannot read the kernel notes in {path}: {error}") from error
 
 
 def _quantity(document: Any, name: str) -> float | None:

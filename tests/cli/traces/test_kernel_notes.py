@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.kernels import Origin
 from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
+from compile_hud.runner.traces.profile import load_kernel_notes
 from tests.support.strategies import AMOUNTS, TEXT
 
 ORIGINS = st.builds(Origin, node=TEXT, target=TEXT, module=TEXT)
@@ -73,7 +74,7 @@ def test_damaged_notes_name_the_field(change: dict[str, Any], complaint: str) ->
 def test_notes_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "notes.json"
     path.write_text('{"schema_version": 1, "device": "cpu"}')
-    assert KernelNotes.load(path) == KernelNotes(device="cpu")
+    assert load_kernel_notes(path) == KernelNotes(device="cpu")
     path.write_text('{"schema_version": 1, "device": ')
     with pytest.raises(RecordError, match=r"cannot read the kernel notes in .*notes\.json"):
-        KernelNotes.load(path)
+        load_kernel_notes(path)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compile_hud.runner.traces.operator_costs import (
+from compile_hud.runner.protocol.operator_costs import (
     Work,
     shapes_text,
     share_of_peak,

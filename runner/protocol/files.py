@@ -1,0 +1,49 @@
+"""Write files that are whole or absent."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+
+def write_json(path: Path, document: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Write `document` so that `path` is what it was or whole; raise OSError (see `whole_file`)."""
+    with whole_file(path) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8")
+        json.dump(document, text, allow_nan=False)
+        text.flush()
+        text.detach()
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Yield a stream whose content is at `path`, and on the disk, when the block has ended.
+
+    Raises OSError (a full disk among them); then, as when the block raises, `path` is what it was
+    and no temporary file is left. A device or a pipe is written to as it is.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+        return
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    directory = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
