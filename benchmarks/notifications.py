@@ -251,17 +251,17 @@ def _outcome(
     wall_s, num_killed = times
     first: dict[str, int] = {}
     order = [id for _, ids, _ in server.taken for id in ids]
-    for place, id in enumerate(order):
-        first.setdefault(id, place)
+    for position, id in enumerate(order):
+        first.setdefault(id, position)
     last: dict[str, int] = {}
     num_out_of_order = 0
     for item in notifications:
         (alert_id,) = item.alert_ids
         # A receiver of its own has an order of its own.
         key = f"{item.receiver} {alert_id}"
-        place = first.get(item.id, -1)
-        num_out_of_order += place < last.get(key, -1)
-        last[key] = place
+        position = first.get(item.id, -1)
+        num_out_of_order += position < last.get(key, -1)
+        last[key] = position
     num_after_success = _num_repeated_after_success(server.taken)
     stored = load_outbox(store)
     return Outcome(

@@ -94,7 +94,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ReceivedItem:
     """A message that a service took: its idempotency key, "" where it has none, and its numbers."""
 
     key: str
@@ -127,7 +127,7 @@ class _Player:
     """A service on this machine: its port, and what it took in order."""
 
     port: int
-    told: Callable[[], list[Told]]
+    received: Callable[[], list[ReceivedItem]]
 
 
 def receiver(kind: str, port: int) -> Receiver:
@@ -154,8 +154,10 @@ def _posted(key: str = "") -> Iterator[_Player]:
     with receiving() as inbox:
         yield _Player(
             port=_port(inbox.url),
-            told=lambda: [
-                Told(key=item.headers.get(key, ""), numbers=_numbers(item.body.decode("utf-8")))
+            received=lambda: [
+                ReceivedItem(
+                    key=item.headers.get(key, ""), numbers=_numbers(item.body.decode("utf-8"))
+                )
                 for item in inbox.requests
             ],
         )
@@ -166,8 +168,8 @@ def _chat(kind: str) -> Iterator[_Player]:
     with chatting(kind) as chat:
         yield _Player(
             port=_port(chat.url),
-            told=lambda: [
-                Told(key="", numbers=_numbers(json.dumps(item.content())))
+            received=lambda: [
+                ReceivedItem(key="", numbers=_numbers(json.dumps(item.content())))
                 for item in chat.requests
                 if item.path.endswith(("chat.postMessage", "hook"))
             ],
@@ -177,7 +179,7 @@ def _chat(kind: str) -> Iterator[_Player]:
 @contextmanager
 def _mail(chance: random.Random) -> Iterator[_Player]:
     with mail_server(_Moods(chance)) as box:
-        yield _Player(port=box.port, told=lambda: [_letter(item) for _, item in box.letters])
+        yield _Player(port=box.port, received=lambda: [_letter(item) for _, item in box.letters])
 
 
 class _Moods(dict[str, str]):
@@ -199,19 +201,19 @@ def _github() -> Iterator[_Player]:
     with github_server() as repository:
         yield _Player(
             port=_port(repository.url),
-            told=lambda: [
-                Told(key="", numbers=_numbers(item["body"]))
+            received=lambda: [
+                ReceivedItem(key="", numbers=_numbers(item["body"]))
                 for issue in repository.issues
                 for item in (issue, *repository.comments.get(issue["number"], ()))
             ],
         )
 
 
-def _letter(content: bytes) -> Told:
-    found = message_from_bytes(content, policy=policy.default)
-    plain = found.get_body(("plain",))
+def _letter(content: bytes) -> ReceivedItem:
+    email = message_from_bytes(content, policy=policy.default)
+    plain = email.get_body(("plain",))
     assert plain is not None
-    return Told(key=str(found["Message-ID"]), numbers=_numbers(plain.get_content()))
+    return ReceivedItem(key=str(email["Message-ID"]), numbers=_numbers(plain.get_content()))
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -237,18 +239,18 @@ def torture(trial: Trial, *, url: str, kinds: Sequence[str] = ()) -> dict[str, O
         "apprise": _posted(),
     }
     troubles = {"email": _MAIL, "github": _GITHUB}
-    wanted = list(kinds or players)
-    notifications = {kind: _notifications(kind, trial) for kind in wanted}
+    selected = list(kinds or players)
+    notifications = {kind: _notifications(kind, trial) for kind in selected}
     with Store(url).write() as session:
-        put_notifications(session, [item for found in notifications.values() for item in found])
+        put_notifications(session, [item for items in notifications.values() for item in items])
     lives = [chance.uniform(0.05, trial.longest_life_s) for _ in range(trial.num_kills)]
     with ExitStack() as stack:
-        services = {kind: stack.enter_context(players[kind]) for kind in wanted}
+        services = {kind: stack.enter_context(players[kind]) for kind in selected}
         lines: dict[str, Line] = {}
         ports: dict[str, int] = {}
         for kind, service in services.items():
-            trouble = troubles.get(kind, _HTTP)
-            made = breaking(service.port, trouble=trouble, seed=f"{trial.seed} {kind}")
+            line_fault = troubles.get(kind, _HTTP)
+            made = breaking(service.port, trouble=line_fault, seed=f"{trial.seed} {kind}")
             ports[kind], lines[kind] = stack.enter_context(made)
         num_killed = start_and_kill(send_all, url, ports, lives_s=lives)
         states = Counter(
@@ -258,13 +260,13 @@ def torture(trial: Trial, *, url: str, kinds: Sequence[str] = ()) -> dict[str, O
         )
         return {
             kind: _outcome(
-                services[kind].told(),
+                services[kind].received(),
                 line=lines[kind],
                 notifications=notifications[kind],
                 num_killed=num_killed,
                 num_not_sent=states[kind],
             )
-            for kind in wanted
+            for kind in selected
         }
 
 
@@ -304,7 +306,7 @@ def send_all(store_url: str, ports: dict[str, int]) -> None:
 
 
 def _outcome(
-    told: Sequence[Told],
+    received: Sequence[ReceivedItem],
     *,
     line: Line,
     notifications: Sequence[Notification],
@@ -312,30 +314,32 @@ def _outcome(
     num_not_sent: int,
 ) -> Outcome:
     places: dict[int, list[int]] = defaultdict(list)
-    for place, number in enumerate(number for item in told for number in item.numbers):
-        places[number].append(place)
+    for position, number in enumerate(number for item in received for number in item.numbers):
+        places[number].append(position)
     uncertain = Counter(
-        number for said in line.uncertain for number in _numbers(said.decode("utf-8", "replace"))
+        number
+        for request in line.uncertain
+        for number in _numbers(request.decode("utf-8", "replace"))
     )
     num_unexplained = sum(
-        max(0, len(found) - 1 - uncertain[number]) for number, found in places.items()
+        max(0, len(positions) - 1 - uncertain[number]) for number, positions in places.items()
     )
     keys: dict[tuple[int, ...], set[str]] = defaultdict(set)
-    for item in told:
+    for item in received:
         keys[item.numbers].add(item.key)
     return Outcome(
         num_notifications=len(notifications),
         num_connections=line.answers.total(),
         num_uncertain=len(line.uncertain),
-        num_messages=len(told),
-        num_told_again=sum(len(found) - 1 for found in places.values()),
+        num_messages=len(received),
+        num_told_again=sum(len(positions) - 1 for positions in places.values()),
         answers=dict(sorted(line.answers.items())),
         num_lost=len(notifications) - len(places),
         num_not_sent=num_not_sent,
         num_out_of_order=_num_out_of_order(
-            {number: found[0] for number, found in places.items()}, notifications
+            {number: positions[0] for number, positions in places.items()}, notifications
         ),
-        num_other_keys=sum(len(found) - 1 for found in keys.values()),
+        num_other_keys=sum(len(positions) - 1 for positions in keys.values()),
         # The sender died between the answer and keeping it.
         num_repeats_beyond=max(0, num_unexplained - MAX_TOGETHER * num_killed),
     )
@@ -343,12 +347,12 @@ def _outcome(
 
 def _num_out_of_order(first: dict[int, int], notifications: Sequence[Notification]) -> int:
     last: dict[str, int] = {}
-    num_found = 0
+    num_out_of_order = 0
     for number, item in enumerate(notifications):
-        place = first.get(number, -1)
-        num_found += place < last.get(item.subject, -1)
-        last[item.subject] = place
-    return num_found
+        position = first.get(number, -1)
+        num_out_of_order += position < last.get(item.subject, -1)
+        last[item.subject] = position
+    return num_out_of_order
 
 
 @click.command()
@@ -364,7 +368,7 @@ def main(store_kind: str, output: Path | None, **options: Any) -> None:
     machine = describe_machine()
     started = time.monotonic()
     with empty_store(store_kind) as url:
-        found = torture(trial, url=url)
+        outcomes = torture(trial, url=url)
     document = {
         "schema_version": SCHEMA_VERSION,
         "measured_at": utc_now().isoformat(),
@@ -372,7 +376,7 @@ def main(store_kind: str, output: Path | None, **options: Any) -> None:
         "store": store_kind,
         "trial": asdict(trial),
         "wall_s": time.monotonic() - started,
-        "outcomes": {kind: asdict(outcome) for kind, outcome in found.items()},
+        "outcomes": {kind: asdict(outcome) for kind, outcome in outcomes.items()},
     }
     path = output or RESULTS / results_name("receivers", store_kind)
     path.write_text(json.dumps(document, indent=2) + "\n", encoding="ascii")

@@ -27,7 +27,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Outcome, RunState
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.store import Store

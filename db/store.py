@@ -26,11 +26,11 @@ from compile_hud.db.ingest import results as ingest
 from compile_hud.db.jobs import queue as jobs
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.db.jobs.queue import Job, JobState
-from compile_hud.db.queries import common as fetch
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.notifications import Notification
 from compile_hud.db.records.results import CaseResult, Run, RunState
 from compile_hud.db.records.triage import AlertChange, Revision, SeriesSettings, Signature
+from compile_hud.db.rows.alerts import read_alerts
 from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.db.schema import migrate
 from compile_hud.db.schema.tables import Base, RunTable
@@ -307,10 +307,10 @@ class Store:
         """
         # Looked at before: most judging changes nothing, and a write makes every page load again.
         with self.read() as connection:
-            decided = decide(fetch.alerts(connection))
+            decided = decide(read_alerts(connection))
         if decided.revisions:
             with self.write() as session:
-                before = fetch.alerts(session.connection())
+                before = read_alerts(session.connection())
                 decided = decide(before)
                 put_revisions(session, decided.revisions, by=by, at=self._now())
                 put_notifications(session, tell(before, decided))

@@ -35,7 +35,7 @@ from compile_hud.db.records.summaries import (
     TrendPoint,
 )
 from compile_hud.db.store import Store
-from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detector import describe_steps
 from compile_hud.runner.analysis.judging.cost_step import Track
 from compile_hud.runner.analysis.judging.machine_pace import at_one_pace
@@ -279,7 +279,7 @@ def noise_bands(points: Sequence[TrendPoint]) -> tuple[Band, ...]:
             continue
         starts = [0, *(step.index for step in describe_steps(values))]
         for start, end in zip(starts, [*starts[1:], len(segment)], strict=True):
-            if end - start >= MIN_BASELINE_POINTS:
+            if end - start >= DEFAULT_CONFIG.min_baseline_points:
                 bands.append(_band(segment[start:end]))
     return tuple(bands)
 
@@ -338,7 +338,7 @@ def _track(header: SeriesHeader, points: Sequence[TrendPoint]) -> Track:
 def _band(level: Sequence[TrendPoint]) -> Band:
     values = [point.median for point in level]
     middle = float(np.median(values))
-    margin = NOISE_MULTIPLE * robust_sd(values)
+    margin = DEFAULT_CONFIG.noise_band_sds * robust_sd(values)
     return Band(
         start=level[0].at,
         end=level[-1].at,

@@ -14,8 +14,10 @@ from sqlalchemy import select
 from benchmarks.dashboard.history import TOOLCHAIN, History, Machine
 from benchmarks.startup import BenchmarkError
 from compile_hud.db.queries.kernels import load_profiled
-from compile_hud.db.queries.results import load_latest, load_result_summaries, load_runs, load_trend
-from compile_hud.db.queries.runs import load_plans
+from compile_hud.db.queries.latest import load_latest
+from compile_hud.db.queries.results import load_result_summaries
+from compile_hud.db.queries.runs import load_plans, load_runs
+from compile_hud.db.queries.series import load_trend
 from compile_hud.db.records.results import Case
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.schema.tables import MeasurementTable

@@ -28,8 +28,8 @@ import numpy as np
 from benchmarks.judge_speed.looks import measure_looks
 from benchmarks.startup import RESULTS, BenchmarkError, describe_machine
 from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.judge_state import load_events, load_judged
-from compile_hud.db.queries.results import load_alerts
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import (
     Case,

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from benchmarks.nights.machine import Machine
-from benchmarks.nights.simulation import Plan, Rule, Trouble
+from benchmarks.nights.simulation import FaultKind, Plan, Rule
 from compile_hud.db.alerts.outbox import load_outbox
 from compile_hud.db.jobs.health import load_health
 from compile_hud.db.jobs.queue import JobState, QueuedJob
@@ -105,10 +105,10 @@ def audit(evidence: Evidence, *, plan: Plan) -> Audit:
         for rule in plan.rules:
             if not rule.moments(night):
                 continue
-            found = jobs.pop((rule.name, night.isoformat()), [])
-            wrong = list(_wrong_with(found, evidence=evidence))
+            night_jobs = jobs.pop((rule.name, night.isoformat()), [])
+            wrong = list(_wrong_with(night_jobs, evidence=evidence))
             problems += [f"{text} ({rule.name} {night})" for text in wrong]
-            fates.append(_fate(night, rule, troubles, found, evidence=evidence))
+            fates.append(_fate(night, rule, troubles, night_jobs, evidence=evidence))
     problems += [f"unexpected: a job {name} of {day}" for name, day in jobs]
     problems += [f"orphan: {text}" for text in evidence.orphans]
     problems += [f"left over: {path}" for path in evidence.left]
@@ -157,7 +157,7 @@ def _wrong_with_run(document: RunDocument) -> Iterator[str]:
 
 def _untold_failures(evidence: Evidence) -> Iterator[str]:
     """Yield the results that ended badly, of which no alert was told that covers their time."""
-    told = _told_alerts(evidence)
+    notified = _notified_alerts(evidence)
     for document in evidence.documents:
         for result in document.results:
             if result.outcome is Outcome.OK:
@@ -166,12 +166,12 @@ def _untold_failures(evidence: Evidence) -> Iterator[str]:
             if not any(
                 alert.case.key == result.case.key and alert.first_bad.at <= at <= alert.last_seen
                 for alert in evidence.alerts
-                if alert.id in told
+                if alert.id in notified
             ):
                 yield f"lost alert: {_ending(result)} in run {document.run.id}"
 
 
-def _told_alerts(evidence: Evidence) -> set[str]:
+def _notified_alerts(evidence: Evidence) -> set[str]:
     """Return the ids of the alerts that the receiver was told of as something bad."""
     bad = (AlertChangeKind.OPENED, AlertChangeKind.REOPENED)
     return {
@@ -183,9 +183,9 @@ def _told_alerts(evidence: Evidence) -> set[str]:
 
 
 def _untold_alerts(evidence: Evidence) -> Iterator[str]:
-    told = _told_alerts(evidence)
+    notified = _notified_alerts(evidence)
     for alert in evidence.alerts:
-        if alert.id not in told:
+        if alert.id not in notified:
             yield f"lost alert: {alert.case.key} {alert.metric}, {alert.cause_text}"
 
 
@@ -201,7 +201,7 @@ def _unsent(evidence: Evidence) -> Iterator[str]:
 
 
 def _unseen_slowdown(evidence: Evidence, *, plan: Plan) -> Iterator[str]:
-    if any(Trouble.SLOWER in troubles for troubles in plan.troubles.values()) and not any(
+    if any(FaultKind.SLOWER in troubles for troubles in plan.troubles.values()) and not any(
         alert.metric == "latency_s" and alert.case.model == "steady" for alert in evidence.alerts
     ):
         yield "lost alert: a model became slower, and no alert says so"
@@ -210,7 +210,7 @@ def _unseen_slowdown(evidence: Evidence, *, plan: Plan) -> Iterator[str]:
 def _fate(
     night: date,
     rule: Rule,
-    troubles: tuple[Trouble, ...],
+    troubles: tuple[FaultKind, ...],
     jobs: list[QueuedJob],
     *,
     evidence: Evidence,

@@ -17,7 +17,6 @@ from sqlalchemy.orm import Session
 
 from compile_hud.db.alerts.replay import replayed_alert, replayed_settings
 from compile_hud.db.errors import HeldByPattern
-from compile_hud.db.queries import common as fetch
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.triage import (
     SETTING_NAMES,
@@ -33,6 +32,7 @@ from compile_hud.db.records.triage import (
     settings_of,
     with_settings,
 )
+from compile_hud.db.rows.alerts import read_alerts, read_changes, read_series_settings
 from compile_hud.db.rows.mapping import (
     Values,
     alert_values,
@@ -63,8 +63,8 @@ def read_known(session: Session) -> Known:
     """Return what is stored of alerts and settings."""
     connection = session.connection()
     return Known(
-        alerts={alert.id: alert for alert in fetch.alerts(connection)},
-        settings=fetch.series_settings(connection),
+        alerts={alert.id: alert for alert in read_alerts(connection)},
+        settings=read_series_settings(connection),
     )
 
 
@@ -135,7 +135,7 @@ def put_settings(
     signature: Signature,
 ) -> tuple[AlertChange, ...]:
     """Store what `revise` makes of the settings of `pattern`; return and record each difference."""
-    found = fetch.series_settings(session.connection(), SeriesSettingsTable.pattern == pattern)
+    found = read_series_settings(session.connection(), SeriesSettingsTable.pattern == pattern)
     old = found[0] if found else SeriesSettings(pattern=pattern)
     new = revise(old)
     changes = changes_of_settings(old, new, signature=signature)
@@ -155,7 +155,7 @@ def replay(session: Session, changes: Sequence[AlertChange]) -> int:
     new = missing_changes(session, here)
     if new:
         put_changes(session, new)
-        every = fetch.changes(session.connection())
+        every = read_changes(session.connection())
         replayed = [replayed_alert(alert, every) for alert in known.alerts.values()]
         put_alerts(session, replayed, known=known)
         for settings in replayed_settings(every):

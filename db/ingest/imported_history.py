@@ -10,11 +10,12 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from compile_hud.db.ingest.results import put_documents, put_result
-from compile_hud.db.queries import common as fetch
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument
 from compile_hud.db.rows import columns
 from compile_hud.db.rows.mapping import plan_hash
 from compile_hud.db.rows.plans import put_plan, read_runs, remove_unused_plan
+from compile_hud.db.rows.results import read_results
+from compile_hud.db.rows.sql_expressions import last_results
 from compile_hud.db.schema.tables import CaseResultTable, IngestedTable, RunTable
 from compile_hud.db.store import Store
 
@@ -109,8 +110,8 @@ def _put_known(
     others = [result for result in results if result.id not in ids]
     if not others:
         return Imported(num_known=len(results))
-    last = fetch.last_results(CaseResultTable.run_id == run.id)
-    present = {item.case.key: item for item in fetch.full_results(session.connection(), last)}
+    last = last_results(CaseResultTable.run_id == run.id)
+    present = {item.case.key: item for item in read_results(session.connection(), last)}
     done = Imported(num_known=len(results) - len(others))
     for result in others:
         before = present.get(result.case.key)

@@ -12,11 +12,11 @@ from typing import Any, Final
 from sqlalchemy import delete, insert, select, tuple_
 from sqlalchemy.orm import Session
 
-from compile_hud.db.queries.common import LAST_RESULT
 from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.rows.bulk_insert import put_rows
 from compile_hud.db.rows.columns import batches
 from compile_hud.db.rows.mapping import Values, measurement_values, result_values, utc
+from compile_hud.db.rows.sql_expressions import LAST_RESULT
 from compile_hud.db.schema.tables import (
     CaseResultTable,
     LatestMeasurementTable,

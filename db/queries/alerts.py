@@ -1,4 +1,4 @@
-"""What pages of alerts read of them: those of one event, one case or one run, and no more."""
+"""Queries of alerts, their changes and the settings of series."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import func, or_, select
 
-from compile_hud.db.queries import common as fetch
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.triage import AlertChange, ChangedField
+from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
+from compile_hud.db.rows.alerts import read_alert, read_alerts, read_changes, read_series_settings
 from compile_hud.db.schema.tables import AlertChangeTable, AlertTable
 from compile_hud.db.store import Store
 
@@ -22,22 +22,22 @@ def load_alerts_with_events(
     """
     with store.read() as connection:
         if states is None:
-            return fetch.alerts(connection)
+            return read_alerts(connection)
         wanted = AlertTable.state.in_([str(state) for state in states])
         events = select(AlertTable.event_id).where(wanted, AlertTable.event_id.is_not(None))
-        return fetch.alerts(connection, or_(wanted, AlertTable.event_id.in_(events)))
+        return read_alerts(connection, or_(wanted, AlertTable.event_id.in_(events)))
 
 
 def load_alerts_with_ids(store: Store, ids: Collection[str]) -> tuple[Alert, ...]:
     """Return the alerts with these ids, the last seen first."""
     with store.read() as connection:
-        return fetch.alerts(connection, AlertTable.id.in_(ids))
+        return read_alerts(connection, AlertTable.id.in_(ids))
 
 
 def load_alerts_of_event(store: Store, event_id: str) -> tuple[Alert, ...]:
     """Return the alerts of one event, the last seen first."""
     with store.read() as connection:
-        return fetch.alerts(connection, AlertTable.event_id == event_id)
+        return read_alerts(connection, AlertTable.event_id == event_id)
 
 
 def load_alerts_of_case(
@@ -45,7 +45,7 @@ def load_alerts_of_case(
 ) -> tuple[Alert, ...]:
     """Return the alerts of one case on a machine in a toolchain, the last seen first."""
     with store.read() as connection:
-        return fetch.alerts(
+        return read_alerts(
             connection,
             AlertTable.case_key == case_key,
             AlertTable.machine == machine,
@@ -56,13 +56,13 @@ def load_alerts_of_case(
 def load_alerts_since(store: Store, run_id: str) -> tuple[Alert, ...]:
     """Return the alerts whose first bad run is `run_id`, the last seen first."""
     with store.read() as connection:
-        return fetch.alerts(connection, AlertTable.first_bad_run_id == run_id)
+        return read_alerts(connection, AlertTable.first_bad_run_id == run_id)
 
 
 def load_changes_of(store: Store, alert_ids: Collection[str]) -> tuple[AlertChange, ...]:
     """Return the changes of these alerts, oldest first."""
     with store.read() as connection:
-        return fetch.changes(connection, AlertChangeTable.alert_id.in_(alert_ids))
+        return read_changes(connection, AlertChangeTable.alert_id.in_(alert_ids))
 
 
 def newest_change_number(store: Store) -> int:
@@ -86,3 +86,33 @@ def has_alerts(store: Store) -> bool:
     """Return whether the store has any alert."""
     with store.read() as connection:
         return connection.execute(select(AlertTable.id).limit(1)).first() is not None
+
+
+def load_alerts(store: Store, *, states: Sequence[AlertState] | None = None) -> tuple[Alert, ...]:
+    """Return the alerts in `states` (default: all), the last seen first."""
+    with store.read() as connection:
+        if states is None:
+            return read_alerts(connection)
+        return read_alerts(connection, AlertTable.state.in_([str(state) for state in states]))
+
+
+def load_alert(store: Store, alert_id: str) -> Alert:
+    """Return the alert with this id or unique start of an id.
+
+    Raises NotFoundError when there is none, or more than one.
+    """
+    with store.read() as connection:
+        return read_alert(connection, alert_id)
+
+
+def load_changes(store: Store, *, alert_id: str | None = None) -> tuple[AlertChange, ...]:
+    """Return the changes of one alert (default: of all, and of settings), oldest first."""
+    of_alert = [] if alert_id is None else [AlertChangeTable.alert_id == alert_id]
+    with store.read() as connection:
+        return read_changes(connection, *of_alert)
+
+
+def load_series_settings(store: Store) -> tuple[SeriesSettings, ...]:
+    """Return what people set for series, in the order of the patterns."""
+    with store.read() as connection:
+        return read_series_settings(connection)

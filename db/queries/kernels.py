@@ -18,12 +18,19 @@ from typing import Any, Final
 from sqlalchemy import and_, func, select, tuple_
 from sqlalchemy.engine import Connection
 
-from compile_hud.db.queries import common as fetch
 from compile_hud.db.records.kernels import Kernel, KernelSource, ProfiledResult
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.rows.columns import batches, read_rows, read_rows_of_each
 from compile_hud.db.rows.kernels import read_kernels, read_sources, read_with_sources
 from compile_hud.db.rows.mapping import series_hash, utc, warnings_of
+from compile_hud.db.rows.sql_expressions import (
+    FEW,
+    OLDEST_RUN,
+    RUN_COLUMNS,
+    does_count,
+    each_of,
+    last_results,
+)
 from compile_hud.db.schema.tables import (
     AlertTable,
     CaseResultTable,
@@ -113,7 +120,7 @@ def load_sources(store: Store, hashes: Collection[str]) -> Mapping[str, KernelSo
 
 def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
     """Return the ids of the results of a run, whose whole id this is, that have kernels."""
-    last = fetch.last_results(CaseResultTable.run_id == run_id)
+    last = last_results(CaseResultTable.run_id == run_id)
     wanted = select(KernelTable.result_id).where(KernelTable.result_id.in_(select(last.c.id)))
     with store.read() as connection:
         return frozenset(connection.execute(wanted.distinct()).scalars())
@@ -121,12 +128,12 @@ def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
 
 def load_kernel_runs(store: Store, case_key: str) -> tuple[KernelRun, ...]:
     """Return the runs that have kernels of a case, the oldest first."""
-    last = fetch.last_results(CaseResultTable.case_key == case_key)
+    last = last_results(CaseResultTable.case_key == case_key)
     wanted = (
-        select(last.c.run_id, *fetch.RUN_COLUMNS)
+        select(last.c.run_id, *RUN_COLUMNS)
         .join(RunTable, RunTable.id == last.c.run_id)
         .where(last.c.id.in_(select(KernelTable.result_id)))
-        .order_by(*fetch.OLDEST_RUN)
+        .order_by(*OLDEST_RUN)
     )
     with store.read() as connection:
         rows = connection.execute(wanted).all()
@@ -145,7 +152,7 @@ def load_kernel_points(
     store: Store, case_key: str, *, label: str, library: str, shapes: str
 ) -> tuple[KernelPoint, ...]:
     """Return one kernel in each run of a case that has it, the oldest run first."""
-    last = fetch.last_results(CaseResultTable.case_key == case_key)
+    last = last_results(CaseResultTable.case_key == case_key)
     named = func.nullif(KernelTable.source_hash, "")
     per_result = (
         select(
@@ -166,10 +173,10 @@ def load_kernel_points(
         .subquery()
     )
     wanted = (
-        select(per_result, last.c.run_id, *fetch.RUN_COLUMNS)
+        select(per_result, last.c.run_id, *RUN_COLUMNS)
         .join(last, last.c.id == per_result.c.result_id)
         .join(RunTable, RunTable.id == last.c.run_id)
-        .order_by(*fetch.OLDEST_RUN)
+        .order_by(*OLDEST_RUN)
     )
     with store.read() as connection:
         rows = connection.execute(wanted).all()
@@ -229,7 +236,7 @@ def load_profiled(store: Store, names: Collection[ResultName]) -> dict[ResultNam
             return {}
         rows = _results(connection, names, since=min(run.started_at for run in runs.values()))
         ids = [row.id for row in rows]
-        found = read_with_sources(connection, fetch.each_of(KernelTable.result_id, ids))
+        found = read_with_sources(connection, each_of(KernelTable.result_id, ids))
         latencies = _latencies(connection, rows, runs=runs)
         samples = _samples(connection, ids)
     return {
@@ -250,7 +257,7 @@ def _results(
     connection: Connection, names: Collection[ResultName], *, since: datetime
 ) -> list[Any]:
     each = sorted(set(names))
-    if len(each) <= fetch.FEW:
+    if len(each) <= FEW:
         conditions = [
             and_(CaseResultTable.run_id == run_id, CaseResultTable.case_key == case_key)
             for run_id, case_key in each
@@ -258,14 +265,14 @@ def _results(
     else:
         is_one = tuple_(CaseResultTable.run_id, CaseResultTable.case_key).in_(each)
         conditions = [and_(is_one, CaseResultTable.finished_at >= since)]
-    counts = fetch.does_count(CaseResultTable.id)
+    counts = does_count(CaseResultTable.id)
     return read_rows_of_each(connection, select(*_COLUMNS).where(counts), conditions)
 
 
 def _latencies(
     connection: Connection, rows: Sequence[Any], *, runs: Mapping[str, Any]
 ) -> dict[str, float]:
-    if len(rows) <= fetch.FEW:
+    if len(rows) <= FEW:
         hashes = _hashes(connection, {row.case_key for row in rows})
         conditions = [
             and_(
@@ -302,7 +309,7 @@ def _samples(connection: Connection, ids: Sequence[str]) -> dict[str, list[float
     wanted = select(*_SAMPLE_COLUMNS).where(
         SampleTable.metric == _METRIC, SampleTable.is_warmup.is_(False)
     )
-    rows = read_rows_of_each(connection, wanted, fetch.each_of(SampleTable.result_id, ids))
+    rows = read_rows_of_each(connection, wanted, each_of(SampleTable.result_id, ids))
     found: dict[str, list[float]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.position):
         found[row.result_id].append(row.value)

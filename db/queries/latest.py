@@ -1,25 +1,25 @@
-"""Where there are newest results, the last points of every case there, and when it was last ok.
-
-Reads no sample.
-"""
+"""Queries of the newest results: their cells, places, last points and last success."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import func, select
+from sqlalchemy.engine import Connection
 
-from compile_hud.db.queries import common as fetch
 from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome
-from compile_hud.db.records.summaries import Place
+from compile_hud.db.records.summaries import LatestCell, MeasurementSummary, Outline, Place
 from compile_hud.db.rows.columns import batches, read_rows
 from compile_hud.db.rows.mapping import utc
+from compile_hud.db.rows.sql_expressions import CASE_COLUMNS, NEWEST_RUN
+from compile_hud.db.rows.summaries import measurement_summary, outline_fields
 from compile_hud.db.schema.tables import (
     CaseResultTable,
     CaseTable,
+    LatestMeasurementTable,
     LatestResultTable,
     MeasurementTable,
     RunTable,
@@ -27,6 +27,7 @@ from compile_hud.db.schema.tables import (
 from compile_hud.db.store import Store
 
 Recent = dict[tuple[str, str], tuple[float, ...]]
+_PLACE: Final = ("machine", "toolchain", "case_key")
 
 
 def load_recent(
@@ -40,7 +41,7 @@ def load_recent(
     newest = (
         select(RunTable.id, RunTable.started_at)
         .where(RunTable.machine == machine, RunTable.toolchain == toolchain)
-        .order_by(*fetch.NEWEST_RUN)
+        .order_by(*NEWEST_RUN)
         .limit(num_runs)
     )
     found: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
@@ -132,3 +133,59 @@ def load_model_summaries(store: Store, result_ids: Iterable[str]) -> dict[str, s
             rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids)))
             found |= {row.id: row.summary for row in rows if row.summary}
     return found
+
+
+def read_latest(
+    connection: Connection, wanted: Mapping[str, str], *, metrics: Collection[str] | None
+) -> tuple[LatestCell, ...]:
+    """Return the newest results in the order of machine, toolchain and case.
+
+    `wanted` are values that their columns must have; `metrics` leaves out other measurements.
+    """
+    results, measured = LatestResultTable.__table__.c, LatestMeasurementTable.__table__.c
+    cells = (
+        select(*results, *CASE_COLUMNS)
+        .join(CaseTable, CaseTable.key == results.case_key)
+        .where(*(results[name] == value for name, value in wanted.items()))
+        .order_by(*(results[name] for name in _PLACE))
+    )
+    numbers = select(*measured).where(*(measured[name] == value for name, value in wanted.items()))
+    if metrics is not None:
+        numbers = numbers.where(measured.metric.in_(metrics))
+    found: dict[tuple[str, ...], dict[str, MeasurementSummary]] = defaultdict(dict)
+    for row in read_rows(connection, numbers):
+        found[row.machine, row.toolchain, row.case_key][row.metric] = measurement_summary(row)
+    return tuple(
+        LatestCell(
+            summary=Outline(
+                **outline_fields(row),
+                measurements=found.get((row.machine, row.toolchain, row.case_key), {}),
+            ),
+            run_id=row.run_id,
+            run_started_at=row.run_started_at,
+            revision=row.revision,
+            toolchain=row.toolchain,
+            machine=row.machine,
+            fingerprint=row.fingerprint,
+        )
+        for row in read_rows(connection, cells)
+    )
+
+
+def load_latest(
+    store: Store,
+    *,
+    machine: str | None = None,
+    toolchain: str | None = None,
+    metrics: Collection[str] | None = None,
+) -> tuple[LatestCell, ...]:
+    """Return the newest result of every case on every machine in every toolchain.
+
+    A case that was only put off is not there, and one that was put off lately as it was before.
+
+    `machine` and `toolchain` leave out those on others, `metrics` the other measurements.
+    """
+    given = {"machine": machine, "toolchain": toolchain}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    with store.read() as connection:
+        return read_latest(connection, wanted, metrics=metrics)

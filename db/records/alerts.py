@@ -17,6 +17,8 @@ from compile_hud.db.records.string_enum import StrEnum
 DRIFT: Final = "drift"
 # That of an alert about a case that is no longer there, or a metric that its results lack by now.
 VANISHED: Final = "vanished"
+# That of an alert about how a case ends, and not about a number.
+OUTCOME: Final = "outcome"
 _NUMBER_KINDS: Final = ("step", "variance")
 
 

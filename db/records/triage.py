@@ -301,3 +301,14 @@ def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
             alert.id,
         ),
     )
+
+
+def size_pct(alert: Alert) -> float | None:
+    """Return by how much the cost changed, in percent and without its sign."""
+    if alert.change_pct is None:
+        return None
+    metric = METRICS.get(alert.metric)
+    has_ideal = metric is not None and metric.ideal is not None
+    if is_higher_better(alert) and not has_ideal and alert.change_pct > -100:
+        return abs(100 / (1 + alert.change_pct / 100) - 100)
+    return abs(alert.change_pct)

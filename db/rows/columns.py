@@ -11,12 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import (
-    JSON,
-    ColumnElement,
-    Select,
-    union_all,
-)
+from sqlalchemy import JSON, ColumnElement, Select, union_all
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql.selectable import ExecutableReturnsRows
 

@@ -11,12 +11,8 @@ import os
 import re
 import threading
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from alembic.config import Config
-from alembic.runtime.environment import EnvironmentContext
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import select
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import ProgrammingError
@@ -26,6 +22,11 @@ from compile_hud.db.errors import StoreTooNew, StoreTooOld
 from compile_hud.db.schema.tables import Base
 from compile_hud.db.schema.version import VERSION, revision_of
 
+if TYPE_CHECKING:
+    from alembic.script import ScriptDirectory
+
+# Functions import Alembic when they change a schema: it takes a third of the time that a command
+# needs to start, and a store that has today's schema needs nothing of it.
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
 _FORM: Final = re.compile(r"m[0-9]{4}")
 # Alembic's `op` is one global proxy.
@@ -95,6 +96,9 @@ def upgrade(
         # An upgrade may rewrite tables of gigabytes, and little else is done meanwhile.
         half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21
         connection.exec_driver_sql(f"SET memory_limit = '{half}MiB'")
+    from alembic.config import Config
+    from alembic.runtime.environment import EnvironmentContext
+
     script = _scripts(folder)
 
     def steps(current: Any, _context: Any) -> Any:
@@ -107,6 +111,8 @@ def upgrade(
 
 
 def _create(connection: Connection, *, revision: str) -> None:
+    from alembic.runtime.migration import MigrationContext
+
     # A third of the CPU time of all migrations one after the other.
     Base.metadata.create_all(connection, checkfirst=False)
     with _ONE_AT_A_TIME:
@@ -114,6 +120,8 @@ def _create(connection: Connection, *, revision: str) -> None:
 
 
 def _scripts(folder: Path) -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
     return ScriptDirectory(str(folder), version_locations=[str(folder)])
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.queries.results import load_result_summaries, load_run, load_suite_runs
+from compile_hud.db.queries.results import load_result_summaries
+from compile_hud.db.queries.runs import load_run, load_suite_runs
 from compile_hud.db.records.results import Run, RunState
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.studies.catalog import STUDIES
@@ -22,22 +23,16 @@ from compile_hud.runner.analysis.studies.study import (
 )
 from compile_hud.runner.analysis.studies.tables import StudyTable, gaps, study_tables
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
-from compile_hud.runner.cli.output import (
-    Column,
-    json_option,
-    print_json,
-    print_table,
-    stderr,
-    stdout,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.run.command import run_in_terminal
+from compile_hud.runner.cli.tables import Column, print_table, stderr, stdout
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import DocumentNotWritten, NoSuchDocument
 from compile_hud.runner.planning.plan import DEVICES
 from compile_hud.runner.planning.study_runs import find_study, study_suite
 from compile_hud.runner.reporting.study_report import cell_text, cohort_text, study_json, study_page
-from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace
+from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
+from compile_hud.runner.workspace import Workspace
 
 
 @click.group("study")

@@ -8,7 +8,7 @@ from typing import Any
 
 from compile_hud.db.queries.outcomes import load_ended
 from compile_hud.db.queries.runs import load_runs_of, load_warnings
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.lifecycle import known_as

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.db.errors import StoreError
-from compile_hud.db.queries.results import load_series_settings
-from compile_hud.db.queries.runs import load_histories_of
-from compile_hud.db.records.alerts import Alert
+from compile_hud.db.queries.alerts import load_series_settings
+from compile_hud.db.queries.series import load_histories_of
+from compile_hud.db.records.alerts import OUTCOME, Alert
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Case, CaseResult, Outcome, RunDocument
 from compile_hud.db.records.summaries import Series
@@ -44,7 +44,6 @@ from compile_hud.runner.analysis.confirmation.verdict import (
 )
 from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules, series_rules
-from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
 from compile_hud.runner.detection.change_context import attach_ends
 from compile_hud.runner.detection.remeasure import Bench, Toolchain
 from compile_hud.runner.errors import ExecutorError

@@ -7,33 +7,33 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compile_hud.db.queries._merge_ok_results import load_ok_results
-from compile_hud.db.queries._merge_plans import load_plans
+from compile_hud.db.queries.alerts import load_alerts, load_series_settings
 from compile_hud.db.queries.judge_state import save_judged
-from compile_hud.db.queries.outcomes import load_ended, load_unusual_outcomes
-from compile_hud.db.queries.results import count_judged_series, load_alerts, load_series_settings
-from compile_hud.db.queries.runs import load_reasons
-from compile_hud.db.records._merge_events import Event
-from compile_hud.db.records.results import Alert
+from compile_hud.db.queries.outcomes import load_ended, load_ok_results, load_unusual_outcomes
+from compile_hud.db.queries.runs import load_plans, load_reasons
+from compile_hud.db.queries.series import count_judged_series
+from compile_hud.db.records.alerts import OUTCOME, Alert, Event
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.records.triage import JUDGE
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.event_grouping import events_of
 from compile_hud.runner.analysis.alerts.lifecycle import known_as, update_alerts
 from compile_hud.runner.analysis.confirmation.suspects import Standing
-from compile_hud.runner.analysis.detection.constants import SUSTAINED_POINTS
-from compile_hud.runner.analysis.detection.false_discovery import Claim, believed
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
+from compile_hud.runner.analysis.detection.false_discovery import (
+    AlertCandidate,
+    apply_false_discovery_rate,
+)
 from compile_hud.runner.analysis.judging.series_rules import series_rules
-from compile_hud.runner.analysis.outcomes._merge_analysis_failures import told_reason
 from compile_hud.runner.analysis.outcomes.cadence import Timetable
 from compile_hud.runner.analysis.outcomes.missing_metrics import (
     HEADLINE_METRICS,
     judge_lost_metrics,
 )
-from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME, judge_outcomes
+from compile_hud.runner.analysis.outcomes.outcomes import judge_outcomes, reported_reason
 from compile_hud.runner.detection.change_context import with_ends
-from compile_hud.runner.detection.incremental import Watch, find_claims, go_on
-from compile_hud.runner.notifications.routing import NOBODY, Telling
+from compile_hud.runner.detection.incremental import Watch, find_claims, no_op
+from compile_hud.runner.notifications.routing import NO_NOTIFICATIONS, NotificationPlanner
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ def detect(
     *,
     is_full: bool = False,
     timetable: Timetable | None = None,
-    telling: Telling = NOBODY,
-    check: Callable[[], None] = go_on,
+    telling: NotificationPlanner = NO_NOTIFICATIONS,
+    check: Callable[[], None] = no_op,
 ) -> DetectReport:
     """Judge every history in `store` and save what changed; a second time changes nothing.
 
@@ -108,10 +108,12 @@ def detect(
     return report
 
 
-def _told(store: Store, claims: Sequence[Claim], *, stored: Sequence[Alert]) -> list[Alert]:
+def _told(
+    store: Store, claims: Sequence[AlertCandidate], *, stored: Sequence[Alert]
+) -> list[Alert]:
     # A step that was confirmed stays so when its onset moves by a night.
     known = known_as([claim.alert for claim in claims], stored=stored)
-    told = believed(
+    told = apply_false_discovery_rate(
         claims,
         num_series=count_judged_series(store),
         confirmed={id for id, alert in known.items() if alert.is_confirmed},
@@ -126,7 +128,9 @@ def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | N
         for history in load_unusual_outcomes(store, runs=runs)
         if not history.case.is_reference
     ]
-    ok = load_ok_results(store, runs=runs, metrics=HEADLINE_METRICS, num_without=SUSTAINED_POINTS)
+    ok = load_ok_results(
+        store, runs=runs, metrics=HEADLINE_METRICS, num_without=DEFAULT_CONFIG.sustained_points
+    )
     return [
         *judge_outcomes(histories, runs=runs, timetable=timetable),
         *judge_lost_metrics(ok, runs=runs),
@@ -147,7 +151,7 @@ def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -
     reasons = load_reasons(store, results.values())
     told = []
     for alert in found:
-        reason = told_reason(reasons.get(results.get(alert.id, ""), ""))
+        reason = reported_reason(reasons.get(results.get(alert.id, ""), ""))
         text = f"{alert.cause_text}: {reason}" if reason else alert.cause_text
         told.append(dataclasses.replace(alert, cause_text=text))
     return told

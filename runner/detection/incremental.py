@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compile_hud.db.queries.judge_state import Judged, load_case_stamps, load_judged
-from compile_hud.db.queries.results import load_foreign_metrics, load_histories
+from compile_hud.db.queries.series import load_foreign_metrics, load_histories
 from compile_hud.db.records import metrics
 from compile_hud.db.records.results import REFERENCE_FAMILY
 from compile_hud.db.records.summaries import Series
 from compile_hud.db.rows.mapping import alert_document, document_alert
 from compile_hud.db.store import Store
 from compile_hud.runner import analysis
-from compile_hud.runner.analysis.detection.false_discovery import Claim
+from compile_hud.runner.analysis.detection.false_discovery import AlertCandidate
 from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS, judge_batch
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
@@ -54,11 +54,11 @@ class Watch:
 class Found:
     """What is found in all cases, and what to keep of it for the next time."""
 
-    claims: Sequence[Claim]
+    claims: Sequence[AlertCandidate]
     judged: Mapping[str, Judged]
 
 
-def go_on() -> None:
+def no_op() -> None:
     """Raise nothing: nobody stops the judging."""
 
 
@@ -68,7 +68,7 @@ def find_claims(
     rules: SeriesRules,
     watch: Watch,
     is_full: bool,
-    check: Callable[[], None] = go_on,
+    check: Callable[[], None] = no_op,
 ) -> Found:
     """Return what is found in every case; only those with a new stamp are read and judged.
 
@@ -103,7 +103,7 @@ def _judge(
     rules: SeriesRules,
     watch: Watch,
     check: Callable[[], None],
-) -> dict[str, list[Claim]]:
+) -> dict[str, list[AlertCandidate]]:
     if not case_keys:
         return {}
     references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
@@ -111,7 +111,7 @@ def _judge(
     histories = load_histories(store, metrics=metrics, case_keys=case_keys)
     judge = functools.partial(judge_batch, references=references, rules=rules)
     num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1
-    found: dict[str, list[Claim]] = defaultdict(list)
+    found: dict[str, list[AlertCandidate]] = defaultdict(list)
     try:
         for claims in share(judge, _batches(watch.look(histories)), num_processes=num_processes):
             check()
@@ -138,11 +138,11 @@ def _batches(histories: Iterable[Series]) -> Iterator[list[Series]]:
 
 
 def share(
-    judge: Callable[[Sequence[Series]], list[Claim]],
+    judge: Callable[[Sequence[Series]], list[AlertCandidate]],
     batches: Iterable[Sequence[Series]],
     *,
     num_processes: int,
-) -> Iterator[list[Claim]]:
+) -> Iterator[list[AlertCandidate]]:
     """Yield what `judge` says of each batch, in their order, with that many processes."""
     if num_processes == 1:
         yield from map(judge, batches)
@@ -152,7 +152,7 @@ def share(
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(num_processes, mp_context=context, initializer=begin_work)
     try:
-        waiting: deque[Future[list[Claim]]] = deque()
+        waiting: deque[Future[list[AlertCandidate]]] = deque()
         for batch in batches:
             # They inherit what is blocked: Ctrl-C is for this process, which ends them.
             with blocked(signal.SIGINT):
@@ -166,7 +166,7 @@ def share(
         pool.shutdown(cancel_futures=True)
 
 
-def _text(claims: Sequence[Claim]) -> str:
+def _text(claims: Sequence[AlertCandidate]) -> str:
     return json.dumps(
         [
             {"alert": alert_document(claim.alert), "run_id": claim.run_id, "p": claim.p_value}
@@ -175,9 +175,11 @@ def _text(claims: Sequence[Claim]) -> str:
     )
 
 
-def _claims(text: str) -> list[Claim]:
+def _claims(text: str) -> list[AlertCandidate]:
     return [
-        Claim(alert=document_alert(item["alert"]), run_id=item["run_id"], p_value=item["p"])
+        AlertCandidate(
+            alert=document_alert(item["alert"]), run_id=item["run_id"], p_value=item["p"]
+        )
         for item in json.loads(text)
     ]
 

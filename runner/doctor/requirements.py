@@ -13,7 +13,7 @@ from pathlib import Path
 
 from compile_hud.db.alerts.outbox import count_outbox, count_unclaimed
 from compile_hud.db.errors import StoreError
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.notifications import NotificationState
 from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
@@ -26,7 +26,7 @@ from compile_hud.runner.measure.resources.cpu_counters import (
     why_unavailable,
 )
 from compile_hud.runner.persistence.spool import Spool
-from compile_hud.runner.scheduling.heartbeat import existing
+from compile_hud.runner.scheduling.heartbeat import existing_folder
 
 # Compile caches of a nightly run take several GB.
 _MIN_FREE_BYTES = 5 * 1024**3
@@ -47,7 +47,7 @@ def run_checks(
     yield check_package("duckdb")
     yield check_torch(python)
     yield check_compiler(os.environ.get("CXX", "g++"))
-    yield check_disk(free_bytes=shutil.disk_usage(existing(state_dir)).free, place=state_dir)
+    yield check_disk(free_bytes=shutil.disk_usage(existing_folder(state_dir)).free, place=state_dir)
     yield check_store(store)
     yield check_spool(spool)
     yield check_notifications(store, receivers=receivers)

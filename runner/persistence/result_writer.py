@@ -74,12 +74,12 @@ class ResultWriter:
 
     def _end(self) -> None:
         """Pass on what is left at the end of a run, and say what the store does not take."""
-        told = self._error
+        previous_error = self._error
         self._wait()
         if not self._was_just_refused():
             self._drain()
-        if self._spool is not None and self._error and self._error == told:
-            self._say(_kept(len(self._spool.pending())))
+        if self._spool is not None and self._error and self._error == previous_error:
+            self._say(_spool_text(len(self._spool.pending())))
 
     def _was_just_refused(self) -> bool:
         """Return whether the store was waited for in vain after the last case, or for a run beside.
@@ -158,7 +158,7 @@ class ResultWriter:
         for broken in report.broken:
             self._say(broken.text)
         self._refused_at = self._now() if report.error else None
-        self._say_trouble(report)
+        self._report_error(report)
         return report
 
     def interrupt_dead_runs(self, *, machine: str, device: str) -> None:
@@ -191,10 +191,10 @@ class ResultWriter:
                 # Beside a case, and the end of a run waits for it.
                 self.store.in_a_hurry().heartbeat(run_id, log=log)
 
-    def _say_trouble(self, report: DrainReport) -> None:
+    def _report_error(self, report: DrainReport) -> None:
         # Once while it lasts, not once a case.
         if report.error and report.error != self._error:
-            self._say(f"{report.error}. {_kept(report.num_left)}")
+            self._say(f"{report.error}. {_spool_text(report.num_left)}")
         elif self._error and not report.error:
             self._notify(LogMessage(text="the store takes results again; nothing was lost"))
         self._error = report.error
@@ -203,5 +203,5 @@ class ResultWriter:
         self._notify(LogMessage(text=text, is_warning=True))
 
 
-def _kept(num_files: int) -> str:
+def _spool_text(num_files: int) -> str:
     return f"The spool keeps {counted(num_files, 'file')} for the next run or `hud ingest`"

@@ -26,7 +26,7 @@ class TraceRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptTrace:
+class StoredTrace:
     """One trace; `at` is when its run began, and `is_watched` whether an alert points at that."""
 
     path: Path
@@ -35,14 +35,14 @@ class KeptTrace:
     is_watched: bool = False
 
 
-def traces_to_remove(kept: Sequence[KeptTrace], *, rules: TraceRules) -> list[KeptTrace]:
+def traces_to_remove(stored: Sequence[StoredTrace], *, rules: TraceRules) -> list[StoredTrace]:
     """Return which of `kept` go: first what is too old, then the oldest until the rest fits.
 
     Those that an alert points at go last, and never for their age.
     """
-    nights = sorted({item.at.date() for item in kept}, reverse=True)[: rules.num_nights]
-    removed = [item for item in kept if not item.is_watched and item.at.date() not in nights]
-    left = [item for item in kept if item.is_watched or item.at.date() in nights]
+    nights = sorted({item.at.date() for item in stored}, reverse=True)[: rules.num_nights]
+    removed = [item for item in stored if not item.is_watched and item.at.date() not in nights]
+    left = [item for item in stored if item.is_watched or item.at.date() in nights]
     left.sort(key=lambda item: (item.is_watched, item.at, item.path.name))
     num_bytes = sum(item.size_bytes for item in left)
     for item in left:
@@ -59,11 +59,11 @@ def prune_traces(folder: Path, *, store: Store, rules: TraceRules, is_dry_run: b
     A dry run only says what it would be. A trace whose result is not in the store yet counts as of
     the time it was written. Raises OSError and what the store raises.
     """
-    found = traces_in(folder)
-    if not found:
+    paths = traces_in(folder)
+    if not paths:
         return ""
-    kept = _kept(found, store=store)
-    removed = traces_to_remove(kept, rules=rules)
+    stored = _stored_traces(paths, store=store)
+    removed = traces_to_remove(stored, rules=rules)
     if not removed:
         return ""
     for item in removed if not is_dry_run else ():
@@ -71,29 +71,29 @@ def prune_traces(folder: Path, *, store: Store, rules: TraceRules, is_dry_run: b
     num_bytes = sum(item.size_bytes for item in removed)
     did = "would remove" if is_dry_run else "removed"
     return (
-        f"{did} {len(removed)} of {len(kept)} traces ({quantity(num_bytes, unit='B')}):"
+        f"{did} {len(removed)} of {len(stored)} traces ({quantity(num_bytes, unit='B')}):"
         f" kept are {rules.num_nights} nights, what alerts point at, and at most"
         f" {quantity(rules.max_bytes, unit='B')} ([traces] nights and max_size)"
     )
 
 
-def _kept(found: dict[str, Path], *, store: Store) -> list[KeptTrace]:
-    places = load_places(store, found)
+def _stored_traces(paths: dict[str, Path], *, store: Store) -> list[StoredTrace]:
+    places = load_places(store, paths)
     watched = load_watched_runs(store)
-    kept = []
-    for result_id, path in found.items():
+    stored = []
+    for result_id, path in paths.items():
         try:
             status = path.stat()
         except FileNotFoundError:
             continue  # another runner was faster
-        place = places.get(result_id)
+        owner = places.get(result_id)
         written_at = datetime.fromtimestamp(status.st_mtime, timezone.utc)
-        kept.append(
-            KeptTrace(
+        stored.append(
+            StoredTrace(
                 path=path,
                 size_bytes=status.st_size,
-                at=written_at if place is None else place.run_started_at,
-                is_watched=place is not None and place.run_id in watched,
+                at=written_at if owner is None else owner.run_started_at,
+                is_watched=owner is not None and owner.run_id in watched,
             )
         )
-    return kept
+    return stored

@@ -10,8 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from compile_hud.db.alerts.action_links import Action, ActionLink, action_token, picture_token
-from compile_hud.db.queries.alerts import newest_change_number
-from compile_hud.db.queries.results import load_alert, load_changes
+from compile_hud.db.queries.alerts import load_alert, load_changes, newest_change_number
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.db.store import Store, utc_now

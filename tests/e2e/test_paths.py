@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.jobs.health import load_health
-from compile_hud.db.queries.results import load_run
+from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.results import Run, RunDocument, RunState
 from compile_hud.db.store import Store
 from tests.e2e.conftest import Watched

@@ -17,7 +17,7 @@ import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Locator, Page, WebSocketRoute, expect
 
-from compile_hud.db.queries.results import load_alert, load_changes, load_series_settings
+from compile_hud.db.queries.alerts import load_alert, load_changes, load_series_settings
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.store import Store
 from tests.e2e.test_accessibility import hindrances

@@ -18,9 +18,10 @@ import benchmarks.nights.machine
 from benchmarks.nights.audit import Evidence, audit, gather
 from benchmarks.nights.machine import MARK_VARIABLE, Machine, processes_marked
 from benchmarks.nights.receiver import RECEIVED
-from benchmarks.nights.simulation import BERLIN, SYDNEY, Plan, Trouble, simulate
+from benchmarks.nights.simulation import BERLIN, SYDNEY, FaultKind, Plan, simulate
 from compile_hud.db.jobs.queue import JobState
-from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.schema.tables import JobTable
 from compile_hud.db.store import Store
 from tests.support.runs.runs import wait_until
@@ -29,7 +30,7 @@ from tests.support.runs.runs import wait_until
 PLAN = Plan(
     first=date(2026, 3, 28),
     num_nights=2,
-    troubles={0: (Trouble.KILLED,), 1: (Trouble.HANGS,)},
+    troubles={0: (FaultKind.KILLED,), 1: (FaultKind.HANGS,)},
     rules=(BERLIN,),
     timeout_s=2.0,
 )
@@ -130,7 +131,7 @@ def test_a_night_without_its_result_its_run_or_a_reason_is_named(evidence: Evide
 
 
 def test_a_slowdown_that_no_alert_tells_of_is_named(evidence: Evidence) -> None:
-    plan = replace(PLAN, troubles={1: (Trouble.SLOWER,)})
+    plan = replace(PLAN, troubles={1: (FaultKind.SLOWER,)})
     assert problems(evidence, plan=plan) == [
         "lost alert: a model became slower, and no alert says so"
     ]

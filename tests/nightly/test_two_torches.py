@@ -13,7 +13,7 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.main import main
 from compile_hud.runner.toolchains.registry import built_toolchains

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from compile_hud.db.errors import MixedStoreError
+from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.kernels import load_profiled
-from compile_hud.db.queries.results import load_alerts, load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.kernels import profile_of
 from compile_hud.db.records.results import Outcome, Verdict
@@ -81,10 +82,10 @@ def test_new_driver_starts_a_new_environment(demo: Store) -> None:
 
 def test_a_step_has_kernels_behind_it_that_add_up_to_it(demo: Store) -> None:
     (alert,) = alerts_of(demo, STEP)
-    found = cause_kernels([alert], store=demo)[alert.id]
-    row = found.rows[0]
+    kernels = cause_kernels([alert], store=demo)[alert.id]
+    row = kernels.rows[0]
     assert row["label"] == "triton_per_fused_add_native_layer_norm"
-    assert (row["class"], found.noise) == ("other_code", "")
+    assert (row["class"], kernels.noise) == ("other_code", "")
     names = kernel_ends(alert)
     before, after = (load_profiled(demo, names)[name] for name in names)
     assert before.latency_s is not None
@@ -141,16 +142,16 @@ def test_slower_memory_is_the_machines_doing(demo: Store) -> None:
 
 def test_nothing_else_is_told(demo: Store) -> None:
     """The noisy series has no step (docs/judging.md)."""
-    told = {(alert.case.model, alert.case.mode) for alert in load_alerts(demo)}
+    alerted = {(alert.case.model, alert.case.mode) for alert in load_alerts(demo)}
     machine = {("ref_copy", "eager"), *(("nn_transformer", mode) for mode in MODES)}
-    assert told == {STEP, GAIN, FIXED, FAILING, VANISHED, DRIFT} | machine
-    assert NOISY not in told
+    assert alerted == {STEP, GAIN, FIXED, FAILING, VANISHED, DRIFT} | machine
+    assert NOISY not in alerted
 
 
 def test_slow_drift_is_told_as_one(demo: Store) -> None:
-    found = [alert for alert in load_alerts(demo) if (alert.case.model, alert.case.mode) == DRIFT]
-    assert {alert.kind for alert in found} == {"drift"}
-    for alert in found:
+    alerts = [alert for alert in load_alerts(demo) if (alert.case.model, alert.case.mode) == DRIFT]
+    assert {alert.kind for alert in alerts} == {"drift"}
+    for alert in alerts:
         # The kernels and the environment of weeks apart, and not of two nights in a row.
         (began, _), (first_seen, _) = kernel_ends(alert)
         assert alert.last_good is not None

@@ -9,7 +9,17 @@ import pytest
 from sqlalchemy import select
 
 from compile_hud.db.errors import MixedStoreError, NotFoundError, RecordError
+from compile_hud.db.queries import outcomes
 from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.alerts import load_alert, load_alerts
+from compile_hud.db.queries.latest import load_latest
+from compile_hud.db.queries.runs import load_run, load_runs
+from compile_hud.db.queries.series import (
+    count_judged_series,
+    find_series,
+    load_histories,
+    load_trend,
+)
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Outcome, RunState
 from compile_hud.db.schema.tables import PlanTable
@@ -21,7 +31,7 @@ from tests.support.builders import (
     make_measurement,
     make_result,
     make_run,
-    make_sighting,
+    make_run_ref,
 )
 from tests.support.fakes import FakeClock
 from tests.support.stores.stored_results import save_alerts
@@ -33,13 +43,13 @@ VIT = make_case("vit")
 
 
 def test_a_store_that_does_not_exist_reads_as_empty(store: Store) -> None:
-    assert queries.load_runs(store) == []
-    assert queries.load_latest(store) == ()
-    assert queries.find_series(store) == ()
-    assert queries.load_trend(store, case_key="a", metric="latency_s", machine="box") == ()
-    assert list(queries.load_histories(store, metrics=["latency_s"])) == []
-    assert queries.load_outcomes(store) == ()
-    assert queries.load_alerts(store) == ()
+    assert load_runs(store) == []
+    assert load_latest(store) == ()
+    assert find_series(store) == ()
+    assert load_trend(store, case_key="a", metric="latency_s", machine="box") == ()
+    assert list(load_histories(store, metrics=["latency_s"])) == []
+    assert outcomes.load_outcomes(store) == ()
+    assert load_alerts(store) == ()
     assert queries.load_samples(store, "r", "latency_s") == ()
     assert store.interrupt_stale_runs(older_than_s=0) == []
     assert store.lease_job() is None
@@ -48,7 +58,7 @@ def test_a_store_that_does_not_exist_reads_as_empty(store: Store) -> None:
 
 def test_reading_creates_no_file(tmp_path: Path) -> None:
     store = Store(f"duckdb:///{tmp_path}/folder/hud.duckdb")
-    queries.load_runs(store)
+    load_runs(store)
     store.generation()
     assert list(tmp_path.iterdir()) == []
 
@@ -58,7 +68,7 @@ def test_every_write_raises_the_generation_and_no_read_does(store: Store) -> Non
     before = store.generation()
     store.save_run(make_run())
     after = store.generation()
-    queries.load_runs(store)
+    load_runs(store)
     assert after > before
     assert store.generation() == after
 
@@ -67,7 +77,7 @@ def test_a_failed_write_leaves_nothing(store: Store) -> None:
     store.save_run(make_run("kept"))
     with pytest.raises(ZeroDivisionError):
         _write_and_fail(store)
-    assert queries.load_run(store, "kept").machine == "box"
+    assert load_run(store, "kept").machine == "box"
 
 
 def _write_and_fail(store: Store) -> None:
@@ -79,14 +89,14 @@ def _write_and_fail(store: Store) -> None:
 def test_a_transaction_inside_a_transaction_is_refused(store: Store) -> None:
     store.migrate()
     with store.read(), pytest.raises(AssertionError, match="open already"):
-        store.generation() if store.name.startswith("postgresql") else queries.load_runs(store)
-    assert queries.load_runs(store) == []
+        store.generation() if store.name.startswith("postgresql") else load_runs(store)
+    assert load_runs(store) == []
 
 
 def test_run_comes_back_as_it_was(store: Store) -> None:
     run = make_run(plan=[VIT, BERT], environment={"threads": 1, "flags": ["a", None, 0.5]})
     store.save_run(run)
-    assert queries.load_run(store, run.id) == run
+    assert load_run(store, run.id) == run
 
 
 def test_run_keeps_what_was_known_at_its_start(store: Store) -> None:
@@ -94,7 +104,7 @@ def test_run_keeps_what_was_known_at_its_start(store: Store) -> None:
     store.save_run(make_run(plan=[VIT], revision="second"))
     ended = START + timedelta(hours=1)
     store.save_run(make_run(plan=[VIT, BERT], revision="second", finished_at=ended))
-    run = queries.load_run(store, "run-1")
+    run = load_run(store, "run-1")
     assert (run.revision, len(run.plan)) == ("first", 2)
     assert (run.state, run.finished_at) == (RunState.FINISHED, ended)
 
@@ -104,8 +114,8 @@ def test_plan_at_the_end_of_a_run_is_its_own_and_leaves_no_other_behind(store: S
         store.save_run(make_run(name, plan=[VIT, BERT]))
     ended = START + timedelta(hours=1)
     store.save_run(make_run("run-1", plan=[VIT], finished_at=ended))
-    assert queries.load_run(store, "run-1").plan == (VIT,)
-    assert queries.load_run(store, "run-2").plan == (VIT, BERT)
+    assert load_run(store, "run-1").plan == (VIT,)
+    assert load_run(store, "run-2").plan == (VIT, BERT)
     store.save_run(make_run("run-2", plan=[BERT], finished_at=ended))
     with store.read() as connection:
         plans = connection.execute(select(PlanTable.cases)).scalars().all()
@@ -128,7 +138,7 @@ def test_a_finished_run_stays_finished_and_an_interrupted_one_may_resume(
 ) -> None:
     store.save_run(make_run(state=before))
     store.save_run(make_run(state=after))
-    assert queries.load_run(store, "run-1").state is stored
+    assert load_run(store, "run-1").state is stored
 
 
 def test_only_runs_without_heartbeat_are_interrupted(store: Store, now: FakeClock) -> None:
@@ -138,13 +148,13 @@ def test_only_runs_without_heartbeat_are_interrupted(store: Store, now: FakeCloc
     now.advance(60)
     store.heartbeat("alive")
     assert store.interrupt_stale_runs(older_than_s=30) == ["silent"]
-    states = {item.run.id: item.run.state for item in queries.load_runs(store)}
+    states = {item.run.id: item.run.state for item in load_runs(store)}
     assert states == {
         "silent": RunState.INTERRUPTED,
         "alive": RunState.RUNNING,
         "done": RunState.FINISHED,
     }
-    summaries = {item.run.id: item.heartbeat_at for item in queries.load_runs(store)}
+    summaries = {item.run.id: item.heartbeat_at for item in load_runs(store)}
     assert summaries["alive"] == START + timedelta(seconds=60)
 
 
@@ -206,14 +216,14 @@ def test_the_same_file_goes_in_once(store: Store) -> None:
     assert not store.ingest(run, make_result(run=run), spool_id="copy-of-file-1")
     assert not store.ingest(run, make_result("other", run=run), spool_id="file-1")
     assert len(queries.load_document(store, run.id).results) == 1
-    (header,) = queries.find_series(store)
+    (header,) = find_series(store)
     assert header.num_points == 1
 
 
 def test_result_of_another_run_is_refused(store: Store) -> None:
     with pytest.raises(RecordError, match="is of run other, not of run run-1"):
         store.ingest(make_run(), make_result(run_id="other"), spool_id="file-1")
-    assert queries.load_runs(store) == []
+    assert load_runs(store) == []
 
 
 def test_the_last_result_of_a_case_counts(store: Store) -> None:
@@ -230,12 +240,12 @@ def test_the_last_result_of_a_case_counts(store: Store) -> None:
     for result in (second, failed, first):
         store.ingest(run, result, spool_id=result.id)
     assert queries.load_document(store, run.id).results == (second,)
-    (point,) = queries.load_trend(store, case_key=BERT.key, metric="latency_s", machine="box")
+    (point,) = load_trend(store, case_key=BERT.key, metric="latency_s", machine="box")
     assert (point.result_id, point.median) == ("c", 0.5)
-    (summary,) = queries.load_runs(store)
+    (summary,) = load_runs(store)
     assert summary.num_by_outcome == {Outcome.OK: 1}
     assert summary.worked_s == pytest.approx(301.0)
-    (header,) = queries.find_series(store)
+    (header,) = find_series(store)
     assert header.num_points == 1
 
 
@@ -245,7 +255,7 @@ def test_a_case_that_fails_when_measured_again_has_no_point(store: Store) -> Non
     later = START + timedelta(minutes=5)
     failed = make_result("b", run=run, outcome=Outcome.FAILED, finished_at=later)
     store.ingest(run, failed, spool_id="b")
-    assert queries.load_trend(store, case_key=BERT.key, metric="latency_s", machine="box") == ()
+    assert load_trend(store, case_key=BERT.key, metric="latency_s", machine="box") == ()
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -256,32 +266,32 @@ def test_synthetic_and_real_runs_never_mix(store: Store, first: bool) -> None:
         store.save_run(other)
     with pytest.raises(MixedStoreError):
         store.ingest(other, make_result(run=other), spool_id="file-1")
-    assert [item.run.id for item in queries.load_runs(store)] == ["first"]
+    assert [item.run.id for item in load_runs(store)] == ["first"]
 
 
 def test_runs_are_listed_newest_first(store: Store) -> None:
     for day in (1, 3, 2):
         store.save_run(make_run(f"day-{day}", started_at=START + timedelta(days=day)))
-    assert [item.run.id for item in queries.load_runs(store, limit=2)] == ["day-3", "day-2"]
+    assert [item.run.id for item in load_runs(store, limit=2)] == ["day-3", "day-2"]
 
 
 def test_run_is_found_by_id_by_unique_start_and_as_latest(store: Store) -> None:
     for number, name in enumerate(("abc", "abcd", "abce", "abcf", "xyz_1", "xyz%2")):
         store.save_run(make_run(name, started_at=START + timedelta(days=number)))
-    assert queries.load_run(store, "abc").id == "abc"
-    assert queries.load_run(store, "xyz_").id == "xyz_1"
-    assert queries.load_run(store, "latest").id == "xyz%2"
+    assert load_run(store, "abc").id == "abc"
+    assert load_run(store, "xyz_").id == "xyz_1"
+    assert load_run(store, "latest").id == "xyz%2"
 
 
 def test_unknown_and_ambiguous_run_ids_are_explained(store: Store) -> None:
     with pytest.raises(NotFoundError, match="no run in the store .* yet. `hud run` makes one"):
-        queries.load_run(store, "latest")
+        load_run(store, "latest")
     for name in ("abc1", "abc2"):
         store.save_run(make_run(name))
     with pytest.raises(NotFoundError, match="more than one run starts with 'abc': abc2, abc1"):
-        queries.load_run(store, "abc")
+        load_run(store, "abc")
     with pytest.raises(NotFoundError, match="no run 'zzz' in the store .* `hud runs` lists them"):
-        queries.load_run(store, "zzz")
+        load_run(store, "zzz")
     with pytest.raises(NotFoundError, match="no case result 'zzz'"):
         queries.load_result(store, "zzz")
 
@@ -315,13 +325,13 @@ def test_latest_has_the_newest_result_of_each_case_and_machine(store: Store) -> 
             f"run-{day}", plan=[case], machine=machine, started_at=START + timedelta(days=day)
         )
         store.ingest(run, make_result(f"r{day}", run=run), spool_id=f"f{day}")
-    cells = queries.load_latest(store)
+    cells = load_latest(store)
     assert [(cell.machine, cell.summary.case.model, cell.run_id) for cell in cells] == [
         ("box", "bert", "run-2"),
         ("box", "vit", "run-1"),
         ("lab", "bert", "run-3"),
     ]
-    assert [cell.run_id for cell in queries.load_latest(store, machine="lab")] == ["run-3"]
+    assert [cell.run_id for cell in load_latest(store, machine="lab")] == ["run-3"]
     assert cells[0].summary.measurements["latency_s"].num_samples == 3
 
 
@@ -349,33 +359,33 @@ def _fill(store: Store, *, days: int = 3, fingerprints: tuple[str, ...] = ("f" *
 
 def test_trend_is_oldest_first_across_environments(store: Store) -> None:
     _fill(store, fingerprints=("a" * 64, "b" * 64))
-    points = queries.load_trend(store, case_key=BERT.key, metric="latency_s", machine="box")
+    points = load_trend(store, case_key=BERT.key, metric="latency_s", machine="box")
     assert [(point.revision, point.median, point.fingerprint[0]) for point in points] == [
         ("rev-0", 1.0, "a"),
         ("rev-1", 2.0, "b"),
         ("rev-2", 3.0, "a"),
     ]
-    assert queries.load_trend(store, case_key=BERT.key, metric="latency_s", machine="x") == ()
+    assert load_trend(store, case_key=BERT.key, metric="latency_s", machine="x") == ()
 
 
 def test_series_header_follows_its_points_in_any_order_of_arrival(store: Store) -> None:
     _fill(store)
-    (header,) = queries.find_series(store, model="vit", metric="latency_s")
+    (header,) = find_series(store, model="vit", metric="latency_s")
     assert header.num_points == 3
     assert (header.first_at, header.last_at) == (START, START + timedelta(days=2))
     assert (header.last_run_id, header.last_value) == ("run-2", 3.0)
-    (series,) = queries.load_histories(store, metrics=["latency_s"], case_keys=[header.case.key])
+    (series,) = load_histories(store, metrics=["latency_s"], case_keys=[header.case.key])
     assert series.header == header
     assert [point.median for point in series.points] == [1.0, 2.0, 3.0]
 
 
 def test_series_are_found_by_any_part(store: Store) -> None:
     _fill(store, days=1)
-    assert len(queries.find_series(store)) == 4
-    assert len(queries.find_series(store, case_key=BERT.key)) == 2
-    assert len(queries.find_series(store, mode="default", metric="graphs")) == 2
-    assert queries.find_series(store, mode="eager") == ()
-    assert queries.find_series(store, machine="elsewhere") == ()
+    assert len(find_series(store)) == 4
+    assert len(find_series(store, case_key=BERT.key)) == 2
+    assert len(find_series(store, mode="default", metric="graphs")) == 2
+    assert find_series(store, mode="eager") == ()
+    assert find_series(store, machine="elsewhere") == ()
 
 
 @pytest.mark.parametrize("name", ["_SERIES_PER_READ", "_POINTS_PER_READ"])
@@ -384,7 +394,7 @@ def test_histories_hold_every_series_of_the_metrics(
 ) -> None:
     monkeypatch.setattr(queries, name, 1)
     _fill(store)
-    histories = list(queries.load_histories(store, metrics=["latency_s"]))
+    histories = list(load_histories(store, metrics=["latency_s"]))
     assert [item.header.case.model for item in histories] == ["bert", "vit"]
     assert [[point.median for point in item.points] for item in histories] == [[1.0, 2.0, 3.0]] * 2
 
@@ -395,48 +405,48 @@ def test_result_measured_again_in_a_run_counts_once_in_histories(store: Store) -
     latency = make_measurement("latency_s", samples=[9.0])
     again = make_result("again", run=run, case=BERT, measurements=[latency], finished_at=LATER)
     store.ingest(run, again, spool_id="again")
-    bert, vit = queries.load_histories(store, metrics=["latency_s"])
+    bert, vit = load_histories(store, metrics=["latency_s"])
     assert [point.median for point in bert.points] == [1.0, 9.0, 3.0]
     assert [point.median for point in vit.points] == [1.0, 2.0, 3.0]
 
 
 def test_series_of_a_run_with_noise_are_counted(store: Store) -> None:
     _fill(store, days=2)
-    assert queries.count_judged_series(store) == {"run-0": 2, "run-1": 2}
+    assert count_judged_series(store) == {"run-0": 2, "run-1": 2}
 
 
 def test_outcomes_show_what_was_planned_and_did_not_come(store: Store) -> None:
     _fill(store, days=2)
     run = make_run("run-9", plan=[BERT, VIT], started_at=START + timedelta(days=9))
     store.ingest(run, make_result("x", run=run, case=BERT, outcome="failed"), spool_id="x")
-    bert, vit = queries.load_outcomes(store)
+    bert, vit = outcomes.load_outcomes(store)
     assert [point.outcome for point in bert.points] == [Outcome.OK, Outcome.OK, Outcome.FAILED]
     assert [point.outcome for point in vit.points] == [Outcome.OK, Outcome.OK, None]
     assert vit.points[-1].run_state is RunState.RUNNING
-    (only, _) = queries.load_outcomes(store, limit_runs=1)
+    (only, _) = outcomes.load_outcomes(store, limit_runs=1)
     assert [point.run_id for point in only.points] == ["run-9"]
 
 
 def test_alerts_come_back_and_are_replaced_by_id(store: Store) -> None:
-    step = make_alert("step", last_good=make_sighting(), last_seen=START + timedelta(days=1))
+    step = make_alert("step", last_good=make_run_ref(), last_seen=START + timedelta(days=1))
     gone = make_alert("gone", kind="vanished", case=VIT)
     save_alerts(store, [step, gone])
-    assert queries.load_alerts(store) == (step, gone)
+    assert load_alerts(store) == (step, gone)
     noise = make_alert("gone", kind="vanished", case=VIT, state=AlertState.NOISE)
     save_alerts(store, [noise])
-    assert queries.load_alert(store, "gone") == noise
-    assert queries.load_alerts(store, states=[AlertState.OPEN]) == (step,)
-    assert queries.load_alerts(store, states=[]) == ()
+    assert load_alert(store, "gone") == noise
+    assert load_alerts(store, states=[AlertState.OPEN]) == (step,)
+    assert load_alerts(store, states=[]) == ()
 
 
 def test_the_last_of_two_alerts_with_one_id_counts(store: Store) -> None:
     save_alerts(store, [make_alert(candidate=1.0), make_alert(candidate=2.0)])
-    assert queries.load_alert(store, "alert-1").candidate == 2.0
+    assert load_alert(store, "alert-1").candidate == 2.0
 
 
 def test_unknown_alert_is_an_error(store: Store) -> None:
     with pytest.raises(NotFoundError, match="no alert 'ghost'"):
-        queries.load_alert(store, "ghost")
+        load_alert(store, "ghost")
 
 
 def _fill_in_turn(store: Store) -> None:
@@ -448,7 +458,7 @@ def _fill_in_turn(store: Store) -> None:
 
 def test_outcomes_of_two_toolchains_stay_apart(store: Store) -> None:
     _fill_in_turn(store)
-    histories = queries.load_outcomes(store)
+    histories = outcomes.load_outcomes(store)
     assert [
         (history.toolchain, [point.run_id for point in history.points]) for history in histories
     ] == [("nightly", ["run-1", "run-3"]), ("stable", ["run-0", "run-2"])]
@@ -456,10 +466,10 @@ def test_outcomes_of_two_toolchains_stay_apart(store: Store) -> None:
 
 def test_trend_has_one_toolchain_or_all_in_the_order_of_their_runs(store: Store) -> None:
     _fill_in_turn(store)
-    found = {
+    run_ids = {
         toolchain: [
             point.run_id
-            for point in queries.load_trend(
+            for point in load_trend(
                 store,
                 case_key=BERT.key,
                 metric="latency_s",
@@ -469,7 +479,7 @@ def test_trend_has_one_toolchain_or_all_in_the_order_of_their_runs(store: Store)
         ]
         for toolchain in ("stable", "nightly", "ghost", None)
     }
-    assert found == {
+    assert run_ids == {
         "stable": ["run-0", "run-2"],
         "nightly": ["run-1", "run-3"],
         "ghost": [],
@@ -479,11 +489,11 @@ def test_trend_has_one_toolchain_or_all_in_the_order_of_their_runs(store: Store)
 
 def test_latest_has_a_result_of_each_toolchain(store: Store) -> None:
     _fill_in_turn(store)
-    cells = queries.load_latest(store)
+    cells = load_latest(store)
     assert [(cell.toolchain, cell.run_id) for cell in cells] == [
         ("nightly", "run-3"),
         ("stable", "run-2"),
     ]
-    (only,) = queries.load_latest(store, toolchain="stable")
+    (only,) = load_latest(store, toolchain="stable")
     assert only == cells[1]
-    assert queries.load_latest(store, machine="lab", toolchain="stable") == ()
+    assert load_latest(store, machine="lab", toolchain="stable") == ()

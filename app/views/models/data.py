@@ -19,7 +19,7 @@ from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summa
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.records.summaries import LatestCell
-from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 
 # The metric whose medians tell how noisy a model is.
@@ -152,7 +152,7 @@ def _noise(medians: Sequence[float]) -> float | None:
 
     By differences, so that a step or a drift of the level is no noise.
     """
-    if len(medians) <= MIN_BASELINE_POINTS or min(medians) <= 0:
+    if len(medians) <= DEFAULT_CONFIG.min_baseline_points or min(medians) <= 0:
         return None
     # A difference of two nights has twice the variance of one.
     return robust_sd(np.diff(np.log(medians)).tolist()) / math.sqrt(2)

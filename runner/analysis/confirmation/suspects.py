@@ -16,25 +16,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.records.alerts import OUTCOME, Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.point_columns import points_at
 from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.records.summaries import Point, Series
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.runner.analysis.detection.constants import (
-    BASELINE_POINTS,
-    SUSTAINED_POINTS,
-    TRIGGER_OF_FLOOR,
-    middle,
-)
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.cost_step import Shift
 from compile_hud.runner.analysis.judging.judge import alert_id, sighting
 from compile_hud.runner.analysis.judging.machine_pace import series_at_one_pace
 from compile_hud.runner.analysis.judging.machine_state import level_change
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
-from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
+from compile_hud.runner.analysis.stats.estimates import sorted_median
 
 # A verdict that three measurements in three nights could not reach will not come from a fourth.
 MAX_TRIES = 3
@@ -122,12 +117,14 @@ def _early_suspect(
     rule = rules.rule_of(header.key)
     known = stored.get(header.key, ())
     starts = {alert.first_bad.run_id for alert in known if alert.state is not AlertState.FIXED}
-    recent = points_of(series, run=run)[-(BASELINE_POINTS + SUSTAINED_POINTS - 1) :]
+    recent = points_of(series, run=run)[
+        -(DEFAULT_CONFIG.baseline_points + DEFAULT_CONFIG.sustained_points - 1) :
+    ]
     points = _level(list(recent), starts=starts | rule.baseline_run_ids)
     if not points or points[-1].run_id != run.id:
         return None
     floor = metric.relevance_floor if rule.floor is None else rule.floor
-    for num_new in range(SUSTAINED_POINTS - 1, 0, -1):
+    for num_new in range(DEFAULT_CONFIG.sustained_points - 1, 0, -1):
         suspect = _deviation(series, points, num_new=num_new, floor=floor)
         if suspect is not None:
             earlier = {alert.id: alert.confirmation for alert in known}
@@ -150,7 +147,7 @@ def _deviation(
     series: Series, points: Sequence[Point], *, num_new: int, floor: float
 ) -> Alert | None:
     """Return the alert that the last `num_new` points would be, None when they do not deviate."""
-    old, new = points[-num_new - BASELINE_POINTS : -num_new], points[-num_new:]
+    old, new = points[-num_new - DEFAULT_CONFIG.baseline_points : -num_new], points[-num_new:]
     header = series.header
     case, metric = header.case, header.metric
     is_higher_better = METRICS[metric].direction is Direction.HIGHER_IS_BETTER
@@ -162,7 +159,7 @@ def _deviation(
     if found.change is None or found.low is None or found.high is None:
         return None
     assert found.baseline is not None
-    trigger = 1 + TRIGGER_OF_FLOOR * floor
+    trigger = 1 + DEFAULT_CONFIG.trigger_share * floor
     if found.low <= 0 or min(sides[1]) <= trigger * found.baseline:
         return None
     ends = (1 + found.change, 1 + found.low, 1 + found.high)
@@ -269,12 +266,12 @@ def _seen_again(alert: Alert, histories: Sequence[Series], *, rules: SeriesRules
     floor = rules.rule_of(alert.series_key).floor
     is_inverted = metric.direction is Direction.HIGHER_IS_BETTER
     costs = tuple(1 / point.median if is_inverted else point.median for point in points)
-    old = range(max(0, start - BASELINE_POINTS), start)
+    old = range(max(0, start - DEFAULT_CONFIG.baseline_points), start)
     before, after = (
         1 / value if is_inverted else value for value in (alert.baseline, alert.candidate)
     )
     # The pace may be another than when the alert was raised: older nights were pruned, or came in.
-    factor = middle(sorted(costs[old.start : old.stop])) / before if old else 1.0
+    factor = sorted_median(sorted(costs[old.start : old.stop])) / before if old else 1.0
     shift = Shift(
         points=points,
         costs=costs,
@@ -284,10 +281,10 @@ def _seen_again(alert: Alert, histories: Sequence[Series], *, rules: SeriesRules
         after=factor * after,
         interval=None,
         floor=metric.relevance_floor if floor is None else floor,
-        num_points_to_return=SUSTAINED_POINTS,
+        num_points_to_return=DEFAULT_CONFIG.sustained_points,
         is_inverted=is_inverted,
     )
-    end = shift.place_of_return()
+    end = shift.return_index()
     last = points[-1 if end is None else max(start, end - 1)]
     return dataclasses.replace(
         alert,

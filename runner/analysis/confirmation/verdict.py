@@ -27,7 +27,7 @@ from compile_hud.db.records.summaries import Series
 from compile_hud.db.shared.text import signed_percent
 from compile_hud.runner.analysis.comparison.measurements import Comparison, decide
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
-from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.judging.attribution import (
     COMPILER,
     EAGER,
@@ -404,7 +404,7 @@ def _nights(alert: Alert, levels: Sequence[Series], *, alerts: Iterable[Alert]) 
         for point in series.points
         if point.at < alert.first_bad.at and all(point.at >= start for start in since)
     ]
-    return [point.run_id for point in points[-BASELINE_POINTS:]]
+    return [point.run_id for point in points[-DEFAULT_CONFIG.baseline_points :]]
 
 
 def _medians(levels: Sequence[Series], *, nights: Sequence[str], key: str) -> list[float]:

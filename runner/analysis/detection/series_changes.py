@@ -18,16 +18,13 @@ import numpy as np
 from compile_hud.db.records.alerts import DRIFT
 from compile_hud.db.records.metrics import Direction, Metric
 from compile_hud.db.records.point_columns import PointColumns
-from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS, SUSTAINED_POINTS
-from compile_hud.runner.analysis.detection.drift import BLOCK_POINTS, NUM_BLOCKS, Drift, find_drifts
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
+from compile_hud.runner.analysis.detection.drift import NUM_BLOCKS, Drift, find_drifts
 from compile_hud.runner.analysis.detection.false_discovery import (
-    FALSE_DISCOVERY_RATE,
-    LOOKS,
     interval_p_value,
     step_p_value,
 )
 from compile_hud.runner.analysis.detection.variance import (
-    AFTER_POINTS,
     NoiseChange,
     find_noise_changes,
 )
@@ -65,67 +62,68 @@ class _Costs:
     floor: float
     metric: Metric
 
-    def shift(self, *, old: range, new: range, found: Step | Drift) -> Shift:
+    def shift(self, *, old: range, new: range, level_change: Step | Drift) -> Shift:
         return Shift(
             points=self.points,
             costs=tuple(self.values.tolist()),
             old=old,
             new=new,
-            before=found.before,
-            after=found.after,
-            interval=(found.low, found.high),
+            before=level_change.before,
+            after=level_change.after,
+            interval=(level_change.low, level_change.high),
             floor=self.floor,
-            num_points_to_return=SUSTAINED_POINTS,
+            num_points_to_return=DEFAULT_CONFIG.sustained_points,
             is_inverted=self.metric.direction is Direction.HIGHER_IS_BETTER,
             ideal=self.metric.ideal,
         )
 
 
-def changes_of(track: Track, metric: Metric, *, floor: float) -> list[Change]:
-    """Return what changed in `track`; the way back from a regression is its end and no news."""
+def find_changes(track: Track, metric: Metric, *, floor: float) -> list[Change]:
+    """Return the changes of `track`; a return from a regression is its end and no change."""
     if metric.is_exact:
-        return _news(_count_changes(track, metric))
+        return _without_returns(_count_changes(track, metric))
     costs = _costs(track, metric, floor=floor)
     steps = describe_steps(costs.values, floor=floor)
-    stepped = list(_step_changes(costs, steps))
-    found = _news(stepped)
-    drifts = find_drifts(costs.values, floor=floor, breaks=_rivals(steps, stepped))
-    found += [_drift_change(costs, drift) for drift in drifts]
+    step_changes = list(_step_changes(costs, steps))
+    changes = _without_returns(step_changes)
+    drifts = find_drifts(costs.values, floor=floor, breaks=_breaks(steps, step_changes))
+    changes += [_drift_change(costs, drift) for drift in drifts]
     if metric.name in TIMED_METRICS:
         breaks = [step.index for step in steps]
-        found += [
+        changes += [
             _noise_change(costs, change)
             for change in find_noise_changes(costs.values, breaks=breaks)
             if change.grew
         ]
-    return found
+    return changes
 
 
-def _rivals(steps: Sequence[Step], changes: Sequence[Change]) -> list[int]:
+def _breaks(steps: Sequence[Step], changes: Sequence[Change]) -> list[int]:
     """Return the first points of the levels that a drift has to fit better than.
 
-    A step that no run believes (fdr.py), and that no later look can make more of, hides no drift.
+    A step that no run can accept (false_discovery.py) and no later look can improve hides no drift.
     """
-    untold = {
+    rejected = {
         change.first
         for change in changes
-        if change.p_value is not None and change.p_value > FALSE_DISCOVERY_RATE
+        if change.p_value is not None and change.p_value > DEFAULT_CONFIG.false_discovery_rate
     }
     end = steps[-1].end if steps else 0
+    last_look = DEFAULT_CONFIG.look_points[-1]
     return [
         step.index
         for step in steps
-        if step.index not in untold or (step.end == end and end - step.index < LOOKS[-1])
+        if step.index not in rejected or (step.end == end and end - step.index < last_look)
     ]
 
 
-def _news(changes: Sequence[Change]) -> list[Change]:
-    kept: list[Change] = []
+def _without_returns(changes: Sequence[Change]) -> list[Change]:
+    """Return `changes` without those that end an earlier regression where it began."""
+    others: list[Change] = []
     for change in changes:
-        # Back to where a regression started from is the end of that one, not news of its own.
-        if not any(change.shift.is_end_of(earlier.shift) for earlier in kept):
-            kept.append(change)
-    return kept
+        if not any(change.shift.is_end_of(earlier.shift) for earlier in others):
+            others.append(change)
+    return others
 
 
 def _costs(track: Track, metric: Metric, *, floor: float) -> _Costs:
@@ -141,11 +139,11 @@ def _costs(track: Track, metric: Metric, *, floor: float) -> _Costs:
 
 
 def _step_change(costs: _Costs, step: Step) -> Change:
-    old = range(max(step.start, step.index - BASELINE_POINTS), step.index)
+    old = range(max(step.start, step.index - DEFAULT_CONFIG.baseline_points), step.index)
     values = costs.values
     return Change(
         kind=STEP,
-        shift=costs.shift(old=old, new=range(step.index, step.end), found=step),
+        shift=costs.shift(old=old, new=range(step.index, step.end), level_change=step),
         last_good=step.index - 1,
         first=step.index,
         p_value=step_p_value(values[step.start : step.index], values[step.index : step.end]),
@@ -154,38 +152,38 @@ def _step_change(costs: _Costs, step: Step) -> Change:
 
 def _step_changes(costs: _Costs, steps: Sequence[Step]) -> Iterator[Change]:
     """Yield each step, and after one that was a short one each relapse to its level."""
-    places = [step.index for step in steps]
+    indices = [step.index for step in steps]
     for number, step in enumerate(steps):
         if step.is_return:
             continue
         change = _step_change(costs, step)
         yield change
         if number + 1 < len(steps) and steps[number + 1].is_return:
-            yield from _relapses(costs, change, places=places)
+            yield from _relapses(costs, change, step_indices=indices)
 
 
-def _relapses(costs: _Costs, step: Change, *, places: Sequence[int]) -> Iterator[Change]:
-    """Yield the times at which the level of `step` came back before the detector says so.
+def _relapses(costs: _Costs, step: Change, *, step_indices: Sequence[int]) -> Iterator[Change]:
+    """Yield the returns of the level of `step` that the detector does not report yet.
 
-    What came and went within two weeks is noise to the detector, which then asks for more before
-    it calls it a step again. Whoever was told of the first time wants to know of the second.
+    A level that lasted for two weeks at most is noise to the detector, which then requires more
+    evidence for the next step. A reader of the first alert needs to know that the level is back.
     """
-    shift = step.shift
-    while (returned := shift.place_of_return()) is not None:
-        place = shift.place_of_relapse(returned)
-        if place is None or any(abs(place - other) < SUSTAINED_POINTS for other in places):
+    shift, sustained = step.shift, DEFAULT_CONFIG.sustained_points
+    while (returned := shift.return_index()) is not None:
+        relapse = shift.relapse_index(returned)
+        if relapse is None or any(abs(relapse - index) < sustained for index in step_indices):
             return
-        if any(returned + SUSTAINED_POINTS <= other < place for other in places):
-            # Another level lies between: it has its own story.
+        if any(returned + sustained <= index < relapse for index in step_indices):
+            # Another level lies between: it has changes of its own.
             return
         shift = dataclasses.replace(
-            shift, old=range(returned, place), new=range(place, len(shift.costs))
+            shift, old=range(returned, relapse), new=range(relapse, len(shift.costs))
         )
-        end = shift.place_of_return()
-        after = float(np.median(costs.values[place:end]))
+        end = shift.return_index()
+        after = float(np.median(costs.values[relapse:end]))
         shift = dataclasses.replace(shift, after=after)
-        # It was decided about when it came for the first time.
-        yield dataclasses.replace(step, shift=shift, last_good=place - 1, first=place)
+        # The first step was accepted or rejected, and this one is with it.
+        yield dataclasses.replace(step, shift=shift, last_good=relapse - 1, first=relapse)
 
 
 def _drift_change(costs: _Costs, drift: Drift) -> Change:
@@ -200,11 +198,11 @@ def _drift_change(costs: _Costs, drift: Drift) -> Change:
     )
     return Change(
         kind=DRIFT,
-        shift=costs.shift(old=old, new=new, found=drift),
+        shift=costs.shift(old=old, new=new, level_change=drift),
         last_good=drift.start,
         first=drift.index,
         # One for each length of window.
-        p_value=min(1.0, len(BLOCK_POINTS) * p_value),
+        p_value=min(1.0, len(DEFAULT_CONFIG.drift_block_points) * p_value),
     )
 
 
@@ -224,7 +222,7 @@ def _noise_change(costs: _Costs, change: NoiseChange) -> Change:
         after=change.after,
         interval=(change.low - 1, change.high - 1),
         floor=0.0,
-        num_points_to_return=SUSTAINED_POINTS,
+        num_points_to_return=DEFAULT_CONFIG.sustained_points,
         is_inverted=False,
     )
     return Change(
@@ -232,7 +230,7 @@ def _noise_change(costs: _Costs, change: NoiseChange) -> Change:
         shift=shift,
         last_good=change.index - 1,
         first=change.index,
-        p_value=min(1.0, len(AFTER_POINTS) * p_value),
+        p_value=min(1.0, len(DEFAULT_CONFIG.noise_after_points) * p_value),
         noise=change,
     )
 
@@ -243,9 +241,9 @@ def _count_changes(track: Track, metric: Metric) -> list[Change]:
         return []
     sign = 1.0 if metric.direction is Direction.LOWER_IS_BETTER else -1.0
     costs = tuple((sign * values).tolist())
-    found = []
+    changes = []
     for index in range(1, len(costs)):
-        old = range(max(0, index - BASELINE_POINTS), index)
+        old = range(max(0, index - DEFAULT_CONFIG.baseline_points), index)
         seen = costs[old.start : index]
         if min(seen) <= costs[index] <= max(seen):
             continue
@@ -262,5 +260,7 @@ def _count_changes(track: Track, metric: Metric) -> list[Change]:
             num_points_to_return=1,
             is_inverted=False,
         )
-        found.append(Change(kind=STEP, shift=shift, last_good=index - 1, first=index, p_value=None))
-    return found
+        changes.append(
+            Change(kind=STEP, shift=shift, last_good=index - 1, first=index, p_value=None)
+        )
+    return changes

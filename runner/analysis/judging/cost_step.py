@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from compile_hud.db.records.point_columns import PointColumns
 from compile_hud.db.records.summaries import Point, SeriesHeader
-from compile_hud.runner.analysis.detection.constants import BACK_SHARE
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Shift:
     def limit(self) -> float:
         """Return the cost that parts being back from being at the new level."""
         moved = self.after - self.before
-        margin = min(self.floor * abs(self.before), BACK_SHARE * abs(moved))
+        margin = min(self.floor * abs(self.before), DEFAULT_CONFIG.recovery_share * abs(moved))
         return self.before + math.copysign(margin, moved)
 
     def shown(self, cost: float) -> float:
@@ -105,7 +105,7 @@ class Shift:
             return False
         return earlier.is_back(self.after) and self.after >= 2 * earlier.before - earlier.limit
 
-    def place_of_return(self) -> int | None:
+    def return_index(self) -> int | None:
         """Return where the costs start to be back for good enough, None when they never are.
 
         A level that costs near slowly begins before it is reached: that is no way back.
@@ -113,7 +113,7 @@ class Shift:
         reached = self._first_stay(self.new.start, end=self.new.stop, is_back=False)
         return self._first_stay(self.new.start if reached is None else reached, is_back=True)
 
-    def place_of_relapse(self, returned: int) -> int | None:
+    def relapse_index(self, returned: int) -> int | None:
         """Return where, after `returned`, the costs are away again for as long, None if never."""
         return self._first_stay(returned, is_back=False)
 

@@ -20,8 +20,8 @@ from compile_hud.db.records.point_columns import point_columns
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.run_ref import Sighting
 from compile_hud.db.records.summaries import OutcomePoint, Point, Series
-from compile_hud.runner.analysis.detection.false_discovery import Claim
-from compile_hud.runner.analysis.detection.series_changes import Change, changes_of
+from compile_hud.runner.analysis.detection.false_discovery import AlertCandidate
+from compile_hud.runner.analysis.detection.series_changes import Change, find_changes
 from compile_hud.runner.analysis.detection.variance import NoiseChange
 from compile_hud.runner.analysis.judging.attribution import (
     MEASUREMENT,
@@ -62,7 +62,7 @@ def judge_histories(
     *,
     references: Sequence[Series] = (),
     rules: SeriesRules = NO_RULES,
-) -> Iterator[Claim]:
+) -> Iterator[AlertCandidate]:
     """Yield what is found in all series; those of one case must come one after the other.
 
     `references` are the series of the reference cases, which witness for the machine; `rules` are
@@ -75,14 +75,14 @@ def judge_histories(
 
 def judge_batch(
     histories: Sequence[Series], *, references: Sequence[Series], rules: SeriesRules
-) -> list[Claim]:
+) -> list[AlertCandidate]:
     """Return what `judge_histories` yields: what another process is asked for."""
     return list(judge_histories(histories, references=references, rules=rules))
 
 
 def judge_case(
     histories: Sequence[Series], *, witnesses: Sequence[Track] = (), rules: SeriesRules = NO_RULES
-) -> list[Claim]:
+) -> list[AlertCandidate]:
     """Return what changed in the series of one case, what is over too.
 
     `witnesses` are the tracks of the reference cases.
@@ -101,7 +101,7 @@ def judge_case(
         rule = rules.rule_of(track.header.key)
         floor = metric.relevance_floor if rule.floor is None else rule.floor
         for part in _parts(track, rule):
-            for change in changes_of(part, metric, floor=floor):
+            for change in find_changes(part, metric, floor=floor):
                 if _is_news(change, part, siblings):
                     found.append(_claim(change, part, siblings, seen_by))
     return found
@@ -116,13 +116,13 @@ def _is_news(change: Change, track: Track, siblings: Mapping[str, Track]) -> boo
 
 def _claim(
     change: Change, track: Track, siblings: Mapping[str, Track], witnesses: Sequence[Track]
-) -> Claim:
+) -> AlertCandidate:
     points = change.shift.points
     if change.noise is None:
         alert = _alert(track, change, cause_of(change.shift, track, siblings, witnesses))
     else:
         alert = _noise_alert(track, change, change.noise)
-    return Claim(alert=alert, run_id=points[change.first].run_id, p_value=change.p_value)
+    return AlertCandidate(alert=alert, run_id=points[change.first].run_id, p_value=change.p_value)
 
 
 def _parts(track: Track, rule: SeriesRule) -> Iterator[Track]:
@@ -179,7 +179,7 @@ def _tracks(series: Series) -> list[Track]:
 
 def _alert(track: Track, change: Change, cause: Cause) -> Alert:
     shift = change.shift
-    end = shift.place_of_return()
+    end = shift.return_index()
     moved = shift.change
     return dataclasses.replace(
         _bare_alert(track, change),

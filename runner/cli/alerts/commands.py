@@ -13,17 +13,16 @@ import click
 
 from compile_hud.db.alerts.replay import check_replayable
 from compile_hud.db.errors import NotFoundError, RecordError
-from compile_hud.db.queries.results import (
-    find_series,
+from compile_hud.db.queries.alerts import (
     load_alert,
     load_alerts,
     load_changes,
-    load_result_summaries,
-    load_run,
     load_series_settings,
 )
-from compile_hud.db.queries.runs import load_last_ending
-from compile_hud.db.records.alerts import Alert, AlertState
+from compile_hud.db.queries.results import load_result_summaries
+from compile_hud.db.queries.runs import load_last_ending, load_run
+from compile_hud.db.queries.series import find_series
+from compile_hud.db.records.alerts import OUTCOME, Alert, AlertState
 from compile_hud.db.records.triage import (
     ONGOING,
     AlertChange,
@@ -43,7 +42,7 @@ from compile_hud.runner.analysis.alerts.triage import (
     set_owner,
     set_state,
 )
-from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME, fails_otherwise
+from compile_hud.runner.analysis.outcomes.outcomes import fails_otherwise
 from compile_hud.runner.cli.alerts.options import DecisionOptions, FloorCommand, deciding
 from compile_hud.runner.cli.alerts.outbox import outbox, resend_dead, send_now, test_receivers
 from compile_hud.runner.cli.alerts.text import (

@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from compile_hud.db.errors import StoreError
-from compile_hud.db.queries.runs import load_histories_of
+from compile_hud.db.queries.series import load_histories_of
 from compile_hud.db.records.results import RunDocument
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
 from compile_hud.runner.cli.compare.markdown import Compared, comparison_markdown
 from compile_hud.runner.cli.compare.pull_request import keep_comment
-from compile_hud.runner.cli.output import gather_options, new_progress
+from compile_hud.runner.cli.output import gather_options
+from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.errors import CommentFailed, DocumentNotWritten
 from compile_hud.runner.events import LogMessage
 from compile_hud.runner.workspace import Workspace

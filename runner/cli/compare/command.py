@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from compile_hud.db.errors import NotFoundError, RecordError
-from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunState
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.run_selection import run_at_revision
@@ -31,14 +32,16 @@ from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.model_files import check_model_files
 from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
-from compile_hud.runner.cli.output import json_option, new_progress, print_json, with_workspace
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
+from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.detection.confirm_comparison import Recheck
 from compile_hud.runner.errors import NoSuchDocument
 from compile_hud.runner.events import PairLaunched
 from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
 from compile_hud.runner.files.json_files import read_document
 from compile_hud.runner.planning.plan import make_plan
-from compile_hud.runner.workspace import RunRequest, Workspace, execute_together
+from compile_hud.runner.run_requests import RunRequest, execute_together
+from compile_hud.runner.workspace import Workspace
 
 LATEST, PREVIOUS = "latest", "previous"
 # How far back a revision or the previous run is looked for.

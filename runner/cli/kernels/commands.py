@@ -35,15 +35,9 @@ from compile_hud.runner.cli.kernels.counter_files import (
     names_text,
     print_report,
 )
-from compile_hud.runner.cli.output import (
-    Column,
-    json_option,
-    print_json,
-    print_table,
-    stdout,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.case_text import case_glob, find_case, warning_text
+from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import quantity
 from compile_hud.runner.workspace import Workspace
 

@@ -7,21 +7,16 @@ from collections.abc import Sequence
 
 import click
 
+from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.judge_state import load_events
-from compile_hud.db.queries.results import load_alerts
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import worst_first
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.cli.alerts.text import print_alerts
-from compile_hud.runner.cli.output import (
-    json_option,
-    print_json,
-    say_when_empty,
-    stdout,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
+from compile_hud.runner.cli.tables import stdout
 from compile_hud.runner.workspace import Workspace
 
 ALL_STATES = "all"

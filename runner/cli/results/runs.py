@@ -6,18 +6,12 @@ from typing import Any
 
 import click
 
-from compile_hud.db.queries.results import load_runs
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import short_revision
-from compile_hud.runner.cli.output import (
-    Column,
-    json_option,
-    print_json,
-    print_table,
-    say_when_empty,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
+from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.workspace import Workspace
 
 

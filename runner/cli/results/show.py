@@ -6,19 +6,16 @@ from dataclasses import replace
 
 import click
 
-from compile_hud.db.queries.results import load_document, load_histories
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.results import REFERENCE_FAMILY, Run
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, machine_history, machine_text
-from compile_hud.runner.cli.output import (
-    json_option,
-    print_json,
-    stdout,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.case_tables import print_compile, print_sweep
 from compile_hud.runner.cli.results.case_text import find_case, print_case
 from compile_hud.runner.cli.run.command import print_results
+from compile_hud.runner.cli.tables import stdout
 from compile_hud.runner.workspace import Workspace
 
 

@@ -21,7 +21,7 @@ from tests.support.builders import (
     make_notification,
     make_result,
     make_run,
-    make_sighting,
+    make_run_ref,
 )
 from tests.support.pages.page_elements import headings_of, text_of, texts_of_rows
 from tests.support.stores.stored_results import save_alerts
@@ -57,7 +57,7 @@ def moved(store: Store) -> Store:
         documents.append(RunDocument(run=run, results=tuple(results)))
     with store.write() as session:
         put_documents(session, documents, at=START + timedelta(days=NUM_RUNS))
-    last = make_sighting(documents[-1].run)
+    last = make_run_ref(documents[-1].run)
     slower = {"first_bad": last, "cause_kind": "machine", "metric": "latency_cpu_s"}
     save_alerts(
         store,

@@ -393,8 +393,8 @@ def test_a_request_in_memory_is_written_once_there_is_room(
         patched.setattr(JobRequests, "write", no_room)
         for _ in range(2):
             sandbox.requests.save(REQUEST)
-        assert sandbox.requests.write_kept() == 1
-    assert sandbox.requests.write_kept() == 0
+        assert sandbox.requests.write_unwritten() == 1
+    assert sandbox.requests.write_unwritten() == 0
     assert len(list(sandbox.requests.directory.iterdir())) == 1
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
 from tests.support.pages.dashboard import serving
@@ -40,8 +41,8 @@ def test_two_runners_and_a_dashboard_share_one_server(tmp_path: Path, postgres_u
         for machine in MACHINES
     ]
     with serving(postgres_url) as address:
-        told = [runner.communicate(timeout=120)[0] for runner in runners]
-        assert [runner.returncode for runner in runners] == [0, 0], told
+        outputs = [runner.communicate(timeout=120)[0] for runner in runners]
+        assert [runner.returncode for runner in runners] == [0, 0], outputs
         with urllib.request.urlopen(f"{address}/metrics", timeout=60) as answer:
             metrics = answer.read().decode()
     store = Store(postgres_url)

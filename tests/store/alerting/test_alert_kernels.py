@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from compile_hud.db.queries import common as fetch
 from compile_hud.db.queries.kernels import load_profiled
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.kernels import KernelSource, Profile, profile_of
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.db.rows.sql_expressions import FEW
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting.alert_kernels import CauseKernels, cause_kernels
 from tests.support.builders import (
@@ -25,7 +25,7 @@ from tests.support.builders import (
     make_measurement,
     make_result,
     make_run,
-    make_sighting,
+    make_run_ref,
 )
 from tests.support.stores.stored_results import save_alerts
 from tests.support.terminal import Terminal
@@ -55,33 +55,33 @@ def ingest(store: Store, *results: CaseResult) -> None:
 
 
 def alert_between(**fields: Any) -> Alert:
-    good, bad = (make_sighting(make_run(name)) for name in ("good", "bad"))
+    good, bad = (make_run_ref(make_run(name)) for name in ("good", "bad"))
     return make_alert(**{"first_bad": bad, "last_good": good, **fields})
 
 
 def test_an_alert_names_the_kernels_that_made_it_slower(store: Store) -> None:
     ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
-    found = cause_kernels([alert_between()], store=store)["alert-1"]
-    (kernel,) = found.rows
+    kernels = cause_kernels([alert_between()], store=store)["alert-1"]
+    (kernel,) = kernels.rows
     assert kernel == {
         "label": "cpp_fused_add",
         "class": "same_code_slower",
         "contribution_us": pytest.approx(1000),
         "text": "Same code; +50 % a call, 1,000 -> 1,500 us.",
     }
-    assert found.noise == ""
+    assert kernels.noise == ""
 
 
 def test_kernels_behind_an_alert_say_what_makes_their_times_uncertain(store: Store) -> None:
     slower = result_of("bad", 0.0015)
     noisy = replace(slower, warnings=(RunWarning(code="noisy-neighbour", text="busy"),))
     ingest(store, result_of("good", 0.001), noisy)
-    found = cause_kernels([alert_between()], store=store)["alert-1"]
-    assert found.noise == "Noise: the candidate is noisy-neighbour."
+    kernels = cause_kernels([alert_between()], store=store)["alert-1"]
+    assert kernels.noise == "Noise: the candidate is noisy-neighbour."
     scattered = make_measurement(samples=[0.008, 0.012, 0.02])
     ingest(store, replace(noisy, id="again", measurements=(scattered,), finished_at=LATER))
     again = cause_kernels([alert_between()], store=store)["alert-1"]
-    assert (again.rows, again.noise) == ((), found.noise)
+    assert (again.rows, again.noise) == ((), kernels.noise)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_a_damaged_result_hides_the_kernels_of_its_own_alert_alone(
     ]
     ingest(store, *damaged)
     alerts = [alert_between(), replace(alert_between(case=other), id="alert-2")]
-    found = cause_kernels(alerts, store=store)
-    assert (len(found["alert-1"].rows), found["alert-2"].rows) == (1, ())
+    kernels_by_alert = cause_kernels(alerts, store=store)
+    assert (len(kernels_by_alert["alert-1"].rows), kernels_by_alert["alert-2"].rows) == (1, ())
     assert "no kernels for alert alert-2: " in caplog.text
     assert why in caplog.text
 
@@ -129,9 +129,9 @@ def test_only_results_with_kernels_are_read(store: Store) -> None:
     plain = make_result("plain", run=make_run("plain"))
     ingest(store, result_of("good", 0.001), plain)
     key = make_case().key
-    found = load_profiled(store, {("good", key), ("plain", key), ("none", key)})
-    assert found.keys() == {("good", key)}
-    result = found["good", key]
+    results = load_profiled(store, {("good", key), ("plain", key), ("none", key)})
+    assert results.keys() == {("good", key)}
+    result = results["good", key]
     assert (profile_of(result.details), result.sources) == (PROFILE, (CODE,))
     assert [kernel.label for kernel in result.kernels] == ["cpp_fused_add", "mkl_gemm"]
     assert (result.latency_s, result.samples) == (0.012, (0.012,))
@@ -142,7 +142,7 @@ def test_results_are_the_same_looked_for_one_by_one_together_or_twice(store: Sto
     ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
     names = [(run_id, make_case().key) for run_id in ("bad", "good")]
     few = load_profiled(store, names)
-    many = [*names, *((f"none-{number}", make_case().key) for number in range(fetch.FEW))]
+    many = [*names, *((f"none-{number}", make_case().key) for number in range(FEW))]
     assert len(few) == 2
     assert load_profiled(store, many) == few
     assert load_profiled(store, names * 2) == few

@@ -43,25 +43,25 @@ def workspace_of(config: Config) -> Workspace:
 
 
 def linker_of(config: Config) -> Linker:
-    found = make_linker(config, env={"LINKS": SECRET}, now=lambda: START)
-    assert found is not None
-    return found
+    linker = make_linker(config, env={"LINKS": SECRET}, now=lambda: START)
+    assert linker is not None
+    return linker
 
 
 def test_the_secret_is_made_once_and_nobody_else_may_read_it(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(lambda _: link_secret(config, env={}), range(8)))
-    assert len(found) == 1
+        secrets = set(pool.map(lambda _: link_secret(config, env={}), range(8)))
+    assert len(secrets) == 1
     (file,) = config.state_dir.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert file.read_text().strip() in found
+    assert file.read_text().strip() in secrets
 
 
 def test_the_secret_may_be_kept_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "shared").write_text(f"{SECRET}\n")
-    for place in ("env:LINKS", "file:shared"):
-        config = config_of(tmp_path, f'{URL}link_secret = "{place}"\n')
+    for source in ("env:LINKS", "file:shared"):
+        config = config_of(tmp_path, f'{URL}link_secret = "{source}"\n')
         assert link_secret(config, env={"LINKS": SECRET}) == SECRET
 
 
@@ -89,10 +89,10 @@ def test_a_secret_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 def test_the_dashboard_gets_the_secret_that_the_runner_signs_with(tmp_path: Path) -> None:
     config = config_of(tmp_path)
-    given = dashboard_environment(config)[LINK_SECRET_VARIABLE]
+    secret = dashboard_environment(config)[LINK_SECRET_VARIABLE]
     url = linker_of(config).picture("a")
     token = url.removeprefix("https://hud.example.org/perf/pictures/").removesuffix(".png")
-    assert read_picture(token, key=given.encode(), now=START) == "a"
+    assert read_picture(token, key=secret.encode(), now=START) == "a"
 
 
 def test_without_an_address_there_are_no_links_and_no_secret(tmp_path: Path) -> None:
@@ -115,17 +115,17 @@ def test_a_message_without_its_secret_goes_without_links(
     assert "messages carry no links: [server]: link_secret" in caplog.text
 
 
-def told(state: AlertState, linker: Linker) -> tuple[Notification, dict[str, str]]:
+def message_of(state: AlertState, linker: Linker) -> tuple[Notification, dict[str, str]]:
     notification = make_notification("msg_1")
     return notification, linker.actions(notification, states=[state], number=7)
 
 
 def test_links_name_what_can_still_be_decided(tmp_path: Path) -> None:
     linker = linker_of(config_of(tmp_path))
-    _, actions = told(AlertState.OPEN, linker)
+    _, actions = message_of(AlertState.OPEN, linker)
     assert list(actions) == ["acknowledge", "expected", "noise"]
-    assert list(told(AlertState.ACKNOWLEDGED, linker)[1]) == ["expected", "noise"]
-    assert told(AlertState.FIXED, linker)[1] == {}
+    assert list(message_of(AlertState.ACKNOWLEDGED, linker)[1]) == ["expected", "noise"]
+    assert message_of(AlertState.FIXED, linker)[1] == {}
     match = re.fullmatch(r"https://hud\.example\.org/perf/act/([A-Za-z0-9_.-]+)", actions["noise"])
     assert match is not None
     link = ActionLink(notification_id="msg_1", action=Action.NOISE, number=7)

@@ -26,36 +26,36 @@ from tests.support.terminal import Terminal
 CASE = make_case("bert").key
 
 
-def said(text: str = "new driver", *, pattern: str = "*", **values: object) -> Annotation:
+def annotation(text: str = "new driver", *, pattern: str = "*", **values: object) -> Annotation:
     """Return an annotation of the start of time."""
     made = new_annotation(text, at=START, pattern=pattern, by="ada", made_at=START)
     return dataclasses.replace(made, **values)  # type: ignore[arg-type]
 
 
 def test_what_is_said_twice_is_kept_once_and_who_said_it_first(store: Store) -> None:
-    first, again = said(), said(made_at=START + timedelta(days=1))
+    first, again = annotation(), annotation(made_at=START + timedelta(days=1))
     assert put_annotations(store, [first, again]) == 1
     assert put_annotations(store, [again]) == 0
     assert load_annotations(store) == (first,)
 
 
 def test_annotations_come_by_their_date(store: Store) -> None:
-    late, early = said("late", at=START + timedelta(days=2)), said("early")
+    late, early = annotation("late", at=START + timedelta(days=2)), annotation("early")
     put_annotations(store, [late, early])
     assert [item.text for item in load_annotations(store)] == ["early", "late"]
 
 
 def test_what_is_removed_stays_on_record_and_is_removed_once(store: Store) -> None:
-    put_annotations(store, [said()])
+    put_annotations(store, [annotation()])
     before = store.generation()
-    assert remove_annotation(store, said().id, by="tom", at=START)
+    assert remove_annotation(store, annotation().id, by="tom", at=START)
     assert store.generation() > before
-    assert not remove_annotation(store, said().id, by="eve", at=START + timedelta(days=1))
+    assert not remove_annotation(store, annotation().id, by="eve", at=START + timedelta(days=1))
     assert load_annotations(store) == ()
-    (kept,) = load_annotations(store, with_removed=True)
-    assert (kept.by, kept.removed_by, kept.removed_at) == ("ada", "tom", START)
+    (annotation,) = load_annotations(store, with_removed=True)
+    assert (annotation.by, annotation.removed_by, annotation.removed_at) == ("ada", "tom", START)
     # Said again, it stays removed.
-    assert put_annotations(store, [said()]) == 0
+    assert put_annotations(store, [annotation()]) == 0
     with pytest.raises(NotFoundError, match="no annotation 'x' .*`hud annotate list`"):
         remove_annotation(store, "x", by="tom", at=START)
 
@@ -65,12 +65,12 @@ def test_what_is_removed_stays_on_record_and_is_removed_once(store: Store) -> No
     [("*", True), ("bert/*", True), (f"{CASE}#latency_s", True), ("gpt2/*", False), ("ber", False)],
 )
 def test_an_annotation_concerns_a_series_a_model_or_all(pattern: str, fits: bool) -> None:
-    found = concerning([said(pattern=pattern)], case_key=CASE, metric="latency_s")
-    assert bool(found) is fits
+    annotations = concerning([annotation(pattern=pattern)], case_key=CASE, metric="latency_s")
+    assert bool(annotations) is fits
 
 
 def test_text_that_no_database_takes_is_kept_as_far_as_it_goes(store: Store) -> None:
-    put_annotations(store, [said("a\0b \ud800 <script>")])
+    put_annotations(store, [annotation("a\0b \ud800 <script>")])
     assert load_annotations(store)[0].text == "a\N{REPLACEMENT CHARACTER}b ? <script>"
 
 
@@ -83,9 +83,9 @@ def test_text_that_no_database_takes_is_kept_as_far_as_it_goes(store: Store) -> 
     ],
 )
 def test_what_nobody_can_be_shown_is_refused(change: dict[str, str], problem: str) -> None:
-    assert Annotation.from_json(said().to_json()) == said()
+    assert Annotation.from_json(annotation().to_json()) == annotation()
     with pytest.raises(RecordError, match=problem):
-        Annotation.from_json({**said().to_json(), **change})
+        Annotation.from_json({**annotation().to_json(), **change})
 
 
 @pytest.fixture
@@ -135,12 +135,12 @@ def test_what_is_exported_is_replayed_elsewhere_once(terminal: Terminal) -> None
 )
 def test_a_file_that_is_none_is_refused(terminal: Terminal, content: object, problem: str) -> None:
     Path("bad.json").write_text(json.dumps(content), encoding="utf-8")
-    found = terminal.hud("annotate", "replay", "bad.json")
-    assert found.exit_code == 2
-    assert found.stderr.startswith(problem)
+    result = terminal.hud("annotate", "replay", "bad.json")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(problem)
 
 
 def test_an_empty_text_is_refused(terminal: Terminal) -> None:
-    found = terminal.hud("annotate", "add", "2026-01-05", " ")
-    assert found.exit_code == 2
-    assert "an annotation needs a text" in found.stderr
+    result = terminal.hud("annotate", "add", "2026-01-05", " ")
+    assert result.exit_code == 2
+    assert "an annotation needs a text" in result.stderr

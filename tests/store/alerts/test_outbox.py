@@ -17,7 +17,7 @@ from compile_hud.db.alerts.outbox import (
     resend,
     revise_queue,
 )
-from compile_hud.db.queries.results import load_alerts
+from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.notifications import Notification, NotificationState, Queue, Severity
 from compile_hud.db.records.triage import JUDGE, Revision
@@ -37,7 +37,8 @@ from compile_hud.runner.notifications.dispatcher import (
     Message,
 )
 from compile_hud.runner.notifications.quiet_hours import Quiet, QuietRule
-from compile_hud.runner.notifications.routing import NotificationPlanner, Route
+from compile_hud.runner.notifications.routes import Route
+from compile_hud.runner.notifications.routing import NotificationPlanner
 from tests.store.detection.test_detect import nights, put
 from tests.support.builders import START, make_alert, make_notification
 from tests.support.fakes import FakeClock, FakeReceiver
@@ -60,7 +61,7 @@ def states(store: Store) -> list[str]:
     return [str(item.state) for item in load_outbox(store)]
 
 
-def told(receiver: FakeReceiver) -> list[list[str]]:
+def alert_ids_sent(receiver: FakeReceiver) -> list[list[str]]:
     return [[item.notification.id for item in message.items] for message in receiver.messages]
 
 
@@ -91,16 +92,20 @@ def test_what_is_severe_is_seen_however_many_wait_before_it(
     fill(store, *waiting)
     sent = FakeReceiver()
     dispatcher(store, FakeClock(), policy=SINGLY, ops=sent).dispatch()
-    assert told(sent) == [["n3"], ["n4"], ["n0"], ["n1"], ["n2"], ["n5"]]
+    assert alert_ids_sent(sent) == [["n3"], ["n4"], ["n0"], ["n1"], ["n2"], ["n5"]]
 
 
 def test_what_waits_for_a_receiver_that_is_no_more_is_said_and_kept(store: Store) -> None:
     fill(store, make_notification("a", receiver="old"), make_notification("b"))
     now, sent = FakeClock(), FakeReceiver()
     report = dispatcher(store, now, ops=sent).dispatch()
-    assert (told(sent), report.num_sent, dict(report.errors)) == ([["b"]], 1, {"old": UNKNOWN})
+    assert (alert_ids_sent(sent), report.num_sent, dict(report.errors)) == (
+        [["b"]],
+        1,
+        {"old": UNKNOWN},
+    )
     dispatcher(store, now, old=sent).dispatch()
-    assert told(sent) == [["b"], ["a"]]
+    assert alert_ids_sent(sent) == [["b"], ["a"]]
 
 
 def test_nothing_is_sent_in_quiet_hours_and_everything_after_them(store: Store) -> None:
@@ -108,15 +113,15 @@ def test_nothing_is_sent_in_quiet_hours_and_everything_after_them(store: Store) 
     now, sent = FakeClock(), FakeReceiver()
     rule = QuietRule(hours=quiet_hours("02:00-03:00"))
     quiet = replace(dispatcher(store, now, ops=sent), quiet={"ops": rule})
-    generation = store.generation()
+    version = store.generation()
     assert quiet.dispatch().num_sent == 0
-    assert store.generation() == generation
+    assert store.generation() == version
     loud = replace(quiet, quiet={"ops": replace(rule, severe_any_time=True)})
     loud.dispatch()
-    assert told(sent) == [["b"]]
+    assert alert_ids_sent(sent) == [["b"]]
     now.advance(3600)
     quiet.dispatch()
-    assert told(sent) == [["b"], ["a"]]
+    assert alert_ids_sent(sent) == [["b"], ["a"]]
 
 
 def test_a_notification_survives_the_store(store: Store) -> None:
@@ -146,11 +151,11 @@ def _with_state(queue: Queue, state: NotificationState) -> Queue:
 
 
 def test_alert_and_notification_are_saved_together_or_not_at_all(store: Store) -> None:
-    telling = NotificationPlanner(routes=[Route(name="all", receivers=("ops",))], now=lambda: START)
+    planner = NotificationPlanner(routes=[Route(name="all", receivers=("ops",))], now=lambda: START)
     made = Confirmed((Revision(alert=make_alert()),))
 
     def tell(before: Sequence[Alert], decided: Confirmed) -> Sequence[Notification]:
-        return telling.notifications(before, decided.revisions, events={})
+        return planner.notifications(before, decided.revisions, events={})
 
     def fail(before: Sequence[Alert], decided: Confirmed) -> Sequence[Notification]:
         tell(before, decided)
@@ -165,14 +170,14 @@ def test_alert_and_notification_are_saved_together_or_not_at_all(store: Store) -
 
 
 def test_judging_a_step_tells_of_it_once_and_of_its_end(store: Store, now: FakeClock) -> None:
-    telling = NotificationPlanner(routes=[Route(name="all", receivers=("ops",))], now=now)
+    planner = NotificationPlanner(routes=[Route(name="all", receivers=("ops",))], now=now)
     put(store, nights(STEP))
-    detect(store, telling=telling)
-    detect(store, telling=telling)
+    detect(store, telling=planner)
+    detect(store, telling=planner)
     (opened,) = load_outbox(store)
     assert (opened.kind, opened.receiver, opened.severity) == ("opened", "ops", "severe")
     put(store, nights([2.0] * 4, first=len(STEP)))
-    detect(store, telling=telling)
+    detect(store, telling=planner)
     assert [str(item.kind) for item in load_outbox(store)] == ["opened", "fixed"]
 
 
@@ -184,8 +189,8 @@ def test_judging_tells_nobody_without_routes(store: Store) -> None:
 
 def test_what_is_held_goes_when_its_process_releases_it(store: Store) -> None:
     later = START + timedelta(hours=6)
-    held = replace(make_notification("held", due_at=later), holder="me")
-    fill(store, held, replace(held, id="other", holder="other"))
+    notification = replace(make_notification("held", due_at=later), holder="me")
+    fill(store, notification, replace(notification, id="other", holder="other"))
     assert receivers_to_serve(store, at=START) == set()
     release(store, holder="me", at=START)
     assert receivers_to_serve(store, at=START) == {"ops"}
@@ -219,10 +224,10 @@ def test_one_receiver_that_is_down_does_not_keep_another_waiting(
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "num_sent", "trouble"), [(PASS_S, 2, {"ops": SLOW}), (math.inf, 5, {})]
+    ("limit_s", "num_sent", "response"), [(PASS_S, 2, {"ops": SLOW}), (math.inf, 5, {})]
 )
 def test_a_receiver_that_answers_slowly_ends_its_pass(
-    limit_s: float, num_sent: int, trouble: dict[str, str]
+    limit_s: float, num_sent: int, response: dict[str, str]
 ) -> None:
     store, now = Store("duckdb:///:memory:"), FakeClock()
     fill(store, *(make_notification(f"n{number}") for number in range(5)))
@@ -235,7 +240,7 @@ def test_a_receiver_that_answers_slowly_ends_its_pass(
     slow = Slow()
     sender = replace(dispatcher(store, now, policy=SINGLY, ops=slow), limit_s=limit_s)
     report = sender.dispatch()
-    assert (report.num_sent, report.errors) == (num_sent, trouble)
+    assert (report.num_sent, report.errors) == (num_sent, response)
     while NotificationState.PENDING in states(store):
         sender.dispatch()
     assert slow.keys() == [f"n{number}" for number in range(5)]
@@ -259,7 +264,7 @@ def test_a_receiver_dead_for_three_days_gets_one_digest_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "sizes"),
+    ("response", "sizes"),
     [
         (ERROR, [1, 7, 16]),
         # What may have arrived is repeated as it was.
@@ -268,10 +273,10 @@ def test_a_receiver_dead_for_three_days_gets_one_digest_in_order() -> None:
     ids=["error", "silent"],
 )
 def test_three_dead_days_end_in_digests_with_what_is_severe_ahead(
-    trouble: Response, sizes: list[int]
+    response: Response, sizes: list[int]
 ) -> None:
     store, now = Store("duckdb:///:memory:"), FakeClock()
-    ops = FakeReceiver([trouble] * 10_000)
+    ops = FakeReceiver([response] * 10_000)
     rule = QuietRule(hours=quiet_hours("18:00-08:00"), severe_any_time=True)
     sender = replace(dispatcher(store, now, ops=ops), quiet={"ops": rule})
     made: list[Notification] = []
@@ -294,7 +299,7 @@ def test_three_dead_days_end_in_digests_with_what_is_severe_ahead(
     ops.answers, ops.messages = [], []
     assert rule.at(now()) is Quiet.SEVERE
     sender.dispatch()
-    early = [id for ids in told(ops) for id in ids]
+    early = [id for ids in alert_ids_sent(ops) for id in ids]
     subjects = {item.id: item.subject for item in made}
     severe = {item.id for item in made if item.severity is Severity.SEVERE}
     # What is severe, and what is to be told before it about the same alerts.
@@ -302,12 +307,12 @@ def test_three_dead_days_end_in_digests_with_what_is_severe_ahead(
     assert {subjects[id] for id in early} == {subjects[id] for id in severe}
     now.advance(8 * 3600)
     sender.dispatch()
-    order = [id for ids in told(ops) for id in ids]
+    order = [id for ids in alert_ids_sent(ops) for id in ids]
     assert sorted(order) == [item.id for item in made]
     for subject in subjects.values():
         of_one = [id for id in order if subjects[id] == subject]
         assert of_one == sorted(of_one)
-    assert [len(ids) for ids in told(ops)] == sizes
+    assert [len(ids) for ids in alert_ids_sent(ops)] == sizes
 
 
 def test_a_message_that_a_receiver_chokes_on_does_not_stop_the_others() -> None:

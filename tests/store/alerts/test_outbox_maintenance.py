@@ -33,8 +33,8 @@ def fill(store: Store, *notifications: Notification) -> None:
         put_notifications(session, notifications)
 
 
-def sent(id: str, **given: object) -> Notification:
-    item = make_notification(id, **given)  # type: ignore[arg-type]
+def sent(id: str, **fields: object) -> Notification:
+    item = make_notification(id, **fields)  # type: ignore[arg-type]
     return replace(item, state=NotificationState.SENT, last_error="did not reach b@x.org")
 
 
@@ -61,19 +61,19 @@ def test_only_what_is_old_and_over_is_forgotten(store: Store) -> None:
 def test_what_is_forgotten_is_not_told_again(store: Store) -> None:
     fill(store, sent("old"))
     forget_notifications(store, ["old"])
-    generation = store.generation()
+    version = store.generation()
     put_missing(store, [make_notification("old")])
-    assert store.generation() == generation
+    assert store.generation() == version
     fill(store, make_notification("old"))
     assert [str(item.state) for item in load_outbox(store)] == ["sent"]
 
 
 def test_receivers_say_how_they_do(store: Store) -> None:
-    tried = START + timedelta(hours=1)
+    attempt_at = START + timedelta(hours=1)
     dead = replace(
         make_notification("dead", receiver="team"),
         state=NotificationState.DEAD,
-        attempted_at=tried,
+        attempted_at=attempt_at,
         last_error="410 Gone",
     )
     earlier = replace(
@@ -82,23 +82,23 @@ def test_receivers_say_how_they_do(store: Store) -> None:
         attempted_at=START,
         last_error="500 Internal Server Error",
     )
-    waits = make_notification("waits", receiver="team", created_at=tried)
-    fill(store, dead, earlier, waits, replace(sent("sent"), attempted_at=tried))
+    waits = make_notification("waits", receiver="team", created_at=attempt_at)
+    fill(store, dead, earlier, waits, replace(sent("sent"), attempted_at=attempt_at))
 
     def rest(queue: Queue) -> Queue:
-        health = ReceiverHealth(receiver="team", num_failures=3, held_until=tried)
+        health = ReceiverHealth(receiver="team", num_failures=3, held_until=attempt_at)
         return replace(queue, health=health)
 
     revise_queue(store, "team", rest)
     assert load_receiver_states(store) == (
-        ReceiverState(receiver="ops", num_sent=1, last_sent_at=tried),
+        ReceiverState(receiver="ops", num_sent=1, last_sent_at=attempt_at),
         ReceiverState(
             receiver="team",
             num_waiting=2,
             num_dead=1,
             oldest_waiting_at=START,
             num_failures=3,
-            held_until=tried,
+            held_until=attempt_at,
             last_error="410 Gone",
         ),
     )

@@ -45,9 +45,9 @@ def test_a_message_is_outdated_as_long_as_it_says_what_is_not_so(store: Store) -
     assert outdated(store) == []
     fixed = replace(ALERTS[0], state=AlertState.FIXED)
     save_alerts(store, [fixed])
-    (found,) = load_outdated(store, receivers=["team"], at=START)
-    assert found == replace(MESSAGE, reported_states={})
-    put(store, replace(found, reported_states={"a": "fixed", "b": "open"}))
+    (message,) = load_outdated(store, receivers=["team"], at=START)
+    assert message == replace(MESSAGE, reported_states={})
+    put(store, replace(message, reported_states={"a": "fixed", "b": "open"}))
     assert outdated(store) == []
     assert outdated(store, receivers=("ops", "nobody")) == ["C1 1.2"]
     assert load_told(store, receiver="team", states={"a": "fixed", "b": "fixed"}) == {"a"}
@@ -57,9 +57,9 @@ def test_a_message_is_outdated_as_long_as_it_says_what_is_not_so(store: Store) -
 def test_an_update_that_failed_waits_and_forgets_nothing_that_was_told(store: Store) -> None:
     save_alerts(store, [replace(ALERTS[0], state=AlertState.FIXED), ALERTS[1]])
     put(store, MESSAGE)
-    (found,) = load_outdated(store, receivers=["team"], at=START)
+    (message,) = load_outdated(store, receivers=["team"], at=START)
     later = START + timedelta(seconds=60)
-    put(store, replace(found, num_failures=1, due_at=later))
+    put(store, replace(message, num_failures=1, due_at=later))
     assert outdated(store) == []
     (again,) = load_outdated(store, receivers=["team"], at=later)
     assert (again.num_failures, again.due_at) == (1, later)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from compile_hud.db.alerts.revisions import missing_changes, put_changes
 from compile_hud.db.errors import HeldByPattern, NotFoundError
-from compile_hud.db.queries.results import (
+from compile_hud.db.queries.alerts import (
     load_alert,
     load_alerts,
     load_changes,
@@ -51,7 +51,7 @@ _ON_A_STORE = settings(
 )
 
 
-def told(changes: Sequence[AlertChange]) -> list[tuple[str, str, str, str, str]]:
+def summaries_of(changes: Sequence[AlertChange]) -> list[tuple[str, str, str, str, str]]:
     return [(item.by, str(item.field), item.old, item.new, item.why) for item in changes]
 
 
@@ -67,7 +67,7 @@ def states(store: Store) -> dict[str, str]:
 @given(item=SETTINGS)
 def test_settings_survive_the_store(store: Store, item: SeriesSettings) -> None:
     store.revise_settings(item.pattern, lambda _: item, by="ada")
-    stored = {found.pattern: found for found in load_series_settings(store)}
+    stored = {setting.pattern: setting for setting in load_series_settings(store)}
     assert stored.get(item.pattern, SeriesSettings(pattern=item.pattern)) == item
 
 
@@ -93,21 +93,21 @@ def test_decision_is_saved_with_who_when_and_why(store: Store, now: FakeClock) -
     alert = load_alert(store, "alert-1")
     assert (alert.state, alert.note) == (AlertState.ACKNOWLEDGED, "on it")
     (change,) = load_changes(store, alert_id="alert-1")
-    assert told([change]) == [("ada", "state", "open", "acknowledged", "on it")]
+    assert summaries_of([change]) == [("ada", "state", "open", "acknowledged", "on it")]
     assert (change.at, change.alert_id, change.pattern) == (LATER, "alert-1", "")
 
 
 def test_what_people_typed_is_kept_as_lines_that_can_be_printed(store: Store) -> None:
-    typed, kept = "\x1b[31mada\n lovelace\0", "?[31mada lovelace?"
+    typed, stored = "\x1b[31mada\n lovelace\0", "?[31mada lovelace?"
     save_alerts(store, [make_alert()])
     decide(store, set_owner(["alert-1"], typed, why=typed), by=typed)
     store.revise_settings(
         "bert/*", lambda old: dataclasses.replace(old, owner=typed), by=typed, why=typed
     )
     alert = load_alert(store, "alert-1")
-    assert (alert.owner, alert.note) == (kept, kept)
-    assert [item.owner for item in load_series_settings(store)] == [kept]
-    assert set(told(load_changes(store))) == {(kept, "owner", "", kept, kept)}
+    assert (alert.owner, alert.note) == (stored, stored)
+    assert [item.owner for item in load_series_settings(store)] == [stored]
+    assert set(summaries_of(load_changes(store))) == {(stored, "owner", "", stored, stored)}
 
 
 def test_decision_that_changes_nothing_writes_nothing(store: Store) -> None:
@@ -153,7 +153,7 @@ def test_owner_and_mute_of_a_series_show_in_its_alerts_and_stay_the_series(store
     alert = load_alert(store, "alert-1")
     assert (alert.state, alert.candidate) == (AlertState.ACKNOWLEDGED, 0.013)
     assert (alert.owner, alert.muted_until) == ("", None)
-    assert told(load_changes(store))[:2] == [
+    assert summaries_of(load_changes(store))[:2] == [
         ("ada", "owner", "", "bob", "moving house"),
         ("ada", "muted_until", "", LATER.isoformat(), "moving house"),
     ]
@@ -221,13 +221,13 @@ def test_new_alert_has_the_owner_and_mute_of_its_series(store: Store) -> None:
 def test_judge_records_what_it_does_once(store: Store) -> None:
     put(store, nights(STEP))
     (alert,) = detect(store).new
-    found = (JUDGE, "state", "", "open", "found: since run run-12 of 2026-01-13")
-    assert told(load_changes(store, alert_id=alert.id)) == [found]
+    change = (JUDGE, "state", "", "open", "found: since run run-12 of 2026-01-13")
+    assert summaries_of(load_changes(store, alert_id=alert.id)) == [change]
     detect(store)
     put(store, nights([2.0] * 3, first=20))
     detect(store)
-    assert told(load_changes(store, alert_id=alert.id)) == [
-        found,
+    assert summaries_of(load_changes(store, alert_id=alert.id)) == [
+        change,
         (JUDGE, "state", "open", "fixed", "recovered: seen last on 2026-01-20"),
     ]
 
@@ -380,7 +380,7 @@ def test_changes_of_alerts_that_are_elsewhere_are_left_out(store: Store) -> None
 
 
 @pytest.mark.parametrize(
-    ("decided", "found", "then"),
+    ("decided", "detected", "then"),
     [
         ("acknowledged", "open", "acknowledged"),
         ("acknowledged", "fixed", "fixed"),
@@ -390,7 +390,7 @@ def test_changes_of_alerts_that_are_elsewhere_are_left_out(store: Store) -> None
     ],
 )
 def test_replay_gives_way_to_what_the_history_says(
-    store: Store, decided: str, found: str, then: str
+    store: Store, decided: str, detected: str, then: str
 ) -> None:
     before = "noise" if decided == "open" else "open"
     change = changes_of_alert(
@@ -398,7 +398,7 @@ def test_replay_gives_way_to_what_the_history_says(
         make_alert(state=decided),
         signature=Signature(by="ada", at=START, why=""),
     )
-    save_alerts(store, [make_alert(state=found)])
+    save_alerts(store, [make_alert(state=detected)])
     assert store.replay_changes(change) == 1
     assert str(load_alert(store, "alert-1").state) == then
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from compile_hud.db.ingest.results import put_documents
-from compile_hud.db.queries.results import load_alerts
+from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.runs import load_reasons
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import CaseResult, RunDocument
@@ -48,11 +48,11 @@ def test_step_in_the_store_becomes_an_alert_once(store: Store) -> None:
     first = detect(store)
     assert [alert.metric for alert in first.new] == ["speedup"]
     assert first.alerts == load_alerts(store)
-    generation = store.generation()
+    version = store.generation()
     second = detect(store)
     assert (second.new, second.fixed) == ((), ())
     assert second.alerts == first.alerts
-    assert store.generation() == generation
+    assert store.generation() == version
 
 
 def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(
@@ -114,16 +114,16 @@ def test_toolchains_in_turn_have_alerts_of_their_own(store: Store) -> None:
     put(
         store,
         [
-            _night(2 * number + place, level, toolchain=toolchain)
+            _night(2 * number + index, level, toolchain=toolchain)
             for number, level in enumerate(levels)
-            for place, toolchain in enumerate(toolchains)
+            for index, toolchain in enumerate(toolchains)
         ],
     )
-    found = {alert.toolchain: alert for alert in detect(store).new}
-    assert sorted(found) == ["nightly", "stable"]
-    assert found["stable"].first_bad.run_id == "run-24"
-    assert found["nightly"].first_bad.run_id == "run-25"
-    assert found["stable"].id != found["nightly"].id
+    alerts = {alert.toolchain: alert for alert in detect(store).new}
+    assert sorted(alerts) == ["nightly", "stable"]
+    assert alerts["stable"].first_bad.run_id == "run-24"
+    assert alerts["nightly"].first_bad.run_id == "run-25"
+    assert alerts["stable"].id != alerts["nightly"].id
     put(store, [_night(32, "CppCompileError", toolchain="nightly")])
     (failure,) = detect(store).new
     assert (failure.kind, failure.toolchain) == ("outcome", "nightly")

@@ -41,7 +41,7 @@ def ending(reason: str, *, outcome: Outcome = Outcome.FAILED) -> LastEnding:
 
 
 @pytest.mark.parametrize(
-    ("last", "told"),
+    ("last", "text"),
     [
         (ending(NEW), "failed: BackendCompilerFailed: no choices to select at kernel.py:12"),
         (ending(OLD, outcome=Outcome.TIMEOUT), f"timeout: {OLD}"),
@@ -52,10 +52,10 @@ def ending(reason: str, *, outcome: Outcome = Outcome.FAILED) -> LastEnding:
         (None, ""),
     ],
 )
-def test_only_another_failure_is_told(last: LastEnding | None, told: str) -> None:
+def test_only_another_failure_is_told(last: LastEnding | None, text: str) -> None:
     cause = f"ok -> failed: {OLD}; since the last good run: torch 2.12.0 -> 2.13.0"
     alert = failure(cause)
-    assert fails_otherwise(alert, load_last=lambda _alert: last) == told
+    assert fails_otherwise(alert, load_last=lambda _alert: last) == text
 
 
 @pytest.mark.parametrize(

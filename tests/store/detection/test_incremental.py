@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.judge_state import load_events, load_judged
-from compile_hud.db.queries.results import load_alerts, load_histories
+from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner import analysis
@@ -95,7 +96,7 @@ def state(store: Store) -> object:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the models whose histories were read to be judged, in a list that fills."""
-    found: list[str] = []
+    statements: list[str] = []
 
     def watched(
         store: Store,
@@ -106,11 +107,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ) -> Iterator[object]:
         for series in load_histories(store, metrics=metrics, case_keys=case_keys, **facts):
             if not series.header.case.is_reference:
-                found.append(series.header.case.model)
+                statements.append(series.header.case.model)
             yield series
 
     monkeypatch.setattr(carried, "load_histories", watched)
-    return found
+    return statements
 
 
 @pytest.mark.slow

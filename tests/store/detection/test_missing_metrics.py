@@ -15,9 +15,9 @@ from compile_hud.app.data.mode_summaries import missing_cases
 from compile_hud.app.views.alerts.event_table import EventGroup
 from compile_hud.app.views.alerts.tables import alert_title
 from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.judge_state import load_events
 from compile_hud.db.queries.outcomes import load_ok_results
-from compile_hud.db.queries.results import load_alerts
 from compile_hud.db.queries.runs import load_plans
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, CaseResult, Run, RunDocument
@@ -150,14 +150,14 @@ def test_failures_do_not_count_and_what_never_was_there_is_no_loss(store: Store)
     assert [alert.metric for alert in load_alerts(store)] == ["outcome"]
     put(store, nights("-", first=40))
     detect(store)
-    found = {alert.metric: alert.first_bad.run_id for alert in load_alerts(store)}
-    assert found == {"outcome": "run-009", "speedup": "run-008"}
+    run_ids = {alert.metric: alert.first_bad.run_id for alert in load_alerts(store)}
+    assert run_ids == {"outcome": "run-009", "speedup": "run-008"}
 
 
 def test_a_case_that_is_timed_no_longer_loses_both_in_one_event(store: Store) -> None:
     put(store, [make_night(n, {BERT: sign, VIT: "+"}) for n, sign in enumerate("++++++++aaa")])
-    found = detect(store).alerts
-    assert sorted(ends(found)) == [
+    alerts = detect(store).alerts
+    assert sorted(ends(alerts)) == [
         ("latency_s", "run-008", "open"),
         ("speedup", "run-008", "open"),
     ]
@@ -218,8 +218,8 @@ def test_of_a_case_that_was_measured_again_in_its_run_the_last_result_counts(
         )
         store.ingest(run, cell(run, BERT, first), spool_id=f"first-{number}")
         store.ingest(run, again, spool_id=f"again-{number}")
-    lost = [alert for alert in detect(store).alerts if alert.kind == "vanished"]
-    assert ends(lost) == ([("speedup", "run-008", "open")] if last == "-" else [])
+    missing = [alert for alert in detect(store).alerts if alert.kind == "vanished"]
+    assert ends(missing) == ([("speedup", "run-008", "open")] if last == "-" else [])
 
 
 def test_a_run_that_began_meanwhile_is_not_there_yet(store: Store) -> None:
@@ -227,8 +227,8 @@ def test_a_run_that_began_meanwhile_is_not_there_yet(store: Store) -> None:
     runs = load_plans(store)
     at = START - timedelta(hours=1)
     put(store, [make_night(99, {BERT: "+"}, started_at=at, finished_at=at)])
-    found = load_ok_results(store, runs=runs, metrics=("speedup",), num_without=3)
-    assert dict(zip(found.runs.tolist(), found.has[:, 0].tolist(), strict=True)) == {
+    results = load_ok_results(store, runs=runs, metrics=("speedup",), num_without=3)
+    assert dict(zip(results.runs.tolist(), results.has[:, 0].tolist(), strict=True)) == {
         number: number < 8 for number in range(11)
     }
 
@@ -238,11 +238,11 @@ def test_only_cases_of_which_some_results_lack_it_are_read(store: Store) -> None
     put(store, [make_night(number, night) for number, night in enumerate(signs)])
     runs = load_plans(store)
     for num_without, num_results in ((3, 11), (4, 0)):
-        found = load_ok_results(
+        results = load_ok_results(
             store, runs=runs, metrics=("latency_s", "speedup"), num_without=num_without
         )
-        assert found.has.shape == (num_results, 2)
-        assert {found.case_keys[number] for number in found.cases} <= {BERT.key}
+        assert results.has.shape == (num_results, 2)
+        assert {results.case_keys[number] for number in results.cases} <= {BERT.key}
 
 
 # Lost and back, to and fro, seldom there from the beginning, and seldom there from some night on.
@@ -306,8 +306,8 @@ def test_an_imported_model_that_still_passes_and_is_timed_no_longer_is_told(
     assert alert["cause"]["text"].startswith("no longer there in suite TorchInductor")
     assert "bert" in alert["event"]["title"]
     assert "without latency_s" in alert["event"]["title"]
-    told = terminal.hud("regressions").stdout
-    assert ("latency_s" in told, "vanished" in told) == (True, False)
+    output = terminal.hud("regressions").stdout
+    assert ("latency_s" in output, "vanished" in output) == (True, False)
 
 
 @pytest.mark.parametrize("nights_between", [2, 3, 7])
@@ -332,9 +332,9 @@ def verdict_in(terminal: Terminal, alert: Alert) -> str:
 def test_what_is_lost_is_shown_with_its_last_value_and_since_when(terminal: Terminal) -> None:
     store = terminal.store()
     put(store, nights("++++++++---"))
-    (lost,) = detect(store).new
+    (alert,) = detect(store).new
     since = f"{nth_night(8):%Y-%m-%d %H:%M}"
-    assert verdict_in(terminal, lost) == (
+    assert verdict_in(terminal, alert) == (
         f"regression, speedup vanished since {since}, last speedup 1.00x in run-007"
     )
     put(store, nights("xxx", first=11))
@@ -358,8 +358,8 @@ def test_what_is_lost_is_shown_where_the_run_before_it_is_gone(terminal: Termina
             ),
         ],
     )
-    said = [verdict_in(terminal, alert).partition(" since ")[0] for alert in load_alerts(store)]
-    assert sorted(said) == [
+    verdicts = [verdict_in(terminal, alert).partition(" since ")[0] for alert in load_alerts(store)]
+    assert sorted(verdicts) == [
         "improvement, passes again",
         "regression, speedup vanished",
         "regression, vanished",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from compile_hud.db.queries.results import load_alerts
+from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.store import Store
@@ -65,8 +65,8 @@ def test_the_cause_is_that_of_the_ends_as_they_are_now(store: Store) -> None:
 def test_what_measuring_again_told_holds_for_the_moved_onset(store: Store) -> None:
     made = made_nights()
     before = put_nights(store, [*made[:LATE], *made[LATE + 1 :]])
-    told = {"cause": {"kind": "compiler", "text": "measured in turn: compiler side"}}
-    save_alerts(store, [dataclasses.replace(before, is_confirmed=True, confirmation=told)])
+    fields = {"cause": {"kind": "compiler", "text": "measured in turn: compiler side"}}
+    save_alerts(store, [dataclasses.replace(before, is_confirmed=True, confirmation=fields)])
     for documents in ([made[LATE]], nights([1.7], first=30)):
         alert = put_nights(store, documents)
         assert alert.first_bad.run_id == made[LATE].run.id

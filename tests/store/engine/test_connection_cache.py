@@ -13,6 +13,7 @@ import pytest
 from compile_hud.db.engine import connection_cache as kept_open
 from compile_hud.db.engine.connection_cache import KEPT_OPEN
 from compile_hud.db.queries import results as queries
+from compile_hud.db.queries import runs
 from compile_hud.db.store import Store
 from tests.support.builders import make_run
 from tests.support.stores import store_processes
@@ -32,7 +33,7 @@ def _path(store: Store) -> Path:
 
 
 def _ids(store: Store) -> list[str]:
-    return [item.run.id for item in queries.load_runs(store)]
+    return [item.run.id for item in runs.load_runs(store)]
 
 
 def _is_let_go(store: Store) -> bool:

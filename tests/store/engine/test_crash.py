@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from compile_hud.db.errors import StoreFull
 from compile_hud.db.queries import results as queries
+from compile_hud.db.queries import runs
 from compile_hud.db.schema.tables import (
     CaseResultTable,
     IngestedTable,
@@ -148,6 +149,6 @@ def test_no_room_for_the_first_write(small_disk: Path, caplog: pytest.LogCapture
     store = Store(f"duckdb:///{small_disk}/hud.duckdb")
     with pytest.raises(StoreFull, match="is full and nothing was stored. Free some space"):
         store.save_run(make_run())
-    assert queries.load_runs(store) == []
+    assert runs.load_runs(store) == []
     assert list(small_disk.glob("hud.duckdb.new*")) == []
     assert caplog.records == [], "one clear message, no tracebacks of the pool"

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
 from compile_hud.db.errors import StoreUnavailable
-from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.store import Store
 from tests.support.builders import make_run
 
@@ -57,7 +57,7 @@ def test_a_damaged_file_is_explained_and_left_alone(tmp_path: Path) -> None:
     before = path.read_bytes()
     store = Store(f"duckdb:///{path}")
     with pytest.raises(StoreUnavailable, match="damaged or is no store.*Copy a backup back"):
-        queries.load_runs(store)
+        load_runs(store)
     with pytest.raises(StoreUnavailable, match="damaged or is no store"):
         store.save_run(make_run())
     assert path.read_bytes() == before
@@ -71,7 +71,7 @@ def test_a_damaged_page_in_a_store_is_explained(duckdb_url: str) -> None:
     content[12_288:] = bytes(len(content) - 12_288)
     path.write_bytes(bytes(content))
     with pytest.raises(StoreUnavailable, match="damaged or is no store"):
-        queries.load_runs(Store(duckdb_url))
+        load_runs(Store(duckdb_url))
 
 
 def test_a_folder_in_place_of_the_store_is_explained(tmp_path: Path) -> None:
@@ -96,13 +96,13 @@ def test_a_draft_of_a_killed_first_write_is_dropped(tmp_path: Path) -> None:
     (tmp_path / "hud.duckdb.new.wal").write_bytes(b"half")
     store = Store(f"duckdb:///{tmp_path}/hud.duckdb")
     store.save_run(make_run())
-    assert len(queries.load_runs(store)) == 1
+    assert len(load_runs(store)) == 1
 
 
 def test_a_server_that_is_not_there_is_explained(tmp_path: Path) -> None:
     store = Store(f"postgresql+psycopg://postgres@/hud?host={tmp_path}")
     with pytest.raises(StoreUnavailable, match="failed: .*hud doctor"):
-        queries.load_runs(store)
+        load_runs(store)
 
 
 def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,9 +125,9 @@ def test_a_store_deleted_under_a_writer_is_made_again(duckdb_url: str) -> None:
     store = Store(duckdb_url)
     store.save_run(make_run("a"))
     Path(store.name).unlink()
-    assert queries.load_runs(store) == []
+    assert load_runs(store) == []
     store.save_run(make_run("b"))
-    assert [item.run.id for item in queries.load_runs(store)] == ["b"]
+    assert [item.run.id for item in load_runs(store)] == ["b"]
 
 
 def test_a_store_that_is_opened_for_every_job_leaves_nothing_in_memory(shared_url: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from compile_hud.db.engine.readers_writer_lock import Patience, Turnstile
 from compile_hud.db.errors import StoreUnavailable
-from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.store import Store
 from tests.support.builders import make_run
 from tests.support.terminal import Terminal
@@ -66,10 +66,10 @@ def test_a_file_of_another_program_is_told_and_left_alone(
     path = Path("theirs")
     make(path)
     before = path.read_bytes()
-    said = terminal.hud(*command.split(), "--store", str(path))
-    assert (said.exit_code, said.stdout, said.stderr) == (2, "", f"hud: {FOREIGN[make]}\n")
+    result = terminal.hud(*command.split(), "--store", str(path))
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"hud: {FOREIGN[make]}\n")
     assert path.read_bytes() == before
-    assert [found.name for found in Path().glob("theirs*")] == ["theirs"]
+    assert [file.name for file in Path().glob("theirs*")] == ["theirs"]
 
 
 def test_tables_of_another_program_are_told_beside_lock_files_too(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_tables_of_another_program_are_told_beside_lock_files_too(tmp_path: Path
     Turnstile(path, name="theirs", patience=patience).make()
     store = Store(f"duckdb:///{path}")
     with pytest.raises(StoreUnavailable, match="is a DuckDB file of something else"):
-        queries.load_runs(store)
+        load_runs(store)
     with pytest.raises(StoreUnavailable, match="is a DuckDB file of something else"):
         store.save_run(make_run())
     with duckdb.connect(path) as connection:
@@ -105,19 +105,19 @@ def test_a_table_of_revisions_that_says_none_makes_no_store(tmp_path: Path, wher
 def test_a_pipe_is_told_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StoreUnavailable, match="it is a pipe"):
-        queries.load_runs(Store(f"duckdb:///{tmp_path / 'pipe'}"))
+        load_runs(Store(f"duckdb:///{tmp_path / 'pipe'}"))
 
 
 def test_a_duckdb_file_without_a_table_becomes_a_store(tmp_path: Path) -> None:
     duckdb.connect(tmp_path / "new").close()
     store = Store(f"duckdb:///{tmp_path / 'new'}")
-    assert not queries.load_runs(store)
+    assert not load_runs(store)
     store.save_run(make_run())
-    assert len(queries.load_runs(store)) == 1
+    assert len(load_runs(store)) == 1
 
 
 def test_a_store_that_came_without_lock_files_is_read(duckdb_url: str) -> None:
     Store(duckdb_url).save_run(make_run())
     for ending in ("door", "lock"):
         Path(f"{duckdb_url.removeprefix('duckdb:///')}.{ending}").unlink()
-    assert len(queries.load_runs(Store(duckdb_url))) == 1
+    assert len(load_runs(Store(duckdb_url))) == 1

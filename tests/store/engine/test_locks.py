@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from compile_hud.db.engine import readers_writer_lock as turnstile
 from compile_hud.db.errors import StoreLocked, StoreUnavailable
 from compile_hud.db.queries import results as queries
+from compile_hud.db.queries import runs
 from compile_hud.db.store import Store
 from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.persistence.result_writer import ResultWriter
@@ -26,7 +27,7 @@ from tests.support.stores import store_processes
 from tests.support.stores.store_processes import FakeMonotonic, child
 
 
-def _impatient(url: str, *, told: list[str] | None = None) -> Store:
+def _impatient(url: str, *, messages: list[str] | None = None) -> Store:
     clock = FakeMonotonic()
     return Store(
         url,
@@ -34,7 +35,7 @@ def _impatient(url: str, *, told: list[str] | None = None) -> Store:
         lock_timeout_s=5,
         sleep=clock.sleep,
         monotonic=clock,
-        on_wait=[].append if told is None else told.append,
+        on_wait=[].append if messages is None else messages.append,
     )
 
 
@@ -53,36 +54,38 @@ class Killing(logging.Filter):
 @pytest.mark.parametrize("action", ["read", "write"])
 def test_a_foreign_holder_of_the_file_is_named(duckdb_url: str, action: str) -> None:
     Store(duckdb_url).save_run(make_run())
-    told: list[str] = []
-    store = _impatient(duckdb_url, told=told)
+    messages: list[str] = []
+    store = _impatient(duckdb_url, messages=messages)
     with child(store_processes.hold_file, store.name) as (process, pipe):
         assert pipe.recv() == "held"
         with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .* within 5 s"):
-            queries.load_runs(store) if action == "read" else store.save_run(make_run("b"))
-        (text,) = told
+            runs.load_runs(store) if action == "read" else store.save_run(make_run("b"))
+        (text,) = messages
         assert text.startswith(f"the store {store.name} is held by process {process.pid}; waiting")
         assert re.search(r"until \d\d:\d\d:\d\d UTC$", text)
-    assert len(queries.load_runs(store)) == 1
+    assert len(runs.load_runs(store)) == 1
 
 
 @pytest.mark.parametrize(
-    ("held", "action"), [("write", "read"), ("write", "write"), ("read", "write")]
+    ("action_name", "action"), [("write", "read"), ("write", "write"), ("read", "write")]
 )
-def test_one_of_ours_that_stays_too_long_is_named(duckdb_url: str, held: str, action: str) -> None:
+def test_one_of_ours_that_stays_too_long_is_named(
+    duckdb_url: str, action_name: str, action: str
+) -> None:
     Store(duckdb_url).save_run(make_run())
-    told: list[str] = []
-    store = _impatient(duckdb_url, told=told)
-    with child(store_processes.hold_transaction, duckdb_url, held) as (process, pipe):
+    messages: list[str] = []
+    store = _impatient(duckdb_url, messages=messages)
+    with child(store_processes.hold_transaction, duckdb_url, action_name) as (process, pipe):
         assert pipe.recv() == "held"
         with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .*`hud ingest`"):
-            queries.load_runs(store) if action == "read" else store.save_run(make_run("b"))
-        assert [f"held by process {process.pid};" in text for text in told] == [True]
+            runs.load_runs(store) if action == "read" else store.save_run(make_run("b"))
+        assert [f"held by process {process.pid};" in text for text in messages] == [True]
 
 
 def test_who_is_in_a_hurry_waits_for_three_seconds(duckdb_url: str) -> None:
     Store(duckdb_url).save_run(make_run())
-    told: list[str] = []
-    store = _impatient(duckdb_url, told=told)
+    messages: list[str] = []
+    store = _impatient(duckdb_url, messages=messages)
     hurried = store.in_a_hurry()
     assert store.in_a_hurry() is hurried
     with child(store_processes.hold_file, hurried.name) as (process, pipe):
@@ -90,9 +93,9 @@ def test_who_is_in_a_hurry_waits_for_three_seconds(duckdb_url: str) -> None:
         with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .* within 3 s"):
             hurried.save_run(make_run("b"))
     # Else a heartbeat would say that it waits.
-    assert told == []
+    assert messages == []
     hurried.save_run(make_run("b"))
-    assert len(queries.load_runs(hurried)) == 2
+    assert len(runs.load_runs(hurried)) == 2
 
 
 def test_a_heartbeat_keeps_no_run_waiting(duckdb_url: str) -> None:
@@ -111,7 +114,7 @@ def test_a_heartbeat_keeps_no_run_waiting(duckdb_url: str) -> None:
 def test_a_store_in_memory_is_the_same_in_a_hurry() -> None:
     store = Store("duckdb:///:memory:")
     store.save_run(make_run())
-    assert len(queries.load_runs(store.in_a_hurry())) == 1
+    assert len(runs.load_runs(store.in_a_hurry())) == 1
 
 
 def test_a_command_says_what_it_waits_for(
@@ -124,7 +127,7 @@ def test_a_command_says_what_it_waits_for(
     with child(store_processes.hold_transaction, duckdb_url, "write") as (process, pipe):
         assert pipe.recv() == "held"
         with caplog.filtering(Killing(process)):
-            assert len(queries.load_runs(store)) == 1
+            assert len(runs.load_runs(store)) == 1
         (text,) = caplog.messages
         assert f"{store.name} is held by process {process.pid}; waiting" in text
 
@@ -133,7 +136,7 @@ def test_readers_do_not_wait_for_readers(duckdb_url: str) -> None:
     Store(duckdb_url).save_run(make_run())
     with child(store_processes.hold_transaction, duckdb_url, "read") as (_, pipe):
         assert pipe.recv() == "held"
-        assert len(queries.load_runs(_impatient(duckdb_url))) == 1
+        assert len(runs.load_runs(_impatient(duckdb_url))) == 1
 
 
 def test_a_lock_dies_with_its_holder(duckdb_url: str) -> None:
@@ -159,10 +162,10 @@ def test_a_waiting_writer_goes_before_new_readers(duckdb_url: str) -> None:
         thread.start()
         is_waiting.wait()
         with pytest.raises(StoreLocked):
-            queries.load_runs(_impatient(duckdb_url))
+            runs.load_runs(_impatient(duckdb_url))
     may_go_on.set()
     thread.join()
-    assert len(queries.load_runs(_impatient(duckdb_url))) == 2
+    assert len(runs.load_runs(_impatient(duckdb_url))) == 2
 
 
 def test_the_holder_of_a_lock_may_be_unknown(tmp_path: Path) -> None:
@@ -203,7 +206,7 @@ def test_a_held_postgresql_store_is_an_error_after_the_timeout(postgres_url: str
         assert pipe.recv() == "held"
         with pytest.raises(StoreLocked, match="within 0.05 s"):
             store.save_run(make_run("b"))
-        assert len(queries.load_runs(store)) == 1
+        assert len(runs.load_runs(store)) == 1
 
 
 def test_two_processes_with_the_same_files_store_each_once(shared_url: str) -> None:
@@ -249,10 +252,10 @@ def test_threads_of_one_process_share_the_store(store: Store) -> None:
     store.migrate()
 
     def work(number: int) -> None:
-        for place in range(3):
-            store.save_run(make_run(f"run-{number}-{place}"))
-            queries.load_runs(store)
+        for index in range(3):
+            store.save_run(make_run(f"run-{number}-{index}"))
+            runs.load_runs(store)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
-    assert len(queries.load_runs(store)) == 12
+    assert len(runs.load_runs(store)) == 12

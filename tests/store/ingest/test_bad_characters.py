@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.kernels import KernelSource, Origin
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.records.run_warning import RunWarning
@@ -25,7 +26,7 @@ SHOWN = {"method", "reason", "log_tail", "details", "environment", "warnings", "
 # Names of one of our own lists, and times.
 CLOSED = {"state", "phase", "dtype", "outcome", "started_at", "finished_at"}
 
-Place = tuple[str | int, ...]
+JsonPath = tuple[str | int, ...]
 
 
 def whole_document(run_id: str = "run-1") -> Any:
@@ -49,48 +50,48 @@ def whole_document(run_id: str = "run-1") -> Any:
     return document
 
 
-def texts(value: Any, place: Place = ()) -> Iterator[Place]:
+def texts(value: Any, sandbox: JsonPath = ()) -> Iterator[JsonPath]:
     """Yield where the texts in `value` are."""
     if isinstance(value, str):
-        yield place
+        yield sandbox
     elif isinstance(value, dict | list):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in items:
-            yield from texts(item, (*place, key))
+            yield from texts(item, (*sandbox, key))
 
 
-def spoil(document: Any, place: Place, *, text: str) -> None:
+def spoil(document: Any, sandbox: JsonPath, *, text: str) -> None:
     """Put `text` in `place`."""
-    *way, last = place
+    *way, last = sandbox
     for key in way:
         document = document[key]
     document[last] = text
 
 
-def is_shown(place: Place) -> bool:
-    return any(key in SHOWN for key in place)
+def is_shown(sandbox: JsonPath) -> bool:
+    return any(key in SHOWN for key in sandbox)
 
 
 def test_a_name_with_a_bad_character_is_refused_whatever_it_names() -> None:
     document = whole_document()
-    places = [place for place in texts(document) if not is_shown(place)]
+    places = [path for path in texts(document) if not is_shown(path)]
     assert len(places) > 30
     for text in (BAD, "a\0b"):
-        for place in places:
+        for path in places:
             spoiled = copy.deepcopy(document)
-            spoil(spoiled, place, text=text)
-            told = "allowed: |ISO 8601" if place[-1] in CLOSED else "no name has a NUL character"
-            with pytest.raises(RecordError, match=rf"^field '{place[-1]}' .*({told})"):
+            spoil(spoiled, path, text=text)
+            message = "allowed: |ISO 8601" if path[-1] in CLOSED else "no name has a NUL character"
+            with pytest.raises(RecordError, match=rf"^field '{path[-1]}' .*({message})"):
                 RunDocument.from_json(spoiled)
 
 
 @pytest.mark.parametrize("text", [BAD, "a\0b"])
 def test_bad_characters_in_what_is_only_shown_are_replaced(store: Store, text: str) -> None:
     document = whole_document()
-    places = [place for place in texts(document) if is_shown(place)]
+    places = [path for path in texts(document) if is_shown(path)]
     assert len(places) > 20
-    for place in places:
-        spoil(document, place, text=text)
+    for path in places:
+        spoil(document, path, text=text)
     read = RunDocument.from_json(document)
     assert store.ingest_all(read.run, [("a", result) for result in read.results]) == 1
     stored = load_document(store, "run-1").to_json()
@@ -150,8 +151,8 @@ def test_a_list_with_a_bad_name_is_not_replayed(
     monkeypatch.chdir(tmp_path)
     terminal = Terminal(tmp_path)
     terminal.hud("annotate", "add", "2026-01-01", "a new driver")
-    (said,) = terminal.json("annotate", "list", "--json")
-    Path("a.json").write_text(json.dumps([said | {"id": BAD}]))
+    (annotation,) = terminal.json("annotate", "list", "--json")
+    Path("a.json").write_text(json.dumps([annotation | {"id": BAD}]))
     done = terminal.hud("annotate", "replay", "a.json")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "a.json, 1: field 'id' is " in done.stderr

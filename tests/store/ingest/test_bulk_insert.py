@@ -9,7 +9,10 @@ from sqlalchemy.engine import Engine
 
 from compile_hud.db.errors import MixedStoreError, RecordError
 from compile_hud.db.ingest.results import put_documents
-from compile_hud.db.queries.results import find_series, load_document, load_latest, load_outcomes
+from compile_hud.db.queries.latest import load_latest
+from compile_hud.db.queries.outcomes import load_outcomes
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.rows.mapping import utc
 from compile_hud.db.schema.tables import Base

@@ -14,7 +14,8 @@ from compile_hud.db.ingest.imported_history import (
     put_imported,
     was_imported,
 )
-from compile_hud.db.queries.results import find_series, load_document
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner.interop.importers.case_evidence import Evidence, result_of
@@ -40,10 +41,10 @@ def put(store: Store, *documents: RunDocument) -> Imported:
 
 def test_each_result_is_in_once_however_often_it_comes(store: Store) -> None:
     assert put(store, night(0, "bert", "vit"), night(1, "bert")) == Imported(num_new=3)
-    generation = store.generation()
+    version = store.generation()
     assert put(store, night(0, "bert", "vit"), night(1, "bert")) == Imported(num_known=3)
     assert {header.num_points for header in find_series(store)} == {1, 2}
-    assert store.generation() >= generation
+    assert store.generation() >= version
 
 
 def test_a_known_run_grows_by_what_is_new(store: Store) -> None:

@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from compile_hud.db.ingest.results import put_documents
-from compile_hud.db.queries import results as queries
-from compile_hud.db.queries.runs import load_plans
+from compile_hud.db.queries.latest import load_latest
+from compile_hud.db.queries.runs import load_plans, load_run
 from compile_hud.db.records.results import DEFERRED, CaseResult, Outcome, Run, RunDocument
 from compile_hud.db.schema.tables import (
     LatestMeasurementTable,
@@ -65,7 +65,7 @@ FROM_RAW_ROWS = (SUPERSEDED, LATEST_RESULTS, LATEST_MEASUREMENTS)
 def drawn_results(seed: int) -> list[tuple[Run, CaseResult]]:
     """Return results of some runs in any order, cases measured again and put off among them."""
     draw = random.Random(seed)
-    found = []
+    results = []
     for number in range(6):
         run = make_run(
             f"run-{number}",
@@ -74,10 +74,10 @@ def drawn_results(seed: int) -> list[tuple[Run, CaseResult]]:
             toolchain=draw.choice(["stable", "nightly"]),
             started_at=START + timedelta(days=draw.randrange(4)),
         )
-        for place in range(draw.randrange(1, 6)):
+        for index in range(draw.randrange(1, 6)):
             outcome = draw.choice([Outcome.OK, Outcome.OK, Outcome.FAILED, Outcome.SKIPPED])
             result = make_result(
-                f"{draw.randrange(10**6):06}-{number}-{place}",
+                f"{draw.randrange(10**6):06}-{number}-{index}",
                 run=run,
                 case=draw.choice(CASES),
                 outcome=outcome,
@@ -85,9 +85,9 @@ def drawn_results(seed: int) -> list[tuple[Run, CaseResult]]:
                 finished_at=run.started_at + timedelta(seconds=draw.randrange(1, 4)),
                 measurements=_drawn_measurements(draw) if outcome is Outcome.OK else (),
             )
-            found.append((run, result))
-    draw.shuffle(found)
-    return found
+            results.append((run, result))
+    draw.shuffle(results)
+    return results
 
 
 def _drawn_measurements(draw: random.Random) -> list[Any]:
@@ -118,9 +118,9 @@ def test_summaries_kept_by_ingest_are_those_of_the_raw_rows(seed: int) -> None:
     store = Store("duckdb:///:memory:")
     for run, result in drawn_results(seed):
         store.ingest(run, result, spool_id=result.id)
-        kept = rows_of(store)
-    assert kept[1]
-    assert kept == rows_from_raw(store)
+        rows = rows_of(store)
+    assert rows[1]
+    assert rows == rows_from_raw(store)
 
 
 def test_summaries_kept_by_ingest_are_those_of_the_raw_rows_on_every_store(store: Store) -> None:
@@ -142,19 +142,21 @@ def _documents(results: Sequence[tuple[Run, CaseResult]]) -> list[RunDocument]:
     by_run: dict[str, tuple[Run, dict[str, CaseResult]]] = {}
     for run, result in results:
         by_run.setdefault(run.id, (run, {}))[1][result.case.key] = result
-    return [RunDocument(run=run, results=tuple(found.values())) for run, found in by_run.values()]
+    return [
+        RunDocument(run=run, results=tuple(by_case.values())) for run, by_case in by_run.values()
+    ]
 
 
 def test_the_newest_results_have_the_metrics_that_were_asked_for(store: Store) -> None:
     run = make_run(plan=CASES)
     measurements = [make_measurement("latency_s"), make_measurement("speedup")]
-    for place, case in enumerate(CASES):
-        result = make_result(f"r{place}", run=run, case=case, measurements=measurements)
+    for index, case in enumerate(CASES):
+        result = make_result(f"r{index}", run=run, case=case, measurements=measurements)
         store.ingest(run, result, spool_id=result.id)
-    cells = queries.load_latest(store, machine="box", metrics=["speedup"])
+    cells = load_latest(store, machine="box", metrics=["speedup"])
     assert [set(cell.summary.measurements) for cell in cells] == [{"speedup"}] * 3
     assert cells[0].summary.measurements["speedup"].median == measurements[1].median
-    assert queries.load_latest(store, machine="elsewhere") == ()
+    assert load_latest(store, machine="elsewhere") == ()
 
 
 def test_a_plan_is_kept_once_however_many_runs_have_it(store: Store) -> None:
@@ -166,4 +168,4 @@ def test_a_plan_is_kept_once_however_many_runs_have_it(store: Store) -> None:
     plans = [run.plan for run in load_plans(store)]
     assert plans == [CASES] * 3
     assert all(plan is plans[0] for plan in plans)
-    assert queries.load_run(store, "r1").plan == CASES
+    assert load_run(store, "r1").plan == CASES

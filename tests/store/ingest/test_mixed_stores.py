@@ -10,7 +10,8 @@ import pytest
 
 from compile_hud.db.engine.readers_writer_lock import Patience
 from compile_hud.db.errors import RecordError, StoreError, StoreLocked, StoreTooOld
-from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import Run, RunState
 from compile_hud.db.store import LOCK_TIMEOUT_S, Store
 from tests.support.builders import make_run
@@ -41,9 +42,9 @@ def refusing(error: StoreError) -> Callable[..., NoReturn]:
 
 def test_nothing_is_measured_for_a_store_of_synthetic_runs(terminal: Terminal) -> None:
     Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
-    said = terminal.hud("run", "--suite", "mine", "--store", "made-up")
-    assert (said.exit_code, said.stdout) == (2, "")
-    assert said.stderr == (
+    result = terminal.hud("run", "--suite", "mine", "--store", "made-up")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
         "hud: what is measured is real, but the store made-up holds synthetic runs, and the two"
         " never mix. Those are of `hud demo`: name another store with --store\n"
     )
@@ -52,9 +53,9 @@ def test_nothing_is_measured_for_a_store_of_synthetic_runs(terminal: Terminal) -
 
 def test_nothing_is_made_up_for_a_store_of_real_runs(terminal: Terminal) -> None:
     terminal.hud("run", "--suite", "mine")
-    said = terminal.hud("demo", "--store", ".hud/store.duckdb")
-    assert (said.exit_code, said.stdout) == (2, "")
-    assert said.stderr.endswith(
+    result = terminal.hud("demo", "--store", ".hud/store.duckdb")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith(
         " is synthetic, but this store holds real runs, and the two never mix. Leave --store out,"
         " and `hud demo` makes a store of its own, or name a new one\n"
     )
@@ -115,10 +116,10 @@ def test_a_store_that_comes_free_after_the_last_case_takes_what_was_measured(
                 kill(process, pipe)
 
         monkeypatch.setattr(Patience, "wait", giving_up(on_wait))
-        said = terminal.hud("run", "--suite", "mine")
-    assert said.exit_code == 0, said.stderr
-    assert "in the spool and is not judged" not in said.stderr
-    assert "the store takes results again; nothing was lost\n" in said.stderr
+        result = terminal.hud("run", "--suite", "mine")
+    assert result.exit_code == 0, result.stderr
+    assert "in the spool and is not judged" not in result.stderr
+    assert "the store takes results again; nothing was lost\n" in result.stderr
     (summary,) = load_runs(store)
     assert len(load_document(store, summary.run.id).results) == 2
 
@@ -145,14 +146,14 @@ def test_a_store_that_is_held_is_waited_for_before_the_first_case_and_after_the_
     terminal.on_execute = lambda _order: waits_before_a_case.append(len(waits))
     with child(store_processes.hold_file, store.name) as (process, pipe):
         assert pipe.recv() == "held"
-        said = terminal.hud("run", "--suite", "mine", "--fail-on", "none")
-        assert said.exit_code == 0
+        result = terminal.hud("run", "--suite", "mine", "--fail-on", "none")
+        assert result.exit_code == 0
         assert (waits_before_a_case, len(waits)) == ([1, 1], 2)
         assert holders == {process.pid}
-    assert "UTC. Then it is measured all the same: the spool keeps the results\n" in said.stderr
-    assert "Measuring all the same: the spool keeps the results" in said.stderr
-    assert "what was measured waits in the spool and is not judged. `hud ingest`" in said.stderr
-    assert "removed" not in said.stderr
+    assert "UTC. Then it is measured all the same: the spool keeps the results\n" in result.stderr
+    assert "Measuring all the same: the spool keeps the results" in result.stderr
+    assert "what was measured waits in the spool and is not judged. `hud ingest`" in result.stderr
+    assert "removed" not in result.stderr
     assert terminal.json("ingest", "--json")["left"] == 0
     (summary,) = load_runs(store)
     assert len(load_document(store, summary.run.id).results) == len(waits_before_a_case) == 2
@@ -171,10 +172,10 @@ def test_an_end_of_a_run_that_was_refused_once_is_stored_and_that_is_said(
         save_run(store, run)
 
     monkeypatch.setattr(Store, "save_run", refuse_once)
-    said = terminal.hud("run", "--suite", "mine")
-    assert said.exit_code == 0, said.stderr
-    assert "held by PID 7. The spool keeps 1 file" in said.stderr
-    assert "the store takes results again; nothing was lost\n" in said.stderr
+    result = terminal.hud("run", "--suite", "mine")
+    assert result.exit_code == 0, result.stderr
+    assert "held by PID 7. The spool keeps 1 file" in result.stderr
+    assert "the store takes results again; nothing was lost\n" in result.stderr
     (summary,) = load_runs(terminal.store())
     assert summary.run.state is RunState.FINISHED
 

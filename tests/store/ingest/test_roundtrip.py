@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.alerts import load_alert
+from compile_hud.db.queries.runs import load_run, load_runs
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.store import Store
@@ -51,7 +53,7 @@ def _less_case(result: CaseResult) -> dict[str, object]:
 @given(alert=ALERTS)
 def test_alert_survives_the_store(store: Store, alert: Alert) -> None:
     save_alerts(store, [alert])
-    stored = queries.load_alert(store, alert.id)
+    stored = load_alert(store, alert.id)
     assert stored.case.key == alert.case.key
     assert stored.to_json() == {**alert.to_json(), "mode": stored.case.mode}
 
@@ -68,11 +70,14 @@ def test_what_is_read_in_one_block_is_of_one_moment(shared_url: str) -> None:
     store = Store(shared_url)
     store.save_run(make_run("r1"))
     with store.reading():
-        found = [queries.load_run(store, "r1").id, queries.load_runs(store, limit=5)[0].run.id]
+        ids = [
+            load_run(store, "r1").id,
+            load_runs(store, limit=5)[0].run.id,
+        ]
         with store.read() as connection, store.read() as same:
             assert connection is same
-    assert found == ["r1", "r1"]
+    assert ids == ["r1", "r1"]
     with store.read() as one:
-        held = one
+        ids_before = one
     with store.read() as other:
-        assert other is not held
+        assert other is not ids_before

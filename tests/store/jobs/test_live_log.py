@@ -33,10 +33,10 @@ def case_folder(state_dir: Path, *, run_id: str = RUN, log: bytes = b"") -> Path
 
 def shown(state_dir: Path, run_id: str = RUN) -> list[str]:
     """Return the lines that are found for a run."""
-    found = find_live_log(state_dir, run_id)
-    assert found is not None
-    assert found.case_key == CASE
-    return [line.text for line in found.lines]
+    live_log = find_live_log(state_dir, run_id)
+    assert live_log is not None
+    assert live_log.case_key == CASE
+    return [line.text for line in live_log.lines]
 
 
 def test_the_log_of_the_running_case_is_found_by_its_run(tmp_path: Path) -> None:
@@ -56,10 +56,10 @@ def test_the_end_of_a_long_log_keeps_the_offsets_of_its_lines(tmp_path: Path) ->
     """A page that has the first half already adds what is new, and nothing twice."""
     text = b"".join(b"line %05d \xff\n" % number for number in range(2000))
     folder = case_folder(tmp_path, log=text)
-    found = find_live_log(tmp_path, RUN)
-    assert found is not None
-    assert len(text) - found.lines[0].offset <= LIMIT_BYTES
-    for line in found.lines:
+    live_log = find_live_log(tmp_path, RUN)
+    assert live_log is not None
+    assert len(text) - live_log.lines[0].offset <= LIMIT_BYTES
+    for line in live_log.lines:
         assert text[line.offset :].startswith(line.text.encode()[:10])
     with (folder / "log.txt").open("ab") as log:
         log.write(b"one more\n")
@@ -101,10 +101,10 @@ def test_a_heartbeat_brings_the_log_and_the_end_of_the_run_removes_it(store: Sto
     store.save_run(run)
     store.heartbeat(RUN, log=log)
     with store.read() as connection:
-        found = get_live_log(connection, RUN)
+        live_log = get_live_log(connection, RUN)
         assert get_live_log(connection, "another") is None
-    assert found is not None
-    assert found.lines == (LogLine(offset=4, text="compiling ?"),)
+    assert live_log is not None
+    assert live_log.lines == (LogLine(offset=4, text="compiling ?"),)
     store.heartbeat(RUN)
     with store.read() as connection:
         assert get_live_log(connection, RUN) is None

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from compile_hud.db.errors import BackupError, StoreTooNew, StoreTooOld, StoreUnavailable
 from compile_hud.db.maintenance.backup import restore_backup, write_backup
-from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.schema import migrate
 from compile_hud.db.schema.tables import Base
@@ -106,13 +106,13 @@ def test_a_backup_under_load_is_of_one_moment(shared_url: str, tmp_path: Path) -
         writer.join()
     restored = Store(f"duckdb:///{tmp_path}/restored.duckdb")
     restore_backup(tmp_path / "b.zip", restored)
-    kept, now = contents(restored), contents(store)
+    backed_up, now = contents(restored), contents(store)
     assert 2 < backup.tables["runs"].num_rows < len(now["runs"])
-    assert len(kept["runs"]) == len(kept["case_results"]) == len(kept["ingested"])
+    assert len(backed_up["runs"]) == len(backed_up["case_results"]) == len(backed_up["ingested"])
     samples_per_result = len(now["samples"]) / len(now["case_results"])
-    assert len(kept["samples"]) == samples_per_result * len(kept["case_results"])
+    assert len(backed_up["samples"]) == samples_per_result * len(backed_up["case_results"])
     # Nothing but what grew meanwhile: the series count their points.
-    assert all(set(kept[name]) <= set(now[name]) for name in kept if name != "series")
+    assert all(set(backed_up[name]) <= set(now[name]) for name in backed_up if name != "series")
 
 
 def test_a_backup_of_an_older_release_is_migrated(shared_url: str, tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_what_a_restored_file_replaces_stays_beside_it(duckdb_url: str, tmp_path
     write_backup(store, tmp_path / "b.zip", at=AT)
     store.save_run(make_run("later"))
     restore_backup(tmp_path / "b.zip", store, is_forced=True)
-    kept = Store(f"{duckdb_url}.replaced")
-    assert "later" in {item.run.id for item in queries.load_runs(kept)}
+    replaced = Store(f"{duckdb_url}.replaced")
+    assert "later" in {item.run.id for item in load_runs(replaced)}
 
 
 def test_nothing_that_was_replaced_before_is_lost(tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_nothing_that_was_replaced_before_is_lost(tmp_path: Path) -> None:
     assert (tmp_path / "theirs.replaced").read_bytes() == b"of another program"
     assert (tmp_path / "theirs.replaced-2.wal").read_bytes() == b"a log"
     for number in range(2):
-        kept = Store(f"duckdb:///{theirs}.replaced-{3 + number}")
-        assert f"later-{number}" in {item.run.id for item in queries.load_runs(kept)}
+        replaced = Store(f"duckdb:///{theirs}.replaced-{3 + number}")
+        assert f"later-{number}" in {item.run.id for item in load_runs(replaced)}
 
 
 def test_a_damaged_store_can_be_replaced(duckdb_url: str, tmp_path: Path) -> None:
@@ -307,15 +307,15 @@ def test_the_commands_back_up_and_restore(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     terminal = Terminal(tmp_path)
     fill(Store("duckdb:///.hud/store.duckdb"))
-    said = terminal.hud("db", "backup")
+    result = terminal.hud("db", "backup")
     (path,) = (tmp_path / ".hud" / "backups").iterdir()
-    assert said.stdout.startswith(f".hud/backups/{path.name}: ")
-    assert f"rows of schema {migrate.known_revisions()[-1]}" in said.stdout
+    assert result.stdout.startswith(f".hud/backups/{path.name}: ")
+    assert f"rows of schema {migrate.known_revisions()[-1]}" in result.stdout
     refused = terminal.hud("db", "restore", str(path))
     assert refused.exit_code == 2
     assert "say --force" in refused.stderr
-    said = terminal.hud("db", "restore", str(path), "--store", "other.duckdb")
-    assert said.stdout.startswith("other.duckdb is as of 20")
+    result = terminal.hud("db", "restore", str(path), "--store", "other.duckdb")
+    assert result.stdout.startswith("other.duckdb is as of 20")
     assert contents(Store("duckdb:///other.duckdb")) == contents(
         Store("duckdb:///.hud/store.duckdb")
     )
@@ -329,13 +329,13 @@ def test_restore_names_each_file_that_it_kept(
     fill(Store("duckdb:///.hud/store.duckdb"))
     terminal.hud("db", "backup")
     (path,) = (tmp_path / ".hud" / "backups").iterdir()
-    said = terminal.hud("db", "restore", str(path), "--force", "--store", "new.duckdb")
-    assert len(said.stdout.splitlines()) == 1
+    result = terminal.hud("db", "restore", str(path), "--force", "--store", "new.duckdb")
+    assert len(result.stdout.splitlines()) == 1
     Path("new.duckdb.wal").write_bytes(b"a log")
-    said = terminal.hud("db", "restore", str(path), "--force", "--store", "new.duckdb")
-    assert said.stdout.splitlines()[1:] == [
+    result = terminal.hud("db", "restore", str(path), "--force", "--store", "new.duckdb")
+    assert result.stdout.splitlines()[1:] == [
         "what it replaced is kept: new.duckdb.replaced.wal",
         "what it replaced is kept: new.duckdb.replaced",
     ]
-    said = terminal.hud("db", "restore", str(path), "--force", "--store", "new.duckdb")
-    assert said.stdout.splitlines()[1:] == ["what it replaced is kept: new.duckdb.replaced-2"]
+    result = terminal.hud("db", "restore", str(path), "--force", "--store", "new.duckdb")
+    assert result.stdout.splitlines()[1:] == ["what it replaced is kept: new.duckdb.replaced-2"]

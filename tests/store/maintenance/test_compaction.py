@@ -8,7 +8,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from compile_hud.db.maintenance.compaction import arrange_measurements
-from compile_hud.db.queries import results as queries
+from compile_hud.db.queries import series
 from compile_hud.db.records.results import Case
 from compile_hud.db.rows.mapping import series_hash
 from compile_hud.db.schema.tables import ArrangedTable, MeasurementTable
@@ -37,7 +37,7 @@ def trends(store: Store) -> list[list[tuple[str, float]]]:
     return [
         [
             (point.result_id, point.median)
-            for point in queries.load_trend(
+            for point in series.load_trend(
                 store, case_key=case.key, metric="latency_s", machine="box"
             )
         ]
@@ -56,10 +56,10 @@ def test_rows_of_full_windows_are_put_in_order_and_answers_stay(duckdb_url: str)
     before = trends(store)
     assert arrange_measurements(store, window_rows=6) == 2
     assert trends(store) == before
-    found = hashes(store)
+    hashes_before = hashes(store)
     # Three rows of the fifth night fill no window; they lie where they lay.
-    assert sorted(found[3:9]) == found[3:9]
-    assert sorted(found[9:15]) == found[9:15]
+    assert sorted(hashes_before[3:9]) == hashes_before[3:9]
+    assert sorted(hashes_before[9:15]) == hashes_before[9:15]
     assert arrange_measurements(store, window_rows=6) == 0
 
 
@@ -75,9 +75,9 @@ def test_nights_that_come_later_are_put_in_order_later(duckdb_url: str) -> None:
 
 
 def windows(store: Store) -> list[int]:
-    wanted = sa.select(ArrangedTable.level).order_by(ArrangedTable.until)
+    statement = sa.select(ArrangedTable.level).order_by(ArrangedTable.until)
     with store.read() as connection:
-        return list(connection.execute(wanted).scalars())
+        return list(connection.execute(statement).scalars())
 
 
 def test_windows_of_one_size_become_one_and_answers_stay(duckdb_url: str) -> None:
@@ -90,8 +90,8 @@ def test_windows_of_one_size_become_one_and_answers_stay(duckdb_url: str) -> Non
         assert trends(store) == before
         levels.append(windows(store))
     assert levels == [[0], [0, 0], [0, 0, 0], [1], [1, 0], [1, 0, 0]]
-    found = hashes(store)
-    assert found[:12] == sorted(found[:12])
+    digests = hashes(store)
+    assert digests[:12] == sorted(digests[:12])
 
 
 def test_many_nights_at_once_become_the_largest_window_that_they_fill(duckdb_url: str) -> None:

@@ -48,9 +48,9 @@ def test_results_of_a_lost_run_go_with_all_their_rows(store: Store) -> None:
     kernel = make_kernel("lost_kernel")
     store.ingest(run, make_result("lost", run=run, case=case, kernels=(kernel,)), spool_id="lost")
     lose(store, "runs", "id = 'lost'")
-    (found,) = find_orphans(store)
-    assert (found.table, found.num_rows) == ("case_results", 1)
-    assert found.text == "results of runs that are not there"
+    (orphan,) = find_orphans(store)
+    assert (orphan.table, orphan.num_rows) == ("case_results", 1)
+    assert orphan.text == "results of runs that are not there"
     assert remove_orphans(store) > 1
     assert find_orphans(store) == ()
     after = contents(store)
@@ -61,8 +61,8 @@ def test_results_of_a_lost_run_go_with_all_their_rows(store: Store) -> None:
 def test_rows_of_lost_results_are_found_by_table(store: Store) -> None:
     fill(store, num_runs=2)
     lose(store, "case_results", "id = 'result-0'")
-    found = {item.table: item.text for item in find_orphans(store)}
-    assert found == {
+    texts = {item.table: item.text for item in find_orphans(store)}
+    assert texts == {
         "measurements": "measurements of results that are not there",
         "samples": "samples of results that are not there",
         "kernels": "kernels of results that are not there",

@@ -8,11 +8,12 @@ import pytest
 
 from compile_hud.db.maintenance.retention import OldSamples, find_old_samples, remove_samples
 from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.store import Store
 from tests.store.maintenance.test_backup import Opened, contents
-from tests.support.builders import START, make_alert, make_result, make_run, make_sighting
+from tests.support.builders import START, make_alert, make_result, make_run, make_run_ref
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -32,12 +33,12 @@ def measure(store: Store, *, num_nights: int) -> None:
 
 def runs_with_samples(store: Store) -> list[str]:
     """Return which runs have samples, oldest first."""
-    found = {
+    ids = {
         run.run.id
-        for run in queries.load_runs(store)
+        for run in load_runs(store)
         if queries.load_samples(store, run.run.id.replace("run", "result"), "latency_s")
     }
-    return sorted(found)
+    return sorted(ids)
 
 
 def test_the_newest_nights_keep_their_samples(store: Store) -> None:
@@ -68,18 +69,18 @@ def test_nights_without_a_run_count_for_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "kept"),
+    ("state", "num_stored"),
     [(AlertState.OPEN, ["run-0", "run-1", "run-4"]), (AlertState.FIXED, ["run-4"])],
 )
 def test_an_ongoing_alert_keeps_its_evidence(
-    store: Store, state: AlertState, kept: list[str]
+    store: Store, state: AlertState, num_stored: list[str]
 ) -> None:
     measure(store, num_nights=5)
-    good, bad = (make_sighting(make_run(name)) for name in ("run-0", "run-1"))
+    good, bad = (make_run_ref(make_run(name)) for name in ("run-0", "run-1"))
     alert = make_alert(state=state, last_good=good, first_bad=bad)
     store.revise_alerts(lambda _before: Opened(revisions=(Revision(alert=alert),)), by="judge")
     remove_samples(store, find_old_samples(store, num_nights=1))
-    assert runs_with_samples(store) == kept
+    assert runs_with_samples(store) == num_stored
 
 
 def test_a_result_without_its_samples_can_still_be_read(store: Store) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from compile_hud.db.ingest.results import put_documents
+from compile_hud.db.queries import latest, series
 from compile_hud.db.queries import results as queries
 from compile_hud.db.queries.kernels import (
     ResultPlace,
@@ -33,7 +34,7 @@ from tests.support.builders import (
     make_kernel,
     make_result,
     make_run,
-    make_sighting,
+    make_run_ref,
 )
 from tests.support.stores.stored_results import save_alerts
 
@@ -95,9 +96,9 @@ def test_code_that_nobody_sent_is_missing_and_nothing_else(store: Store) -> None
 def test_names_that_no_database_keeps_are_replaced(store: Store) -> None:
     kernel = replace(ADD, name="a\0b", operators=("\ud800",), launch={"grid\0": float("inf")})
     ingest(store, result_with(kernel))
-    (found,) = queries.load_result(store, "result-1").kernels
-    assert (found.name, found.operators) == ("a\ufffdb", ("?",))
-    assert found.launch == {"grid\ufffd": "inf"}
+    (stored,) = queries.load_result(store, "result-1").kernels
+    assert (stored.name, stored.operators) == ("a\ufffdb", ("?",))
+    assert stored.launch == {"grid\ufffd": "inf"}
 
 
 @pytest.fixture
@@ -116,8 +117,8 @@ def test_what_judges_and_gives_an_overview_reads_no_kernels(store_without_kernel
     document = queries.load_document(store, "run-1")
     assert document.results == (make_result(run=make_run()),)
     assert len(queries.load_result_summaries(store, "run-1")) == 1
-    assert len(queries.load_latest(store)) == 1
-    assert len(list(queries.load_histories(store, metrics=["latency_s"]))) == 1
+    assert len(latest.load_latest(store)) == 1
+    assert len(list(series.load_histories(store, metrics=["latency_s"]))) == 1
     assert len(load_ended(store, {document.results[0].case.key})) == 1
 
 
@@ -181,8 +182,8 @@ def test_alerts_that_somebody_cares_about_name_the_runs_to_keep(store: Store) ->
             make_alert(
                 name,
                 state=state,
-                first_bad=make_sighting(make_run(f"{name}-bad")),
-                last_good=make_sighting(make_run(f"{name}-good")) if name != "b" else None,
+                first_bad=make_run_ref(make_run(f"{name}-bad")),
+                last_good=make_run_ref(make_run(f"{name}-good")) if name != "b" else None,
             )
             for state, name in states.items()
         ],
@@ -192,8 +193,8 @@ def test_alerts_that_somebody_cares_about_name_the_runs_to_keep(store: Store) ->
 
 def test_the_run_of_a_result_is_found(store: Store) -> None:
     ingest(store, result_with(ADD))
-    place = ResultPlace(run_id="run-1", run_started_at=START)
-    assert load_places(store, ["result-1", "unknown"]) == {"result-1": place}
+    location = ResultPlace(run_id="run-1", run_started_at=START)
+    assert load_places(store, ["result-1", "unknown"]) == {"result-1": location}
 
 
 def test_the_runs_with_kernels_of_a_case_come_oldest_first(store: Store) -> None:

@@ -51,10 +51,10 @@ def filled(store: Store) -> Store:
 
 
 def test_they_are_of_the_newest_runs_of_the_place_oldest_first(filled: Store) -> None:
-    found = load_recent(
+    results = load_recent(
         filled, metrics=["latency_s"], machine="box", toolchain="stable", num_runs=3
     )
-    assert found == {
+    assert results == {
         (BERT.key, "latency_s"): pytest.approx((0.03, 0.04, 0.05)),
         (VIT.key, "latency_s"): pytest.approx((0.04, 0.05)),
     }
@@ -80,15 +80,15 @@ def test_a_case_was_last_ok_in_the_newest_run_that_has_it_so(filled: Store) -> N
 
 def test_a_result_tells_what_its_model_is_there_for(store: Store) -> None:
     run = make_run(plan=(BERT, VIT))
-    kept = {"workload": {"build": "b", "config": {}, "summary": 'It\'s 100 % "attention".'}}
+    details = {"workload": {"build": "b", "config": {}, "summary": 'It\'s 100 % "attention".'}}
     results = (
-        make_result("new", run=run, case=BERT, details=kept),
+        make_result("new", run=run, case=BERT, details=details),
         make_result("old", run=run, case=VIT, details={"workload": {"build": "b"}}),
     )
     with store.write() as session:
         put_documents(session, [RunDocument(run=run, results=results)], at=run.started_at)
-    found = load_model_summaries(store, ["new", "old", "none"])
-    assert found == {"new": 'It\'s 100 % "attention".'}
+    summaries = load_model_summaries(store, ["new", "old", "none"])
+    assert summaries == {"new": 'It\'s 100 % "attention".'}
 
 
 def test_a_place_says_when_it_was_measured_last_and_which_run_had_references(
@@ -103,7 +103,7 @@ def test_a_place_says_when_it_was_measured_last_and_which_run_had_references(
             machine=machine,
         )
         filled.ingest(run, make_result(run.id, run=run, case=reference), spool_id=run.id)
-    place = {"machine": "box", "has_cases": True}
+    scope = {"machine": "box", "has_cases": True}
     assert load_places(filled) == (
         Place(
             machine="bare",
@@ -113,10 +113,10 @@ def test_a_place_says_when_it_was_measured_last_and_which_run_had_references(
             reference_run_id="alone-bare",
         ),
         Place(
-            **place, toolchain="nightly", newest_at=START + timedelta(days=9), reference_run_id=""
+            **scope, toolchain="nightly", newest_at=START + timedelta(days=9), reference_run_id=""
         ),
         Place(
-            **place,
+            **scope,
             toolchain="stable",
             newest_at=START + timedelta(days=4),
             reference_run_id="alone-box",

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from compile_hud.db.ingest.results import put_documents
-from compile_hud.db.queries.outcomes import load_ended, load_unusual_outcomes
-from compile_hud.db.queries.results import load_outcomes
+from compile_hud.db.queries.outcomes import load_ended, load_outcomes, load_unusual_outcomes
 from compile_hud.db.queries.runs import load_plans
 from compile_hud.db.records.results import Outcome, RunDocument
 from compile_hud.db.store import Store
@@ -103,7 +102,7 @@ def test_run_that_began_meanwhile_is_not_there_yet(store: Store) -> None:
 def test_ending_names_the_result_that_counts(store: Store) -> None:
     put(store, [{"bert": OK, "vit": OK}])
     key = make_case("bert").key
-    (found,) = load_ended(store, [key]).items()
-    assert found[0] == ("run-00", key)
-    assert (found[1].result_id, found[1].outcome) == ("bert-0", OK)
+    (item,) = load_ended(store, [key]).items()
+    assert item[0] == ("run-00", key)
+    assert (item[1].result_id, item[1].outcome) == ("bert-0", OK)
     assert load_ended(store, []) == {}

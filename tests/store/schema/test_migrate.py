@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from compile_hud.db.engine.database import open_database
 from compile_hud.db.errors import StoreTooNew, StoreTooOld
 from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.schema import migrate
 from compile_hud.db.schema.tables import Base
 from compile_hud.db.schema.version import revision_of
@@ -100,7 +101,7 @@ def _store_of_every_table() -> Store:
 def test_the_first_migration_makes_what_stores_of_its_schema_have(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
-    found = []
+    schemas = []
     for name in ("spelled_out", "migrated"):
         database = open_database(url_of(kind, request, name), patience=PATIENCE)
         with database.write() as connection:
@@ -108,8 +109,8 @@ def test_the_first_migration_makes_what_stores_of_its_schema_have(
                 make_old_tables(connection)
             else:
                 migrate.upgrade(connection, name=database.name, to=OLDEST)
-            found.append((_columns(connection), _indexes(connection)))
-    assert found[0] == found[1]
+            schemas.append((_columns(connection), _indexes(connection)))
+    assert schemas[0] == schemas[1]
     assert migrate.known_revisions()[0] == OLDEST
 
 
@@ -125,12 +126,12 @@ def test_a_store_is_the_same_fresh_migrated_and_upgraded(
     upgraded = Store(old_url)
     upgraded.migrate()
     with fresh.read() as connection:
-        wanted = (_columns(connection), _indexes(connection), revision_of(connection))
-    assert wanted[-1] == NEWEST
+        expected = (_columns(connection), _indexes(connection), revision_of(connection))
+    assert expected[-1] == NEWEST
     for store in (migrated, upgraded):
         with store.read() as connection:
-            found = (_columns(connection), _indexes(connection), revision_of(connection))
-            assert found == wanted
+            schema = (_columns(connection), _indexes(connection), revision_of(connection))
+            assert schema == expected
             if kind == "postgres":
                 context = MigrationContext.configure(connection, opts={"compare_type": True})
                 assert compare_metadata(context, Base.metadata) == []
@@ -144,12 +145,12 @@ def test_an_upgrade_keeps_every_row_but_those_of_replies(
     url = url_of(kind, request, "rows")
     make_old_store(url, rows_of=source)
     with pytest.raises(StoreTooOld, match=f"has schema {OLDEST}, .* reads {NEWEST}"):
-        queries.load_runs(Store(url))
+        load_runs(Store(url))
     old = Store(url)
     old.migrate()
-    wanted = contents(source)
-    assert all(wanted.values())
-    assert contents(old) == wanted
+    expected = contents(source)
+    assert all(expected.values())
+    assert contents(old) == expected
     with old.read() as connection:
         assert set(REPLY_TABLES).isdisjoint(sa.inspect(connection).get_table_names())
 
@@ -158,7 +159,7 @@ def test_the_first_write_upgrades_a_store(shared_url: str) -> None:
     make_old_store(shared_url, rows_of=_store_of_every_table())
     store = Store(shared_url)
     store.save_run(make_run("later"))
-    assert {found.run.id for found in queries.load_runs(store)} >= {"run-0", "run-1", "later"}
+    assert {summary.run.id for summary in load_runs(store)} >= {"run-0", "run-1", "later"}
 
 
 @pytest.mark.parametrize("revision", ["m0001", "m0009", "m0014"])
@@ -175,7 +176,7 @@ def test_a_store_that_nothing_here_upgrades_says_what_to_do_and_is_left_as_it_is
         " it is. Back it up .*`hud db backup`.*`hud db restore`.*docs/upgrading.md"
     )
     for attempt in (
-        lambda: queries.load_runs(Store(shared_url)),
+        lambda: load_runs(Store(shared_url)),
         lambda: Store(shared_url).migrate(),
         lambda: Store(shared_url).save_run(make_run("other")),
         lambda: store.save_run(make_run("other")),
@@ -199,7 +200,7 @@ def test_a_new_store_is_made_without_a_migration(
     monkeypatch.setattr("compile_hud.db.schema.migrate.EnvironmentContext", None)
     store = Store(duckdb_url)
     store.save_run(make_run())
-    assert [run.run.id for run in queries.load_runs(store)] == ["run-1"]
+    assert [run.run.id for run in load_runs(store)] == ["run-1"]
 
 
 def test_fact_tables_have_no_key_on_duckdb(duckdb_url: str) -> None:
@@ -235,7 +236,7 @@ def test_a_store_of_a_later_release_is_not_touched(shared_url: str) -> None:
     with pytest.raises(StoreTooNew, match=message):
         Store(shared_url).save_run(make_run("other"))
     with pytest.raises(StoreTooNew, match=message):
-        queries.load_runs(Store(shared_url))
+        load_runs(Store(shared_url))
 
 
 def test_a_store_that_is_upgraded_underneath_is_not_written_any_more(store: Store) -> None:
@@ -260,10 +261,10 @@ def test_an_older_store_is_not_read_before_it_is_upgraded(
     Store(shared_url).migrate()
     monkeypatch.setattr(migrate, "known_revisions", lambda *_: (NEWEST, AFTER))
     with pytest.raises(StoreTooOld, match=OLDER):
-        queries.load_runs(Store(shared_url))
+        load_runs(Store(shared_url))
 
 
 def test_revisions_are_numbered_without_a_gap() -> None:
-    known = migrate.known_revisions()
+    revisions = migrate.known_revisions()
     first = int(OLDEST[1:])
-    assert known == tuple(f"m{number:04}" for number in range(first, first + len(known)))
+    assert revisions == tuple(f"m{number:04}" for number in range(first, first + len(revisions)))

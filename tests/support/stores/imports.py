@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from compile_hud.db.queries.results import load_document, load_runs
+from compile_hud.db.queries.results import load_document
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import CaseResult, RunDocument
 from tests.support.records.v3_records import write_lines
 from tests.support.terminal import Terminal
@@ -24,8 +25,8 @@ def report_of(terminal: Terminal, name: str, *options: str) -> Any:
 def runs(terminal: Terminal) -> list[RunDocument]:
     """Return every run in the store, oldest first."""
     store = terminal.store()
-    found = [load_document(store, summary.run.id) for summary in load_runs(store, limit=100)]
-    return found[::-1]
+    documents = [load_document(store, summary.run.id) for summary in load_runs(store, limit=100)]
+    return documents[::-1]
 
 
 def only_result(terminal: Terminal) -> CaseResult:

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from compile_hud.db.queries import results as queries
+from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.store import Store
 from tests.support.builders import make_case, make_measurement, make_result, make_run
@@ -76,7 +76,7 @@ def result_of(name: str) -> CaseResult:
     """Return the one result that has this id; `name` ends in a number."""
     number = int(name.rpartition("-")[2])
     run = run_of_many()
-    samples = [number + place / 100 for place in range(50)]
+    samples = [number + index / 100 for index in range(50)]
     return make_result(
         name,
         run=run,
@@ -128,6 +128,6 @@ def read_for_ever(pipe: Connection, url: str) -> None:
     store = Store(url)
     number = 0
     while True:
-        queries.load_runs(store)
+        load_runs(store)
         number += 1
         pipe.send(number)

@@ -1,0 +1,314 @@
+"""Queries of series: their headers, points and whole histories.
+
+One short transaction a read. All functions raise StoreLocked, StoreTooNew and StoreUnavailable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from sqlalchemy import ColumnElement, Row, func, select
+from sqlalchemy.engine import Connection
+
+from compile_hud.db.records.metrics import METRICS, Direction, metric_of
+from compile_hud.db.records.point_columns import PointColumns, PointRun, point_runs
+from compile_hud.db.records.results import Run
+from compile_hud.db.records.summaries import Series, SeriesHeader, TrendPoint
+from compile_hud.db.rows.columns import numpy_columns, read_rows
+from compile_hud.db.rows.mapping import case_record, series_hash
+from compile_hud.db.rows.sql_expressions import CASE_COLUMNS, OLDEST_RUN, RUN_COLUMNS, does_count
+from compile_hud.db.schema.tables import (
+    CaseTable,
+    MeasurementTable,
+    RunTable,
+    SeriesTable,
+    SupersededTable,
+)
+from compile_hud.db.store import Store
+
+# So few are looked for one by one; for more, all rows are read once.
+_FEW_SERIES: Final = 100
+_POINT_COLUMNS: Final[tuple[Any, ...]] = (
+    MeasurementTable.series_key,
+    MeasurementTable.run_id,
+    MeasurementTable.result_id,
+    MeasurementTable.median,
+    MeasurementTable.low,
+    MeasurementTable.high,
+    MeasurementTable.num_samples,
+)
+# Points read in one transaction by `load_histories`: about 150 MB while they are put in order.
+_POINTS_PER_READ: Final = 2_000_000
+# Each series is a parameter of the statement, and every driver takes so many.
+_SERIES_PER_READ: Final = 10_000
+
+
+def read_series_headers(
+    connection: Connection, *where: ColumnElement[bool]
+) -> tuple[SeriesHeader, ...]:
+    """Return the series that fit `where`, in the order of their keys."""
+    wanted = (
+        select(SeriesTable.__table__, *CASE_COLUMNS)
+        .join(CaseTable, CaseTable.key == SeriesTable.case_key)
+        .where(*where)
+        .order_by(SeriesTable.key)
+    )
+    return tuple(
+        SeriesHeader(
+            key=row.key,
+            case=case_record(row),
+            metric=row.metric,
+            unit=row.unit,
+            machine=row.machine,
+            fingerprint=row.fingerprint,
+            num_points=row.num_points,
+            first_at=row.first_at,
+            last_at=row.last_at,
+            last_run_id=row.last_run_id,
+            last_value=row.last_value,
+            direction=None if row.direction is None else Direction(row.direction),
+        )
+        for row in read_rows(connection, wanted)
+    )
+
+
+def read_series(connection: Connection, headers: Sequence[SeriesHeader]) -> list[Series]:
+    """Return the series of `headers` with their points, oldest first."""
+    if not headers:
+        return []
+    rows = read_rows(connection, select(RunTable.id, *RUN_COLUMNS).order_by(*OLDEST_RUN))
+    runs = point_runs([PointRun(run_id=row.id, **_run_fields(row)) for row in rows])
+    found = _columns(connection, [header.key for header in headers])
+    return [
+        Series(header=header, points=PointColumns(header.key, runs, columns=found[header.key]))
+        for header in headers
+    ]
+
+
+def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.ndarray]]:
+    """Return run numbers, medians, lows and highs of each series, oldest point first."""
+    series = select(
+        SeriesTable.key, (func.row_number().over(order_by=SeriesTable.key) - 1).label("number")
+    ).where(SeriesTable.key.in_(keys))
+    ordered = connection.execute(series.order_by(SeriesTable.key)).scalars().all()
+    numbers = series.subquery()
+    run = select(
+        RunTable.id, (func.row_number().over(order_by=OLDEST_RUN) - 1).label("number")
+    ).subquery()
+    wanted = (
+        select(
+            numbers.c.number,
+            run.c.number.label("run_number"),
+            MeasurementTable.median,
+            MeasurementTable.low,
+            MeasurementTable.high,
+        )
+        .join(numbers, numbers.c.key == MeasurementTable.series_key)
+        .join(run, run.c.id == MeasurementTable.run_id)
+    )
+    wanted = wanted.where(does_count(MeasurementTable.result_id))
+    if len(keys) <= _FEW_SERIES:
+        # As in `read_point_rows`: DuckDB finds one number, and reads everything for a list of them.
+        each = [wanted.where(MeasurementTable.series_hash == series_hash(key)) for key in keys]
+        parts = [numpy_columns(connection, one) for one in each]
+        number, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    else:
+        number, *columns = numpy_columns(connection, wanted)
+    order = _order(columns[0])
+    order = order[_order(number[order])]
+    bounds = np.searchsorted(number[order], np.arange(len(ordered) + 1))
+    columns = [columns[0].astype(np.int32)[order], *(column[order] for column in columns[1:])]
+    return {
+        key: [column[start:end] for column in columns]
+        for key, start, end in zip(ordered, bounds, bounds[1:], strict=False)
+    }
+
+
+def _order(numbers: np.ndarray) -> np.ndarray:
+    """Return the places of `numbers`, none below 0, in their order; equal ones as they stand."""
+    # Numbers of 16 bits are sorted by radix, ten times as fast as longer ones.
+    small = np.min_scalar_type(int(numbers.max(initial=0)))
+    return np.argsort(numbers.astype(small), kind="stable")
+
+
+def read_point_rows(
+    connection: Connection, case_key: str, *, metric: str, fingerprints: Collection[str]
+) -> list[Any]:
+    """Return the rows of the points of a metric of a case that count, in any order.
+
+    They are of runs with one of `fingerprints`.
+    """
+    series = select(SeriesTable.key).where(
+        SeriesTable.case_key == case_key,
+        SeriesTable.metric == metric,
+        SeriesTable.fingerprint.in_(fingerprints),
+    )
+    keys = set(connection.execute(series).scalars())
+    found: list[Any] = []
+    for number in {series_hash(key) for key in keys}:
+        # By this alone: DuckDB skips the blocks of rows that cannot have one number, but for a list
+        # of numbers, for text or for a join it reads all.
+        points = select(*_POINT_COLUMNS).where(MeasurementTable.series_hash == number)
+        found += read_rows(connection, points)
+    superseded = set(connection.execute(select(SupersededTable.result_id)).scalars())
+    return [row for row in found if row.series_key in keys and row.result_id not in superseded]
+
+
+def read_run_fields(
+    connection: Connection, *, machine: str, toolchain: str | None
+) -> dict[str, dict[str, Any]]:
+    """Return what a point says about its run, by run, of those on `machine` in `toolchain`."""
+    # Read once and not with every point: a driver spends more on a time than on the rest of a row.
+    wanted = select(RunTable.id, *RUN_COLUMNS).where(RunTable.machine == machine)
+    if toolchain is not None:
+        wanted = wanted.where(RunTable.toolchain == toolchain)
+    return {row.id: _run_fields(row) for row in read_rows(connection, wanted)}
+
+
+def _run_fields(row: Any) -> dict[str, Any]:
+    return {
+        "revision": row.revision,
+        "at": row.run_started_at,
+        "machine": row.machine,
+        "toolchain": row.toolchain,
+        "fingerprint": row.fingerprint,
+    }
+
+
+def trend_point(row: Row[Any], runs: Mapping[str, Mapping[str, Any]]) -> TrendPoint:
+    """Return the point of a row of `read_point_rows`."""
+    return TrendPoint(
+        series_key=row.series_key,
+        run_id=row.run_id,
+        result_id=row.result_id,
+        median=row.median,
+        low=row.low,
+        high=row.high,
+        num_samples=row.num_samples,
+        **runs[row.run_id],
+    )
+
+
+def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tuple[Series, ...]:
+    """Return the series of `metrics` that `run` has or could have a point in, with all points."""
+    planned = {case.key for case in run.plan}
+    with store.read() as connection:
+        headers = read_series_headers(
+            connection,
+            SeriesTable.metric.in_(metrics),
+            SeriesTable.fingerprint == run.fingerprint,
+        )
+        ours = [header for header in headers if header.case.key in planned]
+        return tuple(read_series(connection, ours))
+
+
+def find_series(
+    store: Store,
+    *,
+    model: str | None = None,
+    mode: str | None = None,
+    metric: str | None = None,
+    machine: str | None = None,
+    case_key: str | None = None,
+) -> tuple[SeriesHeader, ...]:
+    """Return the series that fit all given values, in the order of their keys."""
+    wanted = {
+        CaseTable.model: model,
+        CaseTable.mode: mode,
+        SeriesTable.metric: metric,
+        SeriesTable.machine: machine,
+        SeriesTable.case_key: case_key,
+    }
+    with store.read() as connection:
+        return read_series_headers(
+            connection,
+            *(column == value for column, value in wanted.items() if value is not None),
+        )
+
+
+def load_trend(
+    store: Store, *, case_key: str, metric: str, machine: str, toolchain: str | None = None
+) -> tuple[TrendPoint, ...]:
+    """Return every point of a metric of a case on a machine, oldest first.
+
+    Without `toolchain` the points of all toolchains are there, in the order of their runs. The
+    environment may change on the way: `fingerprint` and `series_key` then differ.
+    """
+    with store.read() as connection:
+        runs = read_run_fields(connection, machine=machine, toolchain=toolchain)
+        fingerprints = {facts["fingerprint"] for facts in runs.values()}
+        rows = read_point_rows(connection, case_key, metric=metric, fingerprints=fingerprints)
+    points = (trend_point(row, runs) for row in rows if row.run_id in runs)
+    return tuple(sorted(points, key=lambda point: (point.at, point.run_id)))
+
+
+def load_histories(
+    store: Store,
+    *,
+    metrics: Sequence[str],
+    family: str | None = None,
+    case_keys: Collection[str] | None = None,
+) -> Iterator[Series]:
+    """Yield every series of `metrics` with its points, in the order of their keys.
+
+    `family` leaves out the models of others, `case_keys` the other cases.
+
+    A generator that reads some series at a time, each in its own short transaction, so that a
+    writer can come in between; series that appear meanwhile are left out.
+    """
+    with store.read() as connection:
+        of_family = [] if family is None else [CaseTable.family == family]
+        headers = read_series_headers(connection, SeriesTable.metric.in_(metrics), *of_family)
+    if case_keys is not None:
+        headers = tuple(header for header in headers if header.case.key in case_keys)
+    for batch in _batches_of_headers(headers):
+        with store.read() as connection:
+            found = read_series(connection, batch)
+        yield from found
+
+
+def _batches_of_headers(headers: Sequence[SeriesHeader]) -> Iterator[list[SeriesHeader]]:
+    batch: list[SeriesHeader] = []
+    num_points = 0
+    for header in headers:
+        if batch and (
+            num_points + header.num_points > _POINTS_PER_READ or len(batch) == _SERIES_PER_READ
+        ):
+            yield batch
+            batch, num_points = [], 0
+        batch.append(header)
+        num_points += header.num_points
+    if batch:
+        yield batch
+
+
+def load_foreign_metrics(store: Store) -> list[str]:
+    """Return the names of all metrics that others named and that can be judged."""
+    wanted = select(SeriesTable.metric, SeriesTable.unit, SeriesTable.direction).distinct()
+    with store.read() as connection:
+        found = connection.execute(wanted).all()
+    names = {
+        row.metric
+        for row in found
+        if metric_of(
+            row.metric,
+            unit=row.unit,
+            stated=None if row.direction is None else Direction(row.direction),
+        )
+    }
+    return sorted(names - METRICS.keys())
+
+
+def count_judged_series(store: Store) -> dict[str, int]:
+    """Return how many series each run has a point in that a verdict with noise rests on."""
+    noisy = [name for name, row in METRICS.items() if row.is_judged and not row.is_exact]
+    noisy += load_foreign_metrics(store)
+    counts = (
+        select(MeasurementTable.run_id, func.count().label("num"))
+        .where(MeasurementTable.metric.in_(noisy))
+        .group_by(MeasurementTable.run_id)
+    )
+    with store.read() as connection:
+        return {row.run_id: row.num for row in connection.execute(counts)}
