@@ -316,8 +316,8 @@ def load_outcomes(
     }
     for run in reversed(runs):
         facts = _run_fields(run)
-        for key, case in planned[id(run.plan)].items():
-            cases[key] = case
+        for key, planned_case in planned[id(run.plan)].items():
+            cases[key] = planned_case
             result_id, outcome, deferred = ended.get((run.id, key), (None, None, False))
             points[run.machine, run.toolchain, key].append(
                 OutcomePoint(**facts, result_id=result_id, outcome=outcome, is_deferred=deferred)
