@@ -12,12 +12,8 @@ from compile_hud.runner.analysis.comparison import measurements as comparison
 from compile_hud.runner.analysis.comparison import paired
 from compile_hud.runner.analysis.confirmation import suspects
 from compile_hud.runner.analysis.confirmation import verdict as finding
-from compile_hud.runner.analysis.detection import constants as history
-from compile_hud.runner.analysis.detection import drift, evidence, variance
-from compile_hud.runner.analysis.detection import false_discovery as fdr
-from compile_hud.runner.analysis.detection import noise_densities as chain
 from compile_hud.runner.analysis.detection import noise_densities as densities
-from compile_hud.runner.analysis.detection import sequential_test as watch
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.judging import attribution as cause
 from compile_hud.runner.analysis.judging import machine_state as machine
 from compile_hud.runner.analysis.outcomes import cadence, outcomes
@@ -32,76 +28,94 @@ TEXT = re.sub(r"\s+", " ", (Path(__file__).parents[2] / "docs" / "judging.md").r
 @pytest.mark.parametrize(
     ("phrase", "value"),
     [
-        ("last {} points (`BASELINE_POINTS`)", history.BASELINE_POINTS),
-        ("{} (`MIN_BASELINE_POINTS`)", history.MIN_BASELINE_POINTS),
-        ("{} nights or more (`SUSTAINED_POINTS`)", history.SUSTAINED_POINTS),
-        ("{:g} of the floor (`TRIGGER_OF_FLOOR`)", history.TRIGGER_OF_FLOOR),
+        ("last {} points (`baseline_points`)", DEFAULT_CONFIG.baseline_points),
+        ("{} (`min_baseline_points`)", DEFAULT_CONFIG.min_baseline_points),
+        ("{} nights or more (`sustained_points`)", DEFAULT_CONFIG.sustained_points),
+        ("{:g} of the floor (`trigger_share`)", DEFAULT_CONFIG.trigger_share),
         ("times {} (`MAD_TO_SD`)", stats.MAD_TO_SD),
         ("divided by {:.4f} (`TAILS_TO_SD`)", 1 / stats.TAILS_TO_SD),
-        ("with fewer than {} good points (`BASELINE_POINTS`) in between", history.BASELINE_POINTS),
-        ("last {} points (`LEVEL_POINTS`)", history.LEVEL_POINTS),
-        ("the last {} in all (`NOISE_POINTS`)", watch.NOISE_POINTS),
-        ("{} (`MIN_NOISE_POINTS`) must be there", watch.MIN_NOISE_POINTS),
-        ("{:g} floors and at most by {:g}", (watch.ALLOWANCE, watch.MAX_INCREMENT)),
-        ("lasts for {} nights (`MAX_EXCURSION`)", watch.MAX_EXCURSION),
-        ("{:g} of the needed (`LEFT_EVIDENCE`)", watch.LEFT_EVIDENCE),
-        ("a share of {:g} (`SHARE_BELOW`)", evidence.SHARE_BELOW),
-        ("exceeds {:g} times (`HIGH_CONTRAST`)", evidence.HIGH_CONTRAST),
-        ("the sum of {:g} (`NEEDED_EVIDENCE`)", evidence.NEEDED_EVIDENCE),
-        ("{} nights (`LOOK_BACK`) before", watch.LOOK_BACK),
-        ("{:g} (`NEEDED_OF_BELL`) or less", evidence.NEEDED_OF_BELL),
-        ("less {:g} ln(x) (`LESS_FOR_FAR`)", evidence.LESS_FOR_FAR),
-        ("more by {:g} (`LEAD_OVER_SMALL`)", evidence.LEAD_OVER_SMALL),
-        ("more by {:g} (`LEAD_OVER_BLIP`)", evidence.LEAD_OVER_BLIP),
-        ("more by {:g} (`LEAD_OVER_MODE`)", evidence.LEAD_OVER_MODE),
-        ("{:g} (`MORE_FOR_MODES`)", evidence.MORE_FOR_MODES),
-        ("{:g} (`MORE_FOR_BELL`)", evidence.MORE_FOR_BELL),
         (
-            "at most {:g} (`MAX_ODDS`), and {:g} (`MAX_ODDS_FAR`)",
-            (evidence.MAX_ODDS, evidence.MAX_ODDS_FAR),
+            "with fewer than {} good points (`baseline_points`) in between",
+            DEFAULT_CONFIG.baseline_points,
+        ),
+        ("last {} points (`level_points`)", DEFAULT_CONFIG.level_points),
+        ("the last {} in all (`noise_points`)", DEFAULT_CONFIG.noise_points),
+        ("{} (`min_noise_points`) must be there", DEFAULT_CONFIG.min_noise_points),
+        (
+            "{:g} floors and at most by {:g}",
+            (DEFAULT_CONFIG.allowance, DEFAULT_CONFIG.max_increment),
+        ),
+        ("lasts for {} nights (`max_excursion_points`)", DEFAULT_CONFIG.max_excursion_points),
+        (
+            "{:g} of the needed (`remaining_evidence_share`)",
+            DEFAULT_CONFIG.remaining_evidence_share,
+        ),
+        ("a share of {:g} (`share_below`)", DEFAULT_CONFIG.share_below),
+        ("exceeds {:g} times (`high_contrast`)", DEFAULT_CONFIG.high_contrast),
+        ("the sum of {:g} (`required_evidence`)", DEFAULT_CONFIG.required_evidence),
+        ("{} nights (`look_back_points`) before", DEFAULT_CONFIG.look_back_points),
+        ("{:g} (`screening_evidence`) or less", DEFAULT_CONFIG.screening_evidence),
+        ("less {:g} ln(x) (`discount_for_far`)", DEFAULT_CONFIG.discount_for_far),
+        ("more by {:g} (`lead_over_small_step`)", DEFAULT_CONFIG.lead_over_small_step),
+        ("more by {:g} (`lead_over_blip`)", DEFAULT_CONFIG.lead_over_blip),
+        ("more by {:g} (`lead_over_mode`)", DEFAULT_CONFIG.lead_over_mode),
+        ("{:g} (`extra_for_modes`)", DEFAULT_CONFIG.extra_for_modes),
+        ("{:g} (`student_prior_log_odds`)", DEFAULT_CONFIG.student_prior_log_odds),
+        (
+            "at most {:g} (`max_log_odds`), and {:g} (`max_log_odds_far`)",
+            (DEFAULT_CONFIG.max_log_odds, DEFAULT_CONFIG.max_log_odds_far),
         ),
         ("{:g} (`STUDENT_WIDTH`)", densities.STUDENT_WIDTH),
-        ("{} (`MIN_MODE_POINTS`)", chain.MIN_MODE_POINTS),
-        ("{:g} (`MIN_MODE_SHARE`)", chain.MIN_MODE_SHARE),
-        ("{:g} s (`MAX_SD`) and {:g} floors", (chain.MAX_SD, chain.MAX_DISTANCE)),
-        ("{} rounds (`NUM_ROUNDS`)", chain.NUM_ROUNDS),
-        ("{:g} nights (`PRIOR_NIGHTS`)", chain.PRIOR_MOVES),
-        ("each of {} (`NUM_PARAMETERS`)", chain.NUM_PARAMETERS),
-        ("with fewer than {} points (`FEW_POINTS`)", evidence.FEW_POINTS),
+        ("{} (`min_mode_points`)", DEFAULT_CONFIG.min_mode_points),
+        ("{:g} (`min_mode_share`)", DEFAULT_CONFIG.min_mode_share),
         (
-            "{:g} ln({} / n) (`MORE_FOR_LITTLE_NOISE`)",
-            (evidence.MORE_FOR_LITTLE_NOISE, evidence.FEW_POINTS),
+            "{:g} s (`mode_range_sds`) and {:g} floors",
+            (DEFAULT_CONFIG.mode_range_sds, DEFAULT_CONFIG.mode_range_floors),
+        ),
+        ("{} rounds (`num_em_rounds`)", DEFAULT_CONFIG.num_em_rounds),
+        ("{:g} nights (`prior_transitions`)", DEFAULT_CONFIG.prior_transitions),
+        ("each of {} (`NUM_PARAMETERS`)", densities.NUM_PARAMETERS),
+        ("with fewer than {} points (`few_points`)", DEFAULT_CONFIG.few_points),
+        (
+            "{:g} ln({} / n) (`extra_for_few_noise_points`)",
+            (DEFAULT_CONFIG.extra_for_few_noise_points, DEFAULT_CONFIG.few_points),
         ),
         (
-            "{:g} ln({} / m) (`MORE_FOR_YOUNG_LEVEL`)",
-            (evidence.MORE_FOR_YOUNG_LEVEL, evidence.FEW_POINTS),
+            "{:g} ln({} / m) (`extra_for_young_level`)",
+            (DEFAULT_CONFIG.extra_for_young_level, DEFAULT_CONFIG.few_points),
         ),
-        ("by {:g} (`MORE_AFTER_RETURN`)", watch.MORE_AFTER_RETURN),
-        ("within {} nights (`RETURN_POINTS`)", watch.RETURN_POINTS),
-        ("within {:g} (`RETURN_SHARE`)", watch.RETURN_SHARE),
-        ("nearer to it than {:g} (`BACK_SHARE`)", history.BACK_SHARE),
-        ("{:g} (`MAX_NIGHT`)", evidence.MAX_NIGHT),
-        ("{:g} (`MIN_NIGHT`)", evidence.MIN_NIGHT),
-        ("ln(n + 1) + {:g} (`SURPRISE`)", evidence.SURPRISE),
-        ("{:g} ln(x) (`FAR_WEIGHT`)", evidence.FAR_WEIGHT),
-        ("{:g} (`MIN_BANDWIDTH`)", densities.MIN_BANDWIDTH),
-        ("scale {:g} (`PRIOR_SD`)", densities.PRIOR_SD),
-        ("weighs {:g} / (n + {:g})", (densities.PRIOR_NIGHTS, densities.PRIOR_NIGHTS)),
-        ("{:g} (`UNLIKE_WEIGHT`)", densities.UNLIKE_WEIGHT),
-        ("{:g} (`STAY_WEIGHT`)", densities.STAY_WEIGHT),
-        ("{:g} (`OUTLIERS`)", densities.OUTLIERS),
-        ("{:g}, {:g}, {:g} and {:g} floors", evidence.STEPS),
-        ("{:g}, {:g} and {:g} floors", evidence.SMALL_STEPS),
-        ("by {:g} (`MIN_LAST_SHARE`) of the mean", drift.MIN_LAST_SHARE),
-        ("{:g} floors (`SHORT_FLOORS`)", drift.SHORT_FLOORS),
-        ("{:g} standard errors (`MIN_ERRORS`)", drift.MIN_ERRORS),
-        ("is {:g} (`MIN_LOG_LIKELIHOOD_RATIO`)", drift.MIN_LOG_LIKELIHOOD_RATIO),
-        ("median of the {} points up to it (`LEVEL_POINTS`)", variance.LEVEL_POINTS),
-        ("the root of {:g} (`MIN_FACTOR`)", variance.MIN_FACTOR),
-        ("lies {:g} standard errors (`MIN_ERRORS`) from it", variance.MIN_ERRORS),
-        ("lie {:g} (`MIN_ERRORS_BETWEEN`) standard errors from", variance.MIN_ERRORS_BETWEEN),
-        ("distribution with {:g} (`TAIL_DEGREES`) degrees of freedom", fdr.TAIL_DEGREES),
-        ("p(k) <= {:g} k / m (`FALSE_DISCOVERY_RATE`)", fdr.FALSE_DISCOVERY_RATE),
+        ("by {:g} (`extra_after_return`)", DEFAULT_CONFIG.extra_after_return),
+        ("within {} nights (`return_points`)", DEFAULT_CONFIG.return_points),
+        ("within {:g} (`return_share`)", DEFAULT_CONFIG.return_share),
+        ("nearer to it than {:g} (`recovery_share`)", DEFAULT_CONFIG.recovery_share),
+        ("{:g} (`max_night_evidence`)", DEFAULT_CONFIG.max_night_evidence),
+        ("{:g} (`min_night_evidence`)", DEFAULT_CONFIG.min_night_evidence),
+        ("ln(n + 1) + {:g} (`rank_surprise`)", DEFAULT_CONFIG.rank_surprise),
+        ("{:g} ln(x) (`far_weight`)", DEFAULT_CONFIG.far_weight),
+        ("{:g} (`min_bandwidth`)", DEFAULT_CONFIG.min_bandwidth),
+        ("scale {:g} (`prior_sd`)", DEFAULT_CONFIG.prior_sd),
+        ("weighs {:g} / (n + {:g})", (DEFAULT_CONFIG.prior_nights, DEFAULT_CONFIG.prior_nights)),
+        ("{:g} (`unlike_weight`)", DEFAULT_CONFIG.unlike_weight),
+        ("{:g} (`stay_weight`)", DEFAULT_CONFIG.stay_weight),
+        ("{:g} (`outlier_share`)", DEFAULT_CONFIG.outlier_share),
+        ("{:g}, {:g}, {:g} and {:g} floors", DEFAULT_CONFIG.step_sizes),
+        ("{:g}, {:g} and {:g} floors", DEFAULT_CONFIG.small_step_sizes),
+        ("by {:g} (`drift_min_last_share`) of the mean", DEFAULT_CONFIG.drift_min_last_share),
+        ("{:g} floors (`drift_short_floors`)", DEFAULT_CONFIG.drift_short_floors),
+        ("{:g} standard errors (`drift_min_errors`)", DEFAULT_CONFIG.drift_min_errors),
+        ("is {:g} (`drift_min_log_ratio`)", DEFAULT_CONFIG.drift_min_log_ratio),
+        (
+            "median of the {} points up to it (`noise_level_points`)",
+            DEFAULT_CONFIG.noise_level_points,
+        ),
+        ("the root of {:g} (`noise_min_factor`)", DEFAULT_CONFIG.noise_min_factor),
+        ("lies {:g} standard errors (`noise_min_errors`) from it", DEFAULT_CONFIG.noise_min_errors),
+        (
+            "lie {:g} (`noise_min_errors_between`) standard errors from",
+            DEFAULT_CONFIG.noise_min_errors_between,
+        ),
+        ("distribution with {:g} (`tail_degrees`) degrees of freedom", DEFAULT_CONFIG.tail_degrees),
+        ("p(k) <= {:g} k / m (`false_discovery_rate`)", DEFAULT_CONFIG.false_discovery_rate),
         ("of its last {} (`NUM_GAPS`) gaps", cadence.NUM_GAPS),
         ("fewer than {} (`MIN_GAPS_WITH_HOLIDAY`)", cadence.MIN_GAPS_WITH_HOLIDAY),
         ("{:g} (`LATE_AFTER_CADENCES`) times that", cadence.LATE_AFTER_CADENCES),
@@ -126,8 +140,8 @@ def test_numbers_in_the_prose_are_those_in_the_code(
 
 
 def test_looks_in_the_prose_are_those_in_the_code() -> None:
-    *first, last = fdr.LOOKS
-    assert f"{', '.join(map(str, first))} and {last} points (`LOOKS`)" in TEXT
+    *first, last = DEFAULT_CONFIG.look_points
+    assert f"{', '.join(map(str, first))} and {last} points (`look_points`)" in TEXT
 
 
 def test_shares_in_the_prose_are_those_in_the_code() -> None:

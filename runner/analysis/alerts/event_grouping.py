@@ -17,10 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compile_hud.db.records.alerts import DRIFT, Alert, Event, EventKind, began, leading
-from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import PlannedRun
-from compile_hud.db.records.triage import is_higher_better
+from compile_hud.db.records.triage import size_pct
 from compile_hud.db.shared.text import short_revision
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.attribution import MACHINE
@@ -261,14 +260,3 @@ def _what_is_missing(alerts: Sequence[Alert]) -> str:
 
 # The last of them is told.
 _WORST = (Verdict.UNCHANGED, Verdict.INCONCLUSIVE, Verdict.IMPROVEMENT, Verdict.REGRESSION)
-
-
-def size_pct(alert: Alert) -> float | None:
-    """Return by how much the cost changed, in percent and without its sign."""
-    if alert.change_pct is None:
-        return None
-    metric = METRICS.get(alert.metric)
-    has_ideal = metric is not None and metric.ideal is not None
-    if is_higher_better(alert) and not has_ideal and alert.change_pct > -100:
-        return abs(100 / (1 + alert.change_pct / 100) - 100)
-    return abs(alert.change_pct)

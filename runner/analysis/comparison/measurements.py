@@ -20,7 +20,7 @@ import numpy as np
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Measurement, Verdict
 from compile_hud.db.shared.text import signed_percent
-from compile_hud.runner.analysis.detection.constants import TRIGGER_OF_FLOOR
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import (
     launch_medians,
     order_statistic_interval,
@@ -256,7 +256,7 @@ def _verdict(is_higher: bool, direction: Direction) -> Verdict:
 
 def _is_relevant(ratio: float, *, low: float, high: float, floor: float) -> bool:
     far = high if ratio > 1 else low
-    return _size(ratio) > 1 + TRIGGER_OF_FLOOR * floor and _size(far) >= 1 + floor
+    return _size(ratio) > 1 + DEFAULT_CONFIG.trigger_share * floor and _size(far) >= 1 + floor
 
 
 def _size(ratio: float) -> float:

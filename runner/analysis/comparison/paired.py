@@ -36,7 +36,7 @@ from compile_hud.runner.analysis.comparison.runs import (
     judged_metrics,
     rows_of,
 )
-from compile_hud.runner.analysis.detection.constants import TRIGGER_OF_FLOOR
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.launch_noise import PAIR_PRIOR_DEGREES, calm_sd
 from compile_hud.runner.analysis.stats.rounds import Pair
 
@@ -111,7 +111,7 @@ def is_decided(rows: Sequence[CaseComparison], *, standard: PairStandard) -> boo
     time = times.get(CPU) or times.get(WALL)
     if time is None or time.low is None or time.high is None:
         return True
-    trigger = 1 + TRIGGER_OF_FLOOR * standard.fail_above
+    trigger = 1 + DEFAULT_CONFIG.trigger_share * standard.fail_above
     is_narrow = math.sqrt(time.high / time.low) <= 1 + standard.target_interval
     return (
         (is_narrow and time.verdict is not Verdict.INCONCLUSIVE)

@@ -26,28 +26,18 @@ from itertools import chain
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from compile_hud.runner.analysis.detection.constants import MEDIAN_INEFFICIENCY, checked
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
+from compile_hud.runner.analysis.detection.history import checked_history
 from compile_hud.runner.analysis.stats.estimates import (
     CONFIDENCE,
+    MEDIAN_INEFFICIENCY,
     robust_sd,
     sliding_medians,
     student_quantile,
 )
 
+# The slope below is that of five blocks.
 NUM_BLOCKS = 5
-# 1 % a week is 10 % in 70 nights, or in ten points of a weekly series.
-BLOCK_POINTS = (2, 4, 8, 16)
-# Half a season of a month rises through 10 to 20 points as a drift does.
-SHORT_BLOCK_POINTS = 4
-SHORT_FLOORS = 1.7
-# Four windows are looked at every night for years: 2 standard errors would cry wolf every month.
-MIN_ERRORS = 4.0
-# Less than that from the last block but one to the last: the drift is over.
-MIN_LAST_SHARE = 0.25
-# e^3: twenty to one for a line rather than a step.
-MIN_LOG_LIKELIHOOD_RATIO = 3.0
-# e^5: a step that was found is likelier than one that nobody found.
-MIN_LOG_RATIO_ACROSS = 5.0
 # Least squares through five points, one apart: weights of the slope.
 _SLOPE_WEIGHTS = np.array([-2.0, -1.0, 0.0, 1.0, 2.0]) / 10
 # The farthest that a line through five medians rises, over the range that they lie in.
@@ -92,34 +82,40 @@ class _Window:
         return self.finish > self.begin
 
 
-def find_drifts(values: np.ndarray, *, floor: float, breaks: Iterable[int] = ()) -> list[Drift]:
+def find_drifts(
+    values: np.ndarray,
+    *,
+    floor: float,
+    breaks: Iterable[int] = (),
+    config: DetectorConfig = DEFAULT_CONFIG,
+) -> list[Drift]:
     """Return every slow drift in `values`, upwards or downwards, oldest first.
 
     `breaks` are the first points of new levels (the steps that were found): a drift reaches across
     some only where a line fits clearly better than the levels between them. Raises ValueError
     unless all values are finite and above 0.
     """
-    numbers = checked(values)
+    numbers = checked_history(values)
     places = sorted({place for place in breaks if 0 < place < numbers.size})
-    windows = _drifting_windows(np.log(numbers), needed=math.log1p(floor), breaks=places)
+    logs = np.log(numbers)
+    windows = _drifting_windows(logs, needed=math.log1p(floor), breaks=places, config=config)
     return [_describe(group) for group in _overlapping(windows)]
 
 
-def _drifting_windows(logs: np.ndarray, *, needed: float, breaks: Sequence[int]) -> list[_Window]:
+def _drifting_windows(
+    logs: np.ndarray, *, needed: float, breaks: Sequence[int], config: DetectorConfig
+) -> list[_Window]:
     """Return the windows that drift, by the night on which they end, the longest first."""
     windows: list[_Window] = []
     blocks = logs
-    for size in BLOCK_POINTS:
+    for size in config.drift_block_points:
         # A median lies between those of the halves: longer blocks reach no farther than these.
         if NUM_BLOCKS * size > logs.size or _reach(blocks) < needed:
             break
         blocks = sliding_medians(logs, size)
-        windows += _windows_of(logs, blocks, needed=needed * _floors(size), breaks=breaks)
+        floors = config.drift_short_floors if size <= config.drift_short_block_points else 1.0
+        windows += _windows_of(logs, blocks, needed=needed * floors, breaks=breaks, config=config)
     return sorted(windows, key=lambda window: (window.end, window.start))
-
-
-def _floors(size: int) -> float:
-    return SHORT_FLOORS if size <= SHORT_BLOCK_POINTS else 1.0
 
 
 def _reach(blocks: np.ndarray) -> float:
@@ -128,7 +124,12 @@ def _reach(blocks: np.ndarray) -> float:
 
 
 def _windows_of(
-    logs: np.ndarray, blocks: np.ndarray, *, needed: float, breaks: Sequence[int]
+    logs: np.ndarray,
+    blocks: np.ndarray,
+    *,
+    needed: float,
+    breaks: Sequence[int],
+    config: DetectorConfig,
 ) -> Iterator[_Window]:
     """Yield the windows that drift of five `blocks`, the sliding medians of `logs`."""
     if _reach(blocks) < needed:
@@ -139,7 +140,7 @@ def _windows_of(
     rises = NUM_BLOCKS * (rows @ _SLOPE_WEIGHTS)
     signs = np.sign(rises)
     moves = np.diff(rows, axis=1) * signs[:, None]
-    goes_on = moves[:, -1] >= MIN_LAST_SHARE * moves.mean(axis=1)
+    goes_on = moves[:, -1] >= config.drift_min_last_share * moves.mean(axis=1)
     is_drift = (moves > 0).all(axis=1) & goes_on & (np.abs(rises) >= needed)
     for start in np.flatnonzero(is_drift).tolist():
         end = start + NUM_BLOCKS * size
@@ -154,6 +155,7 @@ def _windows_of(
             middle=float(rows[start].mean()),
             rise=float(rises[start]),
             breaks=[place - start for place in breaks[first:last]],
+            config=config,
         )
         if error is not None:
             begin, finish = float(rows[start, 0]), float(rows[start, -1])
@@ -161,7 +163,12 @@ def _windows_of(
 
 
 def _error(
-    points: np.ndarray, *, middle: float, rise: float, breaks: Sequence[int]
+    points: np.ndarray,
+    *,
+    middle: float,
+    rise: float,
+    breaks: Sequence[int],
+    config: DetectorConfig,
 ) -> float | None:
     """Return the standard error of a block's median; None unless a line fits, beyond noise.
 
@@ -171,12 +178,12 @@ def _error(
     rest = points - middle - rise * places
     size = points.size // NUM_BLOCKS
     error = MEDIAN_INEFFICIENCY * robust_sd(rest) / math.sqrt(size)
-    if abs(rise) < MIN_ERRORS * _RISE_ERRORS * error:
+    if abs(rise) < config.drift_min_errors * _RISE_ERRORS * error:
         return None
     one_step = ([place] for place in range(size, points.size - size + 1, size // 2))
     # The steps that were found first: true ones decide at once.
     rivals = chain([breaks] if breaks else [], one_step)
-    needed = MIN_LOG_RATIO_ACROSS if breaks else MIN_LOG_LIKELIHOOD_RATIO
+    needed = config.drift_min_log_ratio_across_steps if breaks else config.drift_min_log_ratio
     least = math.exp(needed / points.size) * float(np.abs(rest).sum())
     return error if all(_misfit(points, splits=splits) >= least for splits in rivals) else None
 

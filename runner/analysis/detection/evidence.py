@@ -26,74 +26,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from compile_hud.runner.analysis.detection.constants import middle
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
 from compile_hud.runner.analysis.detection.noise_densities import (
-    MIN_BANDWIDTH,
-    Bell,
-    Chain,
     Density,
-    Kernel,
-    two_modes,
+    KernelDensity,
+    StudentDensity,
+    TwoStateMarkov,
+    find_two_modes,
 )
-from compile_hud.runner.analysis.stats.estimates import robust_sd
-
-# Steps that are tried, besides the median of the distances themselves: from one floor to two, near
-# enough to each other that noise of half a floor does not tell them apart.
-STEPS = (1.0, 1.2, 1.5, 1.9)
-# What is no step: changes of up to half the floor.
-SMALL_STEPS = (0.25, 0.5, -0.3)
-# How far out a night lies is not to decide alone; two outliers in a row are a blip (below).
-MAX_NIGHT = 5.0
-MIN_NIGHT = -4.0
-# Beyond log(n + 1): what any night may count more, and what one at x floors may, times log(x).
-SURPRISE = 0.9
-FAR_WEIGHT = 2.0
-# Of normal values, this share lies more than one sd below.
-SHARE_BELOW = 0.16
-# Of four series three have noise of one peak, as a logarithm of odds, before its points are seen.
-MORE_FOR_BELL = 1.0
-# The most that these odds, or those of the chain, may become, and above a high contrast. The tails
-# of the bell are a guess: less of it counts where nights stand out so far that only points tell.
-MAX_ODDS = 6.0
-MAX_ODDS_FAR = 2.0
-HIGH_CONTRAST = 5.0
-# How much likelier, as logarithms, a step must be than no change at all, which is the rule on any
-# night, and than each of its rivals, which are rare themselves. These and what is asked more below
-# are a balance of delay, false alarms and modes that stay silent, chosen on labelled histories and
-# told on others (docs/judging.md).
-NEEDED_EVIDENCE = 6.0
-# The bell alone must come to this, else nothing else is asked: less than any step needs.
-NEEDED_OF_BELL = 5.0
-LEAD_OVER_SMALL = 0.2
-LEAD_OVER_BLIP = 2.5
-# Three nights that are as clear as can be lead by ln(10) = 2.3 over a mode.
-LEAD_OVER_MODE = 1.1
-# Noise that is told by its points rather than by a bell has modes, and a mode may hold for days.
-MORE_FOR_MODES = 3.0
-# Of the noise, and of the level, fewer points than these: times the logarithm of how many times
-# fewer. A mode may not have been there yet.
-FEW_POINTS = 34
-MORE_FOR_LITTLE_NOISE = 7.0
-MORE_FOR_YOUNG_LEVEL = 2.0
-# So much less of both for nights at x floors, times log(x): what noise may yet do is not as far,
-# and three nights that are as clear as can be are a step in a young series, too.
-LESS_FOR_FAR = 6.0
-# One row a hypothesis: steps, small ones, and last no change, which all are held against.
-_SHIFTS = np.array([[*STEPS, *SMALL_STEPS, 0.0]]).T
-# Of the rows above, and of one below them.
-_PLACES = np.arange(_SHIFTS.size + 1)
-# Shares of the nights in which a mode may be slow, and how likely each is.
-SHARES = (np.arange(12) + 0.5) / 12
-_LOG_CHANCES = np.log((1 - SHARES) ** 2 / ((1 - SHARES) ** 2).sum())
+from compile_hud.runner.analysis.stats.estimates import robust_sd, sorted_median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rivals:
-    """Log likelihood ratios over no change of what a step may be taken for."""
+class AlternativeHypotheses:
+    """Log likelihood ratios over no change of the alternatives to a step."""
 
     small: float
     blip: float
@@ -101,110 +51,109 @@ class Rivals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """How much evidence is a step.
+class EvidenceThreshold:
+    """How much evidence makes a step.
 
-    `num_noise` and `num_level` are the numbers of points that tell the noise and the level;
-    `factor` multiplies what is needed.
+    `num_noise` and `num_level` are the numbers of points that describe the noise and the level;
+    `factor` multiplies the threshold.
     """
 
     num_noise: int
     num_level: int
     factor: float = 1.0
+    config: DetectorConfig = DEFAULT_CONFIG
 
-    def needed(self, *, median: float = 1.0, has_modes: bool = False) -> float:
-        """Return what the evidence for a step must exceed whose nights are `median` floors away."""
-        more = MORE_FOR_LITTLE_NOISE * _missing(self.num_noise)
-        more += MORE_FOR_YOUNG_LEVEL * _missing(self.num_level)
-        more -= LESS_FOR_FAR * math.log(max(1.0, median))
-        needed = NEEDED_EVIDENCE + max(0.0, more)
+    def required(self, *, median: float = 1.0, has_modes: bool = False) -> float:
+        """Return the threshold for a step whose nights are `median` floors away."""
+        config = self.config
+        extra = config.extra_for_few_noise_points * self._log_shortfall(self.num_noise)
+        extra += config.extra_for_young_level * self._log_shortfall(self.num_level)
+        extra -= config.discount_for_far * math.log(max(1.0, median))
+        required = config.required_evidence + max(0.0, extra)
         if has_modes:
-            needed += MORE_FOR_MODES
-        return self.factor * needed
+            required += config.extra_for_modes
+        return self.factor * required
 
-    def is_met(self, found: Evidence, *, share: float = 1.0) -> bool:
-        """Return whether `found` exceeds `share` of what is needed."""
+    def is_exceeded(self, evidence: Evidence, *, share: float = 1.0) -> bool:
+        """Return whether `evidence` exceeds `share` of the threshold."""
         # Whether the noise has modes takes longer.
-        if found.step <= share * self.needed(median=found.median):
+        if evidence.step <= share * self.required(median=evidence.median):
             return False
-        return found.step > share * self.needed(median=found.median, has_modes=found.has_modes)
+        required = self.required(median=evidence.median, has_modes=evidence.has_modes)
+        return evidence.step > share * required
 
-    def is_step(self, found: Evidence) -> bool:
-        """Return whether `found` exceeds what is needed, beside all rivals too."""
-        if not self.is_met(found):
+    def is_step(self, evidence: Evidence) -> bool:
+        """Return whether `evidence` exceeds the threshold and all alternatives."""
+        if not self.is_exceeded(evidence):
             return False
-        needed = self.needed(median=found.median, has_modes=found.has_modes)
-        return found.step > beside(found.rivals, needed=needed)
+        required = self.required(median=evidence.median, has_modes=evidence.has_modes)
+        return evidence.step > self.combined(evidence.alternatives, required=required)
 
-
-def beside(rivals: Rivals, *, needed: float) -> float:
-    """Return what the evidence for a step must exceed: the sum of what all ask for.
-
-    `needed` is what it must exceed where there are no rivals.
-    """
-    return _log_add(
-        (
-            needed,
-            rivals.small + LEAD_OVER_SMALL,
-            rivals.blip + LEAD_OVER_BLIP,
-            rivals.mode + LEAD_OVER_MODE,
+    def combined(self, alternatives: AlternativeHypotheses, *, required: float) -> float:
+        """Return the threshold over `alternatives`, `required` without any."""
+        config = self.config
+        return _log_add(
+            (
+                required,
+                alternatives.small + config.lead_over_small_step,
+                alternatives.blip + config.lead_over_blip,
+                alternatives.mode + config.lead_over_mode,
+            )
         )
-    )
 
-
-def _missing(num_points: int) -> float:
-    """Return the logarithm of how many times fewer points there are than are enough."""
-    return math.log(max(1.0, FEW_POINTS / num_points))
+    def _log_shortfall(self, num_points: int) -> float:
+        """Return the logarithm of the ratio of enough points to `num_points`, at least 0."""
+        return math.log(max(1.0, self.config.few_points / num_points))
 
 
 @dataclass(frozen=True, slots=True)
-class _Nights:
-    """The distances of an excursion, their median, and the most that each may count."""
+class _ExcursionNights:
+    """The distances of an excursion, their median, the steps to try, and each night's limit."""
 
     distances: np.ndarray
     median: float
-    most: np.ndarray
-
-    @property
-    def sizes(self) -> tuple[float, ...]:
-        """Return the steps that are tried, of which the median may be one."""
-        return (self.median, *STEPS) if self.median > STEPS[0] else STEPS
+    sizes: tuple[float, ...]
+    limits: np.ndarray
+    # The median is the first of `sizes`.
+    is_median_tried: bool
 
 
-class _Told:
-    """What one density tells of the nights of an excursion so far."""
+class _DensityScores:
+    """The log densities of an excursion's nights so far, by one density."""
 
     def __init__(self, density: Density) -> None:
         self.density = density
-        # One row a hypothesis: another night changes nothing of those before it.
-        self.logs = np.empty((_SHIFTS.size, 0))
+        # Steps, small ones, and last no change, which all others are compared with.
+        self.shifts = _hypothesis_shifts(density.config)
+        # One row a hypothesis: another night changes no earlier column.
+        self.logs = np.empty((self.shifts.size, 0))
 
-    def weigh(self, nights: _Nights) -> _Weights:
-        """Return what `nights` say, which begin with those of the call before."""
-        num_known = self.logs.shape[1]
-        # With the last one known, which the first new one follows.
+    def weigh(self, nights: _ExcursionNights) -> _Weights:
+        """Return the weights of `nights`, which begin with those of the call before."""
+        num_known, num_shifts = self.logs.shape[1], self.shifts.size
+        # From the last known night on, since the first new one follows it.
         new = nights.distances[max(0, num_known - 1) :]
-        is_median_tried = len(nights.sizes) > len(STEPS)
-        runs, starts = (new - _SHIFTS).ravel(), _PLACES[:-1] * new.size
-        if is_median_tried:
-            # In one go: on so few numbers calls take longer than arithmetic.
+        runs = (new - self.shifts).ravel()
+        starts = np.arange(num_shifts + nights.is_median_tried) * new.size
+        if nights.is_median_tried:
+            # In one call: on so few numbers calls take longer than arithmetic.
             runs = np.concatenate([runs, nights.distances - nights.median])
-            starts = _PLACES * new.size
         logs = self.density.log_runs(runs, starts=starts)
-        of_rows = logs[: _SHIFTS.size * new.size].reshape(_SHIFTS.size, new.size)
-        self.logs = np.concatenate([self.logs, of_rows[:, min(1, num_known) :]], axis=1)
+        new_logs = logs[: num_shifts * new.size].reshape(num_shifts, new.size)
+        self.logs = np.concatenate([self.logs, new_logs[:, min(1, num_known) :]], axis=1)
         rows = self.logs[:-1]
-        if is_median_tried:
-            rows = np.concatenate([logs[None, _SHIFTS.size * new.size :], rows])
-        ratios = _limited(rows - self.logs[-1], most=nights.most)
+        if nights.is_median_tried:
+            rows = np.concatenate([logs[None, num_shifts * new.size :], rows])
+        least = self.density.config.min_night_evidence
+        ratios = _clipped(rows - self.logs[-1], least=least, most=nights.limits)
         return _Weights(float(self.logs[-1].sum()), ratios)
 
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """By one density: the logarithm of the likelihood of no change, and the ratios over that.
+    """By one density: the log likelihood of no change, and the log ratios over that.
 
-    Those are logarithms, one row a hypothesis and one column a night.
+    `ratios` has one row a hypothesis and one column a night.
     """
 
     log_none: float
@@ -212,17 +161,17 @@ class _Weights:
 
 
 class Evidence:
-    """What the nights of an excursion say, in log likelihood ratios over no change.
+    """The log likelihood ratios of an excursion over no change.
 
-    `step` is that of a step, which has most likely begun `offset` nights after the first one;
-    `median` is the distance of all nights, in floors. What the rivals say takes longer, and is
-    asked of few nights.
+    `step` is the ratio of a step, which most likely began `offset` nights after the first one;
+    `median` is the distance of all nights, in floors. The alternatives take longer, and are
+    computed for few nights.
     """
 
     def __init__(
         self,
         scales: Scales,
-        nights: _Nights,
+        nights: _ExcursionNights,
         *,
         weights: Sequence[_Weights],
         log_chances: Sequence[float],
@@ -232,7 +181,7 @@ class Evidence:
         self.median = nights.median
         self._sizes = nights.sizes
         self._min_nights = min_nights
-        # How likely each density tells these nights, where there is no change.
+        # The probability of each density for these nights, if there is no change.
         logs = [chance + each.log_none for chance, each in zip(log_chances, weights, strict=True)]
         total = _log_add(logs)
         self._log_chances = np.array([log - total for log in logs])[:, None, None]
@@ -241,157 +190,199 @@ class Evidence:
         # From each night on.
         self._sums = self._ratios[:, :, ::-1].cumsum(axis=2)[:, :, ::-1][:, :, :num_first]
         num_sizes = len(self._sizes)
-        logs_of_places = self._log_chances + self._sums[:, :num_sizes]
-        most = float(logs_of_places.max())
-        places = np.exp(logs_of_places - most).sum(axis=0)
-        self.step = most + math.log(float(places.sum()) / num_sizes)
-        self.offset = int(places.argmax()) % num_first
+        step_logs = self._log_chances + self._sums[:, :num_sizes]
+        most = float(step_logs.max())
+        likelihoods = np.exp(step_logs - most).sum(axis=0)
+        self.step = most + math.log(float(likelihoods.sum()) / num_sizes)
+        self.offset = int(likelihoods.argmax()) % num_first
 
     @property
     def has_modes(self) -> bool:
-        """Return whether the points tell the noise better than a bell does."""
+        """Return whether the points describe the noise better than a single peak does."""
         return self._scales.odds < 0.0
 
     @cached_property
-    def rivals(self) -> Rivals:
-        """Return what else may have happened."""
-        return Rivals(small=self._small(), blip=self._blip(), mode=self._mode())
+    def alternatives(self) -> AlternativeHypotheses:
+        """The alternatives to a step."""
+        return AlternativeHypotheses(small=self._small(), blip=self._blip(), mode=self._mode())
 
     def _small(self) -> float:
-        return _log_sum(self._log_chances + self._sums[:, len(self._sizes) :], len(SMALL_STEPS))
+        sums = self._sums[:, len(self._sizes) :]
+        return _log_sum(self._log_chances + sums, len(self._scales.config.small_step_sizes))
 
     def _blip(self) -> float:
-        """Return that of one night, or two in a row, as far away as a step."""
+        """Return the ratio of one night, or two in a row, as far away as a step."""
         ratios = self._ratios[:, : len(self._sizes)]
         nights = np.concatenate([ratios, ratios[:, :, 1:] + ratios[:, :, :-1]], axis=2)
         return _log_sum(self._log_chances + nights, len(self._sizes))
 
     def _mode(self) -> float:
         num_sizes = len(self._sizes)
-        earlier = self._scales.earlier(self._sizes)
+        earlier = self._scales.earlier_ratios(self._sizes)
         logs = [
-            chance + log_mode(ratios[:num_sizes], earlier=earlier, min_nights=self._min_nights)
+            chance
+            + new_mode_log_ratio(
+                ratios[:num_sizes],
+                earlier=earlier,
+                min_nights=self._min_nights,
+                config=self._scales.config,
+            )
             for chance, ratios in zip(self._log_chances.ravel().tolist(), self._ratios, strict=True)
         ]
         return _log_add(logs)
 
 
 class Scales:
-    """What weighs the nights of one excursion, more of them each time.
+    """The densities that weigh the nights of one excursion, more of them each time.
 
     `noise` are the distances of the nights before it, in order of time; `level_error` is the
     variance of the level that they are distances from, in variances of the noise.
     """
 
-    def __init__(self, noise: np.ndarray, *, level_error: float) -> None:
+    def __init__(
+        self, noise: np.ndarray, *, level_error: float, config: DetectorConfig = DEFAULT_CONFIG
+    ) -> None:
         self.noise = noise
         self.level_error = level_error
+        self.config = config
         self.sd = robust_sd(noise)
-        # On the other side than the nights lie: a second mode on theirs makes noise no wider.
-        below = -float(np.sort(noise)[int(SHARE_BELOW * noise.size)])
-        self.width_below = max(MIN_BANDWIDTH, below)
-        self.kernel = Kernel(noise, sd=self.sd, level_error=level_error)
+        # On the opposite side of the nights: a second mode on theirs makes noise no wider.
+        below = -float(np.sort(noise)[int(config.share_below * noise.size)])
+        self.width_below = max(config.min_bandwidth, below)
+        self.kernel = KernelDensity(noise, sd=self.sd, level_error=level_error, config=config)
 
     @cached_property
-    def bell(self) -> Bell:
+    def student(self) -> StudentDensity:
         """The noise as if it had one peak."""
-        return Bell(self.noise, sd=self.sd, level_error=self.level_error)
+        return StudentDensity(
+            self.noise, sd=self.sd, level_error=self.level_error, config=self.config
+        )
 
     @cached_property
     def odds(self) -> float:
-        """The logarithm of how much likelier the bell makes the noise than the kernel does."""
-        return self.bell.log_likelihood() - self.kernel.log_likelihood()
+        """The log odds of the Student density over the kernel density, for the noise."""
+        return self.student.log_likelihood() - self.kernel.log_likelihood()
 
     @cached_property
-    def chain(self) -> Chain | None:
-        """The noise as two modes, None where the bell tells it, or where it has too few points."""
-        return two_modes(self.noise, sd=self.sd) if self.odds < 0.0 else None
+    def chain(self) -> TwoStateMarkov | None:
+        """The noise as two modes; None if it has one peak, or too few points."""
+        if self.odds >= 0.0:
+            return None
+        return find_two_modes(self.noise, sd=self.sd, config=self.config)
 
     @cached_property
-    def _by_bell(self) -> _Told:
-        return _Told(self.bell)
+    def _student_scores(self) -> _DensityScores:
+        return _DensityScores(self.student)
 
     @cached_property
-    def _by_others(self) -> tuple[_Told, ...]:
+    def _other_scores(self) -> tuple[_DensityScores, ...]:
         others = (self.kernel,) if self.chain is None else (self.kernel, self.chain)
-        return tuple(_Told(density) for density in others)
+        return tuple(_DensityScores(density) for density in others)
 
     def weigh(self, distances: np.ndarray, *, min_nights: int) -> Evidence:
-        """Return the evidence that the last nights lie on a higher level, `min_nights` at least.
+        """Return the evidence that the last nights, at least `min_nights`, are on a higher level.
 
-        `distances` are upwards and begin with those of the call before. It is by the bell alone
-        where that says too little for any step.
+        `distances` are upwards and begin with those of the call before. Only the Student density
+        counts if its evidence is too small for any step.
         """
         nights = self._nights(distances)
-        weights = [self._by_bell.weigh(nights)]
-        found = Evidence(self, nights, weights=weights, log_chances=[0.0], min_nights=min_nights)
-        if found.step <= NEEDED_OF_BELL:
-            return found
-        weights += [told.weigh(nights) for told in self._by_others]
+        weights = [self._student_scores.weigh(nights)]
+        evidence = Evidence(self, nights, weights=weights, log_chances=[0.0], min_nights=min_nights)
+        if evidence.step <= self.config.screening_evidence:
+            return evidence
+        weights += [scores.weigh(nights) for scores in self._other_scores]
         chances = self._log_chances(nights.median)
         return Evidence(self, nights, weights=weights, log_chances=chances, min_nights=min_nights)
 
-    def earlier(self, sizes: Sequence[float]) -> np.ndarray:
-        """Return how much likelier each night of the noise is `sizes` farther away, one a row."""
-        noise = self.noise
+    def earlier_ratios(self, sizes: Sequence[float]) -> np.ndarray:
+        """Return the log ratio of each night of the noise for steps of `sizes`, one a row."""
+        noise, config = self.noise, self.config
         away = noise - np.array(sizes)[:, None]
-        logs = self.bell.log_density(np.concatenate([away, noise[None]]))
-        return _limited(logs[:-1] - logs[-1], most=MAX_NIGHT)
+        logs = self.student.log_density(np.concatenate([away, noise[None]]))
+        return _clipped(
+            logs[:-1] - logs[-1], least=config.min_night_evidence, most=config.max_night_evidence
+        )
 
-    def _nights(self, distances: np.ndarray) -> _Nights:
-        median = middle(sorted(distances.tolist()))
-        far = FAR_WEIGHT * np.log(np.maximum(1.0, distances))
-        most = np.minimum(MAX_NIGHT, math.log(self.noise.size + 1) + SURPRISE + far)
-        return _Nights(distances, median, most)
+    def _nights(self, distances: np.ndarray) -> _ExcursionNights:
+        config = self.config
+        median = sorted_median(sorted(distances.tolist()))
+        far = config.far_weight * np.log(np.maximum(1.0, distances))
+        rank = math.log(self.noise.size + 1) + config.rank_surprise
+        limits = np.minimum(config.max_night_evidence, rank + far)
+        sizes = config.step_sizes
+        is_median_tried = median > sizes[0]
+        if is_median_tried:
+            sizes = (median, *sizes)
+        return _ExcursionNights(distances, median, sizes, limits, is_median_tried)
 
     def _log_chances(self, median: float) -> list[float]:
-        """Return the logarithms of how likely each density, the bell first, tells the noise."""
-        is_far = median > HIGH_CONTRAST * self.width_below
+        """Return the log probability of each density for the noise, the Student density first."""
+        is_far = median > self.config.high_contrast * self.width_below
         return self._chances_far if is_far else self._chances
 
     @cached_property
     def _chances(self) -> list[float]:
-        return self._chances_within(MAX_ODDS)
+        return self._chances_within(self.config.max_log_odds)
 
     @cached_property
     def _chances_far(self) -> list[float]:
-        return self._chances_within(MAX_ODDS_FAR)
+        return self._chances_within(self.config.max_log_odds_far)
 
     def _chances_within(self, max_odds: float) -> list[float]:
-        odds = [min(max_odds, self.odds + MORE_FOR_BELL), 0.0]
+        odds = [min(max_odds, self.odds + self.config.student_prior_log_odds), 0.0]
         if self.chain is not None:
-            over_bell = self.chain.log_likelihood() - self.bell.log_likelihood()
-            odds.append(min(MAX_ODDS, over_bell + self.odds))
+            over_student = self.chain.log_likelihood() - self.student.log_likelihood()
+            odds.append(min(self.config.max_log_odds, over_student + self.odds))
         total = _log_add(odds)
         return [each - total for each in odds]
 
 
+@lru_cache(maxsize=8)
+def _hypothesis_shifts(config: DetectorConfig) -> np.ndarray:
+    """Return the distance of each hypothesis, one a row: steps, small ones, and no change."""
+    return np.array([[*config.step_sizes, *config.small_step_sizes, 0.0]]).T
+
+
+@lru_cache(maxsize=8)
+def _mode_shares(config: DetectorConfig) -> tuple[np.ndarray, np.ndarray]:
+    """Return the shares of nights that a new mode may have, and their log probabilities."""
+    shares = (np.arange(config.num_mode_shares) + 0.5) / config.num_mode_shares
+    return shares, np.log((1 - shares) ** 2 / ((1 - shares) ** 2).sum())
+
+
+def new_mode_log_ratio(
+    ratios: np.ndarray,
+    *,
+    earlier: np.ndarray,
+    min_nights: int,
+    config: DetectorConfig = DEFAULT_CONFIG,
+) -> float:
+    """Return the log likelihood ratio over no change of a new mode.
+
+    `ratios` are those of an excursion's nights for a step, one row a size, all equally likely. The
+    last `min_nights` belong to the mode. `earlier` are those of the nights before, of the same
+    sizes. All are in order of time.
+    """
+    shares, log_chances = _mode_shares(config)
+    # The last night first.
+    nights = np.concatenate([earlier, ratios], axis=1)[:, ::-1]
+    sums = np.log1p(shares[:, None, None] * np.expm1(nights)).cumsum(axis=2)
+    logs = log_chances[:, None, None] + sums[:, :, min_nights - 1 :]
+    most = float(logs.max())
+    return most + float(np.log(np.exp(logs - most).sum() / ratios.shape[0]))
+
+
 def _log_sum(logs: np.ndarray, num_equal: int) -> float:
-    """Return the logarithm of a sum of likelihoods over `num_equal`, of which each is as likely."""
+    """Return the log of a sum of likelihoods over `num_equal` equally likely ones."""
     most = float(logs.max())
     return most + math.log(float(np.exp(logs - most).sum()) / num_equal)
 
 
 def _log_add(logs: Sequence[float]) -> float:
-    """Return the logarithm of the sum of a few numbers that have these."""
+    """Return the log of the sum of a few numbers, given their logs."""
     most = max(logs)
     return most + math.log(sum(math.exp(log - most) for log in logs))
 
 
-def _limited(ratios: np.ndarray, *, most: np.ndarray | float) -> np.ndarray:
-    return np.asarray(np.minimum(np.maximum(ratios, MIN_NIGHT), most))
-
-
-def log_mode(ratios: np.ndarray, *, earlier: np.ndarray, min_nights: int) -> float:
-    """Return the log likelihood ratio over no change of a mode that came new.
-
-    `ratios` are those of the nights of an excursion for a step, one row a size, all of which are as
-    likely. The last `min_nights` are taken to belong to the mode. `earlier` are those of the nights
-    before, of the same sizes. All are in order of time.
-    """
-    # The last night first.
-    nights = np.concatenate([earlier, ratios], axis=1)[:, ::-1]
-    of_shares = np.log1p(SHARES[:, None, None] * np.expm1(nights)).cumsum(axis=2)
-    logs = _LOG_CHANCES[:, None, None] + of_shares[:, :, min_nights - 1 :]
-    most = float(logs.max())
-    return most + float(np.log(np.exp(logs - most).sum() / ratios.shape[0]))
+def _clipped(ratios: np.ndarray, *, least: float, most: np.ndarray | float) -> np.ndarray:
+    return np.asarray(np.minimum(np.maximum(ratios, least), most))

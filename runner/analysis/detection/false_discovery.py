@@ -26,24 +26,16 @@ import numpy as np
 from scipy.special import bdtrc, stdtr
 
 from compile_hud.db.records.alerts import Alert
-from compile_hud.runner.analysis.detection.constants import MEDIAN_INEFFICIENCY
-from compile_hud.runner.analysis.stats.estimates import robust_sd, student_quantile
-
-# With nothing changed, an alert in one run of a hundred, however many series it has: fewer than
-# four a year of nights. Of what is told after real changes, at most one in a hundred is false.
-FALSE_DISCOVERY_RATE = 0.01
-# Numbers of points since the step at which it is looked at; later ones change nothing any more.
-LOOKS = (3, 4, 6, 9, 14, 21)
-# A robust sd of normal values errs as an ordinary one of half as many does.
-DEGREES_PER_POINT = 0.5
-# Benchmarks on shared machines have outliers that normal tails do not know.
-TAIL_DEGREES = 4.0
-# Below this share of a level nobody measures anything, and a level that repeats exactly has sd 0.
-MIN_RELATIVE_SD = 1e-3
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
+from compile_hud.runner.analysis.stats.estimates import (
+    MEDIAN_INEFFICIENCY,
+    robust_sd,
+    student_quantile,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class AlertCandidate:
     """An alert before the decision over all series of its run.
 
     `p_value` is that of all looks together, None for what has no noise (counts, outcomes); `run_id`
@@ -55,33 +47,41 @@ class Claim:
     p_value: float | None = None
 
 
-def step_p_value(old: np.ndarray, new: np.ndarray) -> float:
+def step_p_value(
+    old: np.ndarray, new: np.ndarray, *, config: DetectorConfig = DEFAULT_CONFIG
+) -> float:
     """Return how rarely the points of `old` alone would look like a step to those of `new`.
 
     Both hold costs above 0, oldest first. The smallest over all LOOKS that `new` has points for,
     times the number of LOOKS.
     """
-    looks = [size for size in LOOKS if size <= new.size] or [new.size]
-    found = (max(_by_points(old, new[:size]), _by_levels(old, new[:size])) for size in looks)
-    return min(1.0, len(LOOKS) * min(found))
+    looks = [size for size in config.look_points if size <= new.size] or [new.size]
+    p_values = (
+        max(
+            _points_p_value(old, new[:size], config=config),
+            _levels_p_value(old, new[:size], config=config),
+        )
+        for size in looks
+    )
+    return min(1.0, len(config.look_points) * min(p_values))
 
 
-def _by_levels(old: np.ndarray, new: np.ndarray) -> float:
+def _levels_p_value(old: np.ndarray, new: np.ndarray, *, config: DetectorConfig) -> float:
     """Return the p-value of the difference of both medians by Student's test."""
     levels = float(np.median(old)), float(np.median(new))
     both = np.concatenate([old - levels[0], new - levels[1]])
     # Three new points lie near their own median: they may tell of more noise, not of less.
-    sd = max(robust_sd(old), robust_sd(both), MIN_RELATIVE_SD * levels[0])
+    sd = max(robust_sd(old), robust_sd(both), config.min_relative_sd * levels[0])
     error = MEDIAN_INEFFICIENCY * sd * math.sqrt(1 / old.size + 1 / new.size)
-    degrees = max(1.0, DEGREES_PER_POINT * (both.size - 2))
+    degrees = max(1.0, config.degrees_per_point * (both.size - 2))
     return float(2 * stdtr(degrees, -abs(levels[1] - levels[0]) / error))
 
 
-def _by_points(old: np.ndarray, new: np.ndarray) -> float:
+def _points_p_value(old: np.ndarray, new: np.ndarray, *, config: DetectorConfig) -> float:
     level = float(np.median(old))
     error = MEDIAN_INEFFICIENCY / math.sqrt(old.size)
-    sd = max(robust_sd(old), MIN_RELATIVE_SD * level) * math.sqrt(1 + error**2)
-    degrees = min(TAIL_DEGREES, old.size / 4)
+    sd = max(robust_sd(old), config.min_relative_sd * level) * math.sqrt(1 + error**2)
+    degrees = min(config.tail_degrees, old.size / 4)
     best = 1.0
     for side in (1.0, -1.0):
         # The old level is known to an error only, which all new points share.
@@ -102,12 +102,12 @@ def interval_p_value(change: float, *, low: float, high: float, degrees: float) 
     return float(2 * stdtr(degrees, -abs(change) / error))
 
 
-def believed(
-    claims: Iterable[Claim],
+def apply_false_discovery_rate(
+    claims: Iterable[AlertCandidate],
     *,
     num_series: Mapping[str, int],
     confirmed: Collection[str] = (),
-) -> list[Claim]:
+) -> list[AlertCandidate]:
     """Return the claims to tell people of, in their order.
 
     `num_series` says how many series with noise each run has. What has no noise needs no decision,
@@ -135,6 +135,6 @@ def _limit(p_values: Sequence[float], *, size: int) -> float:
     """Return the largest p-value that Benjamini and Hochberg reject at, below 0 for none."""
     limit = -1.0
     for rank, p_value in enumerate(sorted(p_values), start=1):
-        if p_value <= FALSE_DISCOVERY_RATE * rank / size:
+        if p_value <= DEFAULT_CONFIG.false_discovery_rate * rank / size:
             limit = p_value
     return limit

@@ -28,47 +28,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compile_hud.runner.analysis.detection.constants import (
-    BACK_SHARE,
-    LEVEL_POINTS,
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
+from compile_hud.runner.analysis.detection.evidence import EvidenceThreshold, Scales
+from compile_hud.runner.analysis.stats.estimates import (
     MEDIAN_INEFFICIENCY,
-    MIN_BASELINE_POINTS,
-    SUSTAINED_POINTS,
-    middle,
+    sliding_medians,
+    sorted_median,
 )
-from compile_hud.runner.analysis.detection.evidence import Demand, Scales
-from compile_hud.runner.analysis.stats.estimates import sliding_medians
 
-# Fewer points say nothing of the noise.
-MIN_NOISE_POINTS = 8
-NOISE_POINTS = 60
-# A night counts for what it lies beyond half the floor, up to 4 floors.
-ALLOWANCE = 0.5
-MAX_INCREMENT = 4.0
-# A sum that a step of the floor reaches in two nights and noise seldom does.
-NOTICED = 1.0
-MAX_EXCURSION = 20
-# The share of what is needed that must be left at the place that fits best.
-LEFT_EVIDENCE = 0.9
-# A level that lasts for two weeks and goes back is part of what the series does.
-RETURN_POINTS = 14
-RETURN_SHARE = 0.25
-MORE_AFTER_RETURN = 1.0
-# How far before an excursion its change may lie.
-LOOK_BACK = 20
-# Fewer nights near their levels are as soon taken in one by one, and to look for them takes as long
-# as to take in so many, which must be more than LEVEL_POINTS.
-MIN_NEAR = 10
-MIN_TO_LOOK = 80
+# Fewer quiet nights are as soon taken in one by one, and the search for them takes as long as so
+# many nights, which must be more than `level_points`. Both decide speed only.
+MIN_QUIET_NIGHTS = 10
+MIN_NIGHTS_TO_SEARCH = 80
 # Sums of absolute distances that differ by less are equal.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Onset:
+class ChangePoint:
     """The first point of a new level; `is_step` unless the change is too small to report.
 
-    `is_return` where the level before it lasted for two weeks at most and this is the one before.
+    `is_return` if the level before it lasted for two weeks at most and this is the one before.
     """
 
     index: int
@@ -77,25 +57,27 @@ class Onset:
 
 
 @dataclass(slots=True)
-class _Excursion:
+class CusumState:
     """A cumulative sum of what nights lie beyond the allowance, on one side of the level."""
 
     sign: int
+    config: DetectorConfig
     total: float = 0.0
     first: int = -1
     scales: Scales | None = None
 
     def add(self, night: int, distance: float) -> bool:
         """Add a night at `distance` from the level; return whether it added to the sum."""
-        beyond = self.sign * distance - ALLOWANCE
+        excess = self.sign * distance - self.config.allowance
         if self.total <= 0.0:
             self.first, self.scales = night, None
-        self.total = max(0.0, self.total + max(-MAX_INCREMENT, min(MAX_INCREMENT, beyond)))
-        return beyond > 0.0
+        limit = self.config.max_increment
+        self.total = max(0.0, self.total + max(-limit, min(limit, excess)))
+        return excess > 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Departure:
+class _RecentStep:
     """A step that may turn out to be a short one: where it was, and what was before."""
 
     index: int
@@ -105,193 +87,220 @@ class _Departure:
     num_past: int
 
 
-class Follower:
-    """What is known after the nights so far."""
+class SequentialDetector:
+    """The state of the sequential test after the nights so far."""
 
-    def __init__(self) -> None:
-        # Those of nights to come may be among them already.
+    def __init__(self, config: DetectorConfig = DEFAULT_CONFIG) -> None:
+        self.config = config
+        # Later nights may be among them already.
         self.values = np.empty(0)
-        self.onsets: list[Onset] = []
+        self.change_points: list[ChangePoint] = []
         self.start = 0
         # The points of the level, oldest first, and the last of them in order of size.
         self.points: list[float] = []
         self.ordered: list[float] = []
-        # Distances of points from levels that they are not counted to any more.
+        # Distances of points from levels that they no longer belong to.
         self.past: list[float] = []
         # How many of both there were when the level began.
         self.num_points_at_start = 0
         self.num_past_at_start = 0
-        # As it was before each night.
+        # The level before each night.
         self.levels: list[float] = []
-        self.excursions = (_Excursion(1), _Excursion(-1))
-        self.departure: _Departure | None = None
+        self.excursions = (CusumState(1, config), CusumState(-1, config))
+        self.recent_step: _RecentStep | None = None
         self.factor = 1.0
 
-    def is_begin_of(self, values: np.ndarray) -> bool:
-        """Return whether `values` begin with those that were followed, all of which were seen."""
+    def is_prefix_of(self, values: np.ndarray) -> bool:
+        """Return whether `values` begin with the values so far."""
         return np.array_equal(self.values, values[: len(self.levels)])
 
-    def follow(self, values: np.ndarray) -> None:
-        """Take in those of `values` that were not seen yet, which must begin with the others."""
-        # Whoever asks may write to theirs afterwards.
+    def extend(self, values: np.ndarray) -> None:
+        """Take in the new ones of `values`, which must begin with the values so far."""
+        # The caller may write to its array afterwards.
         self.values = values.copy()
         num_new = values.size - len(self.levels)
-        near = NearNights(values, allowance=ALLOWANCE) if num_new >= MIN_TO_LOOK else None
+        quiet = QuietNights(values, config=self.config) if num_new >= MIN_NIGHTS_TO_SEARCH else None
         numbers = values.tolist()
         while (night := len(self.levels)) < values.size:
-            if near is not None and self._is_settled(night):
-                end = near.end(night)
-                if end - night >= MIN_NEAR:
-                    self._see_near(night, near.levels(night, end))
+            if quiet is not None and self._is_settled(night):
+                end = quiet.end(night)
+                if end - night >= MIN_QUIET_NIGHTS:
+                    self._extend_quiet(night, quiet.levels(night, end))
                     continue
-            self.see(night, numbers[night])
+            self.update(night, numbers[night])
 
-    def see(self, night: int, value: float) -> None:
+    def update(self, night: int, value: float) -> None:
         """Take in the value of one more night."""
         level = self._record(value)
         distance = value - level
+        allowance = self.config.allowance
         up, down = self.excursions
         # Most nights are near a level that nothing departs from.
-        if (up.total > 0.0 or distance > ALLOWANCE) and self._departs(up, night, value):
+        if (up.total > 0.0 or distance > allowance) and self._departs(up, night, value):
             return
-        if (down.total > 0.0 or distance < -ALLOWANCE) and self._departs(down, night, value):
+        if (down.total > 0.0 or distance < -allowance) and self._departs(down, night, value):
             return
-        self._keep(value, level)
-        if self.departure is not None:
-            self._end_soon(self.departure, night)
+        self._append(value, level)
+        if self.recent_step is not None:
+            self._check_early_return(self.recent_step, night)
 
     def _is_settled(self, night: int) -> bool:
-        """Return whether nothing departs from the level, which nights in a row before `night` tell.
+        """Return whether the level is of successive nights before `night` and none departs from it.
 
-        By then a level that a step began no longer comes back as `_end_soon` would have it.
+        At this point `_check_early_return` no longer applies to a level that a step began.
         """
         up, down = self.excursions
-        return night - self.start >= LEVEL_POINTS and up.total <= 0.0 and down.total <= 0.0
+        is_full = night - self.start >= self.config.level_points
+        return is_full and up.total <= 0.0 and down.total <= 0.0
 
-    def _see_near(self, night: int, levels: np.ndarray) -> None:
+    def _extend_quiet(self, night: int, levels: np.ndarray) -> None:
         """Take in as many nights from `night` on as there are `levels`, all of them near those."""
-        end = night + levels.size
+        end, num = night + levels.size, self.config.level_points
         self.levels += levels.tolist()
         self.points += self.values[night:end].tolist()
-        self.past += (self.values[night - LEVEL_POINTS : end - LEVEL_POINTS] - levels).tolist()
-        self.ordered = sorted(self.points[-LEVEL_POINTS:])
+        self.past += (self.values[night - num : end - num] - levels).tolist()
+        self.ordered = sorted(self.points[-num:])
 
-    def _end_soon(self, last: _Departure, night: int) -> None:
-        """Go on with the level before, where nights are back before the new one has points enough.
+    def _check_early_return(self, last: _RecentStep, night: int) -> None:
+        """Resume the level before if nights are back before the new level has enough points.
 
-        Until then no night departs from it, and what came and went would be one level.
+        Until then no night departs from the new level, and both would be one level.
         """
-        index = night + 1 - SUSTAINED_POINTS
-        if not SUSTAINED_POINTS <= index - last.index < MIN_BASELINE_POINTS:
+        config = self.config
+        index = night + 1 - config.sustained_points
+        if not config.sustained_points <= index - last.index < config.min_baseline_points:
             return
-        away = float(np.median(self.values[last.index : index])) - last.level
-        back = np.abs(self.values[index : night + 1] - last.level)
-        if bool((back < min(1.0, BACK_SHARE * abs(away))).all()):
+        change = float(np.median(self.values[last.index : index])) - last.level
+        distances = np.abs(self.values[index : night + 1] - last.level)
+        if bool((distances < min(1.0, config.recovery_share * abs(change))).all()):
             self._return(last, index, night)
 
-    def _return(self, last: _Departure, index: int, night: int) -> None:
-        self.departure = None
-        self.onsets.append(Onset(index=index, is_return=True))
-        self.factor = 1 + MORE_AFTER_RETURN
+    def _return(self, last: _RecentStep, index: int, night: int) -> None:
+        self.recent_step = None
+        self.change_points.append(ChangePoint(index=index, is_return=True))
+        self.factor = 1 + self.config.extra_after_return
         self._resume(last, index, night)
 
-    def _departs(self, excursion: _Excursion, night: int, value: float) -> bool:
+    def _departs(self, excursion: CusumState, night: int, value: float) -> bool:
+        config = self.config
         is_open = excursion.total > 0.0
         if not is_open and (
-            len(self.points) < MIN_BASELINE_POINTS
-            or len(self.past) + len(self.points) < MIN_NOISE_POINTS
+            len(self.points) < config.min_baseline_points
+            or len(self.past) + len(self.points) < config.min_noise_points
         ):
             return False
         level = self.levels[excursion.first if is_open else night]
         is_beyond = excursion.add(night, value - level)
         num_nights = night + 1 - excursion.first
-        if is_beyond and excursion.total > NOTICED and num_nights >= SUSTAINED_POINTS:
+        is_long = num_nights >= config.sustained_points
+        if is_beyond and excursion.total > config.min_excursion_sum and is_long:
             index = self._first_of_step(excursion, night)
             if index is not None:
                 self._begin(index, night, sign=excursion.sign)
                 return True
-        if excursion.total > 0.0 and num_nights > MAX_EXCURSION:
+        if excursion.total > 0.0 and num_nights > config.max_excursion_points:
             self._restart(excursion.first, night)
-            self.onsets.append(Onset(index=excursion.first, is_step=False))
-            self.departure = None
+            self.change_points.append(ChangePoint(index=excursion.first, is_step=False))
+            self.recent_step = None
             return True
         return False
 
-    def _first_of_step(self, excursion: _Excursion, night: int) -> int | None:
-        """Return the first night of the step that `excursion` is, None when it is none."""
+    def _first_of_step(self, excursion: CusumState, night: int) -> int | None:
+        """Return the first night of the step in `excursion`, None if there is none."""
         first, sign = excursion.first, excursion.sign
         if excursion.scales is None:
             excursion.scales = self._scales(first, sign=sign)
         distances = self._distances(first, night, sign=sign)
-        demand = self._demand(first)
-        found = excursion.scales.weigh(distances, min_nights=SUSTAINED_POINTS)
-        if not demand.is_step(found):
+        threshold = self._threshold(first)
+        evidence = excursion.scales.weigh(distances, min_nights=self.config.sustained_points)
+        if not threshold.is_step(evidence):
             return None
-        place, likeliest = self._best_place(first, night), first + found.offset
-        if self._is_drift(place, night):
+        best, likeliest = self._best_index(first, night), first + evidence.offset
+        if self._is_drift(best, night):
             return None
-        if place == likeliest:
+        if best == likeliest:
             return likeliest
-        distances = self._distances(place, night, sign=sign)
-        found = self._scales(place, sign=sign).weigh(distances, min_nights=distances.size)
-        return likeliest if demand.is_met(found, share=LEFT_EVIDENCE) else None
+        distances = self._distances(best, night, sign=sign)
+        evidence = self._scales(best, sign=sign).weigh(distances, min_nights=distances.size)
+        is_left = threshold.is_exceeded(evidence, share=self.config.remaining_evidence_share)
+        return likeliest if is_left else None
 
-    def _demand(self, first: int) -> Demand:
-        num_level = min(LEVEL_POINTS, self._num_points(first))
-        num_noise = self._num_past(first) + num_level
-        return Demand(factor=self.factor, num_noise=num_noise, num_level=num_level)
+    def _threshold(self, first: int) -> EvidenceThreshold:
+        num_level = min(self.config.level_points, self._num_points(first))
+        return EvidenceThreshold(
+            num_noise=self._num_past(first) + num_level,
+            num_level=num_level,
+            factor=self.factor,
+            config=self.config,
+        )
 
     def _distances(self, first: int, night: int, *, sign: int) -> np.ndarray:
         return sign * (self.values[first : night + 1] - self.levels[first])
 
     def _scales(self, first: int, *, sign: int) -> Scales:
-        """Return what weighs the nights from `first` on against what was noise before."""
+        """Return the densities for the nights from `first` on, from the noise before."""
+        config = self.config
         now = self._distances_before(first)
         stop = self._num_past(first)
-        past = self.past[max(0, stop + len(now) - NOISE_POINTS) : stop]
-        more = 1 / len(now) - 1 / LEVEL_POINTS
-        return Scales(sign * np.array(past + now), level_error=MEDIAN_INEFFICIENCY**2 * more)
+        past = self.past[max(0, stop + len(now) - config.noise_points) : stop]
+        excess = 1 / len(now) - 1 / config.level_points
+        return Scales(
+            sign * np.array(past + now),
+            level_error=MEDIAN_INEFFICIENCY**2 * excess,
+            config=config,
+        )
 
     def _distances_before(self, first: int) -> list[float]:
-        """Return how far the points of the level lay from it before the night `first`."""
-        stop = self._num_points(first)
+        """Return the distances of the level's points from it, before the night `first`."""
         level = self.levels[first]
-        return [value - level for value in self.points[max(0, stop - LEVEL_POINTS) : stop]]
+        return [value - level for value in self._points_before(first)]
 
-    def _best_place(self, first: int, night: int) -> int:
+    def _points_before(self, night: int) -> list[float]:
+        stop = self._num_points(night)
+        return self.points[max(0, stop - self.config.level_points) : stop]
+
+    def _best_index(self, first: int, night: int) -> int:
         """Return the night from which on a second median fits best, in absolute distances."""
+        config = self.config
         # A level that came back has points enough before its first week is over.
-        low = min(first, max(self.start + MIN_BASELINE_POINTS, first - LOOK_BACK))
-        begin = max(self.start, low - LEVEL_POINTS)
+        earliest = self.start + config.min_baseline_points
+        low = min(first, max(earliest, first - config.look_back_points))
+        begin = max(self.start, low - config.level_points)
         points = self.values[begin : night + 1].tolist()
-        high = night + 1 - SUSTAINED_POINTS - begin
-        return begin + best_split(points, low=low - begin, high=high)
+        high = night + 1 - config.sustained_points - begin
+        return begin + best_median_split(points, low=low - begin, high=high)
 
-    def _is_drift(self, place: int, night: int) -> bool:
+    def _is_drift(self, index: int, night: int) -> bool:
         """Return whether one line fits better than two medians, in absolute distances."""
-        begin = max(self.start, place - LEVEL_POINTS)
-        return fits_line(self.values[begin : night + 1], place=place - begin)
+        begin = max(self.start, index - self.config.level_points)
+        return is_line_better(self.values[begin : night + 1], split=index - begin)
 
     def _begin(self, index: int, night: int, *, sign: int) -> None:
-        old, last = self.levels[index], self.departure
+        old, last = self.levels[index], self.recent_step
         new = float(np.median(self.values[index : night + 1]))
-        self.departure = None
-        if last is not None and _is_return(last, index=index, old=old, new=new, sign=sign):
+        self.recent_step = None
+        if last is not None and self._is_return(last, index=index, old=old, new=new, sign=sign):
             self._return(last, index, night)
             return
-        self.onsets.append(Onset(index=index))
-        stop = self._num_points(index)
-        points = self.points[max(0, stop - LEVEL_POINTS) : stop]
-        self.departure = _Departure(index, old, sign, points, self._num_past(index))
+        self.change_points.append(ChangePoint(index=index))
+        points, num_past = self._points_before(index), self._num_past(index)
+        self.recent_step = _RecentStep(index, old, sign, points, num_past)
         self._restart(index, night)
+
+    def _is_return(
+        self, last: _RecentStep, *, index: int, old: float, new: float, sign: int
+    ) -> bool:
+        is_soon = sign == -last.sign and index - last.index <= self.config.return_points
+        is_near = abs(new - last.level) < self.config.return_share * abs(old - last.level)
+        return is_soon and is_near
 
     def _restart(self, index: int, night: int) -> None:
         """Begin a new level at `index`: the points of the level before are noise of the past."""
         self.past = self.past[: self._num_past(index)] + self._distances_before(index)
         self._begin_level(index, night, points=[])
 
-    def _resume(self, last: _Departure, index: int, night: int) -> None:
-        """Go on with the level before `last`: what lay between was noise."""
+    def _resume(self, last: _RecentStep, index: int, night: int) -> None:
+        """Resume the level before `last`: the nights between were noise."""
         between = self.values[last.index : index] - last.level
         self.past = self.past[: last.num_past] + between.tolist()
         self._begin_level(index, night, points=last.points)
@@ -300,11 +309,11 @@ class Follower:
         self.start = index
         self.points = list(points)
         self.ordered = sorted(points)
-        self.excursions = (_Excursion(1), _Excursion(-1))
+        self.excursions = (CusumState(1, self.config), CusumState(-1, self.config))
         self.num_points_at_start, self.num_past_at_start = len(points), len(self.past)
         del self.levels[index:]
         for value in self.values[index : night + 1].tolist():
-            self._keep(value, self._record(value))
+            self._append(value, self._record(value))
 
     def _num_points(self, night: int) -> int:
         """Return how many points the level had before `night`: each night adds one."""
@@ -312,74 +321,91 @@ class Follower:
 
     def _num_past(self, night: int) -> int:
         """Return how many distances of the past there were before `night`."""
-        return self.num_past_at_start + max(0, self._num_points(night) - LEVEL_POINTS)
+        num_left = max(0, self._num_points(night) - self.config.level_points)
+        return self.num_past_at_start + num_left
 
     def _record(self, value: float) -> float:
-        """Note what is known before the night of `value`; return the level."""
-        level = middle(self.ordered) if self.ordered else value
+        """Record and return the level before the night of `value`."""
+        level = sorted_median(self.ordered) if self.ordered else value
         self.levels.append(level)
         return level
 
-    def _keep(self, value: float, level: float) -> None:
+    def _append(self, value: float, level: float) -> None:
         self.points.append(value)
         insort(self.ordered, value)
-        if len(self.ordered) > LEVEL_POINTS:
-            oldest = self.points[-LEVEL_POINTS - 1]
+        num = self.config.level_points
+        if len(self.ordered) > num:
+            oldest = self.points[-num - 1]
             self.past.append(oldest - level)
             del self.ordered[bisect_left(self.ordered, oldest)]
 
 
-class _Last(threading.local):
-    """Who followed the history that this thread asked about last."""
+class _LastDetector(threading.local):
+    """The detector of the history that this thread passed in last."""
 
-    follower: Follower | None = None
-
-
-_last = _Last()
+    detector: SequentialDetector | None = None
 
 
-def find_onsets(values: np.ndarray) -> list[Onset]:
+_last = _LastDetector()
+
+
+def find_change_points(
+    values: np.ndarray, *, config: DetectorConfig = DEFAULT_CONFIG
+) -> list[ChangePoint]:
     """Return the first point of every level but the first in `values`, oldest first.
 
-    `values` are logarithms in units of the floor. What begins with the history that this thread
-    asked about last is followed on from there.
+    `values` are logarithms in units of the floor. If they begin with the last history of this
+    thread, its state is extended.
     """
-    follower = _last.follower
-    if follower is None or not follower.is_begin_of(values):
-        follower = _last.follower = Follower()
-    follower.follow(values)
-    return list(follower.onsets)
+    detector = _last.detector
+    if detector is None or detector.config is not config or not detector.is_prefix_of(values):
+        detector = _last.detector = SequentialDetector(config)
+    detector.extend(values)
+    return list(detector.change_points)
 
 
-def _is_return(last: _Departure, *, index: int, old: float, new: float, sign: int) -> bool:
-    is_soon = sign == -last.sign and index - last.index <= RETURN_POINTS
-    return is_soon and abs(new - last.level) < RETURN_SHARE * abs(old - last.level)
+class QuietNights:
+    """The nights of `values` near their level, the median of `level_points` nights before."""
+
+    def __init__(self, values: np.ndarray, *, config: DetectorConfig = DEFAULT_CONFIG) -> None:
+        self._num = config.level_points
+        self._levels = sliding_medians(values[:-1], self._num)
+        distances = np.abs(values[self._num :] - self._levels)
+        self._far = (np.flatnonzero(distances > config.allowance) + self._num).tolist()
+        self._far.append(values.size)
+
+    def end(self, night: int) -> int:
+        """Return the first night from `night` on that is far from its level, or past the last."""
+        return self._far[bisect_left(self._far, night)]
+
+    def levels(self, first: int, end: int) -> np.ndarray:
+        """Return the level of each night from `first` up to `end`, which is excluded."""
+        return self._levels[first - self._num : end - self._num]
 
 
-def best_split(points: list[float], *, low: int, high: int) -> int:
-    """Return from which of `points` on, `low` to `high`, a second median fits best.
+def best_median_split(points: list[float], *, low: int, high: int) -> int:
+    """Return the index in `points`, `low` to `high`, from which on a second median fits best.
 
-    Measured by the sum of absolute distances from both medians. The last of equals counts: the
-    fewer nights are slow, the better.
+    The last of equal ones counts: the fewer nights are slow, the better.
     """
     before = _misfits(points[:high], num_first=low)
     after = _misfits(points[: low - 1 : -1], num_first=len(points) - high)[::-1]
     both = [old + new for old, new in zip(before, after, strict=True)]
     least = min(both) + ROUNDING
-    return max(low + place for place, misfit in enumerate(both) if misfit <= least)
+    return max(low + index for index, misfit in enumerate(both) if misfit <= least)
 
 
-def fits_line(points: np.ndarray, *, place: int) -> bool:
-    """Return whether one line fits better than the medians before and from `place` on."""
+def is_line_better(points: np.ndarray, *, split: int) -> bool:
+    """Return whether one line fits better than the medians before and from `split` on."""
     nights = np.arange(points.size) - (points.size - 1) / 2
     slope = float(nights @ points) / float(nights @ nights)
-    old, new = points[:place].tolist(), points[place:].tolist()
+    old, new = points[:split].tolist(), points[split:].tolist()
     line = sorted((points - slope * nights).tolist())
     return _misfit(line) < _misfit(sorted(old)) + _misfit(sorted(new))
 
 
 def _misfits(points: list[float], *, num_first: int) -> list[float]:
-    """Return how far the first of `points` lie from their median in all, for more of them each."""
+    """Return the sums of distances from the median of the first `num_first` points, and of more."""
     ordered = sorted(points[:num_first])
     misfits = [_misfit(ordered)]
     for point in points[num_first:]:
@@ -391,22 +417,3 @@ def _misfits(points: list[float], *, num_first: int) -> list[float]:
 def _misfit(ordered: list[float]) -> float:
     half = len(ordered) // 2
     return sum(ordered[-half:]) - sum(ordered[:half])
-
-
-class NearNights:
-    """What is known of the nights of `values` that have LEVEL_POINTS before them."""
-
-    def __init__(self, values: np.ndarray, *, allowance: float) -> None:
-        """Find those that lie farther from their level than `allowance`."""
-        self._levels = sliding_medians(values[:-1], LEVEL_POINTS)
-        distances = np.abs(values[LEVEL_POINTS:] - self._levels)
-        self._far = (np.flatnonzero(distances > allowance) + LEVEL_POINTS).tolist()
-        self._far.append(values.size)
-
-    def end(self, night: int) -> int:
-        """Return the first night from `night` on that is far from its level, or past the last."""
-        return self._far[bisect_left(self._far, night)]
-
-    def levels(self, first: int, end: int) -> np.ndarray:
-        """Return the level of each night from `first` up to `end`, which is left out."""
-        return self._levels[first - LEVEL_POINTS : end - LEVEL_POINTS]

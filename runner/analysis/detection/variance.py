@@ -23,38 +23,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from compile_hud.runner.analysis.detection.constants import checked, parts
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
+from compile_hud.runner.analysis.detection.history import checked_history, split_history
 from compile_hud.runner.analysis.stats.estimates import (
     CONFIDENCE,
     sliding_medians,
     student_quantile,
 )
 
-LEVEL_POINTS = 15
-# Twice the noise shows in 30 points if at all, more than that in 21.
-AFTER_POINTS = (21, 30)
-BEFORE_POINTS = 180
-MIN_BEFORE_POINTS = 30
-MIN_AROUND_POINTS = 7
-# Two windows are looked at every night for years: one quiet year in thirty has a false one.
-MIN_ERRORS = 3.1
-# A noise that only comes in bursts, as modes do, falls short of that from point to point.
-MIN_ERRORS_BETWEEN = 2.4
-# Below that nobody would act on it, and every step is found a night later at most.
-MIN_FACTOR = 1.5
-# Times the mean root: 6 sd of normal values. Farther outliers count no more.
-MAX_ROOT = 3.0
-# Modes hold for days; farther apart, correlations of a hundred points are chance.
-MAX_LAG = 10
 # Mean root of the distances of normal values with sd 1: 2^(1/4) gamma(3/4) / sqrt(pi).
 NORMAL_ROOT = 0.8222
-# Numbers that repeat exactly have no noise, and no factor: a thousandth stands for none.
+# Numbers that repeat exactly have no noise, and no factor: a thousandth is used instead.
 LEAST_SD = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseChange:
-    """A place where the noise changes.
+    """A change of the noise.
 
     `start` is the first point of the old noise, `index` of the new one, `end` one past its last.
     `before` and `after` are the relative sd on both sides, of normal values with the same mean root
@@ -78,68 +63,78 @@ class NoiseChange:
         return self.factor > 1
 
 
-def find_noise_changes(values: np.ndarray, *, breaks: Iterable[int] = ()) -> list[NoiseChange]:
+def find_noise_changes(
+    values: np.ndarray, *, breaks: Iterable[int] = (), config: DetectorConfig = DEFAULT_CONFIG
+) -> list[NoiseChange]:
     """Return every lasting change of the noise of `values`, oldest first.
 
-    `breaks` are the first points of new levels (the steps that were found): nothing is compared
-    across one. Raises ValueError unless all values are finite and above 0.
+    `breaks` are the first points of new levels, the known steps: nothing is compared across one.
+    Raises ValueError unless all values are finite and above 0.
     """
-    found = []
-    for first, numbers in parts(checked(values), breaks=breaks):
-        # The first points have no level yet.
-        shift = first + LEVEL_POINTS - 1
-        for change in _changes(np.log(numbers)):
-            found.append(
+    # The first points have no level yet.
+    num_without_level = config.noise_level_points - 1
+    changes = []
+    for first, numbers in split_history(checked_history(values), breaks=breaks):
+        shift = first + num_without_level
+        for change in _changes(np.log(numbers), config=config):
+            changes.append(
                 replace(
                     change,
-                    start=first + change.start + (LEVEL_POINTS - 1 if change.start else 0),
+                    start=first + change.start + (num_without_level if change.start else 0),
                     index=shift + change.index,
                     end=shift + change.end,
                 )
             )
-    return found
+    return changes
 
 
-def _changes(logs: np.ndarray) -> list[NoiseChange]:
-    if logs.size < LEVEL_POINTS + MIN_BEFORE_POINTS + min(AFTER_POINTS):
+def _changes(logs: np.ndarray, *, config: DetectorConfig) -> list[NoiseChange]:
+    num = config.noise_level_points
+    if logs.size < num + config.noise_min_before_points + min(config.noise_after_points):
         return []
-    rest = logs[LEVEL_POINTS - 1 :] - sliding_medians(logs, LEVEL_POINTS)
-    roots = _roots(rest)
-    between = _roots(np.diff(logs)[LEVEL_POINTS - 2 :])
+    roots = _roots(logs[num - 1 :] - sliding_medians(logs, num))
+    between = _roots(np.diff(logs)[num - 2 :])
     starts = [0]
-    while (index := _first_change(roots, between, start=starts[-1])) is not None:
+    while (index := _first_change(roots, between, start=starts[-1], config=config)) is not None:
         starts.append(index)
     ends = [*starts[2:], roots.size]
-    places = zip(starts, starts[1:], ends, strict=False)
-    return [_describe(roots, start=start, index=index, end=end) for start, index, end in places]
+    return [
+        _describe(roots, start=start, index=index, end=end, config=config)
+        for start, index, end in zip(starts, starts[1:], ends, strict=False)
+    ]
 
 
 def _roots(distances: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(np.maximum(np.abs(distances), NORMAL_ROOT**2 * LEAST_SD)))
 
 
-def _first_change(roots: np.ndarray, between: np.ndarray, *, start: int) -> int | None:
+def _first_change(
+    roots: np.ndarray, between: np.ndarray, *, start: int, config: DetectorConfig
+) -> int | None:
     """Return the first point of the noise after the one that begins at `start`, if there is one."""
-    found = []
-    for num_after in AFTER_POINTS:
-        for stop in _stops_of_note(roots[start:], num_after):
+    candidates = []
+    for num_after in config.noise_after_points:
+        for stop in _stops_of_note(roots[start:], num_after, config=config):
             index = start + stop - num_after
-            begin = max(start, index - BEFORE_POINTS)
-            if _has_changed(roots, between, bounds=(begin, index, start + stop)):
-                found.append((stop, begin + _best_split(roots[begin : start + stop] ** 2)))
+            begin = max(start, index - config.noise_before_points)
+            bounds = (begin, index, start + stop)
+            if _has_changed(roots, between, bounds=bounds, config=config):
+                distances = roots[begin : start + stop] ** 2
+                split = _best_split(distances, min_edge=config.noise_min_edge_points)
+                candidates.append((stop, begin + split))
                 break
-    return min(found)[1] if found else None
+    return min(candidates)[1] if candidates else None
 
 
-def _stops_of_note(roots: np.ndarray, num_after: int) -> list[int]:
+def _stops_of_note(roots: np.ndarray, num_after: int, *, config: DetectorConfig) -> list[int]:
     """Return the numbers of points seen whose last ones may have changed, were all independent."""
     sums, squares = _sums(roots), _sums(roots**2)
-    stops = np.arange(MIN_BEFORE_POINTS + num_after, sums.size)
+    stops = np.arange(config.noise_min_before_points + num_after, sums.size)
     splits = stops - num_after
-    begins = np.maximum(0, splits - BEFORE_POINTS)
+    begins = np.maximum(0, splits - config.noise_before_points)
     ratios = (sums[stops] - sums[splits]) * (splits - begins)
     ratios /= (sums[splits] - sums[begins]) * num_after
-    least = math.sqrt(MIN_FACTOR)
+    least = math.sqrt(config.noise_min_factor)
     far = np.flatnonzero((ratios >= least) | (ratios <= 1 / least))
     stops, splits, begins, ratios = stops[far], splits[far], begins[far], ratios[far]
     # Most series end here: what follows costs ten times as much.
@@ -148,8 +143,8 @@ def _stops_of_note(roots: np.ndarray, num_after: int) -> list[int]:
     rest = (squares[splits] - squares[begins]) / before**2 - num_before
     rest += (squares[stops] - squares[splits]) / (ratios * before) ** 2 - num_after
     variance = rest / (stops - begins - 2) * (1 / num_before + 1 / num_after)
-    is_apart = np.log(ratios) ** 2 >= MIN_ERRORS**2 * variance
-    has_outlier = roots.max(initial=0.0) > MAX_ROOT * before
+    is_apart = np.log(ratios) ** 2 >= config.noise_min_errors**2 * variance
+    has_outlier = roots.max(initial=0.0) > config.noise_max_root * before
     return [int(stop) for stop in stops[is_apart | has_outlier]]
 
 
@@ -157,20 +152,27 @@ def _sums(numbers: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(numbers)])
 
 
-def _has_changed(roots: np.ndarray, between: np.ndarray, *, bounds: tuple[int, int, int]) -> bool:
+def _has_changed(
+    roots: np.ndarray,
+    between: np.ndarray,
+    *,
+    bounds: tuple[int, int, int],
+    config: DetectorConfig,
+) -> bool:
     begin, index, stop = bounds
-    errors = _errors_apart(roots[begin:index], roots[index:stop])
-    if abs(errors) < MIN_ERRORS:
+    errors = _errors_apart(roots[begin:index], roots[index:stop], config=config)
+    if abs(errors) < config.noise_min_errors:
         return False
     # The distance to the first point comes from the noise before.
-    others = _errors_apart(between[begin:index], between[index + 1 : stop])
-    return math.copysign(1.0, errors) * others >= MIN_ERRORS_BETWEEN
+    others = _errors_apart(between[begin:index], between[index + 1 : stop], config=config)
+    return math.copysign(1.0, errors) * others >= config.noise_min_errors_between
 
 
-def _errors_apart(before: np.ndarray, after: np.ndarray) -> float:
+def _errors_apart(before: np.ndarray, after: np.ndarray, *, config: DetectorConfig) -> float:
     """Return how far apart both means are, outliers as near as others."""
-    most = MAX_ROOT * float(before.mean())
-    return _ratio(np.minimum(before, most), np.minimum(after, most)).errors
+    most = config.noise_max_root * float(before.mean())
+    before, after = np.minimum(before, most), np.minimum(after, most)
+    return _ratio(before, after, max_lag=config.noise_max_lag).errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +190,13 @@ class _Ratio:
         return math.copysign(float(-ndtri(tail)), self.log)
 
 
-def _ratio(before: np.ndarray, after: np.ndarray) -> _Ratio:
+def _ratio(before: np.ndarray, after: np.ndarray, *, max_lag: int) -> _Ratio:
     """Return the ratio of the mean of `after` to that of `before`."""
     means = float(before.mean()), float(after.mean())
     rest = np.concatenate([before / means[0], after / means[1]]) - 1
     squares = max(float(rest @ rest), LEAST_SD**2)
     worth = 1.0
-    for lag in range(1, MAX_LAG + 1):
+    for lag in range(1, max_lag + 1):
         follow = float(rest[lag:] @ rest[:-lag]) / squares
         # All of the first, and the others while they exceed what chance makes of none.
         if lag > 1 and follow <= 1 / math.sqrt(rest.size):
@@ -205,10 +207,10 @@ def _ratio(before: np.ndarray, after: np.ndarray) -> _Ratio:
     return _Ratio(math.log(means[1] / means[0]), math.sqrt(variance), degrees)
 
 
-def _best_split(distances: np.ndarray) -> int:
-    """Return where the noise most likely changes, were it Laplace's, 7 points from either end."""
+def _best_split(distances: np.ndarray, *, min_edge: int) -> int:
+    """Return the most likely index of a change of Laplace noise, `min_edge` from either end."""
     sums = np.cumsum(distances)
-    num_before = np.arange(MIN_AROUND_POINTS, distances.size - MIN_AROUND_POINTS + 1)
+    num_before = np.arange(min_edge, distances.size - min_edge + 1)
     num_after = distances.size - num_before
     before = sums[num_before - 1]
     misfit = num_before * np.log(before / num_before)
@@ -216,12 +218,14 @@ def _best_split(distances: np.ndarray) -> int:
     return int(num_before[np.argmin(misfit)])
 
 
-def _describe(roots: np.ndarray, *, start: int, index: int, end: int) -> NoiseChange:
-    first, last = roots[max(start, index - BEFORE_POINTS) : index], roots[index:end]
-    found = _ratio(first, last)
+def _describe(
+    roots: np.ndarray, *, start: int, index: int, end: int, config: DetectorConfig
+) -> NoiseChange:
+    first, last = roots[max(start, index - config.noise_before_points) : index], roots[index:end]
+    ratio = _ratio(first, last, max_lag=config.noise_max_lag)
     # A distance is the square of its root: the logarithm counts twice.
-    quantile = student_quantile((1 + CONFIDENCE) / 2, degrees=found.degrees)
-    factor, margin = math.exp(2 * found.log), 2 * quantile * found.error
+    quantile = student_quantile((1 + CONFIDENCE) / 2, degrees=ratio.degrees)
+    factor, margin = math.exp(2 * ratio.log), 2 * quantile * ratio.error
     before = (float(first.mean()) / NORMAL_ROOT) ** 2
     return NoiseChange(
         start=start,
@@ -232,5 +236,5 @@ def _describe(roots: np.ndarray, *, start: int, index: int, end: int) -> NoiseCh
         factor=factor,
         low=factor * math.exp(-margin),
         high=factor * math.exp(margin),
-        degrees=found.degrees,
+        degrees=ratio.degrees,
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compile_hud.db.shared.text import signed_percent
-from compile_hud.runner.analysis.detection.constants import SUSTAINED_POINTS
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.judging.cost_step import Shift, Track
 from compile_hud.runner.analysis.judging.machine_state import (
     ABSOLUTE_METRICS,
@@ -181,7 +181,7 @@ def _reference_change(track: Track, shift: Shift) -> MachineChange | None:
             [shift.points[place].run_id for place in shift.new[:NUM_RUNS_AT_ONSET]],
         )
     ]
-    if min(map(len, sides)) < SUSTAINED_POINTS:
+    if min(map(len, sides)) < DEFAULT_CONFIG.sustained_points:
         return None
     case = track.header.case
     return level_change(
@@ -198,7 +198,7 @@ def _change_of(witness: Track | None, shift: Shift) -> float | None:
     for places in (shift.old, shift.new):
         runs = [shift.points[place].run_id for place in places]
         found = [values[run] for run in runs if run in values]
-        if len(found) < SUSTAINED_POINTS:
+        if len(found) < DEFAULT_CONFIG.sustained_points:
             return None
         sides.append(statistics.median(found))
     return sides[1] / sides[0] - 1 if sides[0] > 0 else None

@@ -32,7 +32,7 @@ from compile_hud.runner.analysis.comparison.measurements import (
     Judgement,
     compare_measurements,
 )
-from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS, SUSTAINED_POINTS
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import robust_sd, student_quantile
 from compile_hud.runner.analysis.stats.launch_noise import prior_sd, run_sd
 from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
@@ -131,12 +131,15 @@ def level_change(
 
     Both are the medians of runs, above 0; unknown with fewer than SUSTAINED_POINTS before.
     """
-    if len(before) < SUSTAINED_POINTS or not after:
+    if len(before) < DEFAULT_CONFIG.sustained_points or not after:
         return MachineChange(
             model=model,
             metric=metric,
             verdict=MachineVerdict.UNKNOWN,
-            reason=f"{len(before)} earlier runs to compare with; {SUSTAINED_POINTS} are needed",
+            reason=(
+                f"{len(before)} earlier runs to compare with; "
+                f"{DEFAULT_CONFIG.sustained_points} are needed"
+            ),
         )
     old, new = np.log(before), np.log(after)
     error, degrees = _error(old, new, prior=prior_sd(metric, device=device))
@@ -169,7 +172,7 @@ def machine_history(histories: Iterable[Series]) -> dict[str, tuple[MachineChang
         case = item.header.case
         for points in _by_place(item.points):
             for number, point in enumerate(points):
-                before = points[max(0, number - BASELINE_POINTS) : number]
+                before = points[max(0, number - DEFAULT_CONFIG.baseline_points) : number]
                 changes[point.run_id][case.model] = level_change(
                     case.model,
                     [earlier.median for earlier in before],

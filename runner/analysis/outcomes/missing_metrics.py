@@ -23,11 +23,10 @@ from typing import Final
 import numpy as np
 
 from compile_hud.db.records.alerts import VANISHED, Alert
-from compile_hud.db.records.results import Case, Outcome
+from compile_hud.db.records.results import CUSTOM_SUITE, Case, Outcome
 from compile_hud.db.records.summaries import OkResults, OutcomePoint, PlannedRun
-from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, SUSTAINED_POINTS
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.outcomes.cadence import NUM_GAPS, late_from
-from compile_hud.runner.analysis.outcomes.outcomes import CUSTOM_SUITE
 from compile_hud.runner.analysis.outcomes.spans import (
     Stretch,
     Subject,
@@ -66,7 +65,7 @@ class _History:
         Not where one had it since the first of them: there it is not lost, or by that suite.
         """
         begun = self.runs[first].at
-        for place in range(first + SUSTAINED_POINTS - 1, after):
+        for place in range(first + DEFAULT_CONFIG.sustained_points - 1, after):
             at = self.runs[place].at
             times = self._times_before(at)
             if times and times[-1] >= begun:
@@ -187,11 +186,11 @@ def _with_onsets(has: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int
     num_without = np.concatenate(([0], np.cumsum(~has)))
     since = np.maximum(start, place - POINTS_BEFORE)
     without = num_without[place] - num_without[since]
-    until = np.minimum(stop, place + SUSTAINED_POINTS)
+    until = np.minimum(stop, place + DEFAULT_CONFIG.sustained_points)
     is_onset = (
-        (num_without[until] - num_without[place] == SUSTAINED_POINTS)
+        (num_without[until] - num_without[place] == DEFAULT_CONFIG.sustained_points)
         & (without <= MAX_WITHOUT)
-        & (place - since - without >= MIN_BASELINE_POINTS)
+        & (place - since - without >= DEFAULT_CONFIG.min_baseline_points)
     )
     onsets = np.flatnonzero(is_onset)
     by_history: dict[tuple[int, int], set[int]] = defaultdict(set)

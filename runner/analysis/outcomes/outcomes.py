@@ -20,8 +20,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from compile_hud.db.records.alerts import VANISHED, Alert, AlertState
-from compile_hud.db.records.results import Case, Outcome, RunState, Verdict, series_key
+from compile_hud.db.records.alerts import OUTCOME, VANISHED, Alert, AlertState
+from compile_hud.db.records.results import (
+    CUSTOM_SUITE,
+    Case,
+    Outcome,
+    RunState,
+    Verdict,
+    series_key,
+)
 from compile_hud.db.records.run_ref import Sighting
 from compile_hud.db.records.summaries import LastEnding, OutcomeHistory, OutcomePoint, PlannedRun
 from compile_hud.db.records.triage import ONGOING
@@ -37,7 +44,6 @@ from compile_hud.runner.analysis.outcomes.spans import (
     stretches_of,
 )
 
-OUTCOME = "outcome"
 LATE = "late"
 # What is told of how a case ended, and not of its numbers.
 ENDING_KINDS = (OUTCOME, VANISHED, LATE)
@@ -46,8 +52,6 @@ RUNS_WITHOUT = 3
 # A run that plans less than this share of a case's former companions is another selection.
 MIN_COMPANIONS = 0.5
 
-# The suite of a selection made by hand: nobody expects the next one to be alike.
-CUSTOM_SUITE = "custom"
 
 _BAD = (Outcome.FAILED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.INACCURATE)
 # A compiler's message may be pages long; the first lines say what it is.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Case, Verdict, series_key
 from compile_hud.db.records.summaries import OutcomePoint
-from compile_hud.runner.analysis.detection.constants import BASELINE_POINTS
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.judging.attribution import UNKNOWN
 from compile_hud.runner.analysis.judging.judge import alert_id, sighting
 
@@ -89,7 +89,7 @@ def one_of_each(
 
 def is_soon_after(place: int, earlier: Stretch) -> bool:
     """Return whether too few good points lie between `earlier` and a bad one for it to be over."""
-    return place - earlier.after < BASELINE_POINTS
+    return place - earlier.after < DEFAULT_CONFIG.baseline_points
 
 
 def joined(earlier: Stretch, later: Stretch) -> Stretch:
@@ -105,7 +105,7 @@ def joined(earlier: Stretch, later: Stretch) -> Stretch:
 
 def while_it_lasts(item: Stretch, num_points: int) -> Stretch:
     """Return a stretch without its end where that may be one of many."""
-    is_over = item.num_times == 1 or num_points - item.after >= BASELINE_POINTS
+    is_over = item.num_times == 1 or num_points - item.after >= DEFAULT_CONFIG.baseline_points
     return item if is_over else dataclasses.replace(item, end=None)
 
 

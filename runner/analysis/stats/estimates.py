@@ -18,13 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import bdtr, stdtrit
 
 CONFIDENCE = 0.95
 # These make both measures of spread consistent with the standard deviation of normal values.
 MAD_TO_SD = 1.4826
 TAILS = (0.15, 0.85)
 TAILS_TO_SD = 1 / 2.0729
+# Standard error of a median of normal values, over that of a mean.
+MEDIAN_INEFFICIENCY = math.sqrt(math.pi / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,9 @@ def order_statistic_interval(
     samples: Sequence[float], *, confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
     """Return the distribution-free interval of the median between two order statistics."""
+    # Here, since every command reads this module and few of them compute an interval.
+    from scipy.special import bdtr
+
     ordered = np.sort(np.asarray(samples, dtype=float))
     n = ordered.size
     # The largest rank r with P(Binomial(n, 1/2) <= r - 1) <= (1 - confidence) / 2.
@@ -104,6 +108,12 @@ def robust_sd(values: Sequence[float] | np.ndarray) -> float:
     return max(MAD_TO_SD * deviation, TAILS_TO_SD * (high - low))
 
 
+def sorted_median(ordered: Sequence[float]) -> float:
+    """Return the median of a few numbers in order of size, ten times as fast as numpy's."""
+    half = len(ordered) // 2
+    return (ordered[half] + ordered[~half]) / 2
+
+
 def sliding_medians(values: np.ndarray, size: int) -> np.ndarray:
     """Return the median of each `size` successive `values`, the first ones first."""
     # Sorting rows takes a third of the time of numpy's median of them.
@@ -121,6 +131,8 @@ def _of_sorted(numbers: np.ndarray, quantile: float) -> float:
 
 def student_quantile(probability: float, *, degrees: float) -> float:
     """Return the quantile of Student's distribution with `degrees` of freedom."""
+    from scipy.special import stdtrit
+
     return float(stdtrit(degrees, probability))
 
 

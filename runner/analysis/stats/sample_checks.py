@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtri
 
 from compile_hud.runner.analysis.stats.estimates import CONFIDENCE, student_quantile
 
@@ -48,6 +47,9 @@ def least_spread(levels: np.ndarray) -> float:
     It is that of the logarithms of `levels`, which are above 0: about relative. 0 for fewer than
     two launches.
     """
+    # Here, since every command reads this module and few of them compute a limit.
+    from scipy.special import chdtri
+
     degrees = levels.size - 1
     if degrees < 1:
         return 0.0

@@ -20,7 +20,7 @@ from compile_hud.app.ui.urls import (
     RunsState,
     SeriesState,
 )
-from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, NOISE_MULTIPLE
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import MAD_TO_SD, TAILS, TAILS_TO_SD
 
 TEXT = " ".join((Path(__file__).parents[3] / "docs" / "dashboard.md").read_text().split())
@@ -52,10 +52,10 @@ def test_numbers_are_those_of_the_code() -> None:
     assert POLL_S == 2
     assert "every two seconds" in TEXT
     assert f"for more than {data.LOCK_TIMEOUT_S:.0f} seconds" in TEXT
-    assert f"+- {NOISE_MULTIPLE:.0f} robust standard deviations" in TEXT
+    assert f"+- {DEFAULT_CONFIG.noise_band_sds:.0f} robust standard deviations" in TEXT
     middle = f"the middle {100 * (TAILS[1] - TAILS[0]):.0f} %"
     assert f"the larger of {MAD_TO_SD} x the median absolute deviation" in TEXT
     assert f"and 1 / {1 / TAILS_TO_SD:.5g} of the width of {middle})" in TEXT
     assert f"median absolute deviation or {middle}, whichever is larger" in TREND_CAPTION
-    assert f"from {MIN_BASELINE_POINTS} points on" in TEXT
+    assert f"from {DEFAULT_CONFIG.min_baseline_points} points on" in TEXT
     assert data.DEFAULT_URL == "duckdb:///.hud/store.duckdb"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compile_hud.runner.analysis.detection.constants import MIN_BASELINE_POINTS, SUSTAINED_POINTS
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detector import describe_steps, find_steps
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
@@ -33,8 +33,10 @@ def test_planted_step_is_found_where_it_is() -> None:
 
 def test_step_shows_on_its_third_night_and_not_before() -> None:
     values = noisy([(30, 1.0), (10, 1.1)])
-    assert find_steps(values[: 30 + SUSTAINED_POINTS - 1]) == []
-    assert [index for index, _ in find_steps(values[: 30 + SUSTAINED_POINTS])] == [30]
+    assert find_steps(values[: 30 + DEFAULT_CONFIG.sustained_points - 1]) == []
+    assert [index for index, _ in find_steps(values[: 30 + DEFAULT_CONFIG.sustained_points])] == [
+        30
+    ]
 
 
 def test_blip_of_two_nights_is_no_step() -> None:
@@ -87,12 +89,12 @@ def nights_until_found(num_before: int) -> int:
 
 
 def test_the_less_is_known_of_a_series_the_more_nights_a_step_takes() -> None:
-    assert nights_until_found(10) > nights_until_found(30) == SUSTAINED_POINTS
+    assert nights_until_found(10) > nights_until_found(30) == DEFAULT_CONFIG.sustained_points
 
 
 def test_too_short_a_level_has_no_step() -> None:
-    short = [1.0] * (MIN_BASELINE_POINTS - 1)
-    assert find_steps(np.array(short + [1.5] * SUSTAINED_POINTS)) == []
+    short = [1.0] * (DEFAULT_CONFIG.min_baseline_points - 1)
+    assert find_steps(np.array(short + [1.5] * DEFAULT_CONFIG.sustained_points)) == []
 
 
 def test_large_step_is_found_after_a_week_of_history() -> None:

@@ -21,7 +21,7 @@ from compile_hud.runner.analysis.confirmation.suspects import (
 )
 from compile_hud.runner.analysis.judging.judge import alert_id, judge_case
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
-from tests.support.builders import make_alert, make_case, make_run, make_sighting
+from tests.support.builders import make_alert, make_case, make_run, make_run_ref
 from tests.support.records.histories import make_series, night
 
 RULES = SeriesRules()
@@ -191,7 +191,7 @@ def test_slower_code_on_a_fast_night_of_the_machine_is_a_suspect_at_its_size() -
 
 
 def open_alert(**values: Any) -> Alert:
-    return make_alert(first_bad=make_sighting(run_of(3)), last_seen=night(5), **values)
+    return make_alert(first_bad=make_run_ref(run_of(3)), last_seen=night(5), **values)
 
 
 def test_open_regressions_of_the_newest_run_are_suspects() -> None:
@@ -299,7 +299,7 @@ def test_a_suspect_that_the_judge_found_does_not_stand_beside_it() -> None:
     moved = [dataclasses.replace(item, id="another") for item in found]
     assert standing(alert, values, found=moved) == []
     long_ago = [
-        dataclasses.replace(item, first_bad=make_sighting(run_of(2)), last_seen=night(4))
+        dataclasses.replace(item, first_bad=make_run_ref(run_of(2)), last_seen=night(4))
         for item in found
     ]
     assert len(standing(alert, values, found=long_ago)) == 1

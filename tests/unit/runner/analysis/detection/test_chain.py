@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.noise_densities import (
-    MIN_BANDWIDTH,
-    MIN_MODE_POINTS,
     NUM_PARAMETERS,
-    OUTLIER_RANGE,
-    Bell,
-    Chain,
-    Kernel,
-    two_modes,
+    KernelDensity,
+    StudentDensity,
+    TwoStateMarkov,
+    find_two_modes,
 )
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 
@@ -37,33 +35,35 @@ def in_a_row(*, num_nights: int = 60) -> np.ndarray:
     return np.asarray(np.arange(num_nights) % 20 >= 14)
 
 
-def chain_of(noise: np.ndarray) -> Chain:
-    chain = two_modes(noise, sd=robust_sd(noise))
+def chain_of(noise: np.ndarray) -> TwoStateMarkov:
+    chain = find_two_modes(noise, sd=robust_sd(noise))
     assert chain is not None
     return chain
 
 
-def log_densities(chain: Chain, nights: list[float]) -> list[float]:
+def log_densities(chain: TwoStateMarkov, nights: list[float]) -> list[float]:
     return [float(log) for log in chain.log_density(np.array([nights]))[0]]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_both_modes_are_found_with_their_width_and_share(seed: int) -> None:
     chain = chain_of(noise_of(single_nights(seed), seed=seed))
-    assert chain.places == pytest.approx([0.0, APART], abs=0.1)
+    assert chain.centres == pytest.approx([0.0, APART], abs=0.1)
     assert chain.shares == pytest.approx([0.7, 0.3], abs=0.05)
-    width = math.hypot(SPREAD, MIN_BANDWIDTH)
+    width = math.hypot(SPREAD, DEFAULT_CONFIG.min_bandwidth)
     assert np.sqrt(chain.variances) == pytest.approx([width, width], rel=0.15)
 
 
 def test_a_few_outliers_are_no_mode() -> None:
     noise = noise_of(single_nights(1))
     noise[[3, 20, 41]] = 6.0
-    assert chain_of(noise).places == pytest.approx([0.0, APART], abs=0.1)
+    assert chain_of(noise).centres == pytest.approx([0.0, APART], abs=0.1)
 
 
 def test_a_density_holds_all_but_the_tails_within_the_range_of_outliers() -> None:
-    nights = np.linspace(-OUTLIER_RANGE / 2, OUTLIER_RANGE / 2, 20_001)
+    nights = np.linspace(
+        -DEFAULT_CONFIG.outlier_range / 2, DEFAULT_CONFIG.outlier_range / 2, 20_001
+    )
     logs = chain_of(noise_of(single_nights(2))).log_density(nights[:, None])[:, 0]
     assert np.trapezoid(np.exp(logs), nights) == pytest.approx(1.0, abs=0.01)
 
@@ -98,8 +98,8 @@ def test_two_modes_are_likelier_by_the_chain_and_one_peak_is_not(seed: int) -> N
     peak = 0.5 * np.random.default_rng(seed).permutation(ndtri((np.arange(60) + 0.5) / 60))
     for noise, is_chain in ((modes, True), (peak, False)):
         sd = robust_sd(noise)
-        bell = Bell(noise, sd=sd, level_error=0.0).log_likelihood()
-        kernel = Kernel(noise, sd=sd, level_error=0.0).log_likelihood()
+        bell = StudentDensity(noise, sd=sd, level_error=0.0).log_likelihood()
+        kernel = KernelDensity(noise, sd=sd, level_error=0.0).log_likelihood()
         assert (chain_of(noise).log_likelihood() > max(bell, kernel)) is is_chain
 
 
@@ -109,15 +109,17 @@ def test_parameters_cost_what_they_are_worth_by_chance() -> None:
     chain = chain_of(noise)
     by_itself = np.exp(log_densities(chain, noise.tolist())[1:])
     cost = np.log(by_itself).sum() - chain.log_likelihood()
-    parts = np.exp(-0.5 * (noise[0] - chain.places) ** 2 / chain.variances)
+    parts = np.exp(-0.5 * (noise[0] - chain.centres) ** 2 / chain.variances)
     parts *= 0.97 / np.sqrt(2 * math.pi * chain.variances)
-    first = math.log(float(chain.shares @ chain.moves @ parts) + 0.03 / OUTLIER_RANGE)
+    first = math.log(
+        float(chain.shares @ chain.transitions @ parts) + 0.03 / DEFAULT_CONFIG.outlier_range
+    )
     assert cost + first == pytest.approx(NUM_PARAMETERS / 2 * math.log(noise.size))
 
 
 def test_too_few_points_are_one_mode() -> None:
-    noise = noise_of(single_nights(5, num_nights=2 * MIN_MODE_POINTS))
-    assert two_modes(noise, sd=robust_sd(noise)) is None
+    noise = noise_of(single_nights(5, num_nights=2 * DEFAULT_CONFIG.min_mode_points))
+    assert find_two_modes(noise, sd=robust_sd(noise)) is None
 
 
 def test_nights_all_alike_are_told_too() -> None:

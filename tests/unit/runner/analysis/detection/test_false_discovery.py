@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtr
 
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.false_discovery import (
-    FALSE_DISCOVERY_RATE,
-    LOOKS,
-    Claim,
-    believed,
+    AlertCandidate,
+    apply_false_discovery_rate,
     interval_p_value,
     step_p_value,
 )
@@ -20,13 +19,15 @@ from tests.support.builders import make_alert
 OLD = 1 + 0.01 * np.array([-1.2, 0.3, 0.9, -0.4, 1.5, -0.8, 0.1, -1.6, 0.6, 1.1, -0.2, 0.4] * 3)
 
 
-def claim(name: str, p_value: float | None, *, run_id: str = "run-1") -> Claim:
-    return Claim(alert=make_alert(name), run_id=run_id, p_value=p_value)
+def claim(name: str, p_value: float | None, *, run_id: str = "run-1") -> AlertCandidate:
+    return AlertCandidate(alert=make_alert(name), run_id=run_id, p_value=p_value)
 
 
-def told(claims: list[Claim], *, size: int, **others: set[str]) -> list[str]:
+def told(claims: list[AlertCandidate], *, size: int, **others: set[str]) -> list[str]:
     sizes = {"run-1": size, "run-2": size}
-    return [item.alert.id for item in believed(claims, num_series=sizes, **others)]
+    return [
+        item.alert.id for item in apply_false_discovery_rate(claims, num_series=sizes, **others)
+    ]
 
 
 def shifted(by: float, *, num_points: int = 3) -> np.ndarray:
@@ -39,7 +40,7 @@ def test_verdict_by_hand_after_a_short_level() -> None:
     new = np.array([20.0, 20.0, 20.0])
     error = np.sqrt(np.pi / 2) * 2 / 2.0729 * np.sqrt(1 / 16 + 1 / 3)
     tail = float(stdtr((16 + 3 - 2) / 2, -10 / error))
-    assert step_p_value(old, new) == pytest.approx(len(LOOKS) * 2 * tail)
+    assert step_p_value(old, new) == pytest.approx(len(DEFAULT_CONFIG.look_points) * 2 * tail)
 
 
 def test_verdict_by_hand_after_a_long_level() -> None:
@@ -52,7 +53,9 @@ def test_verdict_by_hand_after_a_long_level() -> None:
     # The tail of Student's distribution with 4 degrees of freedom, in closed form.
     part = distance / np.sqrt(4 + distance**2)
     tail = 0.5 - 0.75 * (part - part**3 / 3)
-    assert step_p_value(old, new) == pytest.approx(len(LOOKS) * 2 * 3 * tail**3)
+    assert step_p_value(old, new) == pytest.approx(
+        len(DEFAULT_CONFIG.look_points) * 2 * 3 * tail**3
+    )
 
 
 @given(st.floats(min_value=0.02, max_value=0.5), st.floats(min_value=1.01, max_value=2))
@@ -62,13 +65,15 @@ def test_larger_step_is_more_evidence(by: float, factor: float) -> None:
 
 @pytest.mark.parametrize("by", [0.04, -0.04])
 def test_more_nights_are_more_evidence_in_both_directions(by: float) -> None:
-    p_values = [step_p_value(OLD, shifted(by, num_points=size)) for size in LOOKS]
+    p_values = [
+        step_p_value(OLD, shifted(by, num_points=size)) for size in DEFAULT_CONFIG.look_points
+    ]
     assert p_values == sorted(p_values, reverse=True)
     assert p_values[-1] < 1e-6 < p_values[0]
 
 
 def test_nights_after_the_last_look_change_nothing() -> None:
-    shown = shifted(0.04, num_points=LOOKS[-1])
+    shown = shifted(0.04, num_points=DEFAULT_CONFIG.look_points[-1])
     later = np.concatenate([shown, np.ones(9)])
     assert step_p_value(OLD, later) == step_p_value(OLD, shown)
 
@@ -110,7 +115,7 @@ def test_equal_levels_hardly_ever_have_evidence(kind: str, num_old: int) -> None
 
 def test_noise_that_six_points_happen_to_hide_is_hardly_ever_evidence() -> None:
     generator = np.random.default_rng(1)
-    values = 1 + 0.01 * generator.standard_normal((1000, 6 + LOOKS[-1]))
+    values = 1 + 0.01 * generator.standard_normal((1000, 6 + DEFAULT_CONFIG.look_points[-1]))
     p_values = np.array([step_p_value(row[:6], row[6:]) for row in values])
     assert np.mean(p_values < 0.001) <= 0.001
 
@@ -140,7 +145,9 @@ def test_steps_of_other_runs_do_not_help() -> None:
 def test_step_up_rule_is_benjamini_and_hochbergs() -> None:
     # The second misses its own limit (2/4) and is carried by the third (3/4); the last is not.
     shares = [0.2, 0.6, 0.74, 1.01]
-    found = [claim(f"{n}", share * FALSE_DISCOVERY_RATE) for n, share in enumerate(shares)]
+    found = [
+        claim(f"{n}", share * DEFAULT_CONFIG.false_discovery_rate) for n, share in enumerate(shares)
+    ]
     assert told(found, size=4) == ["0", "1", "2"]
 
 

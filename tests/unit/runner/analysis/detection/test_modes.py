@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compile_hud.runner.analysis.detection.evidence import log_mode
+from compile_hud.runner.analysis.detection.evidence import new_mode_log_ratio
 
 NIGHTS = st.lists(st.floats(min_value=-4, max_value=5), min_size=3, max_size=12)
 ORDINARY = [-4.0] * 40
@@ -16,7 +16,7 @@ ORDINARY = [-4.0] * 40
 def lead(ratios: list[float], *, earlier: list[float] | None = None) -> float:
     """Return by how much a step on all nights is likelier than a mode."""
     before = np.array([earlier or []])
-    return sum(ratios) - log_mode(np.array([ratios]), earlier=before, min_nights=3)
+    return sum(ratios) - new_mode_log_ratio(np.array([ratios]), earlier=before, min_nights=3)
 
 
 def test_three_slow_nights_after_ordinary_ones_are_ten_times_likelier_a_step() -> None:
@@ -43,8 +43,8 @@ def test_slow_nights_of_last_week_speak_for_a_mode_that_is_here_again() -> None:
 
 def test_sizes_are_as_likely_as_one_another() -> None:
     ratios, earlier = np.array([[5.0] * 3, [-4.0] * 3]), np.zeros((2, 0))
-    both = log_mode(ratios, earlier=earlier, min_nights=3)
-    each = [log_mode(ratios[[i]], earlier=earlier[[i]], min_nights=3) for i in range(2)]
+    both = new_mode_log_ratio(ratios, earlier=earlier, min_nights=3)
+    each = [new_mode_log_ratio(ratios[[i]], earlier=earlier[[i]], min_nights=3) for i in range(2)]
     assert both == pytest.approx(np.logaddexp(*each) - math.log(2))
 
 
@@ -57,5 +57,5 @@ def test_a_mode_is_the_mean_of_all_shares_and_the_sum_over_its_first_nights(
     for first in range(len(ratios) - 2):
         products = (1 - shares + shares * np.exp(ratios[first:])).prod(axis=1)
         total += np.trapezoid(products * 3 * (1 - shares[:, 0]) ** 2, shares[:, 0])
-    found = log_mode(np.array([ratios]), earlier=np.zeros((1, 0)), min_nights=3)
+    found = new_mode_log_ratio(np.array([ratios]), earlier=np.zeros((1, 0)), min_nights=3)
     assert found == pytest.approx(math.log(total), abs=0.05)

@@ -4,17 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from compile_hud.runner.analysis.detection.noise_densities import (
-    MIN_BANDWIDTH,
-    OUTLIER_RANGE,
-    OUTLIERS,
-    PRIOR_NIGHTS,
-    PRIOR_SD,
-    STAY_WEIGHT,
-    UNLIKE_WEIGHT,
-    Bell,
-    Kernel,
-)
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
+from compile_hud.runner.analysis.detection.noise_densities import KernelDensity, StudentDensity
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 
 PEAK = 2 / (np.pi * np.sqrt(3))
@@ -32,12 +23,12 @@ def with_modes(seed: int) -> np.ndarray:
     return np.where(is_slow, 1.5, 0.0) + normal_noise(seed + 1, sd=0.1)
 
 
-def kernel_of(noise: np.ndarray) -> Kernel:
-    return Kernel(noise, sd=robust_sd(noise), level_error=0.0)
+def kernel_of(noise: np.ndarray) -> KernelDensity:
+    return KernelDensity(noise, sd=robust_sd(noise), level_error=0.0)
 
 
-def bell_of(noise: np.ndarray, *, level_error: float = 0.0) -> Bell:
-    return Bell(noise, sd=robust_sd(noise), level_error=level_error)
+def bell_of(noise: np.ndarray, *, level_error: float = 0.0) -> StudentDensity:
+    return StudentDensity(noise, sd=robust_sd(noise), level_error=level_error)
 
 
 def student(distances: np.ndarray) -> np.ndarray:
@@ -48,7 +39,9 @@ def student(distances: np.ndarray) -> np.ndarray:
 def test_both_densities_hold_all_but_the_tails_within_the_range_of_outliers(
     noise: np.ndarray,
 ) -> None:
-    nights = np.linspace(-OUTLIER_RANGE / 2, OUTLIER_RANGE / 2, 20_001)
+    nights = np.linspace(
+        -DEFAULT_CONFIG.outlier_range / 2, DEFAULT_CONFIG.outlier_range / 2, 20_001
+    )
     for density in (bell_of(noise), kernel_of(noise)):
         logs = density.log_density(nights[:, None])[:, 0]
         assert np.trapezoid(np.exp(logs), nights) == pytest.approx(1.0, abs=0.01)
@@ -69,14 +62,17 @@ def test_the_kernel_tells_each_point_by_all_the_others() -> None:
     for night, point in enumerate(noise):
         weights = np.ones(noise.size)
         if night > 0:
-            unlike = np.concatenate([[0.0], UNLIKE_WEIGHT + near[night - 1, :-1]])
-            weights = STAY_WEIGHT * near[night - 1] + unlike
+            unlike = np.concatenate([[0.0], DEFAULT_CONFIG.unlike_weight + near[night - 1, :-1]])
+            weights = DEFAULT_CONFIG.stay_weight * near[night - 1] + unlike
         weights[night] = 0.0
         learnt = weights @ near[night] / weights.sum() * PEAK / kernel.width
-        prior = PEAK / PRIOR_SD * student(point / PRIOR_SD)
-        share = PRIOR_NIGHTS / (noise.size + PRIOR_NIGHTS)
+        prior = PEAK / DEFAULT_CONFIG.prior_sd * student(point / DEFAULT_CONFIG.prior_sd)
+        share = DEFAULT_CONFIG.prior_nights / (noise.size + DEFAULT_CONFIG.prior_nights)
         known = (1 - share) * learnt + share * prior
-        expected += np.log((1 - OUTLIERS) * known + OUTLIERS / OUTLIER_RANGE)
+        expected += np.log(
+            (1 - DEFAULT_CONFIG.outlier_share) * known
+            + DEFAULT_CONFIG.outlier_share / DEFAULT_CONFIG.outlier_range
+        )
     assert kernel.log_likelihood() == pytest.approx(expected)
 
 
@@ -92,4 +88,4 @@ def test_the_bell_finds_the_width_of_normal_noise_and_is_never_finer_than_a_tent
     at_0, at_2_sd = np.exp(bell_of(noise).log_density(np.array([[0.0, 1.0]])))[0]
     assert at_2_sd / at_0 == pytest.approx(np.exp(-2), rel=0.1)
     finest = np.exp(bell_of(np.zeros(20)).log_density(np.array([[0.0]])))
-    assert finest[0, 0] < 1 / (np.sqrt(2 * np.pi) * MIN_BANDWIDTH) + 1
+    assert finest[0, 0] < 1 / (np.sqrt(2 * np.pi) * DEFAULT_CONFIG.min_bandwidth) + 1

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compile_hud.runner.analysis.detection.constants import LEVEL_POINTS
-from compile_hud.runner.analysis.detection.sequential_test import Follower, Onset, find_onsets
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
+from compile_hud.runner.analysis.detection.sequential_test import (
+    ChangePoint,
+    SequentialDetector,
+    find_change_points,
+)
 
 OTHER = np.array([7.0])
 
@@ -25,31 +29,31 @@ def history(seed: int, *, sd: float) -> np.ndarray:
     return np.asarray(values * generator.choice([-1, 1]))
 
 
-def afresh(values: np.ndarray) -> list[Onset]:
+def afresh(values: np.ndarray) -> list[ChangePoint]:
     """Return what is found in `values` when another history was asked about before."""
-    find_onsets(OTHER)
-    return find_onsets(values)
+    find_change_points(OTHER)
+    return find_change_points(values)
 
 
-def state(follower: Follower) -> dict[str, Any]:
-    """Return all that `follower` knows, of excursions what it does not find out again."""
-    excursions = [(one.sign, one.total > 0 and asdict(one)) for one in follower.excursions]
+def state(detector: SequentialDetector) -> dict[str, Any]:
+    """Return all that `detector` knows, of excursions what it does not find out again."""
+    excursions = [(one.sign, one.total > 0 and asdict(one)) for one in detector.excursions]
     for _, known in excursions:
         if known:
             del known["scales"]
-    return vars(follower) | {
-        "values": follower.values.tolist(),
+    return vars(detector) | {
+        "values": detector.values.tolist(),
         "excursions": excursions,
     }
 
 
-def seen(values: np.ndarray) -> Follower:
+def seen(values: np.ndarray) -> SequentialDetector:
     """Return who took in `values` one by one."""
-    follower = Follower()
-    follower.values = values
+    detector = SequentialDetector()
+    detector.values = values
     for night, value in enumerate(values.tolist()):
-        follower.see(night, value)
-    return follower
+        detector.update(night, value)
+    return detector
 
 
 @settings(max_examples=40, deadline=None)
@@ -62,10 +66,10 @@ def test_nights_taken_in_at_once_leave_what_they_leave_one_by_one(
     seed: int, sd: float, num_first: int
 ) -> None:
     values = history(seed, sd=sd)
-    follower = Follower()
-    follower.follow(values[:num_first])
-    follower.follow(values)
-    assert state(follower) == state(seen(values))
+    detector = SequentialDetector()
+    detector.extend(values[:num_first])
+    detector.extend(values)
+    assert state(detector) == state(seen(values))
 
 
 def test_nights_near_their_level_are_not_taken_in_one_by_one(
@@ -74,7 +78,7 @@ def test_nights_near_their_level_are_not_taken_in_one_by_one(
     nights = counted(monkeypatch)
     values = 0.1 * np.random.default_rng(1).standard_normal(300)
     assert afresh(values) == []
-    assert len(nights) == LEVEL_POINTS + OTHER.size
+    assert len(nights) == DEFAULT_CONFIG.level_points + OTHER.size
 
 
 def test_one_more_night_of_the_same_history_is_all_that_is_looked_at(
@@ -82,66 +86,66 @@ def test_one_more_night_of_the_same_history_is_all_that_is_looked_at(
 ) -> None:
     values = history(2, sd=0.3)
     expected = afresh(values)
-    find_onsets(OTHER)
-    find_onsets(values[:-1])
+    find_change_points(OTHER)
+    find_change_points(values[:-1])
     nights = counted(monkeypatch)
-    assert find_onsets(values) == expected != []
+    assert find_change_points(values) == expected != []
     assert nights == [values.size - 1]
-    assert find_onsets(values) == expected
+    assert find_change_points(values) == expected
     assert nights == [values.size - 1]
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows by each night that is taken in alone."""
     nights: list[int] = []
-    see = Follower.see
+    update = SequentialDetector.update
 
-    def noting(self: Follower, night: int, value: float) -> None:
+    def noting(self: SequentialDetector, night: int, value: float) -> None:
         nights.append(night)
-        see(self, night, value)
+        update(self, night, value)
 
-    monkeypatch.setattr(Follower, "see", noting)
+    monkeypatch.setattr(SequentialDetector, "update", noting)
     return nights
 
 
 def test_a_history_that_was_mended_is_followed_from_its_beginning() -> None:
     values = history(3, sd=0.1)
-    find_onsets(values)
+    find_change_points(values)
     mended = values.copy()
     mended[20:60] += 4
-    assert find_onsets(mended) == afresh(mended)
+    assert find_change_points(mended) == afresh(mended)
     assert afresh(mended) != afresh(values)
     # Neither is one of which nights at the end are gone, as after runs were deleted.
-    assert find_onsets(values[:100]) == afresh(values[:100])
+    assert find_change_points(values[:100]) == afresh(values[:100])
 
 
 def test_what_is_done_to_the_numbers_or_the_answer_afterwards_changes_no_other_answer() -> None:
     values = history(4, sd=0.1)
     expected = afresh(values)
-    find_onsets(values).clear()
-    assert find_onsets(values) == expected != []
+    find_change_points(values).clear()
+    assert find_change_points(values) == expected != []
     values[20:60] += 4
-    assert find_onsets(values) == afresh(values) != expected
+    assert find_change_points(values) == afresh(values) != expected
 
 
 def test_a_look_that_was_broken_off_spoils_none_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     values = history(5, sd=0.1)
     expected = afresh(values)
-    find_onsets(values[:60])
+    find_change_points(values[:60])
     with monkeypatch.context() as broken:
-        broken.setattr(Follower, "_keep", lambda *_: 1 / 0)
+        broken.setattr(SequentialDetector, "_append", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            find_onsets(values)
-    assert find_onsets(values) == expected != []
+            find_change_points(values)
+    assert find_change_points(values) == expected != []
 
 
 def test_threads_follow_histories_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     values = history(6, sd=0.1)
-    find_onsets(values[:-1])
+    find_change_points(values[:-1])
     nights = counted(monkeypatch)
-    other = threading.Thread(target=find_onsets, args=(OTHER,))
+    other = threading.Thread(target=find_change_points, args=(OTHER,))
     other.start()
     other.join()
     assert nights == [0]
-    find_onsets(values)
+    find_change_points(values)
     assert nights == [0, values.size - 1]

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compile_hud.runner.analysis.detection.variance import AFTER_POINTS, find_noise_changes
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
+from compile_hud.runner.analysis.detection.variance import find_noise_changes
 from compile_hud.runner.analysis.detector import describe_steps
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
@@ -82,7 +83,7 @@ def test_exact_repeats_have_no_noise_that_could_change() -> None:
 
 def test_noise_that_appears_where_numbers_repeated_exactly_is_found() -> None:
     (change,) = find_noise_changes(np.concatenate([np.ones(60), noisy([(60, 0.02)])]))
-    assert change.index == pytest.approx(60, abs=AFTER_POINTS[0] // 2)
+    assert change.index == pytest.approx(60, abs=DEFAULT_CONFIG.noise_after_points[0] // 2)
 
 
 def test_short_histories_have_no_change() -> None:
