@@ -231,9 +231,11 @@ class Soak:
             for number in range(1, num_shapes + 1)
         )
         (folder / "hud.toml").write_text(CONFIG + sizes + toolchains, encoding="ascii")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HUD_")}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("HUD_")
+        }
         env = {
-            **kept,
+            **inherited,
             "HUD_STATE_DIR": str(self._state_dir),
             "HUD_LOCK_DIR": str(folder / "locks"),
         }
@@ -256,8 +258,8 @@ class Soak:
                 trigger="soak",
             )
         )
-        if trouble := self._loop(has_kernels=number % KERNELS_EVERY == 0).run_queued():
-            raise RuntimeError(f"the queue cannot be read: {trouble}")
+        if error_text := self._loop(has_kernels=number % KERNELS_EVERY == 0).run_queued():
+            raise RuntimeError(f"the queue cannot be read: {error_text}")
         # What only waits for the collector is no growth.
         gc.collect()
         with self._ends.open("a", encoding="ascii") as file:
@@ -278,7 +280,7 @@ class Soak:
         assert not Path(f"{path}.wal").exists(), "somebody has the store open"
         return Path(path)
 
-    def found(self, *, num_warm_up: int) -> dict[str, Any]:
+    def summary(self, *, num_warm_up: int) -> dict[str, Any]:
         """Return what grew so far once `num_warm_up` cases were measured, as a JSON object."""
         lines = self._ends.read_text(encoding="ascii").splitlines()
         ends = [Look(**json.loads(line)) for line in lines]
@@ -328,8 +330,8 @@ def slope_of(looks: Sequence[Look], name: str) -> dict[str, float]:
     values = [float(getattr(item, name)) for item in looks]
     slope: dict[str, float] = {}
     if len(looks) > 1:
-        found = trend_of(np.array(values), at=np.array([item.num_cases for item in looks]))
-        slope = {f"{key}_per_{PER}_cases": PER * value for key, value in asdict(found).items()}
+        trend = trend_of(np.array(values), at=np.array([item.num_cases for item in looks]))
+        slope = {f"{key}_per_{PER}_cases": PER * value for key, value in asdict(trend).items()}
     return {"first": values[0], "last": values[-1], **slope}
 
 
@@ -414,7 +416,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         before = judge_before(
             Path(folder, "before"), num_nights=num_nights, num_shapes=num_shapes
-        ).found(num_warm_up=num_warm_up)
+        ).summary(num_warm_up=num_warm_up)
         facts = {
             "num_nights_before": num_nights,
             "slopes_before": before["slopes"],
@@ -430,14 +432,14 @@ def main(
             toolchains=simulated(Path(folder)) if is_simulated else "",
             leak_bytes=leak_bytes,
         ):
-            _write(it.found(num_warm_up=num_warm_up), output=output, facts=facts)
-        found = it.found(num_warm_up=num_warm_up)
-    for name, slope in found["slopes"].items():
+            _write(it.summary(num_warm_up=num_warm_up), output=output, facts=facts)
+        summary = it.summary(num_warm_up=num_warm_up)
+    for name, slope in summary["slopes"].items():
         click.echo(f"{name}: {slope}")
-    sys.exit(int(found["outcomes"] != {str(Outcome.OK): found["num_cases"]}))
+    sys.exit(int(summary["outcomes"] != {str(Outcome.OK): summary["num_cases"]}))
 
 
 # A function of its own, which keeps nothing while the next run is measured.
-def _write(found: dict[str, Any], *, output: Path, facts: dict[str, Any]) -> None:
-    output.write_text(json.dumps({**found, **facts}, indent=1) + "\n", encoding="ascii")
-    click.echo(f"{found['num_cases']} cases, {found['wall_s']:.0f} s", err=True)
+def _write(summary: dict[str, Any], *, output: Path, facts: dict[str, Any]) -> None:
+    output.write_text(json.dumps({**summary, **facts}, indent=1) + "\n", encoding="ascii")
+    click.echo(f"{summary['num_cases']} cases, {summary['wall_s']:.0f} s", err=True)

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks.nights.audit import Audit, audit, gather
 from benchmarks.nights.machine import NotMounted, small_disk
-from benchmarks.nights.simulation import BERLIN, SYDNEY, TORCH, Plan, Trouble, simulate
+from benchmarks.nights.simulation import BERLIN, SYDNEY, TORCH, FaultKind, Plan, simulate
 from benchmarks.startup import RESULTS, describe_machine
 
 # 1: first version.
@@ -35,42 +35,42 @@ PLAN = Plan(
     num_nights=30,
     rules=(SYDNEY, BERLIN, TORCH),
     troubles={
-        2: (Trouble.KILLED,),
-        4: (Trouble.REBOOTED,),
-        6: (Trouble.DISK_FULL,),
-        8: (Trouble.LOCKED,),
-        9: (Trouble.HANGS, Trouble.DEAF),
-        10: (Trouble.LEAKS, Trouble.KILLED, Trouble.DEAF),
-        11: (Trouble.DEAF,),
-        12: (Trouble.LOCKED_LATER,),
-        14: (Trouble.KILLED, Trouble.HANGS),
-        15: (Trouble.OFF,),
-        16: (Trouble.DEVICE_LOST,),
-        18: (Trouble.SLOWER,),
-        20: (Trouble.DEVICE_GONE,),
-        21: (Trouble.REBOOTED, Trouble.LEAKS),
-        23: (Trouble.DISK_FULL, Trouble.HANGS),
-        25: (Trouble.LOCKED_LATER, Trouble.LEAKS),
-        27: (Trouble.DEVICE_LOST, Trouble.KILLED),
+        2: (FaultKind.KILLED,),
+        4: (FaultKind.REBOOTED,),
+        6: (FaultKind.DISK_FULL,),
+        8: (FaultKind.LOCKED,),
+        9: (FaultKind.HANGS, FaultKind.DEAF),
+        10: (FaultKind.LEAKS, FaultKind.KILLED, FaultKind.DEAF),
+        11: (FaultKind.DEAF,),
+        12: (FaultKind.LOCKED_LATER,),
+        14: (FaultKind.KILLED, FaultKind.HANGS),
+        15: (FaultKind.OFF,),
+        16: (FaultKind.DEVICE_LOST,),
+        18: (FaultKind.SLOWER,),
+        20: (FaultKind.DEVICE_GONE,),
+        21: (FaultKind.REBOOTED, FaultKind.LEAKS),
+        23: (FaultKind.DISK_FULL, FaultKind.HANGS),
+        25: (FaultKind.LOCKED_LATER, FaultKind.LEAKS),
+        27: (FaultKind.DEVICE_LOST, FaultKind.KILLED),
     },
 )
 
 
-def table_of(found: Audit) -> Table:
+def table_of(result: Audit) -> Table:
     """Return what came of each night as a table."""
     table = Table("night", "schedule", "thrown in", "what came of it", "explained by")
-    for fate in found.fates:
+    for fate in result.fates:
         cells = (str(fate.night), fate.schedule, fate.thrown_in, fate.came, fate.explained_by)
         # A reason may name a table of hud.toml, which would be taken for markup.
         table.add_row(*map(escape, cells))
     return table
 
 
-def document_of(found: Audit) -> dict[str, object]:
+def document_of(result: Audit) -> dict[str, object]:
     """Return what came of the nights as JSON values."""
     return {
-        "fates": [{**dataclasses.asdict(item), "night": str(item.night)} for item in found.fates],
-        "problems": list(found.problems),
+        "fates": [{**dataclasses.asdict(item), "night": str(item.night)} for item in result.fates],
+        "problems": list(result.problems),
     }
 
 
@@ -91,7 +91,7 @@ def main(*, nights: int, output: Path) -> None:
         try:
             with small_disk(folder / "state"):
                 box = simulate(plan, folder=folder, tell=lambda text: click.echo(text, err=True))
-                found = audit(gather(box), plan=plan)
+                result = audit(gather(box), plan=plan)
         except NotMounted as error:
             raise click.ClickException(str(error)) from error
         taken = box.taken()
@@ -104,14 +104,14 @@ def main(*, nights: int, output: Path) -> None:
         "num_starts": box.seen.num_starts,
         "num_kills": box.seen.num_kills,
         "num_notifications_taken": len(taken),
-        **document_of(found),
+        **document_of(result),
     }
     output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    Console(width=180).print(table_of(found))
-    for problem in found.problems:
+    Console(width=180).print(table_of(result))
+    for problem in result.problems:
         click.echo(problem)
-    click.echo(f"{len(found.fates)} nights of schedules, {len(found.problems)} problems")
-    sys.exit(int(bool(found.problems)))
+    click.echo(f"{len(result.fates)} nights of schedules, {len(result.problems)} problems")
+    sys.exit(int(bool(result.problems)))
 
 
 if __name__ == "__main__":

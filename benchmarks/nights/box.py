@@ -100,7 +100,7 @@ def say_when_idle(folder: Path, *, clock: Clock, looks: Looks) -> None:
 
     def run_queued(loop: JobWorker) -> str:
         text = clock.text()
-        trouble = turn(loop)
+        error_text = turn(loop)
         if quiet[-1:] != [text] or looks.last != text:
             quiet.clear()
         quiet.append(text)
@@ -108,7 +108,7 @@ def say_when_idle(folder: Path, *, clock: Clock, looks: Looks) -> None:
             path = folder / "idle.new"
             path.write_text(text, encoding="ascii")
             path.replace(folder / "idle")
-        return trouble
+        return error_text
 
     JobWorker.run_queued = run_queued  # type: ignore[method-assign]
     job_worker.POLL_INTERVAL_S = 2 * PAUSE_S

@@ -234,7 +234,7 @@ class Machine:
 
 def processes_marked(mark: str) -> list[int]:
     """Return the processes that are alive and inherited `mark`."""
-    found = []
+    processes = []
     text = f"{MARK_VARIABLE}={mark}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -243,8 +243,8 @@ def processes_marked(mark: str) -> list[int]:
         except (OSError, ValueError):
             continue
         if has_mark and state != "Z":
-            found.append(int(process.name))
-    return found
+            processes.append(int(process.name))
+    return processes
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def example_inputs(config, *, seed):
 """
 
 
-class Trouble(StrEnum):
+class FaultKind(StrEnum):
     """What is thrown into a night."""
 
     KILLED = "the runner is killed"
@@ -99,28 +99,28 @@ class Trouble(StrEnum):
 
 
 FAULTS = {
-    Trouble.HANGS: Fault.HANGS,
-    Trouble.LEAKS: Fault.LEAKS,
-    Trouble.DEVICE_GONE: Fault.DEVICE_LOST,
+    FaultKind.HANGS: Fault.HANGS,
+    FaultKind.LEAKS: Fault.LEAKS,
+    FaultKind.DEVICE_GONE: Fault.DEVICE_LOST,
 }
 # What makes a job fail, which is tried again a while later.
 PUTS_BACK = frozenset(
     {
-        Trouble.DISK_FULL,
-        Trouble.LOCKED,
-        Trouble.LOCKED_LATER,
-        Trouble.DEVICE_LOST,
-        Trouble.DEVICE_GONE,
+        FaultKind.DISK_FULL,
+        FaultKind.LOCKED,
+        FaultKind.LOCKED_LATER,
+        FaultKind.DEVICE_LOST,
+        FaultKind.DEVICE_GONE,
     }
 )
 # What happens while a case is being measured.
 BLOWS = frozenset(
     {
-        Trouble.KILLED,
-        Trouble.REBOOTED,
-        Trouble.DISK_FULL,
-        Trouble.LOCKED_LATER,
-        Trouble.DEVICE_LOST,
+        FaultKind.KILLED,
+        FaultKind.REBOOTED,
+        FaultKind.DISK_FULL,
+        FaultKind.LOCKED_LATER,
+        FaultKind.DEVICE_LOST,
     }
 )
 
@@ -168,12 +168,12 @@ class Plan:
 
     first: date
     num_nights: int
-    troubles: Mapping[int, tuple[Trouble, ...]] = field(default_factory=dict)
+    troubles: Mapping[int, tuple[FaultKind, ...]] = field(default_factory=dict)
     rules: tuple[Rule, ...] = (SYDNEY, BERLIN)
     # Above the few milliseconds of a case that is well, and all that a hanging one costs.
     timeout_s: float = 4.0
 
-    def nights(self) -> list[tuple[date, tuple[Trouble, ...]]]:
+    def nights(self) -> list[tuple[date, tuple[FaultKind, ...]]]:
         """Return each night by its date, with its troubles."""
         return [
             (self.first + timedelta(days=number), self.troubles.get(number, ()))
@@ -192,7 +192,7 @@ def simulate(plan: Plan, *, folder: Path, tell: Callable[[str], None]) -> Machin
         machine.live_until(_noon(plan.first) - timedelta(days=1))
         for number, (night, troubles) in enumerate(plan.nights()):
             tell(f"{night}: {', '.join(troubles) or 'nothing'}")
-            if Trouble.DEAF in troubles:
+            if FaultKind.DEAF in troubles:
                 receiver.kill()
             else:
                 receiver.start()
@@ -220,7 +220,7 @@ def _config(plan: Plan, *, folder: Path, url: str) -> str:
 def _live_through(
     machine: Machine,
     night: date,
-    troubles: tuple[Trouble, ...],
+    troubles: tuple[FaultKind, ...],
     *,
     rules: tuple[Rule, ...],
     model: str,
@@ -230,7 +230,7 @@ def _live_through(
         if rule is BERLIN:
             for fault in faults:
                 machine.faults.add(fault)
-            if Trouble.SLOWER in troubles:
+            if FaultKind.SLOWER in troubles:
                 machine.faults.add(Fault.SLOWER)
             _fire_troubled(machine, rule.moments(night), troubles, model=model)
             for fault in faults:
@@ -241,13 +241,13 @@ def _live_through(
 
 
 def _fire_troubled(
-    machine: Machine, moments: list[datetime], troubles: tuple[Trouble, ...], *, model: str
+    machine: Machine, moments: list[datetime], troubles: tuple[FaultKind, ...], *, model: str
 ) -> None:
     *_, fires_at = moments
     with ExitStack() as hindrances:
-        if Trouble.LOCKED in troubles:
+        if FaultKind.LOCKED in troubles:
             hindrances.enter_context(machine.locked_store())
-        if Trouble.OFF in troubles:
+        if FaultKind.OFF in troubles:
             machine.switch_off()
             machine.set_clock(fires_at + MORNING)
             machine.start()
@@ -264,19 +264,19 @@ def _fire_troubled(
     machine.live_until(fires_at + THIRD_TRY)
 
 
-def _strike(machine: Machine, troubles: tuple[Trouble, ...], *, hindrances: ExitStack) -> None:
+def _strike(machine: Machine, troubles: tuple[FaultKind, ...], *, hindrances: ExitStack) -> None:
     """Let happen what happens while a case is measured; it lasts as long as `hindrances`."""
-    if Trouble.DISK_FULL in troubles:
+    if FaultKind.DISK_FULL in troubles:
         hindrances.enter_context(machine.full_disk())
-    if Trouble.LOCKED_LATER in troubles:
+    if FaultKind.LOCKED_LATER in troubles:
         hindrances.enter_context(machine.locked_store())
-    if Trouble.DEVICE_LOST in troubles:
+    if FaultKind.DEVICE_LOST in troubles:
         machine.faults.add(Fault.DEVICE_LOST)
         hindrances.callback(machine.faults.remove, Fault.DEVICE_LOST)
-    if Trouble.KILLED in troubles:
+    if FaultKind.KILLED in troubles:
         machine.kill()
         machine.start()
-    if Trouble.REBOOTED in troubles:
+    if FaultKind.REBOOTED in troubles:
         machine.switch_off()
         machine.start(UP)
 

@@ -36,7 +36,7 @@ LATENCY_S = 0.010
 SLOWDOWN = 1.3
 SPREAD = 0.004
 MEMORY_LIMIT_BYTES = 1 << 28
-LOST = "the step warm_up failed: CUDA error: GPU is lost"
+DEVICE_LOST_REASON = "the step warm_up failed: CUDA error: GPU is lost"
 
 
 def main() -> None:
@@ -80,7 +80,7 @@ def _obey(order: Mapping[str, Any]) -> None:
     faults = of_environment()
     if order["action"] == "facts":
         if order["device"] == "cuda" and faults.has(Fault.DEVICE_LOST):
-            Path(order["log_path"]).write_text(LOST, encoding="ascii")
+            Path(order["log_path"]).write_text(DEVICE_LOST_REASON, encoding="ascii")
             return
         write_json(Path(order["report_path"]), FACTS)
     elif order["action"] == "peaks":
@@ -99,7 +99,7 @@ def _launch(case: Mapping[str, Any], faults: Faults) -> LaunchReport:
     except MemoryError:
         return LaunchReport(outcome=Outcome.OUT_OF_MEMORY, reason="MemoryError")
     if case["device"] == "cuda" and faults.has(Fault.DEVICE_LOST):
-        return LaunchReport(outcome=Outcome.FAILED, reason=LOST)
+        return LaunchReport(outcome=Outcome.FAILED, reason=DEVICE_LOST_REASON)
     level_s = LATENCY_S * (SLOWDOWN if model == "steady" and faults.has(Fault.SLOWER) else 1.0)
     samples = tuple(level_s * random.gauss(1.0, SPREAD) for _ in range(5))
     return LaunchReport(

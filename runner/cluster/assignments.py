@@ -48,12 +48,12 @@ class CaseQueue:
         if not self._waiting:
             return None
 
-        def distance(place: int) -> tuple[int, int]:
-            home = self._homes.get(self._waiting[place].case.key, "")
-            return (0 if home == machine else 2 if home in machines else 1, place)
+        def distance(index: int) -> tuple[int, int]:
+            home = self._homes.get(self._waiting[index].case.key, "")
+            return (0 if home == machine else 2 if home in machines else 1, index)
 
-        place = min(range(len(self._waiting)), key=distance)
-        planned = self._waiting.pop(place)
+        index = min(range(len(self._waiting)), key=distance)
+        planned = self._waiting.pop(index)
         key = planned.case.key
         self._counts[key] = self._counts.get(key, 0) + 1
         ticket = Assignment(planned=planned, number=self._counts[key])

@@ -193,7 +193,7 @@ class _Driver:
             self._last_node_at = now
         if now - self._last_node_at < timedelta(seconds=NOBODY_LIMIT_S):
             return True
-        self._mark_rest_lost()
+        self._fail_remaining()
         return False
 
     def _update_slots(self) -> None:
@@ -298,7 +298,9 @@ class _Driver:
         """See that the case of a machine that failed is not forgotten."""
         run = task.run
         if task.reference is not None and run is not None:
-            run.write(self._lost_result(task.reference.case, run, f"{task.slot.machine}: {reason}"))
+            run.write(
+                self._node_lost_result(task.reference.case, run, f"{task.slot.machine}: {reason}")
+            )
         if task.assignment is None or run is None:
             return
         case = task.assignment.planned.case
@@ -306,7 +308,7 @@ class _Driver:
             run.withdraw(case)
             return
         text = f"{MAX_ASSIGNMENTS} machines were lost with it, the last by: {reason}"
-        run.write(self._lost_result(case, run, text))
+        run.write(self._node_lost_result(case, run, text))
 
     def _wait_for(self, task: _Task) -> None:
         """Put back what a busy machine did not begin with."""
@@ -340,8 +342,10 @@ class _Driver:
         references: tuple[PlannedCase, ...] = ()
         if request.has_references:
             selection = replace(request.selection, models=tuple(REFERENCES))
-            found = make_plan(selection, catalog=self._context.catalog, device=request.device)
-            references = tuple(item for item in found if item.case not in self._plan)
+            reference_plan = make_plan(
+                selection, catalog=self._context.catalog, device=request.device
+            )
+            references = tuple(item for item in reference_plan if item.case not in self._plan)
         run = Run(
             id=uuid.uuid4().hex[:12],
             # One for all machines: it tells which runs belong together.
@@ -377,18 +381,18 @@ class _Driver:
         text = f"{self._budget.text}; put off to the next run: {deferred}"
         self._context.notify(LogMessage(text=text))
 
-    def _mark_rest_lost(self) -> None:
+    def _fail_remaining(self) -> None:
         """Say of every case that waits for a machine that none came."""
         if not self._has_begun():
             raise ExecutorError(no_nodes_message(self._request.device, machine=self._nodes.machine))
         run = next(run for run in self._runs.values() if run.has_machine)
         why = f"no machine was there for {clock(NOBODY_LIMIT_S)}"
         run.write_all(
-            [self._lost_result(planned.case, run, why) for planned in self._queue.waiting]
+            [self._node_lost_result(planned.case, run, why) for planned in self._queue.waiting]
         )
         self._say(f"{why}: {len(self._queue.waiting)} cases are lost")
 
-    def _lost_result(self, case: Case, run: MachineRun, reason: str) -> CaseResult:
+    def _node_lost_result(self, case: Case, run: MachineRun, reason: str) -> CaseResult:
         at = self._context.services.now()
         return CaseResult(
             id=uuid.uuid4().hex,
@@ -440,12 +444,12 @@ def _on(request: ResolvedRun, machine: str) -> ResolvedRun:
 def _joined(worths: Iterable[Worth]) -> Worth:
     """Return what the cases are worth to all machines: the last of their measurements counts."""
     last_measured: dict[str, datetime] = {}
-    found = Worth()
+    joined = Worth()
     for worth in worths:
         for key, at in worth.last_measured.items():
             last_measured[key] = max(at, last_measured.get(key, at))
-        found = worth
-    return replace(found, last_measured=last_measured)
+        joined = worth
+    return replace(joined, last_measured=last_measured)
 
 
 def _homes(worths: Mapping[str, Worth]) -> dict[str, str]:

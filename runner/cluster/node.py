@@ -57,8 +57,8 @@ def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
         return Reply(status=Status.UNUSABLE, reason=reason)
     lock = machine_lock_dir(os.environ) / f"device-{setup.device}.lock"
     try:
-        with patient_lock(lock, limit_s=LOCK_LIMIT_S) as is_held:
-            if not is_held:
+        with patient_lock(lock, limit_s=LOCK_LIMIT_S) as is_locked:
+            if not is_locked:
                 return Reply(status=Status.BUSY, reason="another run measures there")
             # A case that was given to nobody before on this GPU finds a process of its own.
             device = _open(setup, os.environ.get("CUDA_VISIBLE_DEVICES", ""))

@@ -37,7 +37,7 @@ def resource_of(device: str) -> str:
 class _Task:
     """A task of a run, empty for none; `said` is Ray's iterator over what it says."""
 
-    said: Any
+    output: Any
     run_id: str
 
 
@@ -74,14 +74,14 @@ class RayCluster:
 
     def slots(self) -> tuple[Slot, ...]:
         """Return a slot for each node that is alive and offers the device."""
-        wanted = resource_of(self._device)
+        resource = resource_of(self._device)
         return tuple(
             Slot(
                 node_id=node["NodeID"],
                 machine=node["Labels"].get(MACHINE_LABEL) or node["NodeManagerHostname"],
             )
             for node in ray.nodes()
-            if node["Alive"] and node["Resources"].get(wanted, 0) >= 1
+            if node["Alive"] and node["Resources"].get(resource, 0) >= 1
         )
 
     def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
@@ -98,7 +98,7 @@ class RayCluster:
         )
         name = f"task-{next(self._numbers)}"
         run_id = "" if order is None else order.run_id
-        self._tasks[name] = _Task(said=task.remote(order, setup=setup), run_id=run_id)
+        self._tasks[name] = _Task(output=task.remote(order, setup=setup), run_id=run_id)
         return name
 
     def wait(self, *, limit_s: float) -> Sequence[Ended]:
@@ -106,10 +106,10 @@ class RayCluster:
         if not self._tasks:
             time.sleep(limit_s)
             return []
-        names = {task.said: name for name, task in self._tasks.items()}
+        names = {task.output: name for name, task in self._tasks.items()}
         ready, _ = ray.wait(list(names), num_returns=1, timeout=limit_s)
-        heard = [self._hear(names[said]) for said in ready]
-        return [ended for ended in heard if ended is not None]
+        outputs = [self._hear(names[ref]) for ref in ready]
+        return [ended for ended in outputs if ended is not None]
 
     def log_of(self, run_id: str) -> LiveLog | None:
         """Return what the case of a run had printed when its machine last told; from any thread."""
@@ -119,7 +119,7 @@ class RayCluster:
         """Kill a task with all its processes; nothing more is heard of it."""
         # By force: a worker that waits for its host hears nothing else. The host sees its standard
         # input end and kills what it started.
-        ray.cancel(self._forget(task).said, force=True)
+        ray.cancel(self._forget(task).output, force=True)
 
     def close(self) -> None:
         """Kill what runs and disconnect."""
@@ -131,18 +131,18 @@ class RayCluster:
         """Take what a task says next, and return it where that is the last."""
         task = self._tasks[name]
         try:
-            said: LiveLog | Reply = ray.get(next(task.said))
+            output: LiveLog | Reply = ray.get(next(task.output))
         except RuntimeEnvSetupError as error:
             reason = f"its runtime environment cannot be made: {_first_line(error)}"
-            said = Reply(status=Status.UNUSABLE, reason=reason)
+            output = Reply(status=Status.UNUSABLE, reason=reason)
         except RayError as error:
             self._forget(name)
             return Ended(task=name, reason=_first_line(error))
-        if isinstance(said, LiveLog):
-            self._logs[task.run_id] = said
+        if isinstance(output, LiveLog):
+            self._logs[task.run_id] = output
             return None
         self._forget(name)
-        return Ended(task=name, reply=said)
+        return Ended(task=name, reply=output)
 
     def _forget(self, name: str) -> _Task:
         task = self._tasks.pop(name)

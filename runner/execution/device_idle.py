@@ -48,17 +48,17 @@ def wait_until_idle(
 
     Said once when it begins to wait, and once when it is over.
     """
-    found = users(device)
-    if not found:
+    users_present = users(device)
+    if not users_present:
         return ()
     until = now() + timedelta(seconds=limit_s)
     if limit_s:
-        text = f"waiting up to {clock(limit_s)} for device {device}, used by {', '.join(found)}"
+        text = f"waiting up to {clock(limit_s)} for device {device}, used by {', '.join(users_present)}"
         notify(LogMessage(text=text))
-    while found and now() < until:
+    while users_present and now() < until:
         sleep(min(LOOK_EVERY_S, (until - now()).total_seconds()))
-        found = users(device)
-    if found:
-        text = f"device {device} is used by {', '.join(found)}; measuring all the same"
+        users_present = users(device)
+    if users_present:
+        text = f"device {device} is used by {', '.join(users_present)}; measuring all the same"
         notify(LogMessage(text=text, is_warning=True))
-    return found
+    return users_present

@@ -142,7 +142,7 @@ def combine(
     measured = _all_measurements(reports, device=order.case.device) if is_ok else ()
     details = _details(reports, workload=order.workload)
     warnings = [warning for report in reports for warning in report.warnings]
-    warnings += stability_warnings(measured, details=details, tried=_tried(order))
+    warnings += stability_warnings(measured, details=details, tried=_quality_evidence(order))
     return CaseResult(
         id=result_id,
         run_id=order.run_id,
@@ -160,7 +160,7 @@ def combine(
     )
 
 
-def _tried(order: CaseOrder) -> Tried:
+def _quality_evidence(order: CaseOrder) -> Tried:
     settings = order.settings
     return Tried(
         device=order.case.device,
@@ -189,15 +189,15 @@ def _measurement(name: str, reports: Sequence[LaunchReport], *, device: str) -> 
     samples = tuple(sample for raw in raws for sample in raw.samples)
     launches = tuple(len(raw.samples) for raw in raws)
     prior = launch_spread(name, device=device)
-    found = estimate(samples, launches=launches, prior=prior)
+    level = estimate(samples, launches=launches, prior=prior)
     return Measurement(
         metric=name,
         unit=METRICS[name].unit,
         samples=samples,
         launches=launches,
         warmups=tuple(warmup for raw in raws for warmup in raw.warmups),
-        median=found.value,
-        interval=(found.low, found.high),
+        median=level.value,
+        interval=(level.low, level.high),
         method=raws[0].method,
     )
 
@@ -237,7 +237,7 @@ def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
     latency = measured.get("latency_cpu_s") or measured.get("latency_s")
     if speedup is None or latency is None:
         return ()
-    found = []
+    break_evens = []
     for name, cost in (
         ("break_even_calls", measured.get("compile_cold_s")),
         ("break_even_warm_calls", measured.get("compile_warm_s")),
@@ -248,7 +248,7 @@ def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
             _estimate(cost), latency=_estimate(latency), speedup=_estimate(speedup)
         )
         if calls is not None:
-            found.append(
+            break_evens.append(
                 Measurement(
                     metric=name,
                     unit=METRICS[name].unit,
@@ -259,7 +259,7 @@ def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
                     method=f"{cost.metric} / ({latency.metric} x (speedup - 1))",
                 )
             )
-    return tuple(found)
+    return tuple(break_evens)
 
 
 def _estimate(measured: Measurement) -> Estimate:

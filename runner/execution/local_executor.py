@@ -162,11 +162,11 @@ class LocalExecutor:
         if result.outcome is not Outcome.OK or not isinstance(code, str):
             return result
         case = result.case
-        place = replace(case, variant="default", mode="default").key
+        default_key = replace(case, variant="default", mode="default").key
         if case.variant == "default":
-            self._default_code[place] = code
+            self._default_code[default_key] = code
             return result
-        if self._default_code.get(place) != code:
+        if self._default_code.get(default_key) != code:
             return result
         warning = RunWarning(
             code="same-code",

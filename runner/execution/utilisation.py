@@ -100,14 +100,14 @@ def _over_latency(
 ) -> Measurement:
     samples = tuple(amount / sample_s for sample_s in latency.samples)
     prior = launch_spread(latency.metric, device=device)
-    found = estimate(samples, launches=latency.launches, prior=prior)
+    level = estimate(samples, launches=latency.launches, prior=prior)
     return Measurement(
         metric=metric,
         unit=METRICS[metric].unit,
         samples=samples,
         launches=latency.launches,
-        median=found.value,
-        interval=(found.low, found.high),
+        median=level.value,
+        interval=(level.low, level.high),
         method=method,
     )
 

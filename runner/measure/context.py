@@ -48,7 +48,7 @@ class Context:
     transformed: Subject | None = None
     device: Device
     log: StepLog
-    found: Findings
+    findings: Findings
     compiles: CompileClock = field(default_factory=CompileClock)
     origins: Origins = field(default_factory=dict)
     library_calls: Calls = field(default_factory=list)

@@ -150,12 +150,12 @@ def _time_together(call: Callable[[], object], *, num_iterations: int) -> Timing
     for _ in range(num_iterations):
         call()
     stop.record()
-    handed_over_s = time.perf_counter()
+    enqueued_s = time.perf_counter()
     torch.cuda.synchronize()
     return Timing(
         wall_s=start.elapsed_time(stop) / 1e3 / num_iterations,
         cpu_s=None,
-        host_share=(handed_over_s - start_s) / (time.perf_counter() - start_s),
+        host_share=(enqueued_s - start_s) / (time.perf_counter() - start_s),
     )
 
 
@@ -176,13 +176,13 @@ def _time_each(
         start.record()
         call()
         stop.record()
-    handed_over_s = time.perf_counter()
+    enqueued_s = time.perf_counter()
     torch.cuda.synchronize()
     total_ms = sum(start.elapsed_time(stop) for start, stop in pairs)
     return Timing(
         wall_s=total_ms / 1e3 / num_iterations,
         cpu_s=None,
-        host_share=(handed_over_s - start_s) / (time.perf_counter() - start_s),
+        host_share=(enqueued_s - start_s) / (time.perf_counter() - start_s),
     )
 
 

@@ -100,11 +100,11 @@ def _packages() -> dict[str, str]:
 
     Not part of the fingerprint: an update is a suspect of a step, no reason for a new baseline.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
         # The first on the path is the one that is imported.
-        found.setdefault(distribution.name, distribution.version)
-    return dict(sorted(found.items()))
+        versions.setdefault(distribution.name, distribution.version)
+    return dict(sorted(versions.items()))
 
 
 def _package_version(name: str) -> str | None:

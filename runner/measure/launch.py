@@ -44,7 +44,7 @@ from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest
 
 def run_launch(request: LaunchRequest) -> LaunchReport:
     """Return what this launch of the case found; raise what the model or the compiler raises."""
-    log, found = StepLog(), Findings()
+    log, findings = StepLog(), Findings()
     with log.step("fingerprint"):
         device = open_device(request.case.device, num_threads=request.settings.num_threads)
         reason = device.why_unsupported(request.case.dtype, phase=request.case.phase)
@@ -68,7 +68,7 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         transformed=transformed,
         device=device,
         log=log,
-        found=found,
+        findings=findings,
     )
     if request.workload.transform.weights:
         report_quantized(context)
@@ -76,14 +76,14 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         versions = _input_versions(context)
         why_inaccurate = _measure(context)
         _warn_of_changed_inputs(context, before=versions)
-    found.details["steps"] = log.entries
+    findings.details["steps"] = log.entries
     return LaunchReport(
         outcome=Outcome.INACCURATE if why_inaccurate else Outcome.OK,
         reason=why_inaccurate,
-        effective_mode=found.effective_mode,
-        metrics={} if why_inaccurate else found.metrics,
-        warnings=tuple(found.warnings),
-        details=found.details,
+        effective_mode=findings.effective_mode,
+        metrics={} if why_inaccurate else findings.metrics,
+        warnings=tuple(findings.warnings),
+        details=findings.details,
     )
 
 
@@ -105,7 +105,7 @@ def _warn_of_changed_inputs(context: Context, *, before: Mapping[str, int]) -> N
     after = _input_versions(context)
     changed = [name for name in after if after[name] != before[name]]
     if changed:
-        context.found.warn(
+        context.findings.warn(
             "inputs-changed",
             f"the model writes to its inputs ({', '.join(changed)}): each iteration reads what the"
             " one before left",
@@ -122,7 +122,7 @@ def _measure(context: Context) -> str:
             reference = find_reference(context)
     forward: Forward = context.subject.model
     if context.is_eager:
-        context.found.effective_mode = "eager"
+        context.findings.effective_mode = "eager"
     else:
         with log.step("compile"):
             forward = compile_subject(context)
@@ -182,7 +182,7 @@ def _explain(
     try:
         report(context, forward)
     except (RuntimeError, OSError) as error:
-        context.found.warn(
+        context.findings.warn(
             f"no-{name}",
             f"the step {name} failed: {failure_reason(error)}",
             hint="the other numbers of this result were taken before and stand",

@@ -56,13 +56,13 @@ def report_quantized(context: Context) -> None:
         if isinstance(module, nn.Linear) and not _takes(module, weights=weights)
     ]
     linear = [item for item in context.subject.model.modules() if isinstance(item, nn.Linear)]
-    context.found.details["quantized"] = {
+    context.findings.details["quantized"] = {
         "weights": weights,
         "num_layers": len(linear) - len(plain),
         "left": plain,
     }
     if plain:
-        context.found.warn(
+        context.findings.warn(
             "not-quantized",
             f"{len(plain)} of {len(linear)} linear layers stay in the dtype of the case:"
             f" {', '.join(plain[:_MAX_NAMES])}",

@@ -96,7 +96,7 @@ def is_swept(context: Context) -> bool:
         and request.settings.sweep
         and request.workload.sweep is not None
         # Where nothing is compiled, no shape is either.
-        and context.found.effective_mode != "eager"
+        and context.findings.effective_mode != "eager"
     )
 
 
@@ -120,7 +120,7 @@ def sweep_shapes(context: Context, forward: Forward) -> str:
         "clock": clock_name(sides),
         "rows": [] if untimed else [_row(visit) for visit in visits],
     }
-    context.found.details["shapes"] = details
+    context.findings.details["shapes"] = details
     if missing:
         details["missing"] = missing
         _warn_of_missing(context, missing)
@@ -240,8 +240,8 @@ def _row(visit: Visit) -> dict[str, Any]:
         "first_call_s": visit.first_call_s,
         "compile_s": visit.compile_s,
         "num_recompiles": visit.counts.num_recompiles,
-        "recompiles": [dataclasses.asdict(place) for place in visit.counts.recompiles],
-        "has_given_up": bool(visit.counts.given_up),
+        "recompiles": [dataclasses.asdict(location) for location in visit.counts.recompiles],
+        "has_given_up": bool(visit.counts.at_limit),
         "reason": visit.reason,
         "accuracy": visit.accuracy,
     }
@@ -252,13 +252,13 @@ def _report(context: Context, visits: Sequence[Visit], *, num_late: int) -> None
     assert sweep is not None
     shapes = f"{sweep.axis} {', '.join(str(visit.value) for visit in visits)}"
     num_recompiles = num_late + sum(visit.counts.num_recompiles for visit in visits)
-    context.found.add(
+    context.findings.add(
         "sweep_recompiles",
         (float(num_recompiles),),
         method=f"Dynamo's counters over the calls with {shapes}",
     )
     speedups = [headline(visit.sides) for visit in visits]
-    context.found.add(
+    context.findings.add(
         "sweep_speedup",
         [statistics.geometric_mean(row) for row in zip(*speedups, strict=True)],
         method=f"eager over variant, geometric mean over {shapes}, round by round",
@@ -266,7 +266,7 @@ def _report(context: Context, visits: Sequence[Visit], *, num_late: int) -> None
 
 
 def _warn_of_missing(context: Context, missing: str) -> None:
-    context.found.warn(
+    context.findings.warn(
         "no-shapes",
         missing,
         hint="the numbers of the case's own shape were taken before and stand",
@@ -283,12 +283,12 @@ def _warn_of_recompiles(context: Context, visits: Sequence[Visit]) -> None:
     again = [visit for visit in visits if visit.counts.num_recompiles]
     if len(again) <= (0 if workload.dynamic else 1):
         return
-    place = again[-1].counts.recompiles[-1]
+    location = again[-1].counts.recompiles[-1]
     values = ", ".join(str(visit.value) for visit in again)
-    context.found.warn(
+    context.findings.warn(
         "shape-recompiles",
         f"{len(again)} of {len(visits)} shapes were compiled again ({workload.sweep.axis}"
-        f" {values}), the last for `{place.reason}`",
+        f" {values}), the last for `{location.reason}`",
         hint="something in the model depends on the size: the guards of each shape are on the page"
         " of the case",
     )

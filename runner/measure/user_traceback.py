@@ -20,7 +20,7 @@ from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX
 from compile_hud.runner.measure.compile.source_locations import (
     USER_CODE,
     quoted_frames,
-    short_place,
+    short_location,
 )
 
 _OUR_ROOT = Path(__file__).resolve().parents[2]
@@ -41,9 +41,9 @@ class UserCodeError:
         return "".join([*head, *traceback.format_list(list(self.frames)), kind.rstrip(), "\n"])
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Return the innermost line: `bench.py:12 in forward`; empty where none is known."""
-        return short_place(self.frames)
+        return short_location(self.frames)
 
 
 def user_traceback(error: BaseException, *, build: str) -> UserCodeError | None:
@@ -79,14 +79,14 @@ def _folders(location: str) -> tuple[Path, ...]:
     if location.endswith(".py"):
         return (Path(location).expanduser().resolve().parent,)
     try:
-        found = importlib.util.find_spec(location.partition(".")[0])
+        spec = importlib.util.find_spec(location.partition(".")[0])
     except (ImportError, ValueError):
         return ()
-    if found is None:
+    if spec is None:
         return ()
-    if found.submodule_search_locations:
-        return tuple(Path(folder).resolve() for folder in found.submodule_search_locations)
-    return () if found.origin is None else (Path(found.origin).resolve(),)
+    if spec.submodule_search_locations:
+        return tuple(Path(folder).resolve() for folder in spec.submodule_search_locations)
+    return () if spec.origin is None else (Path(spec.origin).resolve(),)
 
 
 def _is_own(file: str, folders: tuple[Path, ...]) -> bool:

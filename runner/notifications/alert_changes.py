@@ -86,8 +86,8 @@ def _title(alerts: Sequence[Alert], event: Event | None) -> str:
     worst = max(alerts, key=lambda alert: SEVERITY_RANKS.index(severity_of(alert)))
     others = f" and {len(alerts) - 1} more" if len(alerts) > 1 else ""
     # The rest of a cause is below the title.
-    told = percent(worst.change_pct) if worst.change_pct else worst.cause_text.partition(";")[0]
-    return f"{worst.case.key}: {worst.metric} {told}".rstrip() + others
+    change = percent(worst.change_pct) if worst.change_pct else worst.cause_text.partition(";")[0]
+    return f"{worst.case.key}: {worst.metric} {change}".rstrip() + others
 
 
 def is_current(kind: AlertChangeKind, alert: Alert, *, at: datetime) -> bool:

@@ -143,7 +143,7 @@ class DeliveryContext:
 
 
 def apply_response(
-    queue: Queue, attempt: Attempt, *, moment: DeliveryContext, tried: Collection[str] = ()
+    queue: Queue, attempt: Attempt, *, moment: DeliveryContext, attempted: Collection[str] = ()
 ) -> Queue:
     """Return `queue` after `attempt`; `tried` are the ids of what was tried before it just now."""
     ids = {item.id for item in attempt.delivery.notifications}
@@ -156,7 +156,7 @@ def apply_response(
     for item in queue.waiting:
         if item.id in ids and item.delivery_id == attempt.delivery.id:
             waiting.append(_answered(item, attempt, moment=moment))
-        elif comes_back and item.state is NotificationState.FAILED and item.id not in tried:
+        elif comes_back and item.state is NotificationState.FAILED and item.id not in attempted:
             together = MAX_TOGETHER if was_dead else item.num_together
             waiting.append(replace(item, due_at=moment.at, num_together=together))
         else:
@@ -174,8 +174,8 @@ def _health_after(
     if answer.kind is ResponseKind.REFUSED:
         return health
     num_failures = health.num_failures + 1
-    held_until = moment.pause(num_failures, at_least_s=answer.retry_after_s or 0.0)
-    return replace(health, num_failures=num_failures, held_until=held_until)
+    paused_until = moment.pause(num_failures, at_least_s=answer.retry_after_s or 0.0)
+    return replace(health, num_failures=num_failures, held_until=paused_until)
 
 
 def _answered(item: Notification, attempt: Attempt, *, moment: DeliveryContext) -> Notification:
@@ -200,20 +200,24 @@ def _answered(item: Notification, attempt: Attempt, *, moment: DeliveryContext) 
 
 
 def next_delivery(
-    queue: Queue, *, moment: DeliveryContext, tried: Collection[str] = (), is_probe: bool = False
+    queue: Queue,
+    *,
+    moment: DeliveryContext,
+    attempted: Collection[str] = (),
+    is_probe: bool = False,
 ) -> tuple[Queue, Delivery | None]:
     """Return `queue` with what is sent next marked so, and that delivery; None without one.
 
     `tried` are the ids of what failed just now; a probe asks whether something else gets through.
     """
     sending = [item for item in queue.waiting if item.state is NotificationState.SENDING]
-    if any(_is_held(item, moment) for item in sending):
+    if any(_is_leased(item, moment) for item in sending):
         return queue, None
-    held_until = queue.health.held_until
-    if held_until is not None and held_until > moment.at and not (is_probe or sending):
+    paused_until = queue.health.held_until
+    if paused_until is not None and paused_until > moment.at and not (is_probe or sending):
         return queue, None
     chosen = _interrupted(queue, sending) if moment.quiet is Quiet.EVERYBODY else []
-    chosen = chosen or _next(queue, moment, tried=tried, is_probe=is_probe)
+    chosen = chosen or _next(queue, moment, attempted=attempted, is_probe=is_probe)
     if not chosen:
         return queue, None
     delivery_id = chosen[0].delivery_id or (
@@ -234,7 +238,7 @@ def next_delivery(
     return replace(queue, waiting=waiting), delivery
 
 
-def _is_held(item: Notification, moment: DeliveryContext) -> bool:
+def _is_leased(item: Notification, moment: DeliveryContext) -> bool:
     """Return whether another process that lives is sending `item`."""
     if item.holder == moment.holder or item.attempted_at is None:
         return False
@@ -259,7 +263,7 @@ def _waiting(queue: Queue) -> list[Notification]:
 
 
 def _next(
-    queue: Queue, moment: DeliveryContext, *, tried: Collection[str], is_probe: bool
+    queue: Queue, moment: DeliveryContext, *, attempted: Collection[str], is_probe: bool
 ) -> list[Notification]:
     # A receiver that failed as a whole is asked again for everything.
     was_down = queue.health.num_failures > 0 and not is_probe
@@ -270,7 +274,7 @@ def _next(
             was_down and item.state is NotificationState.FAILED
         )
         # What is behind it about the same alert waits with it.
-        if item.id in tried or is_deferred or not blocked.isdisjoint(item.about):
+        if item.id in attempted or is_deferred or not blocked.isdisjoint(item.about):
             blocked |= item.about
         else:
             candidates.append(item)
@@ -289,14 +293,14 @@ def _next(
 
 def _free(items: Sequence[Notification]) -> list[Notification]:
     """Return those that are part of no delivery and come behind none about the same alert."""
-    found: list[Notification] = []
+    free: list[Notification] = []
     blocked: set[str] = set()
     for item in items:
         if item.delivery_id or not blocked.isdisjoint(item.about):
             blocked |= item.about
         else:
-            found.append(item)
-    return found
+            free.append(item)
+    return free
 
 
 def _together(items: Sequence[Notification], policy: Policy) -> list[Notification]:

@@ -146,31 +146,31 @@ class Dispatcher:
     def dispatch(self) -> DispatchReport:
         """Send what is due and return what came of it; raises what the store raises."""
         due = receivers_to_serve(self.store, at=self.now())
-        trouble = dict.fromkeys(sorted(due - self.receivers.keys()), UNKNOWN)
-        wanted = due & self.receivers.keys()
-        if not wanted:
-            return DispatchReport(errors=trouble)
-        with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
-            reports = list(pool.map(self._serve, sorted(wanted)))
+        errors = dict.fromkeys(sorted(due - self.receivers.keys()), UNKNOWN)
+        served = due & self.receivers.keys()
+        if not served:
+            return DispatchReport(errors=errors)
+        with ThreadPoolExecutor(max_workers=len(served)) as pool:
+            reports = list(pool.map(self._serve, sorted(served)))
         for report in reports:
-            trouble.update(report.errors)
+            errors.update(report.errors)
         return DispatchReport(
             num_sent=sum(report.num_sent for report in reports),
             num_failed=sum(report.num_failed for report in reports),
-            errors=trouble,
+            errors=errors,
         )
 
     def _serve(self, name: str) -> DispatchReport:
-        tried: set[str] = set()
+        attempted: set[str] = set()
         num_sent = num_failed = num_in_a_row = 0
-        trouble: dict[str, str] = {}
+        errors: dict[str, str] = {}
         attempt: Attempt | None = None
         started = self.now()
         while True:
             if attempt is not None and is_over(started, at=self.now(), limit_s=self.limit_s):
                 num_in_a_row = MAX_FAILURES_A_PASS
-                trouble.setdefault(name, SLOW)
-            delivery = self._next(name, attempt, tried=tried, num_in_a_row=num_in_a_row)
+                errors.setdefault(name, SLOW)
+            delivery = self._next(name, attempt, attempted=attempted, num_in_a_row=num_in_a_row)
             if delivery is None:
                 break
             attempt = self._attempt(name, delivery)
@@ -178,23 +178,23 @@ class Dispatcher:
             if answer.kind is ResponseKind.SENT:
                 num_in_a_row = 0 if attempt.was_made else num_in_a_row
                 num_sent += len(delivery.notifications) - len(attempt.dropped)
-                trouble |= {name: answer.text} if answer.text else {}
+                errors |= {name: answer.text} if answer.text else {}
                 continue
             num_in_a_row = MAX_FAILURES_A_PASS if _ends_pass(answer) else num_in_a_row + 1
             num_failed += 1
-            trouble[name] = answer.text
+            errors[name] = answer.text
             if answer.kind is ResponseKind.FAILED or not delivery.is_digest:
-                tried.update(item.id for item in delivery.notifications)
-        return DispatchReport(num_sent=num_sent, num_failed=num_failed, errors=trouble)
+                attempted.update(item.id for item in delivery.notifications)
+        return DispatchReport(num_sent=num_sent, num_failed=num_failed, errors=errors)
 
     def _next(
-        self, name: str, attempt: Attempt | None, *, tried: set[str], num_in_a_row: int
+        self, name: str, attempt: Attempt | None, *, attempted: set[str], num_in_a_row: int
     ) -> Delivery | None:
         """Keep the last attempt, take what comes next: one transaction, so that both hold."""
-        found: list[Delivery | None] = [None]
+        deliveries: list[Delivery | None] = [None]
 
         def decide(queue: Queue) -> Queue:
-            found[0] = None
+            deliveries[0] = None
             now = self.now()
             moment = DeliveryContext(
                 at=now,
@@ -205,16 +205,16 @@ class Dispatcher:
                 quiet=self.quiet.get(name, _NEVER_QUIET).at(now),
             )
             if attempt is not None:
-                queue = apply_response(queue, attempt, moment=moment, tried=tried)
+                queue = apply_response(queue, attempt, moment=moment, attempted=attempted)
             if num_in_a_row < MAX_FAILURES_A_PASS:
-                queue, found[0] = next_delivery(
-                    queue, moment=moment, tried=tried, is_probe=num_in_a_row > 0
+                queue, deliveries[0] = next_delivery(
+                    queue, moment=moment, attempted=attempted, is_probe=num_in_a_row > 0
                 )
             return queue
 
-        message = None if attempt is None else _kept(name, attempt, at=self.now())
+        message = None if attempt is None else _sent_message(name, attempt, at=self.now())
         revise_queue(self.store, name, decide, looks_first=attempt is None, message=message)
-        return found[0]
+        return deliveries[0]
 
     def _attempt(self, name: str, delivery: Delivery) -> Attempt:
         try:
@@ -227,8 +227,8 @@ class Dispatcher:
             logger.exception("delivery %s to receiver %s failed", delivery.id, name)
             answer = Response(kind=ResponseKind.FAILED, text=DEFECT, is_certain=False)
             return Attempt(delivery=delivery, answer=answer)
-        told = {item.notification.id for item in items}
-        dropped = frozenset(item.id for item in delivery.notifications if item.id not in told)
+        sent_ids = {item.notification.id for item in items}
+        dropped = frozenset(item.id for item in delivery.notifications if item.id not in sent_ids)
         return Attempt(
             delivery=delivery,
             answer=answer,
@@ -265,15 +265,15 @@ def reported_states(items: Sequence[Item], *, by: object) -> dict[str, str]:
 
     An alert that is only counted is told of where all alerts of its notification have one state.
     """
-    told: dict[str, str] = {}
+    states: dict[str, str] = {}
     for item in items[: by.num_shown] if isinstance(by, Updatable) else ():
         is_alike = len({alert["state"] for alert in item.alerts}) == 1
         shown = item.alerts if is_alike else item.alerts[:MAX_ALERTS_SHOWN]
-        told |= {alert["id"]: alert["state"] for alert in shown}
-    return told
+        states |= {alert["id"]: alert["state"] for alert in shown}
+    return states
 
 
-def _kept(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
+def _sent_message(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
     """Return what is kept of a message that its receiver can change, None of any other."""
     if attempt.answer.kind is not ResponseKind.SENT or not attempt.answer.reference:
         return None

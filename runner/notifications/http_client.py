@@ -107,16 +107,16 @@ def post(url: str, *, body: bytes, headers: Mapping[str, str], rules: HttpRules)
     return request(Request(url=url, body=body, headers=headers), rules=rules)
 
 
-def request(wanted: Request, *, rules: HttpRules) -> Reply:
+def request(message: Request, *, rules: HttpRules) -> Reply:
     """Send what is `wanted` and return the answer; raise TargetRefused and RequestFailed."""
-    parts = check_url(wanted.url)
+    parts = check_url(message.url)
     deadline = rules.monotonic() + rules.total_s
     try:
         connected = connect(parts, rules=rules, deadline=deadline)
     except (OSError, ValueError) as error:
         raise RequestFailed(_text(error)) from error
     try:
-        return _exchange(connected, parts, wanted=wanted)
+        return _exchange(connected, parts, message=message)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise RequestFailed(_text(error), may_have_arrived=True) from error
     finally:
@@ -147,24 +147,24 @@ def _addresses(host: str, port: int, *, rules: HttpRules, limit_s: float) -> lis
     The system's look-up has no limit that could be set: it goes on in a thread that nobody waits
     for.
     """
-    found: Future[list[str]] = Future()
+    lookup: Future[list[str]] = Future()
 
     def look() -> None:
         try:
-            found.set_result(rules.lookup(host, port))
+            lookup.set_result(rules.lookup(host, port))
         except (OSError, ValueError) as error:
-            found.set_exception(error)
+            lookup.set_exception(error)
 
     threading.Thread(target=look, name="lookup", daemon=True).start()
     try:
-        return found.result(timeout=max(0.0, limit_s))
+        return lookup.result(timeout=max(0.0, limit_s))
     except FutureTimeoutError:
         raise TimeoutError(f"no name server has said the address of {host} in time") from None
 
 
 def _lookup(host: str, port: int) -> list[str]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(item[4][0]) for item in found))
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(item[4][0]) for item in addresses))
 
 
 class TimedSocket:
@@ -237,7 +237,7 @@ def connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> TimedSo
         raise TargetRefused(
             f"{is_named} is no public address; `allow_private = true` of the receiver allows it"
         )
-    trouble: OSError = OSError(f"{host} has no address")
+    error_: OSError = OSError(f"{host} has no address")
     for address in addresses:
         left_s = min(rules.connect_s, deadline - rules.monotonic())
         if left_s <= 0:
@@ -245,7 +245,7 @@ def connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> TimedSo
         try:
             connection = socket.create_connection((address, port), timeout=left_s)
         except OSError as error:
-            trouble = error
+            error_ = error
             continue
         try:
             if parts.scheme in _SECURE:
@@ -254,24 +254,24 @@ def connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> TimedSo
             connection.close()
             raise
         return TimedSocket(connection, deadline=deadline, monotonic=rules.monotonic)
-    raise trouble
+    raise error_
 
 
-def _exchange(connected: TimedSocket, parts: SplitResult, *, wanted: Request) -> Reply:
+def _exchange(connected: TimedSocket, parts: SplitResult, *, message: Request) -> Reply:
     port = parts.port or _PORTS[parts.scheme]
     connection = http.client.HTTPConnection(parts.hostname or "", port)
     # The library sees a socket; ours has the deadline and goes to the address that was checked.
     connection.sock = connected
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     connection.request(
-        wanted.method,
+        message.method,
         path,
-        body=wanted.body,
-        headers={"Host": parts.netloc, "User-Agent": "compile-hud", **wanted.headers},
+        body=message.body,
+        headers={"Host": parts.netloc, "User-Agent": "compile-hud", **message.headers},
     )
     reply = connection.getresponse()
     try:
-        content = reply.read(wanted.max_answer_bytes)
+        content = reply.read(message.max_answer_bytes)
     except (OSError, http.client.HTTPException):
         # The status has told what became of the message.
         content = b""

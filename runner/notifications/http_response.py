@@ -79,8 +79,8 @@ def _text(reply: Reply) -> str:
     phrase = next((item.phrase for item in HTTPStatus if item == reply.status), "")
     body = shortened(one_line(reply.body), limit=_SHOWN_LENGTH)
     where = reply.headers.get("location", "") if 300 <= reply.status < 400 else ""
-    told = f"redirects to {_origin(where)}" if where else body
-    return f"{reply.status} {phrase}".strip() + (f": {told}" if told else "")
+    reason = f"redirects to {_origin(where)}" if where else body
+    return f"{reply.status} {phrase}".strip() + (f": {reason}" if reason else "")
 
 
 def _origin(address: str) -> str:
@@ -93,9 +93,9 @@ def _origin(address: str) -> str:
     return f"{parts.scheme or 'http'}://{host}" if host else "another path"
 
 
-def ask(wanted: Request, *, rules: HttpRules, now: datetime) -> tuple[Response, str]:
+def ask(message: Request, *, rules: HttpRules, now: datetime) -> tuple[Response, str]:
     """Send what is `wanted` once; return what came of it and the body of the answer."""
-    return _answered(lambda: request(wanted, rules=rules), url=wanted.url, now=now)
+    return _answered(lambda: request(message, rules=rules), url=message.url, now=now)
 
 
 def _answered(send: Callable[[], Reply], *, url: str, now: datetime) -> tuple[Response, str]:
@@ -106,8 +106,8 @@ def _answered(send: Callable[[], Reply], *, url: str, now: datetime) -> tuple[Re
         return Response(kind=ResponseKind.FAILED, text=str(error), is_down=True), ""
     except RequestFailed as error:
         return failure_response(error), ""
-    told = replace(reply, body=_without_path(reply.body, url=url))
-    return response_of(told, now=now), reply.body
+    redacted = replace(reply, body=_without_path(reply.body, url=url))
+    return response_of(redacted, now=now), reply.body
 
 
 def _without_path(text: str, *, url: str) -> str:

@@ -96,7 +96,7 @@ def without_pictures(words: RenderedMessage) -> RenderedMessage:
 
 
 def _paragraph(item: Item, *, has_picture: bool) -> Section:
-    lines = _told(item) if item.weekly is None else item.weekly.lines()
+    lines = _alert_lines(item) if item.weekly is None else item.weekly.lines()
     if item.alerts:
         lines.append(f"repro: {item.alerts[0]['repro']}")
     return Section(
@@ -117,7 +117,7 @@ def _title(item: Item) -> str:
     return f"{_headline(item)}{severity}: {notification.title}"
 
 
-def _told(item: Item) -> list[str]:
+def _alert_lines(item: Item) -> list[str]:
     """Return lines on the alerts of `item`; what is true of all of them is said once, below."""
     alerts = item.alerts[:MAX_ALERTS_SHOWN]
     shared = [text for tell in _SHARED if (text := _shared([tell(alert) for alert in alerts]))]
@@ -140,8 +140,8 @@ def _headline(item: Item) -> str:
     """
     states = {alert["state"] for alert in item.alerts}
     is_new = item.notification.kind in (AlertChangeKind.OPENED, AlertChangeKind.REOPENED)
-    said = _SETTLED | ({str(AlertState.ACKNOWLEDGED)} if is_new else set())
-    if len(states) == 1 and states <= said:
+    settled = _SETTLED | ({str(AlertState.ACKNOWLEDGED)} if is_new else set())
+    if len(states) == 1 and states <= settled:
         return str(*states).capitalize()
     return _WORDS[item.notification.kind]
 
@@ -202,9 +202,9 @@ def _changed(alert: Mapping[str, Any]) -> str:
     """Return what else changed when the first bad run was measured, "" for the revision alone."""
     *_, how, text = _parted(alert)
     ends = (alert["last_good"] or {"revision": ""}, alert["first_bad"])
-    said = " -> ".join(short_revision(end["revision"]) for end in ends)
-    is_said = text in (f"torch {said}", f"revision {said}")
-    return f"{how}{text}" if text and not is_said else ""
+    change = " -> ".join(short_revision(end["revision"]) for end in ends)
+    is_redundant = text in (f"torch {change}", f"revision {change}")
+    return f"{how}{text}" if text and not is_redundant else ""
 
 
 def _kernels(alert: Mapping[str, Any]) -> str:

@@ -69,29 +69,29 @@ class Updater:
         if not self.receivers:
             return {}
         outdated: dict[str, list[SentMessage]] = defaultdict(list)
-        for found in load_outdated(self.store, receivers=self.receivers.keys(), at=self.now()):
-            outdated[found.receiver].append(found)
+        for message in load_outdated(self.store, receivers=self.receivers.keys(), at=self.now()):
+            outdated[message.receiver].append(message)
         if not outdated:
             return {}
         with ThreadPoolExecutor(max_workers=len(outdated)) as pool:
-            trouble = pool.map(self._update_all, outdated.values())
-            return {name: text for name, text in zip(outdated, trouble, strict=True) if text}
+            errors = pool.map(self._update_all, outdated.values())
+            return {name: text for name, text in zip(outdated, errors, strict=True) if text}
 
     def _update_all(self, messages: Sequence[SentMessage]) -> str:
         """Update messages of one receiver; return its last trouble, "" without any."""
-        started, trouble = self.now(), ""
+        started, last_error = self.now(), ""
         down: Response | None = None
         for message in messages:
             if is_over(started, at=self.now(), limit_s=self.limit_s):
-                return trouble or SLOW
+                return last_error or SLOW
             answer = down or self._update(message)
             if answer.kind is not ResponseKind.SENT:
-                trouble = answer.text
+                last_error = answer.text
             if answer.kind is ResponseKind.FAILED:
                 self._defer(message, answer)
                 if answer.is_down or answer.retry_after_s is not None:
                     down = answer
-        return trouble
+        return last_error
 
     def _update(self, message: SentMessage) -> Response:
         """Update one message, and keep what it says by now."""
@@ -107,30 +107,30 @@ class Updater:
             with self.store.write(is_news=False) as session:
                 forget_message(session, message)
         elif answer.kind is ResponseKind.SENT:
-            kept = replace(
+            updated = replace(
                 message,
                 reported_states=reported_states(items, by=self.receivers[message.receiver]),
                 num_failures=0,
                 due_at=None,
             )
             with self.store.write(is_news=False) as session:
-                put_message(session, kept)
+                put_message(session, updated)
         return answer
 
     def _ask(self, message: SentMessage, *, items: Sequence[Item]) -> Response:
         receiver = self.receivers[message.receiver]
-        told = sorted(reported_states(items, by=receiver).items())
-        id = stable_id(message.receiver, message.reference, *(" ".join(pair) for pair in told))
-        wanted = Message(id=id, at=self.now(), items=tuple(items), draw=self.draw)
+        states = sorted(reported_states(items, by=receiver).items())
+        id = stable_id(message.receiver, message.reference, *(" ".join(pair) for pair in states))
+        update = Message(id=id, at=self.now(), items=tuple(items), draw=self.draw)
         return answered(
-            lambda: receiver.update(wanted, reference=message.reference),
+            lambda: receiver.update(update, reference=message.reference),
             what=f"the update of message {message.reference}",
         )
 
     def _defer(self, message: SentMessage, answer: Response) -> None:
         num_failures = message.num_failures + 1
-        asked_s = min(answer.retry_after_s or 0.0, MAX_RETRY_AFTER_S)
-        pause_s = max(self.jitter(self.policy.limit_s(num_failures)), asked_s)
+        retry_after_s = min(answer.retry_after_s or 0.0, MAX_RETRY_AFTER_S)
+        pause_s = max(self.jitter(self.policy.limit_s(num_failures)), retry_after_s)
         due_at = self.now() + timedelta(seconds=pause_s)
         with self.store.write(is_news=False) as session:
             put_message(session, replace(message, num_failures=num_failures, due_at=due_at))

@@ -79,9 +79,9 @@ class WeeklyTime:
         date = moment.astimezone(zone).date()
         date -= timedelta(days=(date.weekday() - self.day) % len(DAYS))
         hour, minute = divmod(self.minute, 60)
-        found = datetime(date.year, date.month, date.day, hour, minute, tzinfo=zone)
+        time = datetime(date.year, date.month, date.day, hour, minute, tzinfo=zone)
         # By the clock on the wall: a week is an hour longer or shorter twice a year.
-        return found if found <= moment else found - timedelta(days=len(DAYS))
+        return time if time <= moment else time - timedelta(days=len(DAYS))
 
 
 def weekly_time(value: Any) -> WeeklyTime:
@@ -110,16 +110,16 @@ def _days(text: str | None) -> frozenset[int]:
     """Return the days that `text` names, every one for None, none where it names another."""
     if text is None:
         return frozenset(range(len(DAYS)))
-    found: set[int] = set()
+    days: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first not in DAYS or (last or first) not in DAYS:
             return frozenset()
         begin, num_after = DAYS.index(first), DAYS.index(last or first) - DAYS.index(first)
-        found |= {(begin + step) % len(DAYS) for step in range(num_after % len(DAYS) + 1)}
-    return frozenset(found)
+        days |= {(begin + step) % len(DAYS) for step in range(num_after % len(DAYS) + 1)}
+    return frozenset(days)
 
 
 def _minute(hour: str, minute: str) -> int | None:
-    found = int(hour) * 60 + int(minute)
-    return found if int(minute) < 60 and found <= _MINUTES_A_DAY else None
+    total = int(hour) * 60 + int(minute)
+    return total if int(minute) < 60 and total <= _MINUTES_A_DAY else None

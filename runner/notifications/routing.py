@@ -44,39 +44,39 @@ class NotificationPlanner:
         """Return a notification for each piece of news and each receiver that it is led to."""
         at = self.now()
         after = [revision.alert for revision in revisions]
-        found = [
+        notifications = [
             notification
-            for news in diff_alerts(before, after, events=events, at=at)
-            for notification in notifications_of(news, routes=self.routes, at=at)
+            for group in diff_alerts(before, after, events=events, at=at)
+            for notification in notifications_of(group, routes=self.routes, at=at)
         ]
         if not self.holder:
-            return found
-        return [replace(item, due_at=at + MAX_HOLD, holder=self.holder) for item in found]
+            return notifications
+        return [replace(item, due_at=at + MAX_HOLD, holder=self.holder) for item in notifications]
 
 
 NO_NOTIFICATIONS = NotificationPlanner()
 
 
 def notifications_of(
-    news: ChangeGroup, *, routes: Sequence[Route], at: datetime
+    group: ChangeGroup, *, routes: Sequence[Route], at: datetime
 ) -> list[Notification]:
     """Return one notification for each receiver that a route leads some alert of `news` to."""
-    wanted: dict[str, dict[str, Alert]] = {}
+    by_receiver: dict[str, dict[str, Alert]] = {}
     for route in routes:
-        taken = {alert.id: alert for alert in news.alerts if route.takes(alert, kind=news.kind)}
+        taken = {alert.id: alert for alert in group.alerts if route.takes(alert, kind=group.kind)}
         for receiver in route.receivers if taken else ():
-            wanted.setdefault(receiver, {}).update(taken)
+            by_receiver.setdefault(receiver, {}).update(taken)
     return [
         Notification(
-            id=notification_id(news, receiver=receiver, alerts=alerts.values()),
+            id=notification_id(group, receiver=receiver, alerts=alerts.values()),
             receiver=receiver,
-            subject=news.subject,
-            kind=news.kind,
+            subject=group.subject,
+            kind=group.kind,
             severity=worst_of(alerts.values()),
-            title=news.title,
+            title=group.title,
             alert_ids=tuple(alerts),
             created_at=at,
             due_at=at,
         )
-        for receiver, alerts in wanted.items()
+        for receiver, alerts in by_receiver.items()
     ]

@@ -143,10 +143,10 @@ def _noise(alerts: Sequence[Alert]) -> tuple[NoiseShare, ...]:
     shares = [
         NoiseShare(
             series=series,
-            num_noise=sum(alert.state is AlertState.NOISE for alert in found),
-            num_alerts=len(found),
+            num_noise=sum(alert.state is AlertState.NOISE for alert in series_alerts),
+            num_alerts=len(series_alerts),
         )
-        for series, found in by_series.items()
+        for series, series_alerts in by_series.items()
     ]
     noisy = [item for item in shares if item.num_noise]
     return tuple(sorted(noisy, key=lambda item: (-item.num_noise / item.num_alerts, item.series)))

@@ -173,7 +173,7 @@ class Spool:
         self._remove_leftovers()
         counts = {True: 0, False: 0}
         broken: list[BrokenFile] = []
-        trouble = ""
+        error_text = ""
         for path in self.pending():
             try:
                 entry = _read_entry(path)
@@ -184,7 +184,7 @@ class Spool:
                 broken.append(self._set_aside(path, reason=str(error)))
                 continue
             except StoreError as error:
-                trouble = str(error)
+                error_text = str(error)
                 break
             # News of a run are no result.
             counts[is_new] += entry.result is not None
@@ -194,7 +194,7 @@ class Spool:
             num_duplicates=counts[False],
             broken=tuple(broken),
             num_left=len(self.pending()),
-            error=trouble,
+            error=error_text,
         )
 
     def _ingest(self, entry: SpoolEntry, store: ResultStore) -> bool:

@@ -49,10 +49,12 @@ class TraceFolder:
         if not isinstance(profile, Mapping) or not profile.get("trace"):
             return result
         name = trace_name(result.id)
-        kept = name if name and self._keep(name, waiting=waiting) else ""
-        if profile["trace"] == kept:
+        stored_name = name if name and self._keep(name, waiting=waiting) else ""
+        if profile["trace"] == stored_name:
             return result
-        return replace(result, details={**result.details, "profile": {**profile, "trace": kept}})
+        return replace(
+            result, details={**result.details, "profile": {**profile, "trace": stored_name}}
+        )
 
     def _keep(self, name: str, *, waiting: Path) -> bool:
         source = waiting / name

@@ -92,8 +92,8 @@ def _unknown() -> LookupError:
     return LookupError("the shapes do not say it")
 
 
-def _known(tensors: Tensors, place: int, *, rank: int | None = None) -> Tensor:
-    tensor = tensors[place]
+def _known(tensors: Tensors, index: int, *, rank: int | None = None) -> Tensor:
+    tensor = tensors[index]
     if tensor is None or (rank is not None and len(tensor.sizes) != rank):
         raise _unknown()
     return tensor
@@ -116,7 +116,7 @@ def _products(left: int, right: int, *added: int, rank: int) -> Callable[[Tensor
 
     def rule(tensors: Tensors, values: Values) -> Work:
         del values
-        others = [_known(tensors, place) for place in added]
+        others = [_known(tensors, index) for index in added]
         return _product(
             _known(tensors, left, rank=rank), _known(tensors, right, rank=rank), *others
         )
@@ -134,22 +134,22 @@ def _vector(left: int, right: int, *added: int) -> Callable[[Tensors, Values], W
         matrix = _known(tensors, left)
         if len(matrix.sizes) == 1:
             matrix = replace(matrix, sizes=(1, *matrix.sizes))
-        return _product(matrix, column, *(_known(tensors, place) for place in added))
+        return _product(matrix, column, *(_known(tensors, index) for index in added))
 
     return rule
 
 
-def _linear(weight_place: int) -> Callable[[Tensors, Values], Work]:
+def _linear(weight_index: int) -> Callable[[Tensors, Values], Work]:
     """Return the rule of x (..., k) times the transpose of a weight (n, k), then a bias or none."""
 
     def rule(tensors: Tensors, values: Values) -> Work:
         del values
-        x, weight = _known(tensors, 0), _known(tensors, weight_place, rank=2)
+        x, weight = _known(tensors, 0), _known(tensors, weight_index, rank=2)
         if not x.sizes or x.sizes[-1] != weight.sizes[1]:
             raise _unknown()
         n, k = weight.sizes
         flat = replace(x, sizes=(math.prod(x.sizes[:-1]), k))
-        after = tensors[weight_place + 1 : weight_place + 2]
+        after = tensors[weight_index + 1 : weight_index + 2]
         bias = [item for item in after if item is not None and item.sizes == (n,)]
         return _product(flat, replace(weight, sizes=(k, n)), *bias)
 
@@ -197,7 +197,7 @@ def _spatial(
     if num < 1 or len(weight.sizes) != len(x.sizes):
         raise _unknown()
     stride, padding, dilation = (
-        _for_each(values[place], num) for place in (places.stride, places.padding, places.dilation)
+        _for_each(values[index], num) for index in (places.stride, places.padding, places.dilation)
     )
     if min(stride) < 1:
         raise _unknown()
@@ -226,17 +226,17 @@ def _attention(tensors: Tensors, values: Values) -> Work:
     many heads of k and v or a divisor of them.
     """
     del values
-    return _attend(*(_known(tensors, place, rank=4) for place in range(3)))
+    return _attend(*(_known(tensors, index, rank=4) for index in range(3)))
 
 
 def _attention_by_tokens(tensors: Tensors, values: Values) -> Work:
     """Return the work of an attention whose inputs are (batch, tokens, heads, ...)."""
     del values
-    given = [_known(tensors, place, rank=4) for place in range(3)]
+    inputs = [_known(tensors, index, rank=4) for index in range(3)]
     return _attend(
         *(
             replace(item, sizes=(a, heads, tokens, e))
-            for item in given
+            for item in inputs
             for a, tokens, heads, e in [item.sizes]
         )
     )
@@ -373,13 +373,13 @@ def tensors_of(
     dims: Sequence[Any], types: Sequence[Any], strides: Sequence[Any] = ()
 ) -> tuple[Tensor | None, ...]:
     """Return the inputs in order; None for what is no tensor or has an unknown type."""
-    found = [_tensor(sizes, kind) for sizes, kind in zip(dims, types, strict=False)]
-    for place, (tensor, steps) in enumerate(zip(found, strides, strict=False)):
+    tensors = [_tensor(sizes, kind) for sizes, kind in zip(dims, types, strict=False)]
+    for index, (tensor, steps) in enumerate(zip(tensors, strides, strict=False)):
         if tensor is not None and isinstance(steps, list) and len(steps) == len(tensor.sizes):
             spread = [size for size, step in zip(tensor.sizes, steps, strict=True) if step != 0]
             num_stored = min(math.prod(spread), tensor.num_elements)
-            found[place] = replace(tensor, num_stored=num_stored)
-    return tuple(found)
+            tensors[index] = replace(tensor, num_stored=num_stored)
+    return tuple(tensors)
 
 
 def spreading(strides: Any) -> list[Any]:
@@ -404,9 +404,9 @@ def _are_sizes(sizes: Any) -> bool:
 def shapes_text(dims: Sequence[Any], types: Sequence[Any], values: Sequence[Any]) -> str:
     """Return the inputs that are tensors as text, and `values` that change what is computed."""
     shapes = [_shape(sizes, kind) for sizes, kind in zip(dims, types, strict=False)]
-    given = " ".join(value for value in values if isinstance(value, str) and value)
+    settings = " ".join(value for value in values if isinstance(value, str) and value)
     text = ", ".join(shape for shape in shapes if shape)
-    return f"{text}; {given}" if text and given else text
+    return f"{text}; {settings}" if text and settings else text
 
 
 def _shape(sizes: Any, kind: Any) -> str:

@@ -40,7 +40,7 @@ class WatchDependencies:
 
 
 @dataclass(kw_only=True)
-class _Place:
+class _WatchState:
     """Where the watch of a schedule stands."""
 
     next_at: datetime
@@ -66,13 +66,13 @@ class Watches:
         self._save = save
         self._now = now
         self._notify = notify
-        self._places = {name: _Place(next_at=now()) for name in self._schedules}
+        self._places = {name: _WatchState(next_at=now()) for name in self._schedules}
 
     def look(self) -> None:
         """Look at what is due, and keep a request for a run of what is new."""
         for name, schedule in self._schedules.items():
             if self._places[name].next_at <= self._now():
-                self._look_at(schedule, place=self._places[name])
+                self._look_at(schedule, state=self._places[name])
 
     def states(self) -> tuple[ScheduleState, ...]:
         """Return the schedules, with the time of the next look at each."""
@@ -88,26 +88,26 @@ class Watches:
             for name, schedule in self._schedules.items()
         )
 
-    def _look_at(self, schedule: Schedule, *, place: _Place) -> None:
+    def _look_at(self, schedule: Schedule, *, state: _WatchState) -> None:
         try:
             revision = self._look(schedule)
         except WatchFailed as error:
             wait_s = max(
-                schedule.every_s, min(MAX_WAIT_S, schedule.every_s * 2**place.num_failures)
+                schedule.every_s, min(MAX_WAIT_S, schedule.every_s * 2**state.num_failures)
             )
-            place.num_failures += 1
-            place.note = f"{error}"
-            if place.num_failures == 1:
+            state.num_failures += 1
+            state.note = f"{error}"
+            if state.num_failures == 1:
                 text = f"schedule {schedule.name}: {error}. It is looked at again in"
                 self._notify(LogMessage(text=f"{text} {clock(wait_s)}", is_warning=True))
         else:
             wait_s = schedule.every_s
-            place.num_failures = 0
-            place.note = f"at {revision}"
-            if revision != place.revision:
-                place.revision = revision
+            state.num_failures = 0
+            state.note = f"at {revision}"
+            if revision != state.revision:
+                state.revision = revision
                 self._save(_request(schedule, revision=revision))
-        place.next_at = self._now() + timedelta(seconds=wait_s)
+        state.next_at = self._now() + timedelta(seconds=wait_s)
 
 
 def _request(schedule: Schedule, *, revision: str) -> JobRequest:
@@ -143,11 +143,11 @@ def _commit(watch: Watch, *, machine: Machine) -> str:
     if answer.problem:
         raise WatchFailed(f"{watch.text} cannot be looked at: {answer.problem}")
     lines = [line.split("\t") for line in answer.text.splitlines()]
-    found = {line[1]: line[0] for line in lines if len(line) == 2}
+    commits = {line[1]: line[0] for line in lines if len(line) == 2}
     # As git resolves a name, but an annotated tag stands for its commit.
     names = (f"refs/heads/{watch.ref}", f"refs/tags/{watch.ref}^{{}}", f"refs/tags/{watch.ref}")
-    wanted = (*names, watch.ref) if watch.ref else ("HEAD",)
-    commit = next((found[name] for name in wanted if name in found), "")
+    refs = (*names, watch.ref) if watch.ref else ("HEAD",)
+    commit = next((commits[name] for name in refs if name in commits), "")
     if not _COMMIT.fullmatch(commit):
         raise WatchFailed(f"{watch.text}: no {watch.ref or 'HEAD'} in that repository")
     return commit[:_COMMIT_DIGITS]

@@ -87,8 +87,8 @@ class HealthReporter:
         places = {"state": config.state_dir, "store": store_folder(config.store_url)}
         for name, folder in {**places, "traces": config.traces_dir}.items():
             if folder is not None:
-                place = existing_folder(folder)
-                usage = shutil.disk_usage(place)
+                existing = existing_folder(folder)
+                usage = shutil.disk_usage(existing)
                 yield DiskState(
                     name=name,
                     path=str(folder.absolute()),
@@ -108,7 +108,7 @@ def store_folder(url: str) -> Path | None:
 def existing_folder(path: Path) -> Path:
     """Return `path`, or the nearest folder above it that is there already."""
     absolute = path.absolute()
-    return next(place for place in (absolute, *absolute.parents) if place.exists())
+    return next(folder for folder in (absolute, *absolute.parents) if folder.exists())
 
 
 def _version() -> str:

@@ -82,9 +82,9 @@ class JobRequests:
         with self._lock:
             if request not in self._unwritten:
                 self._unwritten.append(request)
-            self.write_kept()
+            self.write_unwritten()
 
-    def write_kept(self) -> int:
+    def write_unwritten(self) -> int:
         """Write what is kept in memory alone; return how many requests still are."""
         with self._lock:
             for request in tuple(self._unwritten):
@@ -102,7 +102,7 @@ class JobRequests:
         Returns why that was not possible, empty when it was.
         """
         try:
-            self._flush_kept(store, machine=machine)
+            self._flush_unwritten(store, machine=machine)
         except StoreError as error:
             return str(error)
         for path in sorted(self.directory.glob("[!.]*.json")):
@@ -120,9 +120,9 @@ class JobRequests:
             path.unlink(missing_ok=True)
         return ""
 
-    def _flush_kept(self, store: Store, *, machine: str) -> None:
+    def _flush_unwritten(self, store: Store, *, machine: str) -> None:
         with self._lock:
-            self.write_kept()
+            self.write_unwritten()
             # The store may be on another disk, or on another machine.
             for request in tuple(self._unwritten):
                 _enqueue(request, store, machine=machine)

@@ -100,7 +100,7 @@ def scheduling(
         )
         wake.set()
 
-    with immediate_lock(state_dir / "scheduler.lock", on_held=_held):
+    with immediate_lock(state_dir / "scheduler.lock", on_held=_already_running):
         scheduler = Scheduler(
             jobstores={"default": SQLAlchemyJobStore(url=f"sqlite:///{path}")},
             job_defaults={"max_instances": 1},
@@ -114,8 +114,8 @@ def scheduling(
         finally:
             if scheduler.running:
                 scheduler.shutdown()
-            if num_lost := requests.write_kept():
-                logger.error("%d jobs could not be written down and are lost", num_lost)
+            if num_unwritten := requests.write_unwritten():
+                logger.error("%d jobs could not be written down and are lost", num_unwritten)
 
 
 def _start(scheduler: Scheduler, schedules: Mapping[str, Schedule], *, path: Path) -> None:
@@ -131,7 +131,7 @@ def _start(scheduler: Scheduler, schedules: Mapping[str, Schedule], *, path: Pat
     scheduler.resume()
 
 
-def _held(pid: int | None) -> Exception:
+def _already_running(pid: int | None) -> Exception:
     return SchedulerHeld(
         f"{holder_text(pid)} schedules from this state directory already;"
         " end it, or give this one another directory (HUD_STATE_DIR)"

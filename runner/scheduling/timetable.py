@@ -56,7 +56,7 @@ def fire_times(schedule: Schedule, *, after: datetime) -> Iterator[datetime]:
     while True:
         # In UTC: a second later in local time is an hour earlier where clocks have gone back.
         at = at.astimezone(timezone.utc) + timedelta(seconds=1)
-        found: datetime = trigger.get_next_fire_time(None, at)
-        at = found
-        if not found.fold:
-            yield found.astimezone(timezone.utc)
+        fire_time: datetime = trigger.get_next_fire_time(None, at)
+        at = fire_time
+        if not fire_time.fold:
+            yield fire_time.astimezone(timezone.utc)

@@ -303,7 +303,7 @@ def _failure(outcome: Outcome, error: BaseException, *, build: str) -> LaunchRep
             traceback.print_exc()
         return LaunchReport(outcome=outcome, reason=failure_reason(error))
     sys.stderr.write(own.text)
-    return LaunchReport(outcome=outcome, reason=failure_reason(error, place=own.place))
+    return LaunchReport(outcome=outcome, reason=failure_reason(error, location=own.location))
 
 
 def _facts_work(order: Mapping[str, Any]) -> Callable[[], None]:

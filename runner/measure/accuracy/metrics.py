@@ -101,14 +101,14 @@ class Accuracy:
     reason: str
 
 
-def tolerance_for(dtype: Dtype, given: Mapping[str, float]) -> Tolerance:
+def tolerance_for(dtype: Dtype, overrides: Mapping[str, float]) -> Tolerance:
     """Return the tolerance of `dtype`, with what is `given` for the model in its place."""
     return Tolerance(
         **{
             "min_cosine": MIN_COSINE[dtype],
             "min_gradient_cosine": GRADIENT_MIN_COSINE[dtype],
             "rounding_rmse": ROUNDING_RMSE[dtype],
-            **given,
+            **overrides,
         }
     )
 
@@ -128,7 +128,7 @@ def check_accuracy(
         return _unlike("the fp64 oracle itself is not finite")
     if not bool(torch.isfinite(result).all()):
         return _unlike("it holds NaN or infinity where the oracle is finite")
-    found = distance(result, other=oracle)
+    deviation = distance(result, other=oracle)
     # As with the RMS error: that many times what eager itself differs by.
     floor = min(min_cosine, 1.0 - tolerance.max_rmse_ratio * (1.0 - eager.spread.cosine))
     reason = ""
@@ -137,28 +137,28 @@ def check_accuracy(
             f"two eager runs differ too much to check anything with them: their cosine similarity"
             f" is {eager.spread.cosine:.3f}; switch off what is random (dropout)"
         )
-    elif found.cosine < floor:
+    elif deviation.cosine < floor:
         reason = (
-            f"cosine similarity to the fp64 oracle is {found.cosine:.6f},"
+            f"cosine similarity to the fp64 oracle is {deviation.cosine:.6f},"
             f" at least {floor:.6g} is needed"
         )
     elif eager.rmse is not None:
-        reason = _too_far(found, eager=eager, tolerance=tolerance, oracle=oracle)
+        reason = _too_far(deviation, eager=eager, tolerance=tolerance, oracle=oracle)
     return Accuracy(
-        max_abs_error=found.max_abs, rmse=found.rmse, cosine=found.cosine, reason=reason
+        max_abs_error=deviation.max_abs, rmse=deviation.rmse, cosine=deviation.cosine, reason=reason
     )
 
 
 def _too_far(
-    found: Distance, *, eager: EagerError, tolerance: Tolerance, oracle: torch.Tensor
+    deviation: Distance, *, eager: EagerError, tolerance: Tolerance, oracle: torch.Tensor
 ) -> str:
     assert eager.rmse is not None
     rounding = tolerance.rounding_rmse * _rms(oracle)
     own = eager.rmse + eager.spread.rmse
-    if found.rmse <= max(rounding, tolerance.max_rmse_ratio * own):
+    if deviation.rmse <= max(rounding, tolerance.max_rmse_ratio * own):
         return ""
     return (
-        f"RMS error against the fp64 oracle is {found.rmse:.3g}, eager's is {own:.3g};"
+        f"RMS error against the fp64 oracle is {deviation.rmse:.3g}, eager's is {own:.3g};"
         f" at most {tolerance.max_rmse_ratio:g} times eager's is allowed"
     )
 

@@ -40,14 +40,14 @@ def find_reference(context: Context) -> Reference:
 
     The details say under `oracle` whether it was `computed` or `shared`.
     """
-    request, found = context.request, context.found
-    found.details["oracle"] = "computed"
+    request, findings = context.request, context.findings
+    findings.details["oracle"] = "computed"
     if not request.oracle_dir or not _is_sharable(context.subject):
         return make_reference(context.subject)
     path = Path(request.oracle_dir, f"{_digest(context)}.pt")
     reference = _read(path, device_kind=context.device.kind)
     if reference is not None:
-        found.details["oracle"] = "shared"
+        findings.details["oracle"] = "shared"
         return reference
     reference = make_reference(context.subject)
     if _num_bytes(_results(reference)) <= MAX_SHARED_BYTES:
@@ -61,8 +61,8 @@ def check_against(context: Context, forward: Forward, *, reference: Reference) -
     Nothing is inaccurate by a shared reference alone: this process then makes one of its own.
     """
     why_inaccurate = check_result(context, forward, reference=reference)
-    if why_inaccurate and context.found.details["oracle"] == "shared":
-        context.found.details["oracle"] = "computed"
+    if why_inaccurate and context.findings.details["oracle"] == "shared":
+        context.findings.details["oracle"] = "computed"
         own = make_reference(context.subject)
         why_inaccurate = check_result(context, forward, reference=own)
     return why_inaccurate
@@ -126,8 +126,8 @@ def _read(path: Path, *, device_kind: str) -> Reference | None:
     payload = content[_DIGEST_BYTES:]
     if hashlib.sha256(payload).digest() != content[:_DIGEST_BYTES]:
         return None
-    found = torch.load(io.BytesIO(payload), map_location=device_kind, weights_only=True)
-    return _from_plain(found)
+    document = torch.load(io.BytesIO(payload), map_location=device_kind, weights_only=True)
+    return _from_plain(document)
 
 
 def _to_plain(reference: Reference) -> dict[str, Any]:
@@ -142,12 +142,12 @@ def _to_plain(reference: Reference) -> dict[str, Any]:
     }
 
 
-def _from_plain(found: dict[str, Any]) -> Reference:
+def _from_plain(document: dict[str, Any]) -> Reference:
     oracle, eager = (
-        Result(**{**found[name], "layout": tuple(found[name]["layout"])})
+        Result(**{**document[name], "layout": tuple(document[name]["layout"])})
         for name in ("oracle", "eager")
     )
-    spread = {name: Distance(**item) for name, item in found["spread"].items()}
+    spread = {name: Distance(**item) for name, item in document["spread"].items()}
     return Reference(oracle=oracle, eager=eager, spread=spread)
 
 

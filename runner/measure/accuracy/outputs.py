@@ -61,14 +61,14 @@ def named_tensors(outputs: object, *, name: str = OUTPUTS) -> Iterator[tuple[str
     if isinstance(outputs, torch.Tensor):
         yield name, outputs
         return
-    held: Iterator[tuple[object, object]] = iter(())
+    values: Iterator[tuple[object, object]] = iter(())
     if isinstance(outputs, Mapping):
-        held = iter(outputs.items())
+        values = iter(outputs.items())
     elif isinstance(outputs, list | tuple):
-        held = iter(enumerate(outputs))
+        values = iter(enumerate(outputs))
     elif dataclasses.is_dataclass(outputs):
-        held = ((item.name, getattr(outputs, item.name)) for item in dataclasses.fields(outputs))
-    for key, value in held:
+        values = ((item.name, getattr(outputs, item.name)) for item in dataclasses.fields(outputs))
+    for key, value in values:
         yield from named_tensors(value, name=f"{name}.{key}")
 
 

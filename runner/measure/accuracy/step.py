@@ -77,13 +77,13 @@ def check_result(context: Context, forward: Forward, *, reference: Reference) ->
 
     The details keep every distance, whether it is inaccurate or not.
     """
-    request, found = context.request, context.found
+    request, findings = context.request, context.findings
     tolerance = tolerance_for(request.case.dtype, request.workload.tolerance)
     results = [reference.eager]
     if not context.is_eager:
         results = [context.variant.result(forward) for _ in range(NUM_CALLS)]
     details: dict[str, Any] = {"tolerance": dataclasses.asdict(tolerance)}
-    found.details["accuracy"] = details
+    findings.details["accuracy"] = details
     if reason := _other_layout(results, eager=reference.eager):
         return reason
     _tell_nondeterminism(context, results, reference=reference)
@@ -205,10 +205,10 @@ def _check_discrete(
 def _tell_nondeterminism(
     context: Context, results: Sequence[Result], *, reference: Reference
 ) -> None:
-    found = context.found
+    findings = context.findings
     if reference.spread:
-        found.details["eager_nondeterminism"] = _spread_details(reference.spread)
-        found.warn(
+        findings.details["eager_nondeterminism"] = _spread_details(reference.spread)
+        findings.warn(
             "nondeterministic-eager",
             f"two eager runs on the same inputs differ in {', '.join(reference.spread)};"
             " what is allowed against the oracle was widened by as much",
@@ -218,8 +218,8 @@ def _tell_nondeterminism(
         return
     spread = differences(results[0], results[-1])
     if spread:
-        found.details["variant_nondeterminism"] = _spread_details(spread)
-        found.warn(
+        findings.details["variant_nondeterminism"] = _spread_details(spread)
+        findings.warn(
             "nondeterministic-variant",
             f"two calls of the variant on the same inputs differ in {', '.join(spread)};"
             " eager gives the same bits twice",
@@ -237,12 +237,12 @@ def _spread_details(spread: Mapping[str, Distance]) -> dict[str, float | None]:
 
 
 def _report(context: Context, checks: Mapping[str, PartCheck]) -> None:
-    found = context.found
+    findings = context.findings
     worst = [check.worst for check in checks.values()]
     calls = "" if context.is_eager else f", {NUM_CALLS} calls"
     method = f"against the fp64 eager oracle{calls}: {', '.join(checks)}; the worst of them"
-    found.add("max_abs_error", (max(item.max_abs_error for item in worst),), method=method)
-    found.add("cosine_similarity", (min(item.cosine for item in worst),), method=method)
+    findings.add("max_abs_error", (max(item.max_abs_error for item in worst),), method=method)
+    findings.add("cosine_similarity", (min(item.cosine for item in worst),), method=method)
     ratios = [
         check.worst.rmse / check.eager.rmse
         for check in checks.values()
@@ -252,4 +252,4 @@ def _report(context: Context, checks: Mapping[str, PartCheck]) -> None:
     # Weights in 8 bits are further off than any rounding: how many times is no news of the code.
     is_rounding = not context.request.workload.transform.weights
     if ratios and is_rounding and not context.is_eager:
-        found.add("rmse_ratio", (max(ratios),), method=method)
+        findings.add("rmse_ratio", (max(ratios),), method=method)

@@ -193,10 +193,10 @@ def _why_no_cudagraphs(counts: CompileCounts, *, device: Device) -> str:
     return ""
 
 
-def fallback(asked: str, *, ran: str, why: str, hint: str) -> RunWarning:
+def fallback(requested: str, *, ran: str, why: str, hint: str) -> RunWarning:
     """Return the warning that another mode ran than was asked for."""
     return RunWarning(
         code="mode-fallback",
-        text=f"asked for {asked}, ran as {ran}: {why}",
+        text=f"asked for {requested}, ran as {ran}: {why}",
         hint=hint,
     )

@@ -22,9 +22,9 @@ import torch._dynamo.utils as dynamo_utils
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.compile.source_locations import (
     MAX_PLACES,
-    CodePlace,
-    place_of_break,
-    place_of_recompile,
+    CodeLocation,
+    location_of_break,
+    location_of_recompile,
     shorten,
 )
 
@@ -48,10 +48,10 @@ class CompileCounts:
     num_autotuned: int
     num_cudagraph_skips: int
     cudagraph_skip_reasons: tuple[str, ...]
-    graph_breaks: tuple[CodePlace, ...] = ()
-    recompiles: tuple[CodePlace, ...] = ()
+    graph_breaks: tuple[CodeLocation, ...] = ()
+    recompiles: tuple[CodeLocation, ...] = ()
     # Frames that Dynamo gave up on after too many recompiles; calls of them may run eagerly.
-    given_up: tuple[CodePlace, ...] = ()
+    at_limit: tuple[CodeLocation, ...] = ()
     # Hits, misses and bypasses of Inductor's and AOTAutograd's caches of graphs.
     cache: Mapping[str, int] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ def read_counts() -> CompileCounts:
     metrics = _compilation_metrics()
     recompiled = [item for item in metrics if _text(item, "recompile_reason")]
     # The attempt at which Dynamo gives up has a reason, and no graph.
-    given_up = [item for item in recompiled if _is_at_limit(item)]
+    at_limit = [item for item in recompiled if _is_at_limit(item)]
     skips = [reason for item in metrics if (reason := _text(item, "cudagraph_skip_reason"))]
     return CompileCounts(
         num_graphs=int(counters["stats"]["unique_graphs"]),
@@ -122,7 +122,7 @@ def read_counts() -> CompileCounts:
         cudagraph_skip_reasons=tuple(map(shorten, skips[:MAX_PLACES])),
         graph_breaks=_graph_breaks([str(reason) for reason in breaks]),
         recompiles=tuple(map(_recompile, recompiled[:MAX_PLACES])),
-        given_up=tuple(map(_recompile, given_up[:MAX_PLACES])),
+        at_limit=tuple(map(_recompile, at_limit[:MAX_PLACES])),
         cache={
             f"{name}_{event}": int(counted[f"{prefix}_{counter}"])
             for name, counted, prefix in (
@@ -212,24 +212,26 @@ def _compilation_metrics() -> list[Any]:
     return [] if get_metrics is None else list(get_metrics())
 
 
-def _graph_breaks(reasons: list[str]) -> tuple[CodePlace, ...]:
-    found = getattr(dynamo_utils, "graph_break_reasons", [])
+def _graph_breaks(reasons: list[str]) -> tuple[CodeLocation, ...]:
+    breaks = getattr(dynamo_utils, "graph_break_reasons", [])
     places = [
-        place_of_break(
+        location_of_break(
             str(item.reason), frames=getattr(item, "user_stack", ()), not_below=_TORCH_FOLDER
         )
-        for item in found
+        for item in breaks
         if getattr(item, "graph_break", True)
     ]
-    known = {place.reason for place in places}
-    counted = [place_of_break(reason) for reason in reasons]
-    return tuple([*places, *(place for place in counted if place.reason not in known)][:MAX_PLACES])
+    known = {location.reason for location in places}
+    counted = [location_of_break(reason) for reason in reasons]
+    return tuple(
+        [*places, *(location for location in counted if location.reason not in known)][:MAX_PLACES]
+    )
 
 
-def _recompile(item: Any) -> CodePlace:
-    return place_of_recompile(
+def _recompile(item: Any) -> CodeLocation:
+    return location_of_recompile(
         str(item.recompile_reason),
-        frame=CodePlace(
+        frame=CodeLocation(
             reason="",
             file=_text(item, "co_filename"),
             line=getattr(item, "co_firstlineno", None),

@@ -16,12 +16,12 @@ MAX_FAILURE_CHARS = 500
 USER_CODE = "\nfrom user code:\n"
 # As in `0/3: self.n == 3   # self.n += 1  # folder/model.py:11 in forward (HINT: ...)`.
 _GUARD = re.compile(r"^\d+/\d+: *(?P<guard>.*?) *(?:# |$)", re.MULTILINE)
-_GUARD_PLACE = re.compile(r"# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)")
+_GUARD_LOCATION = re.compile(r"# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodePlace:
+class CodeLocation:
     """Something Dynamo did for a reason, and the line of the model it did it at, where known."""
 
     reason: str
@@ -30,16 +30,16 @@ class CodePlace:
     function: str | None = None
 
 
-def place_of_break(
+def location_of_break(
     reason: str, *, frames: Iterable[Any] = (), not_below: str = "/nowhere"
-) -> CodePlace:
+) -> CodeLocation:
     """Return the innermost of `frames` (traceback.FrameSummary) that is not below a folder."""
     stack = list(frames)
     own = [frame for frame in stack if not frame.filename.startswith(not_below)]
     if not stack:
-        return CodePlace(reason=shorten(reason))
+        return CodeLocation(reason=shorten(reason))
     frame = (own or stack)[-1]
-    return CodePlace(
+    return CodeLocation(
         reason=shorten(reason),
         file=os.path.realpath(frame.filename),
         line=frame.lineno,
@@ -47,7 +47,7 @@ def place_of_break(
     )
 
 
-def place_of_recompile(text: str, *, frame: CodePlace) -> CodePlace:
+def location_of_recompile(text: str, *, frame: CodeLocation) -> CodeLocation:
     """Return the guard that failed and the line that made it, by what Dynamo says of a recompile.
 
     `frame` is the function that was compiled again, for where the text names no line.
@@ -55,31 +55,31 @@ def place_of_recompile(text: str, *, frame: CodePlace) -> CodePlace:
     guard = _GUARD.match(text)
     reason = shorten(guard["guard"] if guard is not None else text)
     # The place beside the guard names the last two parts of a path only.
-    found = [*_GUARD_PLACE.finditer(text)][:1] + [*_FRAME.finditer(text)][-1:]
-    if not found:
+    matches = [*_GUARD_LOCATION.finditer(text)][:1] + [*_FRAME.finditer(text)][-1:]
+    if not matches:
         file = None if frame.file is None else os.path.realpath(frame.file)
-        return CodePlace(reason=reason, file=file, line=frame.line, function=frame.function)
-    file = found[-1]["file"]
-    return CodePlace(
+        return CodeLocation(reason=reason, file=file, line=frame.line, function=frame.function)
+    file = matches[-1]["file"]
+    return CodeLocation(
         reason=reason,
         file=os.path.realpath(file) if os.path.isabs(file) else file,
-        line=int(found[-1]["line"]),
-        function=found[-1]["function"],
+        line=int(matches[-1]["line"]),
+        function=matches[-1]["function"],
     )
 
 
-def failure_reason(error: BaseException, *, place: str = "") -> str:
+def failure_reason(error: BaseException, *, location: str = "") -> str:
     """Return on one line what `error` and its cause say, with the line of the model if they do.
 
     `place` is that line where the caller knows it: `net.py:11 in step`.
     """
-    said = [f"{type(error).__name__}: {_one_line(str(error))}"]
+    parts = [f"{type(error).__name__}: {_one_line(str(error))}"]
     cause = "" if error.__cause__ is None else _one_line(str(error.__cause__))
-    if cause and cause not in said[0]:
-        said.append(cause)
-    place = place or short_place(quoted_frames(error))
-    end = f" (at {place})" if place else ""
-    return "; ".join(said)[: MAX_FAILURE_CHARS - len(end)] + end
+    if cause and cause not in parts[0]:
+        parts.append(cause)
+    location = location or short_location(quoted_frames(error))
+    end = f" (at {location})" if location else ""
+    return "; ".join(parts)[: MAX_FAILURE_CHARS - len(end)] + end
 
 
 def quoted_frames(error: BaseException) -> list[FrameSummary]:
@@ -87,12 +87,12 @@ def quoted_frames(error: BaseException) -> list[FrameSummary]:
     # It does so last, behind more advice than fits on a line.
     quoted = str(error).partition(USER_CODE)[2]
     return [
-        FrameSummary(found["file"], int(found["line"]), found["function"], lookup_line=False)
-        for found in _FRAME.finditer(quoted)
+        FrameSummary(match["file"], int(match["line"]), match["function"], lookup_line=False)
+        for match in _FRAME.finditer(quoted)
     ]
 
 
-def short_place(frames: Sequence[FrameSummary]) -> str:
+def short_location(frames: Sequence[FrameSummary]) -> str:
     """Return the innermost of `frames`: `net.py:11 in step`; empty where there is none."""
     if not frames:
         return ""

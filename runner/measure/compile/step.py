@@ -28,7 +28,7 @@ from compile_hud.runner.measure.compile.dynamo import (
     reset,
 )
 from compile_hud.runner.measure.compile.phases import AOT, BACKEND, DYNAMO, INDUCTOR, CompileClock
-from compile_hud.runner.measure.compile.source_locations import CodePlace
+from compile_hud.runner.measure.compile.source_locations import CodeLocation
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.runtimes.exported import ExportedModel
 from compile_hud.runner.measure.runtimes.registry import exported, is_exported
@@ -47,7 +47,7 @@ GUARD_HINT = "hold the value that changes in a tensor, or mark it dynamic"
 
 def compile_subject(context: Context) -> Forward:
     """Return the variant's model compiled as the case asks, its first calls made and reported."""
-    request, subject, found = context.request, context.variant, context.found
+    request, subject, findings = context.request, context.variant, context.findings
     # Lazy initialisation of the operators' libraries would otherwise count as compile time.
     subject.step(subject.model)()
     reset()
@@ -56,9 +56,9 @@ def compile_subject(context: Context) -> Forward:
     times = time_compilation(context.step(forward), device=context.device, clock=clock)
     counts = read_counts()
     if isinstance(forward, ExportedModel):
-        found.details["runtime"] = forward.facts
+        findings.details["runtime"] = forward.facts
     _decide_mode(context, counts=counts)
-    found.details["generated_code_sha256"] = generated_code_sha256(Path(request.cache_dir))
+    findings.details["generated_code_sha256"] = generated_code_sha256(Path(request.cache_dir))
     _report_times(context, times=times, counts=counts, load_s=load_s)
     return forward
 
@@ -75,16 +75,16 @@ def _begin(context: Context) -> tuple[Forward, CompileClock | None]:
 
 def report_counts(context: Context, forward: Forward) -> None:
     """Keep what Dynamo and Inductor counted over all calls of the launch, and which mode ran."""
-    found, counts = context.found, read_counts()
+    findings, counts = context.findings, read_counts()
     kinds = read_guard_kinds()
     # What only shows after the first calls: CUDA graphs given up later, or Dynamo itself.
     _decide_mode(context, counts=counts)
-    if counts.given_up:
+    if counts.at_limit:
         _report_limit(context, forward, counts=counts)
     _report_sampling(context, recompiles=counts.recompiles)
-    found.details.update(
-        graph_breaks=[dataclasses.asdict(place) for place in counts.graph_breaks],
-        recompiles=[dataclasses.asdict(place) for place in counts.recompiles],
+    findings.details.update(
+        graph_breaks=[dataclasses.asdict(location) for location in counts.graph_breaks],
+        recompiles=[dataclasses.asdict(location) for location in counts.recompiles],
         guards=kinds,
         cudagraph_skip_reasons=list(counts.cudagraph_skip_reasons),
         num_autotuned=counts.num_autotuned,
@@ -97,10 +97,10 @@ def report_counts(context: Context, forward: Forward) -> None:
         ("graph_breaks", counts.num_graph_breaks),
         ("recompiles", counts.num_recompiles),
     ):
-        found.add(name, (float(number),), method=method)
+        findings.add(name, (float(number),), method=method)
     if kinds is not None:
         method = "leaves of the guard trees of all compiled frames"
-        found.add("guards", (float(sum(kinds.values())),), method=method)
+        findings.add("guards", (float(sum(kinds.values())),), method=method)
     _save_artifacts(context.request)
 
 
@@ -111,16 +111,16 @@ def _decide_mode(context: Context, *, counts: CompileCounts) -> None:
 
 
 def _set_mode(context: Context, mode: str, *, warnings: Sequence[RunWarning]) -> None:
-    found = context.found
-    found.effective_mode = mode
-    kept = [warning for warning in found.warnings if warning.code not in MODE_CODES]
-    found.warnings[:] = [*kept, *warnings]
+    findings = context.findings
+    findings.effective_mode = mode
+    others = [warning for warning in findings.warnings if warning.code not in MODE_CODES]
+    findings.warnings[:] = [*others, *warnings]
 
 
 def _report_limit(context: Context, forward: Forward, *, counts: CompileCounts) -> None:
     """Say that Dynamo gave up on a function, and whether anything compiled still runs."""
-    last = counts.given_up[-1]
-    context.found.warn(
+    last = counts.at_limit[-1]
+    context.findings.warn(
         "recompile-limit",
         f"Dynamo gave up after {counts.num_recompiles} recompiles, the last for `{last.reason}`"
         f"{_at(last)}; calls whose guards fail run eagerly",
@@ -133,7 +133,7 @@ def _report_limit(context: Context, forward: Forward, *, counts: CompileCounts) 
     _set_mode(context, "eager", warnings=(warning,))
 
 
-def _report_sampling(context: Context, *, recompiles: Sequence[CodePlace]) -> None:
+def _report_sampling(context: Context, *, recompiles: Sequence[CodeLocation]) -> None:
     """Warn of what was compiled or recorded while samples were taken: they hold its time."""
     bounds_s = context.log.bounds_s("sample")
     if bounds_s is None:
@@ -142,7 +142,7 @@ def _report_sampling(context: Context, *, recompiles: Sequence[CodePlace]) -> No
     num_compiles = context.compiles.num_compiles(since_s=since_s, until_s=until_s)
     if num_compiles:
         last = recompiles[-1] if recompiles else None
-        context.found.warn(
+        context.findings.warn(
             "recompiles-while-sampling",
             f"Dynamo compiled {num_compiles} times while samples were taken: some hold its time",
             hint=GUARD_HINT
@@ -151,7 +151,7 @@ def _report_sampling(context: Context, *, recompiles: Sequence[CodePlace]) -> No
         )
     num_recordings = context.compiles.num_recordings(since_s=since_s, until_s=until_s)
     if num_recordings:
-        context.found.warn(
+        context.findings.warn(
             "cudagraphs-recorded-while-sampling",
             f"{num_recordings} CUDA graphs were recorded while samples were taken",
             hint="an input or its address changes from call to call; TORCH_LOGS=perf_hints tells",
@@ -161,12 +161,12 @@ def _report_sampling(context: Context, *, recompiles: Sequence[CodePlace]) -> No
 def _report_times(
     context: Context, *, times: CompileTimes, counts: CompileCounts, load_s: float
 ) -> None:
-    found, state = context.found, context.request.cache_state
-    found.details["first_calls_s"] = list(times.first_calls_s)
+    findings, state = context.findings, context.request.cache_state
+    findings.details["first_calls_s"] = list(times.first_calls_s)
     details: dict[str, Any] = {"state": state, "load_s": load_s, "cache": dict(counts.cache)}
-    found.details["compile"] = details
+    findings.details["compile"] = details
     if times.num_late_compiles:
-        found.warn(
+        findings.warn(
             "still-compiling",
             f"the {len(times.later_calls_s)} calls after the first ones compiled"
             f" {times.num_late_compiles} times more: no compile time",
@@ -177,22 +177,22 @@ def _report_times(
     num_calls = len(times.first_calls_s)
     method = f"first {num_calls} calls minus as many later ones"
     if state == "cold":
-        found.add("compile_cold_s", (times.compile_s,), method=f"{method}, cache empty")
+        findings.add("compile_cold_s", (times.compile_s,), method=f"{method}, cache empty")
         if not context.device.is_cuda:
             # Triton is compiled by helpers that live on, and whose time nobody is told.
             how = f"{method}, cache empty; this process and the compilers it ran"
-            found.add("compile_cold_cpu_s", (times.compile_cpu_s,), method=how)
+            findings.add("compile_cold_cpu_s", (times.compile_cpu_s,), method=how)
         for phase, name in PHASE_METRICS.items():
             if phase in times.phases_s:
                 method = f"wall time in this phase during the first {num_calls} calls, cache empty"
-                found.add(name, (times.phases_s[phase],), method=method)
+                findings.add(name, (times.phases_s[phase],), method=method)
     elif _is_warm(counts):
         filled = {"warm": "compile_warm_s", "artifacts": "compile_artifacts_s"}
         how = "cache filled" if state == "warm" else "cache loaded from artifacts, loading included"
-        found.add(filled[state], (times.compile_s + load_s,), method=f"{method}, {how}")
+        findings.add(filled[state], (times.compile_s + load_s,), method=f"{method}, {how}")
     elif context.request.case.backend == "inductor" and counts.num_graphs > 0:
         num_misses = counts.cache.get("fxgraph_misses", 0)
-        found.warn(
+        findings.warn(
             "cache-miss",
             f"the filled compile cache was not hit ({num_misses} of {counts.num_graphs} graphs"
             f" missed, launch with {state} cache): no {state} compile time",
@@ -223,5 +223,5 @@ def _save_artifacts(request: LaunchRequest) -> None:
         Path(request.artifacts_path).write_bytes(saved[0])
 
 
-def _at(place: CodePlace) -> str:
-    return "" if place.file is None else f" at {Path(place.file).name}:{place.line}"
+def _at(location: CodeLocation) -> str:
+    return "" if location.file is None else f" at {Path(location.file).name}:{location.line}"

@@ -40,7 +40,7 @@ class GeneratedKernel:
     """
 
     name: str
-    place: int
+    index: int
     language: str
     text: str
 
@@ -48,7 +48,7 @@ class GeneratedKernel:
     def shown_name(self) -> str:
         """Return the name in a trace: that of a C++ kernel says which graph it is of."""
         return (
-            f"{self.name}#{self.place + 1}" if self.place and self.language == "cpp" else self.name
+            f"{self.name}#{self.index + 1}" if self.index and self.language == "cpp" else self.name
         )
 
 
@@ -57,11 +57,11 @@ def generated_kernels() -> list[GeneratedKernel]:
     return [
         GeneratedKernel(
             name=match["name"],
-            place=place,
+            index=index,
             language=_LANGUAGES[match["way"]],
             text=match["text"].strip("\n"),
         )
-        for place, match in _counted(_definitions())
+        for index, match in _counted(_definitions())
         if match["way"] in _LANGUAGES
     ]
 
@@ -106,7 +106,7 @@ def shown_kernels() -> Iterator[FirstCalls]:
                 language = _language(name, function)
                 if not language:
                     continue
-                kernel = GeneratedKernel(name=name, place=seen[name], language=language, text="")
+                kernel = GeneratedKernel(name=name, index=seen[name], language=language, text="")
                 seen[name] += 1
                 if language == "cpp":
                     show = _shown(kernel.shown_name, function, calls=calls)
@@ -194,17 +194,17 @@ def describe_arguments(arguments: Sequence[Any]) -> list[Any]:
     starts at the same address; a number is itself; of anything else it is the `type`.
     """
     places: dict[int, int] = {}
-    found: list[Any] = []
-    for place, argument in enumerate(arguments):
+    descriptions: list[Any] = []
+    for index, argument in enumerate(arguments):
         if isinstance(argument, torch.Tensor):
             # An empty tensor has no address, which many share.
-            first = places.setdefault(argument.data_ptr(), place) if argument.numel() else place
-            found.append(_tensor(argument) if first == place else {"same_as": first})
+            first = places.setdefault(argument.data_ptr(), index) if argument.numel() else index
+            descriptions.append(_tensor(argument) if first == index else {"same_as": first})
         elif isinstance(argument, (bool, int)) or _is_finite(argument):
-            found.append(argument)
+            descriptions.append(argument)
         else:
-            found.append({"type": type(argument).__name__})
-    return found
+            descriptions.append({"type": type(argument).__name__})
+    return descriptions
 
 
 def _tensor(tensor: torch.Tensor) -> dict[str, Any]:

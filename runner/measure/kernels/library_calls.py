@@ -68,8 +68,8 @@ def _path_of(nodes: Any, *, operator: str) -> str:
 
     What was fused into its inputs, or only looks at them otherwise, is among the nodes too.
     """
-    found = [origin_of(node) for node in nodes if node.op == "call_function"]
-    paths = {origin.module for origin in found if origin.target.split(".")[1:2] == [operator]}
+    origins = [origin_of(node) for node in nodes if node.op == "call_function"]
+    paths = {origin.module for origin in origins if origin.target.split(".")[1:2] == [operator]}
     return paths.pop() if len(paths) == 1 else ""
 
 

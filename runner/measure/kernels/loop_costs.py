@@ -64,7 +64,7 @@ def work_of_loops(nodes: Iterable[Any], *, arguments: Any) -> LoopWork:
     traffic = _Traffic(arguments)
     flops: list[float | None] = []
     dtype = ""
-    for place, leaf in enumerate(leaves):
+    for index, leaf in enumerate(leaves):
         if leaf._body is None:
             product = _product_of(leaf.node.origins)
             flops.append(product.flops)
@@ -73,7 +73,7 @@ def work_of_loops(nodes: Iterable[Any], *, arguments: Any) -> LoopWork:
         else:
             loop = _Loop(leaf._body)
             flops.append(float(loop.num_elements * loop.num_operators()))
-            traffic.add(loop, place=place)
+            traffic.add(loop, position=index)
     traffic.add_inputs()
     known = [number for number in flops if number is not None]
     return LoopWork(
@@ -120,7 +120,7 @@ class _Loop:
                     index = self._body.indexing_exprs[entry.index_name]
                     yield entry.buffer_name, index, entry.mode
 
-    def touched(self, index: Any, *, place: int) -> tuple[Any, int]:
+    def touched(self, index: Any, *, position: int) -> tuple[Any, int]:
         """Return which elements an index goes through, and how many: its different values.
 
         Which is known by the first of them and their number; `place` tells apart what the loops of
@@ -129,26 +129,26 @@ class _Loop:
         symbols = {symbol.name: symbol for symbol in getattr(index, "free_symbols", ())}
         number = math.prod(self._sizes[name] for name in self._variables(symbols))
         if any(name.startswith(_INDIRECT) for name in symbols):
-            return (place, index), number
+            return (position, index), number
         zeros = {symbol: 0 * symbol for name, symbol in symbols.items() if name in self._sizes}
         return (index.xreplace(zeros) if zeros else index, number), number
 
     def _variables(self, names: Iterable[str]) -> set[str]:
         """Return the variables of the loop on which these symbols depend, by what they look up."""
-        found: set[str] = set()
+        variables: set[str] = set()
         for name in names:
             if name in self._sizes:
-                found.add(name)
+                variables.add(name)
             elif name.startswith(_INDIRECT):
                 node = self._indirect[name]
                 for above in self._above(node):
                     index = self._body.indexing_exprs[above]
-                    found |= self._variables(symbol.name for symbol in index.free_symbols)
-        return found
+                    variables |= self._variables(symbol.name for symbol in index.free_symbols)
+        return variables
 
     def _above(self, node: torch.fx.Node) -> set[str]:
         """Return the names of the indices that the value of a node was computed with."""
-        found: set[str] = set()
+        symbols: set[str] = set()
         seen: set[torch.fx.Node] = set()
         todo = list(node.all_input_nodes)
         while todo:
@@ -158,10 +158,10 @@ class _Loop:
             seen.add(above)
             todo += above.all_input_nodes
             if above.target == "get_index":
-                found.add(str(above.args[0]))
+                symbols.add(str(above.args[0]))
             elif above.target in self._graphs:
                 todo += self._graphs[str(above.target)].nodes
-        return found
+        return symbols
 
 
 def _operators(graph: torch.fx.Graph) -> list[str]:
@@ -198,18 +198,18 @@ class _Traffic:
         # By the pointers of the kernel: of several buffers in one place each is written there.
         self._names: dict[str, str] = {}
 
-    def add(self, loop: _Loop, *, place: int) -> None:
+    def add(self, loop: _Loop, *, position: int) -> None:
         """Count the loads of one loop, then its stores."""
         for name, index, _mode in loop.accesses(_READS):
             if _real(name) not in self._names:
-                _note(self._read, _real(name), loop, index=index, place=place)
+                _note(self._read, _real(name), loop, index=index, position=position)
         for name, index, mode in loop.accesses(_WRITES):
             real = _real(name)
             if mode == _READ_AND_WRITTEN and real not in self._names:
-                _note(self._read, real, loop, index=index, place=place)
+                _note(self._read, real, loop, index=index, position=position)
             self._names[real] = pointer = self._pointer(real)
             if pointer:
-                _note(self._written, pointer, loop, index=index, place=place)
+                _note(self._written, pointer, loop, index=index, position=position)
 
     def add_template(self, names: Iterable[str]) -> None:
         """Count the buffers of these names, which a template writes whole where they leave it."""
@@ -243,10 +243,10 @@ class _Traffic:
 
 
 def _note(
-    side: dict[str, dict[Any, int]], name: str, loop: _Loop, *, index: Any, place: int
+    side: dict[str, dict[Any, int]], name: str, loop: _Loop, *, index: Any, position: int
 ) -> None:
     """Add an access; the same elements that another access has, of any loop, are one."""
-    part, number = loop.touched(index, place=place)
+    part, number = loop.touched(index, position=position)
     side.setdefault(name, {})[part] = number
 
 
@@ -279,8 +279,8 @@ def _whole(size: Any) -> int:
 
 def _product_of(origins: Iterable[torch.fx.Node]) -> Work:
     """Return the work of the one product among the nodes of a template."""
-    found = [_work_of_node(node) for node in origins if node.op == "call_function"]
-    products = [work for work in found if work.flops is not None]
+    works = [_work_of_node(node) for node in origins if node.op == "call_function"]
+    products = [work for work in works if work.flops is not None]
     return products[0] if len(products) == 1 else Work()
 
 

@@ -84,7 +84,7 @@ def _show(context: Context, forward: Forward) -> None:
 
 
 def _num_iterations(context: Context) -> int:
-    latency_s = statistics.median(context.found.metrics["latency_s"].samples)
+    latency_s = statistics.median(context.findings.metrics["latency_s"].samples)
     return max(1, min(MAX_ITERATIONS, int(BUDGET_S / latency_s)))
 
 
@@ -143,7 +143,7 @@ def _notes(origins: Origins, *, calls: FirstCalls) -> dict[str, KernelNote]:
     notes = {}
     for kernel in generated_kernels():
         graphs = origins.get(kernel.name, [])
-        known = graphs[kernel.place] if kernel.place < len(graphs) else Provenance()
+        known = graphs[kernel.index] if kernel.index < len(graphs) else Provenance()
         work = known.work
         notes[kernel.shown_name] = KernelNote(
             language=kernel.language,

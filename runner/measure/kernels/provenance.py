@@ -63,8 +63,8 @@ def _watching(define: Callable[..., Any], *, origins: Origins) -> Callable[..., 
     last_graphs: dict[str, Any] = {}
 
     @functools.wraps(define)
-    def watching(self: Any, *given: Any, **options: Any) -> Any:
-        name = define(self, *given, **options)
+    def watching(self: Any, *args: Any, **options: Any) -> Any:
+        name = define(self, *args, **options)
         # A compilation never fails since nobody could say where a kernel comes from.
         with suppress(Exception):
             graph = graph_number()
@@ -73,10 +73,10 @@ def _watching(define: Callable[..., Any], *, origins: Origins) -> Callable[..., 
             if is_first:
                 graphs.append(Provenance())
                 last_graphs[name] = graph
-            found = graphs[-1].origins
-            known = {origin.node for origin in found}
-            _source, nodes, *others = given
-            found += [item for item in _origins_of(nodes) if item.node not in known]
+            graph_origins = graphs[-1].origins
+            known = {origin.node for origin in graph_origins}
+            _source, nodes, *others = args
+            graph_origins += [item for item in _origins_of(nodes) if item.node not in known]
             work = _work_of(nodes, arguments=_arguments_of(self, others))
             # The same code may be called with other sizes: then nobody knows of which call.
             graphs[-1].work = work if is_first or graphs[-1].work == work else None
@@ -108,12 +108,12 @@ def graph_number() -> int | None:
 
 
 def _origins_of(nodes: Iterable[Any]) -> list[Origin]:
-    found: dict[str, Origin] = {}
+    by_kernel: dict[str, Origin] = {}
     for scheduled in nodes:
         for node in getattr(getattr(scheduled, "node", None), "origins", None) or ():
-            if len(found) < MAX_ORIGINS and node.op == "call_function":
-                found[node.name] = origin_of(node)
-    return list(found.values())
+            if len(by_kernel) < MAX_ORIGINS and node.op == "call_function":
+                by_kernel[node.name] = origin_of(node)
+    return list(by_kernel.values())
 
 
 def origin_of(node: Any) -> Origin:

@@ -23,7 +23,7 @@ CHAIN_WIDTH = 64
 NUM_WARMUP_CALLS = 3
 
 
-def open_pace(device: Device) -> Side | None:
+def open_speed_probe(device: Device) -> Side | None:
     """Return the fixed work as a side to time; None where there is no CPU time of one thread."""
     if device.is_cuda or device.num_threads != 1:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.latency.conditions import conditions, look
-from compile_hud.runner.measure.latency.machine_pace import open_pace
+from compile_hud.runner.measure.latency.machine_pace import open_speed_probe
 from compile_hud.runner.measure.latency.timing import (
     Side,
     Timing,
@@ -33,7 +33,7 @@ def sample(context: Context, forward: Forward) -> None:
     if not context.is_eager:
         sides.insert(0, Side(name="eager", step=context.step(context.subject.model)))
     telemetry = open_telemetry(context)
-    pace = open_pace(device)
+    speed_probe = open_speed_probe(device)
     with (
         device.pinned() as core,
         device.flushing(working_set_bytes=_working_set_bytes(context)) as timer,
@@ -49,22 +49,22 @@ def sample(context: Context, forward: Forward) -> None:
                 device=timer,
                 settings=settings,
                 between_rounds=None if telemetry is None else telemetry.read,
-                pace=pace,
+                speed_probe=speed_probe,
             )
             after = look(core=core)
         clock = timer.clock
     if telemetry is not None:
         telemetry.report(context)
-    details = context.found.details
+    details = context.findings.details
     details["core"] = core
     details["sampling"] = sampling_details(sides, course)
     details["conditions"] = conditions(
         before, after, sides=sides, num_threads=1 if device.is_cuda else settings.num_threads
     )
     _report(context, sides=sides, clock=clock)
-    if pace is not None:
-        context.found.metrics["pace_s"] = _raw(
-            pace, lambda timing: timing.cpu_s, method="thread CPU time, once a round"
+    if speed_probe is not None:
+        context.findings.metrics["pace_s"] = _raw(
+            speed_probe, lambda timing: timing.cpu_s, method="thread CPU time, once a round"
         )
 
 
@@ -78,7 +78,7 @@ def _working_set_bytes(context: Context) -> int:
 
 
 def _report(context: Context, *, sides: list[Side], clock: str) -> None:
-    metrics = context.found.metrics
+    metrics = context.findings.metrics
     variant = sides[-1]
     names = {
         "variant": ("latency_s", "latency_cpu_s"),
@@ -95,7 +95,7 @@ def _report(context: Context, *, sides: list[Side], clock: str) -> None:
         ("throughput_tokens_per_s", workload.num_tokens),
     ):
         if amount is not None:
-            context.found.add(
+            context.findings.add(
                 name,
                 [amount / timing.wall_s for timing in variant.samples],
                 method=f"{amount} an iteration over its latency",

@@ -85,9 +85,9 @@ class Side:
 
     def time(self, device: Timer, *, num_iterations: int | None = None) -> Timing:
         """Return the time of one sample, which is counted but not kept."""
-        wanted = num_iterations or self.num_iterations
-        self.num_calls += wanted
-        return device.time_iterations(self.step, num_iterations=wanted)
+        count = num_iterations or self.num_iterations
+        self.num_calls += count
+        return device.time_iterations(self.step, num_iterations=count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +151,11 @@ def _iterations_for(iteration_s: float) -> int:
 
 def recalibrate(side: Side, *, level_s: float) -> bool:
     """Choose k anew where one iteration takes `level_s`; return whether it had to change."""
-    wanted = _iterations_for(level_s)
-    ratio = wanted / side.num_iterations
+    count = _iterations_for(level_s)
+    ratio = count / side.num_iterations
     if 1 / CALIBRATION_TOLERANCE <= ratio <= CALIBRATION_TOLERANCE:
         return False
-    side.num_iterations = wanted
+    side.num_iterations = count
     return True
 
 
@@ -185,7 +185,7 @@ def take_samples(
     device: Timer,
     settings: MeasureSettings,
     between_rounds: Callable[[], None] | None = None,
-    pace: Side | None = None,
+    speed_probe: Side | None = None,
 ) -> SamplingSummary:
     """Append `settings.num_rounds` samples to each side; return how it went.
 
@@ -211,14 +211,14 @@ def take_samples(
             continue
         for side in sides if num_rounds % 2 == 0 else list(reversed(sides)):
             side.samples.append(side.time(device))
-        if pace is not None:
-            pace.samples.append(pace.time(device))
+        if speed_probe is not None:
+            speed_probe.samples.append(speed_probe.time(device))
         num_rounds += 1
         if between_rounds is not None:
             between_rounds()
-    if pace is not None:
+    if speed_probe is not None:
         # Rounds that turned out to be warm-ups were the first ones.
-        del pace.samples[: len(pace.samples) - len(sides[0].samples)]
+        del speed_probe.samples[: len(speed_probe.samples) - len(sides[0].samples)]
     return SamplingSummary(
         stopped_by=stopped_by, num_falls=num_falls, is_settled=num_falls <= MAX_LEVEL_DROPS
     )

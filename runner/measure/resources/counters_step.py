@@ -39,14 +39,14 @@ ONE_THREAD = "counted on a CPU with one thread only: the counters are those of t
 
 def report_counters(context: Context, forward: Forward, *, kernel: Kernel | None = None) -> None:
     """Keep the counts of an iteration through `forward`, and why some are missing."""
-    device, found = context.device, context.found
+    device, findings = context.device, context.findings
     details: dict[str, Any] = {"missing": {}, "per_iteration": {}}
-    found.details["counters"] = details
+    findings.details["counters"] = details
     if device.is_cuda or device.num_threads != 1:
         details["missing"] = {event.name: ONE_THREAD for event in (*HARDWARE, *SOFTWARE)}
         return
     kernel = kernel or LinuxKernel()
-    latency_s = statistics.median(found.metrics["latency_s"].samples)
+    latency_s = statistics.median(findings.metrics["latency_s"].samples)
     num_iterations = max(1, round(SAMPLE_S / latency_s))
     num_samples = max(1, min(NUM_SAMPLES, int(BUDGET_S / (num_iterations * latency_s))))
     details["iterations_per_sample"] = num_iterations
@@ -108,7 +108,7 @@ def _keep(
     events: Sequence[Event],
     num_iterations: int,
 ) -> None:
-    details = context.found.details["counters"]
+    details = context.findings.details["counters"]
     shares = [share_counted(before, after) for before, after in readings]
     if not all(shares):
         why = "its turn never came: something else uses the counters (a profiler, the watchdog)"
@@ -117,14 +117,14 @@ def _keep(
     method = f"perf_event_open around {num_iterations} iterations, this thread"
     if min(shares) < 1:
         method += f"; counted {min(shares):.0%} of the time or more and scaled up"
-    for place, event in enumerate(events):
+    for index, event in enumerate(events):
         samples = tuple(
-            (after.values[place] - before.values[place]) / share / num_iterations
+            (after.values[index] - before.values[index]) / share / num_iterations
             for (before, after), share in zip(readings, shares, strict=True)
         )
         details["per_iteration"][event.name] = statistics.median(samples)
         if event.name in METRICS:
-            context.found.add(event.name, samples, method=method)
+            context.findings.add(event.name, samples, method=method)
 
 
 def share_counted(before: Reading, after: Reading) -> float:

@@ -62,8 +62,8 @@ class Energy:
 
 def report_energy(context: Context, forward: Forward) -> None:
     """Keep energy and power of iterations through `forward`, or why there is none."""
-    device, found = context.device, context.found
-    num_iterations = _iterations_per_batch(found.metrics["latency_s"].samples)
+    device, findings = context.device, context.findings
+    num_iterations = _iterations_per_batch(findings.metrics["latency_s"].samples)
     step = context.step(forward)
 
     def run() -> int:
@@ -81,11 +81,11 @@ def report_energy(context: Context, forward: Forward) -> None:
                 now_s=time.perf_counter,
             )
     except EnergyMissingError as error:
-        found.details["energy"] = {"reason": str(error)}
+        findings.details["energy"] = {"reason": str(error)}
         return
-    found.add("energy_j", (energy.energy_j / energy.num_iterations,), method=meter.method)
-    found.add("power_w", (energy.energy_j / energy.duration_s,), method=meter.method)
-    found.details["energy"] = {
+    findings.add("energy_j", (energy.energy_j / energy.num_iterations,), method=meter.method)
+    findings.add("power_w", (energy.energy_j / energy.duration_s,), method=meter.method)
+    findings.details["energy"] = {
         "num_iterations": energy.num_iterations,
         "duration_s": energy.duration_s,
         "energy_j": energy.energy_j,

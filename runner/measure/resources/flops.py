@@ -61,31 +61,31 @@ def report_work(context: Context) -> None:
     """
     num_parameters = sum(item.numel() for item in context.subject.model.parameters())
     if num_parameters:
-        context.found.add("num_parameters", (float(num_parameters),), method=METHOD_PARAMETERS)
+        context.findings.add("num_parameters", (float(num_parameters),), method=METHOD_PARAMETERS)
     try:
         work = count_work(context.subject)
     except (RuntimeError, TypeError, AttributeError, LookupError, AssertionError) as error:
         # What runs by itself may still not run under a dispatch mode, a user's own operator above
         # all. The timings are as good as ever.
-        context.found.warn(
+        context.findings.warn(
             "uncounted-work",
             f"operations and bytes cannot be counted: {type(error).__name__}: {error}"[:300],
             hint="mfu and bandwidth are missing; an operator of your own may need a dispatch rule",
         )
         return
     if work.flops:
-        context.found.add("flops", (float(work.flops),), method=METHOD_FLOPS)
+        context.findings.add("flops", (float(work.flops),), method=METHOD_FLOPS)
     moved_bytes = work.read_bytes + work.written_bytes
     # Quantized weights are fewer bytes than those of the model that was counted.
     if moved_bytes and not context.request.workload.transform.weights:
-        context.found.add("compulsory_bytes", (float(moved_bytes),), method=METHOD_BYTES)
-    context.found.details["work"] = {
+        context.findings.add("compulsory_bytes", (float(moved_bytes),), method=METHOD_BYTES)
+    context.findings.details["work"] = {
         "flops_by_operator": work.flops_by_operator,
         "read_bytes": work.read_bytes,
         "written_bytes": work.written_bytes,
     }
     if work.uncounted:
-        context.found.warn(
+        context.findings.warn(
             "uncounted-operators",
             f"the operations of {', '.join(work.uncounted)} are not in flops",
             hint="mfu is too low by their share",
@@ -140,8 +140,8 @@ class Traffic(TorchDispatchMode):
 
     def new_storages(self, tensors: object) -> dict[int, int]:
         """Return the size of each storage in `tensors` that is not among those alive before."""
-        found = dict(_storage(item) for item in tree_leaves(tensors) if torch.is_tensor(item))
-        return {place: size for place, size in found.items() if place not in self._alive}
+        storages = dict(_storage(item) for item in tree_leaves(tensors) if torch.is_tensor(item))
+        return {address: size for address, size in storages.items() if address not in self._alive}
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -185,16 +185,16 @@ class Traffic(TorchDispatchMode):
     def _note_part(
         self, parts: dict[tuple[Any, ...], int], tensor: torch.Tensor, *, num_bytes: int
     ) -> None:
-        place, _ = _storage(tensor)
-        if place in self._alive:
+        address, _ = _storage(tensor)
+        if address in self._alive:
             # A part is a view: read twice it counts once, two slices of a table count both.
-            part = (place, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+            part = (address, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
             parts[part] = max(parts.get(part, 0), num_bytes)
 
     def _total(self, parts: dict[tuple[Any, ...], int]) -> int:
         totals: dict[int, int] = {}
-        for (place, *_), num_bytes in parts.items():
-            totals[place] = min(self._alive[place], totals.get(place, 0) + num_bytes)
+        for (address, *_), num_bytes in parts.items():
+            totals[address] = min(self._alive[address], totals.get(address, 0) + num_bytes)
         return sum(totals.values())
 
 
@@ -250,7 +250,7 @@ def formulas() -> dict[Any, Callable[..., int]]:
 
     It has none for attention on a CPU, and fails where heads of keys and values are shared.
     """
-    found: dict[str, Callable[..., int]] = {
+    by_name: dict[str, Callable[..., int]] = {
         "_scaled_dot_product_fused_attention_overrideable": attention_flops,
         "_scaled_dot_product_flash_attention_for_cpu": attention_flops,
         "_scaled_dot_product_flash_attention_for_cpu_backward": attention_backward_flops,
@@ -258,6 +258,8 @@ def formulas() -> dict[Any, Callable[..., int]]:
     }
     for kind in ("flash", "efficient", "cudnn"):
         name = f"_scaled_dot_product_{kind}_attention"
-        found |= {name: attention_flops, f"{name}_backward": attention_backward_flops}
+        by_name |= {name: attention_flops, f"{name}_backward": attention_backward_flops}
     aten = torch.ops.aten
-    return {getattr(aten, name): formula for name, formula in found.items() if hasattr(aten, name)}
+    return {
+        getattr(aten, name): formula for name, formula in by_name.items() if hasattr(aten, name)
+    }

@@ -72,7 +72,7 @@ def report_memory(context: Context, forward: Forward) -> None:
     None where another runtime executes the model: torch's allocator does not see its memory.
     """
     if allocates_itself(context.request.case):
-        context.found.warn(
+        context.findings.warn(
             "no-memory",
             f"{context.request.case.backend} allocates its memory itself, where torch does not see"
             " it: no peak memory",
@@ -83,24 +83,24 @@ def report_memory(context: Context, forward: Forward) -> None:
         peak, eager_peak, method = _report_cuda(context, forward)
     else:
         peak, eager_peak, method = _report_cpu(context, forward)
-    context.found.add("peak_bytes", (float(peak),), method=method)
+    context.findings.add("peak_bytes", (float(peak),), method=method)
     if eager_peak is not None:
         method = METHOD_CUDA_EAGER if context.device.is_cuda else METHOD_CPU
-        context.found.add("eager_peak_bytes", (float(eager_peak),), method=method)
+        context.findings.add("eager_peak_bytes", (float(eager_peak),), method=method)
         if peak:
-            context.found.add("compression_ratio", (eager_peak / peak,), method=METHOD_RATIO)
+            context.findings.add("compression_ratio", (eager_peak / peak,), method=METHOD_RATIO)
     if context.request.snapshot_path:
         _keep_snapshot(context, forward)
 
 
 def _report_cuda(context: Context, forward: Forward) -> tuple[int, int | None, str]:
-    found = context.found
+    findings = context.findings
     peak = cuda_peak(context.step(forward))
     idle = idle_bytes(context, forward)
-    found.add("peak_reserved_bytes", (float(peak.reserved - idle),), method=METHOD_RESERVED)
+    findings.add("peak_reserved_bytes", (float(peak.reserved - idle),), method=METHOD_RESERVED)
     if context.is_eager:
         return peak.of_variant, None, METHOD_CUDA
-    found.add("cudagraph_pool_bytes", (float(peak.pools),), method=METHOD_POOLS)
+    findings.add("cudagraph_pool_bytes", (float(peak.pools),), method=METHOD_POOLS)
     eager = context.subject.model
     eager_peak = cuda_peak(context.step(eager)).of_eager - idle_bytes(context, eager)
     return peak.of_variant - idle, eager_peak, METHOD_CUDA
@@ -206,7 +206,7 @@ def highest_balance(changes: Iterable[int]) -> int:
 def _keep_snapshot(context: Context, forward: Forward) -> None:
     """Write what the allocator did in one more iteration, or say why there is nothing to write."""
     if not context.device.is_cuda:
-        context.found.warn(
+        context.findings.warn(
             "no-memory-snapshot",
             "an allocator snapshot was asked for, and the CPU's allocator keeps none",
             hint="measure on CUDA, or turn [run] memory_snapshot off",
@@ -214,7 +214,7 @@ def _keep_snapshot(context: Context, forward: Forward) -> None:
         return
     path = Path(context.request.snapshot_path)
     write_snapshot(context.step(forward), path=path)
-    context.found.details["memory_snapshot"] = str(path)
+    context.findings.details["memory_snapshot"] = str(path)
 
 
 def write_snapshot(step: Callable[[], object], *, path: Path) -> None:

@@ -119,19 +119,19 @@ def open_gpu() -> Gpu:
         raise NvmlMissingError("nvidia-ml-py is not installed in this toolchain")
     try:
         pynvml.nvmlInit()
-        found, is_instance = _find(torch.cuda.get_device_properties(torch.cuda.current_device()))
+        handle, is_instance = _find(torch.cuda.get_device_properties(torch.cuda.current_device()))
         if is_instance:
-            board = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(found)
-            return Gpu(nvml=pynvml, handle=board, instance=found, is_mig=True)
+            board = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+            return Gpu(nvml=pynvml, handle=board, instance=handle, is_mig=True)
     except pynvml.NVMLError as error:
         raise NvmlMissingError(f"NVML: {error}") from error
-    return Gpu(nvml=pynvml, handle=found, instance=found, is_mig=_is_split(found))
+    return Gpu(nvml=pynvml, handle=handle, instance=handle, is_mig=_is_split(handle))
 
 
 def reason_words(bits: int) -> tuple[str, ...]:
     """Return the words for the bits of NVML's clock event reasons; unknown bits in hexadecimal."""
-    places = [1 << place for place in range(bits.bit_length())]
-    return tuple(REASONS.get(place, f"reason_{place:#x}") for place in places if bits & place)
+    places = [1 << bit for bit in range(bits.bit_length())]
+    return tuple(REASONS.get(bit, f"reason_{bit:#x}") for bit in places if bits & bit)
 
 
 def _find(properties: Any) -> tuple[Any, bool]:

@@ -35,9 +35,9 @@ class Telemetry:
     def report(self, context: Context) -> None:
         """Keep the readings, and a warning when the device is or was shared."""
         self._num_others = max(self._num_others, self._gpu.num_other_processes() or 0)
-        context.found.details["telemetry"] = self.details()
+        context.findings.details["telemetry"] = self.details()
         if self._num_others:
-            context.found.warn(
+            context.findings.warn(
                 "shared-gpu",
                 f"{self._num_others} other process(es) computed on this GPU while samples were"
                 " taken",
@@ -47,9 +47,9 @@ class Telemetry:
     def details(self) -> dict[str, Any]:
         """Return every reading by quantity, and the throttle reasons that were ever given."""
         reasons = {word for reading in self._readings for word in reading.throttle_reasons}
-        found: dict[str, Any] = {name: self._numbers(name) for name in NUMBERS}
+        details: dict[str, Any] = {name: self._numbers(name) for name in NUMBERS}
         return {
-            **found,
+            **details,
             "throttle_reasons": sorted(reasons),
             "has_ecc": self._gpu.has_ecc(),
             "is_mig": self._gpu.is_mig,
@@ -68,7 +68,7 @@ def open_telemetry(context: Context) -> Telemetry | None:
     try:
         return Telemetry(open_gpu())
     except NvmlMissingError as error:
-        context.found.warn(
+        context.findings.warn(
             "no-telemetry",
             f"no clocks, temperature and energy of the GPU: {error}",
             hint="install nvidia-ml-py with the toolchain's interpreter",

@@ -124,24 +124,24 @@ def _elapsed_ns(before: torch.cuda.Event, after: torch.cuda.Event) -> int:
 
 def report_breakdown(context: Context, forward: Forward) -> None:
     """Keep how long each part of an iteration takes, and how that adds up to the latency."""
-    device, found = context.device, context.found
+    device, findings = context.device, context.findings
     # The wall time of a part is that of whoever else runs on the machine; CPU time is not.
     clock = "thread_time" if _has_cpu_time(device) else "perf_counter"
     against = "latency_cpu_s" if _has_cpu_time(device) else "latency_s"
-    latency_s = statistics.median(found.metrics[against].samples)
+    latency_s = statistics.median(findings.metrics[against].samples)
     num_iterations = min(MAX_ITERATIONS, max(MIN_ITERATIONS, int(BUDGET_S / latency_s)))
     with device.pinned(), uncollected():
         steps = take_steps(context, forward, num_iterations=NUM_WARMUPS + num_iterations)
     method = METHOD_CUDA if device.is_cuda else METHOD_CPU.format(clock=clock)
-    for place, part in enumerate(PARTS):
-        times_s = tuple(step.parts_ns[place] / 1e9 for step in steps)
-        found.metrics[f"{part}_s"] = RawMetric(
+    for index, part in enumerate(PARTS):
+        times_s = tuple(step.parts_ns[index] / 1e9 for step in steps)
+        findings.metrics[f"{part}_s"] = RawMetric(
             samples=times_s[NUM_WARMUPS:], warmups=times_s[:NUM_WARMUPS], method=method
         )
-    medians_s = {part: statistics.median(found.metrics[f"{part}_s"].samples) for part in PARTS}
+    medians_s = {part: statistics.median(findings.metrics[f"{part}_s"].samples) for part in PARTS}
     # Sampled iterations find their inputs in place.
     sum_s = sum(medians_s[part] for part in PARTS if part != "data")
-    found.details["breakdown"] = {
+    findings.details["breakdown"] = {
         "sum_s": sum_s,
         "latency_s": latency_s,
         "latency_metric": against,

@@ -109,12 +109,12 @@ class ExportedModel:
 
     def _bind(self, session: Session, inputs: Mapping[str, torch.Tensor]) -> None:
         """Bind what lies elsewhere than at the last call."""
-        held = {name: tensor.contiguous() for name, tensor in inputs.items()}
-        if _addresses(held) == _addresses(self._bound):
+        contiguous = {name: tensor.contiguous() for name, tensor in inputs.items()}
+        if _addresses(contiguous) == _addresses(self._bound):
             return
-        session.bind(held)
+        session.bind(contiguous)
         # Kept alive: the runtime has nothing but the addresses.
-        self._bound = held
+        self._bound = contiguous
 
 
 def check_outputs(num_outputs: int, *, export: Export) -> None:

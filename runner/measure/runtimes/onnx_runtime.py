@@ -92,12 +92,12 @@ class OnnxSession:
         }
         check_outputs(len(session.get_outputs()), export=export)
         for output, tensor in zip(session.get_outputs(), export.outputs, strict=True):
-            self._binding.bind_output(output.name, **_place(tensor))
+            self._binding.bind_output(output.name, **_binding(tensor))
 
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
         """Let the next calls read contiguous `inputs` where they lie."""
-        for given in self._session.get_inputs():
-            self._binding.bind_input(given.name, **_place(inputs[given.name]))
+        for node in self._session.get_inputs():
+            self._binding.bind_input(node.name, **_binding(inputs[node.name]))
 
     def run(self) -> None:
         """Execute once, until the outputs are written."""
@@ -133,7 +133,7 @@ def _providers(export: Export) -> list[Any]:
     return [(CUDA_PROVIDER, options), CPU_PROVIDER]
 
 
-def _place(tensor: torch.Tensor) -> dict[str, Any]:
+def _binding(tensor: torch.Tensor) -> dict[str, Any]:
     return {
         "device_type": tensor.device.type,
         "device_id": tensor.device.index or 0,

@@ -36,7 +36,7 @@ def load(export: Export) -> Session:
     model = runtime.convert_model(program)
     names = [_name_of(port, known=export.inputs) for port in model.inputs]
     # The converter leaves every dimension open.
-    model.reshape({place: list(export.inputs[name].shape) for place, name in enumerate(names)})
+    model.reshape({index: list(export.inputs[name].shape) for index, name in enumerate(names)})
     options = {
         "INFERENCE_NUM_THREADS": export.device.num_threads,
         "NUM_STREAMS": 1,
@@ -64,13 +64,13 @@ class OpenvinoSession:
             "num_threads": compiled.get_property("INFERENCE_NUM_THREADS"),
         }
         check_outputs(len(compiled.outputs), export=export)
-        for place, tensor in enumerate(export.outputs):
-            self._request.set_output_tensor(place, self._share(tensor))
+        for index, tensor in enumerate(export.outputs):
+            self._request.set_output_tensor(index, self._share(tensor))
 
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
         """Let the next calls read contiguous `inputs` where they lie."""
-        for place, name in enumerate(self._names):
-            self._request.set_input_tensor(place, self._share(inputs[name]))
+        for index, name in enumerate(self._names):
+            self._request.set_input_tensor(index, self._share(inputs[name]))
 
     def run(self) -> None:
         """Execute once, until the outputs are written."""

@@ -49,12 +49,12 @@ class Apprise:
     def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it."""
         words = render_message(message)
-        wanted = {"url": self.url, "title": tamed(words.heading), "body": tamed(body_of(words))}
+        order = {"url": self.url, "title": tamed(words.heading), "body": tamed(body_of(words))}
         try:
             done = subprocess.run(
                 self.command,
                 # Not in the arguments, which everybody on this machine can read.
-                input=json.dumps(wanted).encode("ascii"),
+                input=json.dumps(order).encode("ascii"),
                 capture_output=True,
                 timeout=self.timeout_s,
                 check=False,
@@ -67,8 +67,8 @@ class Apprise:
             return Response(kind=ResponseKind.SENT)
         return _failed(self._reason(done.stderr.decode("utf-8", "replace")))
 
-    def _reason(self, said: str) -> str:
-        text = one_line(first_line(said))
+    def _reason(self, output: str) -> str:
+        text = one_line(first_line(output))
         for secret in _SECRET.findall(self.url):
             text = text.replace(secret, "***")
         return shortened(text, limit=_SHOWN_LENGTH)
@@ -95,7 +95,7 @@ def body_of(words: RenderedMessage) -> str:
     for paragraph in words.paragraphs:
         head = [] if paragraph.title == words.heading else [paragraph.title]
         links = {"Open": paragraph.url, **paragraph.actions}
-        told = [f"{name}: {url}" for name, url in links.items() if url]
-        parts.append("\n".join((*head, *paragraph.lines, *told)))
+        lines = [f"{name}: {url}" for name, url in links.items() if url]
+        parts.append("\n".join((*head, *paragraph.lines, *lines)))
     rest = words.overflow_line(len(words.paragraphs))
     return "\n\n".join((*parts, rest) if rest else parts) or words.heading

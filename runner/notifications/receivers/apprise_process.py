@@ -15,15 +15,15 @@ from compile_hud.runner.notifications.receivers.apprise import PACKAGE
 
 def main() -> int:
     """Send what stdin says; return the exit status."""
-    wanted = json.load(sys.stdin)
+    order = json.load(sys.stdin)
     apprise = importlib.import_module(PACKAGE)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     service = apprise.Apprise()
-    if not service.add(wanted["url"]):
+    if not service.add(order["url"]):
         sys.stderr.write("Apprise does not understand this address\n")
         return 1
     is_sent = service.notify(
-        body=wanted["body"], title=wanted["title"], body_format=apprise.NotifyFormat.TEXT
+        body=order["body"], title=order["title"], body_format=apprise.NotifyFormat.TEXT
     )
     if not is_sent:
         sys.stderr.write("Apprise could not send it\n")

@@ -41,13 +41,13 @@ class Discord:
         answer = self._send(Request(url=url, method="PATCH"), message=message)
         return replace(answer, reference=reference)
 
-    def _send(self, wanted: Request, *, message: Message) -> Response:
+    def _send(self, post: Request, *, message: Message) -> Response:
         words, files = attached(render_message(message), message)
-        send = functools.partial(self._ask, wanted=wanted, files=files, now=message.at)
+        send = functools.partial(self._ask, post=post, files=files, now=message.at)
         return with_or_without_pictures(words, send)
 
     def _ask(
-        self, words: RenderedMessage, *, wanted: Request, files: Mapping[str, bytes], now: datetime
+        self, words: RenderedMessage, *, post: Request, files: Mapping[str, bytes], now: datetime
     ) -> Response:
         shown = [name for name in files if f"attachment://{name}" in _pictures(words)]
         attachments = [{"id": number, "filename": name} for number, name in enumerate(shown)]
@@ -56,7 +56,7 @@ class Discord:
         kind, body = "application/json", json.dumps(content, allow_nan=False).encode("ascii")
         if shown:
             kind, body = encoded(body, {name: files[name] for name in shown})
-        request = replace(wanted, body=body, headers={"Content-Type": kind})
+        request = replace(post, body=body, headers={"Content-Type": kind})
         answer, text = ask(request, rules=self.rules, now=now)
         if answer.kind is not ResponseKind.SENT:
             return answer
@@ -84,9 +84,9 @@ def _pictures(words: RenderedMessage) -> set[str]:
 def _address(url: str, *, below: str = "", query: Mapping[str, str] | None = None) -> str:
     """Return the address `below` that of the webhook; a thread in its query stays."""
     parts = urlsplit(url)
-    asked = {**dict(parse_qsl(parts.query)), **(query or {})}
+    parameters = {**dict(parse_qsl(parts.query)), **(query or {})}
     path = f"{parts.path.rstrip('/')}{below}"
-    return urlunsplit((parts.scheme, parts.netloc, path, urlencode(asked), ""))
+    return urlunsplit((parts.scheme, parts.netloc, path, urlencode(parameters), ""))
 
 
 def _id_of(text: str) -> str:

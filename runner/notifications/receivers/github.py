@@ -76,17 +76,17 @@ class GitHub:
         return self._each(message, self._revise_issue)
 
     def _each(self, message: Message, handle: Callable[[Item, Section], str]) -> Response:
-        trouble = ""
+        error_text = ""
         try:
             for item in message.items:
                 alone = Message(id=item.notification.id, at=message.at, items=(item,))
                 (paragraph,) = render_message(alone).paragraphs
                 if Publication.ISSUE in self.published:
-                    trouble = handle(item, paragraph) or trouble
+                    error_text = handle(item, paragraph) or error_text
                 self._show_commits(item, paragraph)
         except GitHubFailed as error:
             return error.answer
-        return Response(kind=ResponseKind.SENT, text=trouble)
+        return Response(kind=ResponseKind.SENT, text=error_text)
 
     def _tell_issue(self, item: Item, paragraph: Section) -> str:
         """Open or change the issue of an event; return what went wrong though it was told."""
@@ -134,50 +134,50 @@ class GitHub:
         since = _github_time(notification.created_at - _SLACK)
         return _with_marker(self.api.pages(path, query={"since": since}), _marker_of(notification))
 
-    def _change(self, issue: Mapping[str, Any], **wanted: str) -> None:
-        if any(issue[name] != value for name, value in wanted.items()):
-            self.api.write("PATCH", f"issues/{issue['number']}", **wanted)
+    def _change(self, issue: Mapping[str, Any], **fields: str) -> None:
+        if any(issue[name] != value for name, value in fields.items()):
+            self.api.write("PATCH", f"issues/{issue['number']}", **fields)
 
     def _show_commits(self, item: Item, paragraph: Section) -> None:
         shows = {
             Publication.STATUS: self._set_status,
             Publication.CHECK: self._set_check,
         }
-        wanted = [show for kind, show in shows.items() if kind in self.published]
-        for commit in self._commits(item) if wanted else ():
-            for show in wanted:
+        selected = [show for kind, show in shows.items() if kind in self.published]
+        for commit in self._commits(item) if selected else ():
+            for show in selected:
                 show(commit, item.notification, paragraph)
 
     def _commits(self, item: Item) -> list[_Commit]:
         """Return the commits of this repository that alerts of `item` began with."""
-        found = {
+        commits = {
             (alert["model"], commit): alert["url"]
             for alert in item.alerts
             if (commit := changed_commit(alert))
         }
         return [
             _Commit(sha=known["sha"], model=model, is_over=_is_over(item), url=url)
-            for (model, commit), url in found.items()
+            for (model, commit), url in commits.items()
             # A model of another repository has its commits there.
             if (known := self.api.get(f"commits/{commit}", missing=(404, 422))) is not None
         ]
 
-    def _set_status(self, commit: _Commit, told: Notification, paragraph: Section) -> None:
+    def _set_status(self, commit: _Commit, notification: Notification, paragraph: Section) -> None:
         # The last one of a name counts, so a repeated one changes nothing.
         self.api.write(
             "POST",
             f"statuses/{commit.sha}",
             state="success" if commit.is_over else "failure",
-            context=shortened(_name(commit, told), limit=MAX_CONTEXT),
+            context=shortened(_name(commit, notification), limit=MAX_CONTEXT),
             description=shortened(paragraph.title, limit=MAX_DESCRIPTION),
             target_url=commit.url,
         )
 
-    def _set_check(self, commit: _Commit, told: Notification, paragraph: Section) -> None:
-        name = shortened(_name(commit, told), limit=MAX_CONTEXT)
+    def _set_check(self, commit: _Commit, notification: Notification, paragraph: Section) -> None:
+        name = shortened(_name(commit, notification), limit=MAX_CONTEXT)
         content = {
             "name": name,
-            "external_id": told.subject,
+            "external_id": notification.subject,
             "details_url": commit.url,
             "status": "completed",
             "conclusion": "success" if commit.is_over else "failure",
@@ -213,8 +213,8 @@ def _is_over(item: Item) -> bool:
     return item.notification.kind in _OVER or bool(states) and states.isdisjoint(ONGOING)
 
 
-def _with_marker(found: Iterable[Mapping[str, Any]], marker: str) -> Mapping[str, Any] | None:
-    return next((item for item in found if marker in (item["body"] or "")), None)
+def _with_marker(issues: Iterable[Mapping[str, Any]], marker: str) -> Mapping[str, Any] | None:
+    return next((item for item in issues if marker in (item["body"] or "")), None)
 
 
 def issue_body(notification: Notification, paragraph: Section) -> str:
@@ -232,9 +232,9 @@ def _marker_of(notification: Notification) -> str:
     return _hidden_marker("notification", notification.id)
 
 
-def _name(commit: _Commit, told: Notification) -> str:
+def _name(commit: _Commit, notification: Notification) -> str:
     """Return what a status is called: events that began with one commit have one each."""
-    return f"{LABEL}/{stable_id(told.subject).removeprefix('msg_')[:8]}/{commit.model}"
+    return f"{LABEL}/{stable_id(notification.subject).removeprefix('msg_')[:8]}/{commit.model}"
 
 
 def _github_time(at: datetime) -> str:

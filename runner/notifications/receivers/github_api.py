@@ -69,8 +69,8 @@ class GitHubApi:
         missing: Collection[int] = (),
     ) -> Any:
         """Return what is at `path` of the repository, None where the status is in `missing`."""
-        asked = f"{path}?{urlencode(query)}" if query else path
-        reply = self._reply("GET", asked, body=None)
+        address = f"{path}?{urlencode(query)}" if query else path
+        reply = self._reply("GET", address, body=None)
         return None if reply.status in missing else self._content(reply)
 
     def pages(self, path: str, *, query: Mapping[str, str | int]) -> Iterator[Mapping[str, Any]]:
@@ -87,7 +87,7 @@ class GitHubApi:
         return self._content(self._reply(method, path, body=body))
 
     def _reply(self, method: str, path: str, *, body: bytes | None) -> Reply:
-        wanted = Request(
+        request = Request(
             url=f"{self.url.rstrip('/')}/repos/{self.repository}/{path}",
             method=method,
             body=body,
@@ -100,7 +100,7 @@ class GitHubApi:
             max_answer_bytes=_MAX_PAGE_BYTES,
         )
         try:
-            return self.request(wanted, rules=self.rules)
+            return self.request(request, rules=self.rules)
         except TargetRefused as error:
             answer = Response(kind=ResponseKind.FAILED, text=str(error), is_down=True)
             raise GitHubFailed(answer) from error
@@ -111,13 +111,13 @@ class GitHubApi:
         if not 200 <= reply.status < 300:
             raise GitHubFailed(_refusal(reply, now=self.now()))
         try:
-            found = json.loads(reply.body)
+            content = json.loads(reply.body)
         except ValueError:
-            found = None
-        if not isinstance(found, dict | list):
+            content = None
+        if not isinstance(content, dict | list):
             text = f"{reply.status}, and no JSON: is this the address of GitHub's API?"
             raise GitHubFailed(Response(kind=ResponseKind.FAILED, text=text, is_down=True))
-        return found
+        return content
 
 
 def _refusal(reply: Reply, *, now: datetime) -> Response:
@@ -136,9 +136,9 @@ def _limit_s(reply: Reply, *, now: datetime) -> float | None:
     """Return for how long to ask nothing more, None where no limit is the reason."""
     if reply.status not in _LIMITED:
         return None
-    asked_s = retry_after_s(reply.headers, now=now)
-    if asked_s is not None:
-        return asked_s
+    pause_s = retry_after_s(reply.headers, now=now)
+    if pause_s is not None:
+        return pause_s
     reset = reply.headers.get("x-ratelimit-reset", "")
     if reply.headers.get("x-ratelimit-remaining") == "0" and reset.isdigit():
         return int(reset) - now.timestamp()

@@ -75,13 +75,13 @@ def letter_of(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessa
 
 def _plain(words: RenderedMessage) -> str:
     parts = [
-        "\n".join((paragraph.title, *(f"  {line}" for line in _told(paragraph))))
+        "\n".join((paragraph.title, *(f"  {line}" for line in _paragraph_lines(paragraph))))
         for paragraph in words.paragraphs
     ]
     return "\n\n".join((*parts, *_rest(words))) + "\n"
 
 
-def _told(paragraph: Section) -> list[str]:
+def _paragraph_lines(paragraph: Section) -> list[str]:
     links = {"Open": paragraph.url, **paragraph.actions}
     return [*paragraph.lines, *(f"{name}: {url}" for name, url in links.items() if url)]
 

@@ -64,7 +64,7 @@ class SlackBot:
         """Send `message` once and return what came of it; the reference is channel and time."""
         words = render_message(message)
         post = functools.partial(
-            self._say, method="chat.postMessage", place={"channel": self.channel}, message=message
+            self._say, method="chat.postMessage", target={"channel": self.channel}, message=message
         )
         answer = with_or_without_pictures(words, post)
         names = _NAMES.fullmatch(answer.reference)
@@ -77,21 +77,21 @@ class SlackBot:
         names = _NAMES.fullmatch(reference)
         if names is None:
             return Response(kind=ResponseKind.REFUSED, text=f"no message of Slack: {reference}")
-        place = {"channel": names[1], "ts": names[2]}
-        change = functools.partial(self._say, method="chat.update", place=place, message=message)
+        target = {"channel": names[1], "ts": names[2]}
+        change = functools.partial(self._say, method="chat.update", target=target, message=message)
         return with_or_without_pictures(render_message(message), change)
 
     def _say(
-        self, words: RenderedMessage, *, method: str, place: Mapping[str, str], message: Message
+        self, words: RenderedMessage, *, method: str, target: Mapping[str, str], message: Message
     ) -> Response:
         # No `mrkdwn`, which chat.update does not know; no text of a block is markup.
-        said = slack(words)
-        content = {**place, "text": said["text"], "blocks": said["blocks"]}
+        payload = slack(words)
+        content = {**target, "text": payload["text"], "blocks": payload["blocks"]}
         body = json.dumps(content, allow_nan=False).encode("ascii")
-        answer, found = self._call(method, body, headers=_JSON, now=message.at)
+        answer, document = self._call(method, body, headers=_JSON, now=message.at)
         if answer.kind is not ResponseKind.SENT:
             return answer
-        return replace(answer, reference=f"{found.get('channel', '')} {found.get('ts', '')}")
+        return replace(answer, reference=f"{document.get('channel', '')} {document.get('ts', '')}")
 
     def _add_pictures(
         self, words: RenderedMessage, message: Message, *, channel: str, thread: str
@@ -111,29 +111,29 @@ class SlackBot:
     def _upload(self, picture: bytes, number: int, *, message: Message) -> str:
         """Hand over one picture and return what Slack calls it, "" where it did not take it."""
         form = urlencode({"filename": f"trend-{number}.png", "length": len(picture)})
-        answer, found = self._call(
+        answer, document = self._call(
             "files.getUploadURLExternal", form.encode("ascii"), headers=_FORM, now=message.at
         )
         if answer.kind is not ResponseKind.SENT:
             return ""
-        wanted = Request(
-            url=str(found.get("upload_url", "")),
+        request = Request(
+            url=str(document.get("upload_url", "")),
             body=picture,
             headers={"Content-Type": "application/octet-stream"},
         )
-        answer, _ = ask(wanted, rules=self.rules, now=message.at)
-        return str(found.get("file_id", "")) if answer.kind is ResponseKind.SENT else ""
+        answer, _ = ask(request, rules=self.rules, now=message.at)
+        return str(document.get("file_id", "")) if answer.kind is ResponseKind.SENT else ""
 
     def _call(
         self, method: str, body: bytes, *, headers: Mapping[str, str], now: datetime
     ) -> tuple[Response, Mapping[str, Any]]:
-        wanted = Request(
+        request = Request(
             url=f"{self.url.rstrip('/')}/{method}",
             body=body,
             headers={"Authorization": f"Bearer {self.token}", **headers},
             max_answer_bytes=_MAX_ANSWER_BYTES,
         )
-        answer, text = ask(wanted, rules=self.rules, now=now)
+        answer, text = ask(request, rules=self.rules, now=now)
         if answer.kind is not ResponseKind.SENT:
             return answer, {}
         return _meant(text)
@@ -142,23 +142,23 @@ class SlackBot:
 def _meant(text: str) -> tuple[Response, Mapping[str, Any]]:
     """Return what a body of status 200 means, and what it says."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        told = shortened(one_line(text), limit=_SHOWN_LENGTH)
-        problem = f"this is not Slack's API: {told}"
+        document = None
+    if not isinstance(document, dict):
+        text_shown = shortened(one_line(text), limit=_SHOWN_LENGTH)
+        problem = f"this is not Slack's API: {text_shown}"
         return Response(kind=ResponseKind.FAILED, text=problem, is_certain=False), {}
-    if found.get("ok") is True:
-        return Response(kind=ResponseKind.SENT), found
-    error = shortened(one_line(str(found.get("error", "no reason"))), limit=_SHOWN_LENGTH)
+    if document.get("ok") is True:
+        return Response(kind=ResponseKind.SENT), document
+    error = shortened(one_line(str(document.get("error", "no reason"))), limit=_SHOWN_LENGTH)
     if error in _OF_MESSAGE:
         return Response(kind=ResponseKind.REFUSED, text=f"Slack: {error}"), {}
     if error in _BROKEN:
         return Response(kind=ResponseKind.FAILED, text=f"Slack: {error}", is_certain=False), {}
-    hint = "" if error in _LIMITED else f"{_needed(found)}; mend that and it goes out"
+    hint = "" if error in _LIMITED else f"{_needed(document)}; mend that and it goes out"
     return Response(kind=ResponseKind.FAILED, text=f"Slack: {error}{hint}", is_down=True), {}
 
 
-def _needed(found: Mapping[str, Any]) -> str:
-    return f", needs {one_line(str(found['needed']))}" if "needed" in found else ""
+def _needed(document: Mapping[str, Any]) -> str:
+    return f", needs {one_line(str(document['needed']))}" if "needed" in document else ""

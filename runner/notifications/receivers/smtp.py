@@ -110,7 +110,7 @@ def _hand_over(client: smtplib.SMTP, letter: Email, *, waits_for_all: bool) -> R
         address: reply for address, reply in replies.items() if reply[0] not in (_OK, _WILL_FORWARD)
     }
     passes = any(code < 500 for code, _ in refused.values())
-    named = ", ".join(f"{address}: {_said(reply)}" for address, reply in refused.items())
+    named = ", ".join(f"{address}: {_reply_text(reply)}" for address, reply in refused.items())
     if len(refused) == len(letter.to) or (passes and waits_for_all):
         return Response(kind=ResponseKind.FAILED if passes else ResponseKind.REFUSED, text=named)
     try:
@@ -119,7 +119,7 @@ def _hand_over(client: smtplib.SMTP, letter: Email, *, waits_for_all: bool) -> R
         raise
     except OSError as error:
         # Nobody knows whether it was taken.
-        return Response(kind=ResponseKind.FAILED, text=_told(error), is_certain=False)
+        return Response(kind=ResponseKind.FAILED, text=_error_text(error), is_certain=False)
     _expect(reply, _OK)
     return Response(kind=ResponseKind.SENT, text=f"did not reach {named}" if named else "")
 
@@ -135,21 +135,21 @@ def _answer(refused: smtplib.SMTPResponseException, *, is_of_message: bool) -> R
     reply = (code, text if isinstance(text, bytes) else text.encode())
     return Response(
         kind=ResponseKind.REFUSED if code >= 500 and is_of_message else ResponseKind.FAILED,
-        text=_said(reply),
+        text=_reply_text(reply),
         is_down=not is_of_message or code == _CLOSING,
     )
 
 
 def _down(error: Exception) -> Response:
-    return Response(kind=ResponseKind.FAILED, text=_told(error), is_down=True)
+    return Response(kind=ResponseKind.FAILED, text=_error_text(error), is_down=True)
 
 
-def _said(reply: _Reply) -> str:
+def _reply_text(reply: _Reply) -> str:
     code, text = reply
     return f"{code} {_short(text.decode('utf-8', 'replace'))}".strip()
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return _short(str(error)) or type(error).__name__
 
 

@@ -70,5 +70,5 @@ def make_context(
         transformed=transformed,
         device=device,
         log=StepLog(),
-        found=Findings(),
+        findings=Findings(),
     )

@@ -85,7 +85,7 @@ def context_of(model: nn.Module, inputs: dict[str, Tensor], **case: Any) -> Cont
         report_path="",
         log_path="",
     )
-    return Context(request=request, subject=subject, device=CPU, log=StepLog(), found=Findings())
+    return Context(request=request, subject=subject, device=CPU, log=StepLog(), findings=Findings())
 
 
 def plain_loop(call: Callable[[], object], *, clock_s: Callable[[], float]) -> float:
@@ -120,14 +120,14 @@ def test_latencies_are_those_of_a_plain_loop(
     context, steps = sampled
     wall_s = plain_loop(steps[side], clock_s=lambda: time.perf_counter())
     cpu_s = plain_loop(steps[side], clock_s=lambda: time.thread_time())
-    assert set(context.found.metrics[f"{side}latency_s"].samples) == {wall_s}
-    assert set(context.found.metrics[f"{side}latency_cpu_s"].samples) == {cpu_s}
+    assert set(context.findings.metrics[f"{side}latency_s"].samples) == {wall_s}
+    assert set(context.findings.metrics[f"{side}latency_cpu_s"].samples) == {cpu_s}
 
 
 def test_throughput_and_speedup_are_those_worked_out_by_hand(
     sampled: tuple[Context, dict[str, Callable[[], object]]],
 ) -> None:
-    metrics = sampled[0].found.metrics
+    metrics = sampled[0].findings.metrics
     # 8 samples, or 96 tokens, in 1/256 s; eager takes 1/128 s of CPU time, the variant 1/1024 s.
     assert set(metrics["throughput_samples_per_s"].samples) == {2048.0}
     assert set(metrics["throughput_tokens_per_s"].samples) == {24576.0}
@@ -172,7 +172,7 @@ def test_accuracy_is_what_numpy_finds() -> None:
     difference = result - oracle
     cosine = numpy.sum(result * oracle) / numpy.sqrt(numpy.sum(result**2) * numpy.sum(oracle**2))
     ratio = numpy.sqrt(numpy.mean(difference**2) / numpy.mean((eager - oracle) ** 2))
-    found = {name: raw.samples[0] for name, raw in context.found.metrics.items()}
+    found = {name: raw.samples[0] for name, raw in context.findings.metrics.items()}
     assert found["max_abs_error"] == pytest.approx(numpy.max(numpy.abs(difference)), rel=1e-6)
     assert found["cosine_similarity"] == pytest.approx(cosine, rel=1e-12)
     assert found["rmse_ratio"] == pytest.approx(ratio, rel=1e-6)

@@ -73,12 +73,12 @@ def test_a_row_of_zeros_keeps_a_layer_out_of_float8() -> None:
     with torch.no_grad():
         assert torch.isfinite(transformed.model(**inputs())).all()
     report_quantized(context)
-    assert context.found.details["quantized"] == {
+    assert context.findings.details["quantized"] == {
         "weights": "float8",
         "num_layers": 1,
         "left": ["last"],
     }
-    assert [warning.code for warning in context.found.warnings] == ["not-quantized"]
+    assert [warning.code for warning in context.findings.warnings] == ["not-quantized"]
 
 
 def test_a_model_without_linear_layers_has_nothing_to_quantize() -> None:

@@ -83,16 +83,16 @@ def sweep(context: Context, forward: Callable[..., Any] | None = None) -> str:
 
 
 def rows(context: Context) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = context.found.details["shapes"]["rows"]
+    found: list[dict[str, Any]] = context.findings.details["shapes"]["rows"]
     return found
 
 
 def codes(context: Context) -> list[str]:
-    return [warning.code for warning in context.found.warnings]
+    return [warning.code for warning in context.findings.warnings]
 
 
 def num_recompiles(context: Context) -> float:
-    (number,) = context.found.metrics["sweep_recompiles"].samples
+    (number,) = context.findings.metrics["sweep_recompiles"].samples
     return number
 
 
@@ -120,7 +120,7 @@ def test_a_model_whose_code_depends_on_the_length_is_warned_of(dynamic: bool | N
     assert sweep(context) == ""
     # The own length is compiled already.
     assert num_recompiles(context) == 3
-    (warning,) = context.found.warnings
+    (warning,) = context.findings.warnings
     assert warning.code == "shape-recompiles"
     assert "3 of 4 shapes were compiled again (length 4, 6, 10)" in warning.text
 
@@ -128,7 +128,7 @@ def test_a_model_whose_code_depends_on_the_length_is_warned_of(dynamic: bool | N
 def test_eager_and_variant_are_timed_in_turn_at_every_length() -> None:
     context = swept(Sum(), dynamic=True)
     sweep(context)
-    found = context.found
+    found = context.findings
     assert found.details["shapes"]["axis"] == "length"
     assert found.details["shapes"]["own"] == OWN
     assert [row["value"] for row in rows(context)] == list(LENGTHS)
@@ -173,10 +173,12 @@ def test_a_length_that_fails_costs_the_lengths_after_it_alone() -> None:
 
     assert sweep(context, failing) == ""
     missing = "at length 10 the variant failed with RuntimeError: no kernel for this"
-    assert context.found.details["shapes"]["missing"] == missing
+    assert context.findings.details["shapes"]["missing"] == missing
     assert len(rows(context)) == 3
-    assert context.found.metrics == {}
-    assert [(item.code, item.text) for item in context.found.warnings] == [("no-shapes", missing)]
+    assert context.findings.metrics == {}
+    assert [(item.code, item.text) for item in context.findings.warnings] == [
+        ("no-shapes", missing)
+    ]
 
 
 def test_a_length_that_eager_does_not_take_is_told_from_one_that_the_variant_does_not() -> None:
@@ -200,7 +202,7 @@ def test_a_size_that_a_model_asserts_against_costs_no_result() -> None:
 
     context = swept(Picky())
     assert sweep(context, context.subject.model) == ""
-    (warning,) = context.found.warnings
+    (warning,) = context.findings.warnings
     assert "eager failed with AssertionError: wrong length" in warning.text
 
 
@@ -222,18 +224,18 @@ def test_a_length_that_fails_while_it_is_timed_costs_no_result(
     monkeypatch.setattr(shapes, "MIN_ROUNDS", 9)
     assert sweep(context, tiring) == ""
     missing = "timing the shapes failed with OutOfMemoryError: no memory left"
-    assert context.found.details["shapes"]["missing"] == missing
+    assert context.findings.details["shapes"]["missing"] == missing
     assert rows(context) == []
-    assert context.found.metrics == {}
+    assert context.findings.metrics == {}
 
 
 def test_a_case_that_has_little_time_left_has_no_other_shape() -> None:
     context = swept(Sum(), timeout_s=0.0)
     assert sweep(context) == ""
-    assert context.found.details["shapes"]["rows"] == []
+    assert context.findings.details["shapes"]["rows"] == []
     assert (
         "no length from 4 on was tried: half of the case's 0 s"
-        in (context.found.details["shapes"]["missing"])
+        in (context.findings.details["shapes"]["missing"])
     )
 
 
@@ -258,7 +260,7 @@ def test_slow_shapes_and_their_timing_leave_half_of_the_time_to_the_other_launch
     assert sweep(context, lambda input: context.subject.model(input=input)) == ""
     assert len(rows(context)) == num_shapes
     assert context.log.elapsed_s() <= shapes.TIME_SHARE * timeout_s
-    assert ("missing" in context.found.details["shapes"]) == (num_shapes < len(LENGTHS))
+    assert ("missing" in context.findings.details["shapes"]) == (num_shapes < len(LENGTHS))
 
 
 def test_what_shapes_compile_is_not_in_the_cache_of_later_launches(
@@ -287,8 +289,8 @@ def test_shapes_come_last_and_leave_the_numbers_before_them_alone() -> None:
     assert launch._measure(context) == ""
     steps = [entry["name"] for entry in context.log.entries]
     assert steps[-2:] == ["result", "shapes"]
-    assert context.found.metrics["recompiles"].samples == (0.0,)
-    assert context.found.details["recompiles"] == []
+    assert context.findings.metrics["recompiles"].samples == (0.0,)
+    assert context.findings.details["recompiles"] == []
     assert num_recompiles(context) == 1
 
 
@@ -313,5 +315,5 @@ def test_some_launches_have_no_other_shapes(change: Callable[[Any], Any]) -> Non
 
 def test_what_ran_eagerly_has_no_other_shapes() -> None:
     context = swept(Sum())
-    context.found.effective_mode = "eager"
+    context.findings.effective_mode = "eager"
     assert not is_swept(context)

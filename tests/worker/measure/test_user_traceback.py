@@ -72,8 +72,8 @@ def test_a_mistake_at_import_ends_at_its_line(tmp_path: Path) -> None:
             import no_such_thing
         ModuleNotFoundError: No module named 'no_such_thing'
         """)
-    assert found.place == "bench.py:3 in <module>"
-    assert failure_reason(error, place=found.place).endswith("(at bench.py:3 in <module>)")
+    assert found.location == "bench.py:3 in <module>"
+    assert failure_reason(error, location=found.location).endswith("(at bench.py:3 in <module>)")
 
 
 def test_what_python_cannot_read_is_shown_with_its_line(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_python_cannot_read_is_shown_with_its_line(tmp_path: Path) -> None:
     _, found = caught(lambda: load_builder(build), build=build)
     assert found.text.startswith(f'  File "{build}", line 5')
     assert "SyntaxError" in found.text
-    assert found.place == ""
+    assert found.location == ""
 
 
 @pytest.mark.parametrize("function", ["build", "example_inputs"])
@@ -97,7 +97,7 @@ def test_a_mistake_in_a_function_ends_at_its_line(tmp_path: Path, function: str)
     assert_theirs_only(found, build=build)
     assert found.text.endswith("KeyError: 'width'\n")
     line = line_of(build, "config['width']")
-    assert found.place == f"bench.py:{line} in {function}"
+    assert found.location == f"bench.py:{line} in {function}"
 
 
 def test_a_mistake_in_forward_ends_at_its_line_and_not_in_torch(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_mistake_in_forward_ends_at_its_line_and_not_in_torch(tmp_path: Path) 
     _, found = caught(lambda: model(**inputs), build=build)
     assert_theirs_only(found, build=build)
     assert "mat1 and mat2 shapes cannot be multiplied" in found.text
-    assert found.place == f"bench.py:{line_of(build, 'reshape')} in forward"
+    assert found.location == f"bench.py:{line_of(build, 'reshape')} in forward"
 
 
 def test_a_mistake_that_only_compiling_meets_ends_at_its_line(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_mistake_that_only_compiling_meets_ends_at_its_line(tmp_path: Path) ->
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     _, found = caught(lambda: compiled(**inputs), build=build)
     assert_theirs_only(found, build=build)
-    assert found.place == f"bench.py:{line_of(build, 'is_compiling')} in forward"
+    assert found.location == f"bench.py:{line_of(build, 'is_compiling')} in forward"
     assert "from user code" not in found.text
 
 
@@ -132,7 +132,7 @@ def test_a_package_that_is_installed_beside_others_is_the_users(
     (package / "bench.py").write_text(GOOD + "raise OSError('no weights')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(package.parent))
     _, found = caught(lambda: load_builder("own_pkg.bench"), build="own_pkg.bench")
-    assert found.place == f"bench.py:{GOOD.count(chr(10)) + 1} in <module>"
+    assert found.location == f"bench.py:{GOOD.count(chr(10)) + 1} in <module>"
 
 
 def test_a_virtual_environment_beside_the_file_is_not_the_users(
@@ -148,7 +148,7 @@ def test_a_virtual_environment_beside_the_file_is_not_the_users(
     path.write_text(f"import helpful\n{path.read_text()}")
     _, found = caught(lambda: load_builder(build).build({}), build=build)
     assert_theirs_only(found, build=build)
-    assert found.place == f"bench.py:{line_of(build, 'helpful.help')} in build"
+    assert found.location == f"bench.py:{line_of(build, 'helpful.help')} in build"
 
 
 def test_a_file_in_the_folder_of_the_runner_is_the_users_and_the_runner_is_not(

@@ -9,13 +9,13 @@ import pytest
 from compile_hud.runner.measure.compile.source_locations import (
     MAX_FAILURE_CHARS,
     MAX_REASON_CHARS,
-    CodePlace,
+    CodeLocation,
     failure_reason,
-    place_of_break,
-    place_of_recompile,
+    location_of_break,
+    location_of_recompile,
 )
 
-FRAME = CodePlace(reason="", file="/models/net.py", line=10, function="forward")
+FRAME = CodeLocation(reason="", file="/models/net.py", line=10, function="forward")
 GUARD = "0/3: self.n == 3         # self.n += 1  # models/net.py:11 in step (HINT: make it dynamic)"
 STACK = """
 User stack trace:
@@ -26,23 +26,23 @@ User stack trace:
 
 
 def test_the_user_stack_says_where_a_guard_came_from() -> None:
-    assert place_of_recompile(GUARD + STACK, frame=FRAME) == CodePlace(
+    assert location_of_recompile(GUARD + STACK, frame=FRAME) == CodeLocation(
         reason="self.n == 3", file="/models/net.py", line=11, function="step"
     )
 
 
 def test_without_a_stack_the_place_beside_the_guard_counts() -> None:
-    assert place_of_recompile(GUARD, frame=FRAME) == CodePlace(
+    assert location_of_recompile(GUARD, frame=FRAME) == CodeLocation(
         reason="self.n == 3", file="models/net.py", line=11, function="step"
     )
 
 
 def test_without_any_place_it_is_the_function_that_was_compiled_again() -> None:
     text = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
-    assert place_of_recompile(f"1/0: {text}", frame=FRAME) == CodePlace(
+    assert location_of_recompile(f"1/0: {text}", frame=FRAME) == CodeLocation(
         reason=text, file="/models/net.py", line=10, function="forward"
     )
-    assert place_of_recompile("odd", frame=CodePlace(reason="")) == CodePlace(reason="odd")
+    assert location_of_recompile("odd", frame=CodeLocation(reason="")) == CodeLocation(reason="odd")
 
 
 def test_a_graph_break_is_at_the_innermost_line_of_the_model() -> None:
@@ -51,18 +51,20 @@ def test_a_graph_break_is_at_the_innermost_line_of_the_model() -> None:
         FrameSummary("/models/net.py", 7, "forward", lookup_line=False),
         FrameSummary("/torch/lib/nn/module.py", 99, "call", lookup_line=False),
     ]
-    place = place_of_break("a print", frames=frames, not_below="/torch/lib")
-    assert place == CodePlace(reason="a print", file="/models/net.py", line=7, function="forward")
-    inside = place_of_break("a print", frames=frames[2:], not_below="/torch/lib")
+    place = location_of_break("a print", frames=frames, not_below="/torch/lib")
+    assert place == CodeLocation(
+        reason="a print", file="/models/net.py", line=7, function="forward"
+    )
+    inside = location_of_break("a print", frames=frames[2:], not_below="/torch/lib")
     assert inside.file == "/torch/lib/nn/module.py"
 
 
 def test_a_break_without_a_stack_keeps_its_reason() -> None:
-    assert place_of_break("a print") == CodePlace(reason="a print")
+    assert location_of_break("a print") == CodeLocation(reason="a print")
 
 
 @pytest.mark.parametrize(
-    "make", [place_of_break, lambda text: place_of_recompile(text, frame=FRAME)]
+    "make", [location_of_break, lambda text: location_of_recompile(text, frame=FRAME)]
 )
 def test_a_long_reason_is_cut(make: object) -> None:
     assert callable(make)

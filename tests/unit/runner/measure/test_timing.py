@@ -224,7 +224,7 @@ def test_pace_has_one_sample_for_each_round_that_is_kept() -> None:
             else falling.time_iterations(step, num_iterations=1).wall_s
         )
     )
-    take_samples([side], device=timer, settings=FIXED, pace=pace)
+    take_samples([side], device=timer, settings=FIXED, speed_probe=pace)
     assert len(side.samples) == FIXED.num_rounds
     # Those of the 20 rounds that turned out to be warm-ups went with them.
     assert walls(pace.samples) == [20.0 + place for place in range(FIXED.num_rounds)]

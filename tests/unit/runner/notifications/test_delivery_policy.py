@@ -146,12 +146,12 @@ def test_after_a_failure_something_about_other_alerts_is_tried() -> None:
     first, second, other = many(3)
     after, delivery = taken(queue(first, replace(second, alert_ids=first.alert_ids), other))
     failed = apply_response(after, Attempt(delivery=delivery, answer=ERROR), moment=moment())
-    assert next_delivery(failed, moment=moment(), tried={"n00"})[1] is None
-    probing, probe = next_delivery(failed, moment=moment(), tried={"n00"}, is_probe=True)
+    assert next_delivery(failed, moment=moment(), attempted={"n00"})[1] is None
+    probing, probe = next_delivery(failed, moment=moment(), attempted={"n00"}, is_probe=True)
     assert probe is not None
     assert ids(probe) == ["n02"]
     done = apply_response(
-        probing, Attempt(delivery=probe, answer=SENT), moment=moment(), tried={"n00"}
+        probing, Attempt(delivery=probe, answer=SENT), moment=moment(), attempted={"n00"}
     )
     assert states(done) == ["failed", "pending", "sent"]
     assert done.health == ReceiverHealth(receiver="ops")

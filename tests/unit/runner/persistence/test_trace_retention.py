@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from compile_hud.runner.persistence.trace_retention import KeptTrace, TraceRules, traces_to_remove
+from compile_hud.runner.persistence.trace_retention import StoredTrace, TraceRules, traces_to_remove
 from tests.support.builders import START
 
 RULES = TraceRules(num_nights=2, max_bytes=100)
 
 
-def trace(night: int, *, size_bytes: int = 10, is_watched: bool = False) -> KeptTrace:
-    return KeptTrace(
+def trace(night: int, *, size_bytes: int = 10, is_watched: bool = False) -> StoredTrace:
+    return StoredTrace(
         path=Path(f"{night}.json.gz"),
         size_bytes=size_bytes,
         at=START + timedelta(days=night),
@@ -20,7 +20,7 @@ def trace(night: int, *, size_bytes: int = 10, is_watched: bool = False) -> Kept
     )
 
 
-def removed(*kept: KeptTrace) -> list[int]:
+def removed(*kept: StoredTrace) -> list[int]:
     return [int(item.path.name.partition(".")[0]) for item in traces_to_remove(kept, rules=RULES)]
 
 

@@ -46,7 +46,7 @@ class Looking:
                 "night": Schedule(name="night", suite="s", toolchain="t", cron="x"),
             },
             look=self.look,
-            keep=self.requests.append,
+            save=self.requests.append,
             now=self.clock,
             notify=self.events.append,
         )

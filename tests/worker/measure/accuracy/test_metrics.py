@@ -184,29 +184,29 @@ def run(
     reason = check_result(
         context, lambda x: change(model(x)), reference=make_reference(context.subject)
     )
-    json.dumps(context.found.details, allow_nan=False)
+    json.dumps(context.findings.details, allow_nan=False)
     return reason, context
 
 
 def test_a_right_variant_keeps_its_distances_and_the_tolerance_in_force() -> None:
     reason, context = run(lambda outputs: outputs, tolerance={"min_cosine": 0.97})
     assert reason == ""
-    details = context.found.details["accuracy"]
+    details = context.findings.details["accuracy"]
     assert details["tolerance"]["min_cosine"] == 0.97
     assert list(details["parts"]) == ["outputs.large", "outputs.small"]
     assert details["parts"]["outputs.small"]["cosine"] == pytest.approx(1.0)
     assert details["discrete"]["outputs.best"]["num_different"] == 0
-    assert context.found.metrics["rmse_ratio"].samples == (1.0,)
-    assert context.found.warnings == []
+    assert context.findings.metrics["rmse_ratio"].samples == (1.0,)
+    assert context.findings.warnings == []
 
 
 def test_a_small_output_is_not_hidden_by_a_large_one() -> None:
     reason, context = run(lambda outputs: outputs | {"small": -outputs["small"]})
     assert reason.startswith("outputs.small: cosine similarity to the fp64 oracle is -")
-    parts = context.found.details["accuracy"]["parts"]
+    parts = context.findings.details["accuracy"]["parts"]
     assert parts["outputs.small"]["cosine"] == pytest.approx(-1.0)
     assert parts["outputs.large"]["cosine"] == pytest.approx(1.0)
-    assert context.found.metrics == {}
+    assert context.findings.metrics == {}
 
 
 def test_a_slightly_wrong_result_passes_the_cosine_and_fails_the_error() -> None:
@@ -215,7 +215,7 @@ def test_a_slightly_wrong_result_passes_the_cosine_and_fails_the_error() -> None
 
     reason, context = run(coarse)
     assert reason.startswith("outputs.large: RMS error against the fp64 oracle is")
-    large = context.found.details["accuracy"]["parts"]["outputs.large"]
+    large = context.findings.details["accuracy"]["parts"]["outputs.large"]
     assert large["cosine"] > FP32.min_cosine
     assert large["rmse"] > RMSE_FACTOR * large["eager_rmse"]
 
@@ -230,7 +230,7 @@ def test_what_a_model_tolerates_lets_a_slightly_wrong_result_through() -> None:
 def test_an_infinite_distance_is_no_number_in_the_details() -> None:
     reason, context = run(lambda outputs: outputs | {"small": outputs["small"] * float("nan")})
     assert reason == "outputs.small: it holds NaN or infinity where the oracle is finite"
-    assert context.found.details["accuracy"]["parts"]["outputs.small"]["rmse"] is None
+    assert context.findings.details["accuracy"]["parts"]["outputs.small"]["rmse"] is None
 
 
 def test_flipped_integers_are_inaccurate_beyond_their_share() -> None:
@@ -241,7 +241,7 @@ def test_flipped_integers_are_inaccurate_beyond_their_share() -> None:
 
     reason, context = run(lambda outputs: flip(outputs, 2))
     assert reason == ""
-    assert context.found.details["accuracy"]["discrete"]["outputs.best"]["num_different"] == 2
+    assert context.findings.details["accuracy"]["discrete"]["outputs.best"]["num_different"] == 2
     reason, _ = run(lambda outputs: flip(outputs, 3))
     assert reason == (
         "outputs.best: 3 of 200 integers differ from the fp64 oracle, 0 in eager; at most 2 may"
@@ -272,8 +272,8 @@ def test_a_wrong_second_answer_is_found() -> None:
 
     reason, context = run(second_is_wrong)
     assert reason.startswith("outputs.small: cosine")
-    assert [warning.code for warning in context.found.warnings] == ["nondeterministic-variant"]
-    spread = context.found.details["variant_nondeterminism"]
+    assert [warning.code for warning in context.findings.warnings] == ["nondeterministic-variant"]
+    spread = context.findings.details["variant_nondeterminism"]
     assert spread["max_abs_difference"] > spread["rmse"] > 0
 
 
@@ -304,9 +304,9 @@ def test_an_eager_that_differs_from_itself_is_told_and_widens_the_limits(backend
     # Four times its first error by the fourth call: too much without knowing of the spread.
     reason, context = run_drifting(1e-4, backend)
     assert reason == ""
-    assert [warning.code for warning in context.found.warnings] == ["nondeterministic-eager"]
-    assert context.found.details["eager_nondeterminism"]["rmse"] > 0
-    assert "variant_nondeterminism" not in context.found.details
+    assert [warning.code for warning in context.findings.warnings] == ["nondeterministic-eager"]
+    assert context.findings.details["eager_nondeterminism"]["rmse"] > 0
+    assert "variant_nondeterminism" not in context.findings.details
 
 
 def test_an_eager_that_is_random_cannot_be_checked() -> None:
@@ -332,7 +332,7 @@ def test_an_eager_whose_shape_changes_cannot_be_checked() -> None:
     context = make_context(Growing(), {"x": torch.ones(4)}, backend="eager")
     reason = check_result(context, context.subject.model, reference=make_reference(context.subject))
     assert "differ too much" in reason
-    assert context.found.details["eager_nondeterminism"]["rmse"] is None
+    assert context.findings.details["eager_nondeterminism"]["rmse"] is None
 
 
 def test_an_eager_of_nan_is_inaccurate_and_not_called_nondeterministic() -> None:
@@ -343,8 +343,8 @@ def test_an_eager_of_nan_is_inaccurate_and_not_called_nondeterministic() -> None
     context = make_context(Nothing(), {"x": torch.randn(4)}, backend="eager")
     reason = check_result(context, context.subject.model, reference=make_reference(context.subject))
     assert "NaN" in reason
-    assert context.found.warnings == []
-    json.dumps(context.found.details, allow_nan=False)
+    assert context.findings.warnings == []
+    json.dumps(context.findings.details, allow_nan=False)
 
 
 def test_a_variant_that_is_right_where_eager_is_not_has_no_ratio_to_it() -> None:
@@ -355,15 +355,15 @@ def test_a_variant_that_is_right_where_eager_is_not_has_no_ratio_to_it() -> None
     context = make_context(Overflowing(), {"x": torch.ones(4)})
     reference = make_reference(context.subject)
     assert check_result(context, lambda x: x, reference=reference) == ""
-    assert sorted(context.found.metrics) == ["cosine_similarity", "max_abs_error"]
+    assert sorted(context.findings.metrics) == ["cosine_similarity", "max_abs_error"]
 
 
 def test_eager_has_its_error_and_no_ratio_to_itself() -> None:
     context = make_context(nn.Linear(16, 16), {"input": torch.randn(8, 16)}, backend="eager")
     model = context.subject.model
     assert check_result(context, model, reference=make_reference(context.subject)) == ""
-    assert sorted(context.found.metrics) == ["cosine_similarity", "max_abs_error"]
-    assert context.found.metrics["max_abs_error"].samples[0] > 0
+    assert sorted(context.findings.metrics) == ["cosine_similarity", "max_abs_error"]
+    assert context.findings.metrics["max_abs_error"].samples[0] > 0
 
 
 def test_a_model_of_integers_alone_is_checked_by_them() -> None:
@@ -374,7 +374,7 @@ def test_a_model_of_integers_alone_is_checked_by_them() -> None:
     context = make_context(Best(), {"x": torch.randn(50, 8)})
     reference = make_reference(context.subject)
     assert check_result(context, context.subject.model, reference=reference) == ""
-    assert "cosine_similarity" not in context.found.metrics
+    assert "cosine_similarity" not in context.findings.metrics
     assert "of 50 integers differ" in check_result(
         context, lambda x: x.argmin(dim=1), reference=reference
     )

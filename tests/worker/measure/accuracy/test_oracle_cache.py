@@ -65,12 +65,12 @@ def context_of(
         log_path="",
         oracle_dir=str(folder),
     )
-    return Context(request=request, subject=subject, device=CPU, log=StepLog(), found=Findings())
+    return Context(request=request, subject=subject, device=CPU, log=StepLog(), findings=Findings())
 
 
 def origin(context: Context) -> str:
     find_reference(context)
-    return str(context.found.details["oracle"])
+    return str(context.findings.details["oracle"])
 
 
 def accuracy(context: Context) -> dict[str, RawMetric]:
@@ -82,7 +82,7 @@ def accuracy(context: Context) -> dict[str, RawMetric]:
         return y + 1e-8, index
 
     assert check_against(context, rounded, reference=reference) == ""
-    return context.found.metrics
+    return context.findings.metrics
 
 
 def test_a_variant_takes_the_oracle_of_eager_and_finds_the_same_bits(tmp_path: Path) -> None:
@@ -91,7 +91,10 @@ def test_a_variant_takes_the_oracle_of_eager_and_finds_the_same_bits(tmp_path: P
     own = context_of("", variant="default")
     assert accuracy(shared) == accuracy(own)
     assert accuracy(own)
-    assert (shared.found.details["oracle"], own.found.details["oracle"]) == ("shared", "computed")
+    assert (shared.findings.details["oracle"], own.findings.details["oracle"]) == (
+        "shared",
+        "computed",
+    )
 
 
 def test_a_shared_reference_is_the_computed_one_to_the_bit(tmp_path: Path) -> None:
@@ -156,10 +159,10 @@ def test_nothing_is_inaccurate_by_a_shared_oracle_alone(tmp_path: Path) -> None:
     find_reference(context_of(tmp_path, model=Small(hidden=1.0)))
     context = context_of(tmp_path, model=Small(hidden=2.0), variant="default")
     reference = find_reference(context)
-    assert context.found.details["oracle"] == "shared"
+    assert context.findings.details["oracle"] == "shared"
     assert check_against(context, context.subject.model, reference=reference) == ""
-    assert context.found.details["oracle"] == "computed"
-    assert context.found.metrics["cosine_similarity"].samples[0] > 0.999
+    assert context.findings.details["oracle"] == "computed"
+    assert context.findings.metrics["cosine_similarity"].samples[0] > 0.999
 
 
 def test_what_is_wrong_stays_inaccurate_with_an_oracle_of_its_own(tmp_path: Path) -> None:
@@ -168,7 +171,7 @@ def test_what_is_wrong_stays_inaccurate_with_an_oracle_of_its_own(tmp_path: Path
     wrong = Small(hidden=-1.0)
     reason = check_against(context, wrong, reference=find_reference(context))
     assert "cosine similarity" in reason
-    assert context.found.metrics == {}
+    assert context.findings.metrics == {}
 
 
 def test_large_models_and_large_results_share_nothing(

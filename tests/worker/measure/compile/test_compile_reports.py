@@ -21,7 +21,7 @@ from compile_hud.runner.measure.compile import dynamo
 from compile_hud.runner.measure.compile import step as compile_step
 from compile_hud.runner.measure.compile.dynamo import CompileCounts, read_counts, read_guard_kinds
 from compile_hud.runner.measure.compile.phases import CompileClock
-from compile_hud.runner.measure.compile.source_locations import CodePlace
+from compile_hud.runner.measure.compile.source_locations import CodeLocation
 from compile_hud.runner.measure.compile.step import compile_subject, report_counts
 from compile_hud.runner.measure.context import Context, Findings
 from compile_hud.runner.measure.device import Device
@@ -80,7 +80,7 @@ def test_a_recompile_has_the_guard_that_failed() -> None:
     counts = read_counts()
     assert counts.num_recompiles == 2
     assert [place.reason for place in counts.recompiles] == ["n == 0", "n == 1"]
-    assert counts.given_up == ()
+    assert counts.at_limit == ()
 
 
 class FakeTime:
@@ -131,13 +131,13 @@ def context(time_s: FakeTime, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         subject=subject,
         device=device,
         log=log,
-        found=Findings(effective_mode="reduce-overhead"),
+        findings=Findings(effective_mode="reduce-overhead"),
         compiles=CompileClock(now_s=time_s),
     )
 
 
 def codes(context: Context) -> list[str]:
-    return [warning.code for warning in context.found.warnings]
+    return [warning.code for warning in context.findings.warnings]
 
 
 def report(context: Context, monkeypatch: pytest.MonkeyPatch, counts: CompileCounts) -> None:
@@ -152,8 +152,8 @@ def test_cuda_graphs_that_are_given_up_after_the_first_calls_are_a_fallback(
         NO_COUNTS, num_cudagraph_skips=1, cudagraph_skip_reasons=("too many re-recordings",)
     )
     report(context, monkeypatch, skipped)
-    assert context.found.effective_mode == "default"
-    (warning,) = context.found.warnings
+    assert context.findings.effective_mode == "default"
+    (warning,) = context.findings.warnings
     assert warning.code == "mode-fallback"
     assert "too many re-recordings" in warning.text
 
@@ -162,7 +162,7 @@ def test_cuda_graphs_that_stay_recorded_are_no_fallback(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report(context, monkeypatch, NO_COUNTS)
-    assert (context.found.effective_mode, codes(context)) == ("reduce-overhead", [])
+    assert (context.findings.effective_mode, codes(context)) == ("reduce-overhead", [])
 
 
 @pytest.mark.parametrize(
@@ -237,12 +237,12 @@ def test_a_call_that_enters_compiled_code_is_told_from_one_that_does_not() -> No
 def test_a_model_that_dynamo_gave_up_on_in_part_keeps_its_mode(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given_up = replace(NO_COUNTS, num_recompiles=7, given_up=(CodePlace(reason="n == 7"),))
+    given_up = replace(NO_COUNTS, num_recompiles=7, at_limit=(CodeLocation(reason="n == 7"),))
     monkeypatch.setattr(compile_step, "runs_compiled_code", lambda _: True)
     report(context, monkeypatch, given_up)
-    assert context.found.effective_mode == "reduce-overhead"
+    assert context.findings.effective_mode == "reduce-overhead"
     assert codes(context) == ["recompile-limit"]
-    assert "the last for `n == 7`; calls" in context.found.warnings[0].text
+    assert "the last for `n == 7`; calls" in context.findings.warnings[0].text
 
 
 def test_a_torch_without_guard_trees_has_no_number_of_guards(
@@ -255,8 +255,8 @@ def test_a_torch_without_guard_trees_has_no_number_of_guards(
         newer.setattr(convert_frame, "input_codes", object())
         assert read_guard_kinds() is None
         report(context, newer, NO_COUNTS)
-    assert "guards" not in context.found.metrics
-    assert "graphs" in context.found.metrics
+    assert "guards" not in context.findings.metrics
+    assert "graphs" in context.findings.metrics
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
@@ -273,7 +273,7 @@ def test_a_graph_break_that_is_only_counted_has_no_line(monkeypatch: pytest.Monk
     dynamo_utils.counters["graph_break"]["a print"] += 2
     monkeypatch.delattr(dynamo_utils, "graph_break_reasons")
     counts = read_counts()
-    assert counts.graph_breaks == (CodePlace(reason="a print"),)
+    assert counts.graph_breaks == (CodeLocation(reason="a print"),)
     assert counts.num_graph_breaks == 2
 
 
@@ -319,9 +319,9 @@ def test_a_cache_counts_when_every_graph_was_in_it(
     is_hit: bool,
 ) -> None:
     compile_report(context, monkeypatch, state, fxgraph_hits=num_hits, fxgraph_misses=num_misses)
-    assert list(context.found.metrics) == ([f"compile_{state}_s"] if is_hit else [])
+    assert list(context.findings.metrics) == ([f"compile_{state}_s"] if is_hit else [])
     assert codes(context) == ([] if is_hit else ["cache-miss"])
-    assert context.found.details["compile"]["state"] == state
+    assert context.findings.details["compile"]["state"] == state
 
 
 @pytest.mark.parametrize("saved", [None, (b"bytes", None)])

@@ -186,7 +186,7 @@ class Bench:
             start = time.perf_counter()
             step()
             samples.append(time.perf_counter() - start)
-        context.found.add("latency_s", samples, method="")
+        context.findings.add("latency_s", samples, method="")
         # As of kernels, see below.
         latency_s = min(samples)
 

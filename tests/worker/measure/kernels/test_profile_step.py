@@ -62,7 +62,7 @@ def profiled(context: Context, forward: Any, *, path: Path) -> tuple[list[Any], 
     """Return the events and the notes of some iterations through `forward`."""
     request = replace(context.request, trace_path=str(path))
     context = replace(context, request=request)
-    context.found.add("latency_s", (0.08,), method="")
+    context.findings.add("latency_s", (0.08,), method="")
     report_kernels(context, forward)
     with gzip.open(path, "rt") as stream:
         events = json.load(stream)["traceEvents"]
@@ -267,7 +267,7 @@ def test_an_eager_case_shows_its_modules(tmp_path: Path) -> None:
 
 def test_a_fast_model_is_not_profiled_for_ever(tmp_path: Path) -> None:
     context = make_context(nn.Linear(2, 2), {"input": torch.ones(1, 2)}, backend="eager")
-    context.found.add("latency_s", (1e-5,), method="")
+    context.findings.add("latency_s", (1e-5,), method="")
     request = replace(context.request, trace_path=str(tmp_path / "trace.json.gz"))
     report_kernels(replace(context, request=request), context.subject.model)
     notes = json.loads(notes_path(tmp_path / "trace.json.gz").read_text(encoding="utf-8"))
@@ -287,7 +287,7 @@ def test_another_profiler_gets_the_iterations_and_no_trace(
     monkeypatch.setattr(kernels, "named_range", named_range)
     monkeypatch.setattr(torch.profiler, "profile", None)
     context = make_context(nn.Linear(2, 2), {"input": torch.ones(1, 2)}, backend="eager")
-    context.found.add("latency_s", (0.08,), method="")
+    context.findings.add("latency_s", (0.08,), method="")
     request = replace(context.request, trace_path=str(tmp_path / "trace.gz"), is_watched=True)
     report_kernels(replace(context, request=request), context.subject.model)
     assert seen == ["hud/iteration on cpu"] * 3

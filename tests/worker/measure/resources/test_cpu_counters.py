@@ -47,7 +47,7 @@ class Counting(nn.Linear):
 
 def make_sampled(device: Device | None = None) -> Context:
     context = make_context(Counting(4, 4), {"input": torch.ones(2, 4)})
-    context.found.add("latency_s", (LATENCY_S,), method="")
+    context.findings.add("latency_s", (LATENCY_S,), method="")
     return context if device is None else replace(context, device=device)
 
 
@@ -70,7 +70,7 @@ def test_counts_are_per_iteration_and_scaled_by_the_time_counted() -> None:
     context = make_sampled()
     script = in_turn(readings(4, running_ns=250), readings(3))
     report_counters(context, context.subject.model, kernel=FakeKernel(script))
-    found = context.found
+    found = context.findings
     # Cycles moved by 20 in a quarter of the time: 80 in 2 iterations; the next event by twice that.
     assert found.metrics["cycles"].samples == (40.0,) * NUM_SAMPLES
     assert found.metrics["instructions"].samples == (80.0,) * NUM_SAMPLES
@@ -93,7 +93,7 @@ def test_where_nothing_can_be_counted_nothing_runs() -> None:
     context = make_sampled()
     kernel = FakeKernel(refused=dict.fromkeys((0, 1, 2, 3, 5), errno.EACCES))
     report_counters(context, context.subject.model, kernel=kernel)
-    assert len(context.found.details["counters"]["missing"]) == len(HARDWARE) + len(SOFTWARE)
+    assert len(context.findings.details["counters"]["missing"]) == len(HARDWARE) + len(SOFTWARE)
     model = context.subject.model
     assert isinstance(model, Counting)
     assert model.num_calls == 0
@@ -101,10 +101,10 @@ def test_where_nothing_can_be_counted_nothing_runs() -> None:
 
 def test_a_slow_model_is_counted_over_a_single_iteration() -> None:
     context = make_sampled()
-    context.found.add("latency_s", (20.0,), method="")
+    context.findings.add("latency_s", (20.0,), method="")
     script = in_turn(readings(4)[:2], readings(3)[:2])
     report_counters(context, context.subject.model, kernel=FakeKernel(script))
-    assert context.found.metrics["cycles"].samples == (20.0,)
+    assert context.findings.metrics["cycles"].samples == (20.0,)
     model = context.subject.model
     assert isinstance(model, Counting)
     assert model.num_calls == 2
@@ -115,12 +115,12 @@ def test_what_the_machine_lacks_is_missing_with_its_reason_and_no_warning() -> N
     # Software events have numbers of their own; the task clock's is that of the instructions.
     kernel = FakeKernel(in_turn(readings(1), readings(2)), refused=REFUSED)
     report_counters(context, context.subject.model, kernel=kernel)
-    missing = context.found.details["counters"]["missing"]
+    missing = context.findings.details["counters"]["missing"]
     assert sorted(missing) == ["branch_misses", "cycles", "instructions", "task_clock_ns"]
     assert "virtual PMU" in missing["cycles"]
     assert "perf_event_paranoid" in missing["branch_misses"]
-    assert sorted(context.found.metrics) == ["cache_misses", "latency_s", "page_faults"]
-    assert context.found.warnings == []
+    assert sorted(context.findings.metrics) == ["cache_misses", "latency_s", "page_faults"]
+    assert context.findings.warnings == []
     assert len(kernel.closed) == len(kernel.leaders)
 
 
@@ -138,9 +138,9 @@ def test_events_that_cannot_be_counted_together_are_missing_and_cost_no_result()
     context = make_sampled()
     kernel = NarrowKernel(readings(3))
     report_counters(context, context.subject.model, kernel=kernel)
-    missing = context.found.details["counters"]["missing"]
+    missing = context.findings.details["counters"]["missing"]
     assert missing == {event.name: "the kernel refuses: no room" for event in HARDWARE}
-    assert sorted(context.found.metrics) == ["latency_s", "page_faults"]
+    assert sorted(context.findings.metrics) == ["latency_s", "page_faults"]
     assert len(kernel.closed) == len(kernel.leaders)
 
 
@@ -148,9 +148,9 @@ def test_a_group_whose_turn_never_comes_is_missing() -> None:
     context = make_sampled()
     script = in_turn(readings(4, running_ns=0), readings(3))
     report_counters(context, context.subject.model, kernel=FakeKernel(script))
-    assert "its turn never came" in context.found.details["counters"]["missing"]["cycles"]
-    assert "cycles" not in context.found.metrics
-    assert "page_faults" in context.found.metrics
+    assert "its turn never came" in context.findings.details["counters"]["missing"]["cycles"]
+    assert "cycles" not in context.findings.metrics
+    assert "page_faults" in context.findings.metrics
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_nothing_is_counted_where_other_threads_do_the_work(device: Device) -> N
     context = make_sampled(device)
     kernel = FakeKernel()
     report_counters(context, context.subject.model, kernel=kernel)
-    assert set(context.found.details["counters"]["missing"].values()) == {ONE_THREAD}
+    assert set(context.findings.details["counters"]["missing"].values()) == {ONE_THREAD}
     assert kernel.leaders == []
 
 
@@ -184,7 +184,7 @@ def test_page_faults_are_the_pages_touched() -> None:
 def test_this_machine_counts_or_says_why_not() -> None:
     context = make_sampled()
     report_counters(context, context.subject.model)
-    details = context.found.details["counters"]
+    details = context.findings.details["counters"]
     names = {event.name for event in (*HARDWARE, *SOFTWARE)}
     assert set(details["missing"]) | set(details["per_iteration"]) == names
     assert not set(details["missing"]) & set(details["per_iteration"])

@@ -243,7 +243,7 @@ class WorkingDevice(Device):
 
 def context_with(clock: list[float]) -> Context:
     context = make_context(nn.Identity(), {"input": torch.ones(1)}, device=WorkingDevice(clock))
-    context.found.add("latency_s", (0.001, 0.001), method="script")
+    context.findings.add("latency_s", (0.001, 0.001), method="script")
     return context
 
 
@@ -262,11 +262,11 @@ def test_energy_and_power_of_an_iteration_are_kept(
     monkeypatch.setattr(energy, "RAPL_ROOT", tmp_path)
     monkeypatch.setattr(energy.time, "perf_counter", lambda: clock[0])
     report_energy(context, forward)
-    found = {name: raw.samples[0] for name, raw in context.found.metrics.items()}
+    found = {name: raw.samples[0] for name, raw in context.findings.metrics.items()}
     assert found["power_w"] == pytest.approx(20.0)
     assert found["energy_j"] == pytest.approx(0.020)
-    assert context.found.details["energy"]["num_iterations"] >= 300
-    assert "RAPL" in context.found.metrics["energy_j"].method
+    assert context.findings.details["energy"]["num_iterations"] >= 300
+    assert "RAPL" in context.findings.metrics["energy_j"].method
 
 
 def test_no_energy_is_a_reason_and_no_number(
@@ -275,6 +275,6 @@ def test_no_energy_is_a_reason_and_no_number(
     context = context_with([0.0])
     monkeypatch.setattr(energy, "RAPL_ROOT", tmp_path)
     report_energy(context, lambda input: input)
-    assert set(context.found.metrics) == {"latency_s"}
-    assert "no RAPL" in context.found.details["energy"]["reason"]
-    assert context.found.warnings == []
+    assert set(context.findings.metrics) == {"latency_s"}
+    assert "no RAPL" in context.findings.details["energy"]["reason"]
+    assert context.findings.warnings == []

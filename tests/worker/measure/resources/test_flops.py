@@ -58,7 +58,7 @@ def context_of(model: nn.Module, *inputs: Tensor) -> Context:
         log_path="",
     )
     subject = subject_of(model, *inputs)
-    return Context(request=request, subject=subject, device=CPU, log=StepLog(), found=Findings())
+    return Context(request=request, subject=subject, device=CPU, log=StepLog(), findings=Findings())
 
 
 class Calling(nn.Module):
@@ -229,29 +229,29 @@ def test_weights_in_8_bits_are_not_the_bytes_of_the_model_that_is_counted() -> N
     )
     request = dataclasses.replace(context.request, workload=workload)
     report_work(dataclasses.replace(context, request=request))
-    assert set(context.found.metrics) == {"flops", "num_parameters"}
+    assert set(context.findings.metrics) == {"flops", "num_parameters"}
 
 
 def test_work_is_kept_with_its_parts() -> None:
     context = context_of(Affine(), torch.ones(8, 32))
     report_work(context)
-    metrics = {name: raw.samples for name, raw in context.found.metrics.items()}
+    metrics = {name: raw.samples for name, raw in context.findings.metrics.items()}
     assert metrics["flops"] == (8192.0,)
     assert metrics["compulsory_bytes"] == ((WEIGHTS + 8 * 32 + 8 * 16) * 4.0,)
-    assert context.found.details["work"]["flops_by_operator"] == {"aten.addmm": 8192}
-    assert context.found.warnings == []
+    assert context.findings.details["work"]["flops_by_operator"] == {"aten.addmm": 8192}
+    assert context.findings.warnings == []
 
 
 def test_a_model_without_products_has_no_flops_rather_than_zero() -> None:
     context = context_of(Calling(lambda x: x + 1), torch.ones(4))
     report_work(context)
-    assert set(context.found.metrics) == {"compulsory_bytes"}
+    assert set(context.findings.metrics) == {"compulsory_bytes"}
 
 
 def test_a_model_that_moves_nothing_has_no_bytes_rather_than_zero() -> None:
     context = context_of(Calling(lambda x: x), torch.ones(4))
     report_work(context)
-    assert context.found.metrics == {}
+    assert context.findings.metrics == {}
 
 
 def test_a_shared_parameter_counts_once() -> None:
@@ -259,7 +259,7 @@ def test_a_shared_parameter_counts_once() -> None:
     tied[1].weight = tied[0].weight
     context = context_of(tied, torch.ones(2, 4))
     report_work(context)
-    assert context.found.metrics["num_parameters"].samples == (20.0,)
+    assert context.findings.metrics["num_parameters"].samples == (20.0,)
 
 
 def test_a_model_that_cannot_be_counted_is_a_warning() -> None:
@@ -268,9 +268,9 @@ def test_a_model_that_cannot_be_counted_is_a_warning() -> None:
 
     context = context_of(Calling(fail), torch.ones(4))
     report_work(context)
-    assert [warning.code for warning in context.found.warnings] == ["uncounted-work"]
-    assert "no rule for this mode" in context.found.warnings[0].text
-    assert context.found.metrics == {}
+    assert [warning.code for warning in context.findings.warnings] == ["uncounted-work"]
+    assert "no rule for this mode" in context.findings.warnings[0].text
+    assert context.findings.metrics == {}
 
 
 def test_an_operator_of_ones_own_is_named() -> None:
@@ -279,8 +279,8 @@ def test_an_operator_of_ones_own_is_named() -> None:
         library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
         context = context_of(Calling(torch.ops.hud_test.twice), torch.ones(4))
         report_work(context)
-    assert [warning.code for warning in context.found.warnings] == ["uncounted-operators"]
-    assert "hud_test::twice" in context.found.warnings[0].text
+    assert [warning.code for warning in context.findings.warnings] == ["uncounted-operators"]
+    assert "hud_test::twice" in context.findings.warnings[0].text
 
 
 def test_a_recurrent_layer_is_named_as_uncounted() -> None:
@@ -288,6 +288,6 @@ def test_a_recurrent_layer_is_named_as_uncounted() -> None:
     context = context_of(Calling(lambda x: model(x)[0]), torch.ones(3, 2, 4))
     with torch.no_grad():
         report_work(context)
-    codes = [warning.code for warning in context.found.warnings]
+    codes = [warning.code for warning in context.findings.warnings]
     # Without oneDNN the layer falls apart into products, which are counted.
     assert codes == (["uncounted-operators"] if torch.backends.mkldnn.is_available() else [])

@@ -83,11 +83,13 @@ def context_of(
         log_path="",
         snapshot_path=snapshot_path,
     )
-    return Context(request=request, subject=subject, device=device, log=StepLog(), found=Findings())
+    return Context(
+        request=request, subject=subject, device=device, log=StepLog(), findings=Findings()
+    )
 
 
 def found_bytes(context: Context) -> dict[str, float]:
-    return {name: raw.samples[0] for name, raw in context.found.metrics.items()}
+    return {name: raw.samples[0] for name, raw in context.findings.metrics.items()}
 
 
 def test_the_highest_balance_is_what_was_held_at_once() -> None:
@@ -112,7 +114,7 @@ def test_peak_memory_of_inference_is_counted_by_hand() -> None:
     # The widest layer holds its input and its output; the model's own input lives all along.
     held = sum(PARAMETERS) + 256 * (32 + 64 + 128)
     assert found_bytes(context) == {"peak_bytes": held * FLOAT_BYTES}
-    assert "torch.profiler" in context.found.metrics["peak_bytes"].method
+    assert "torch.profiler" in context.findings.metrics["peak_bytes"].method
 
 
 def test_peak_memory_of_a_small_batch_of_training_is_that_of_the_optimizer() -> None:
@@ -160,9 +162,9 @@ def test_nothing_held_has_no_ratio() -> None:
 def test_a_snapshot_on_a_cpu_is_refused_with_a_hint() -> None:
     context = context_of(Chain(), snapshot_path="anywhere")
     report_memory(context, context.subject.model)
-    assert [warning.code for warning in context.found.warnings] == ["no-memory-snapshot"]
-    assert "CUDA" in context.found.warnings[0].hint
-    assert "memory_snapshot" not in context.found.details
+    assert [warning.code for warning in context.findings.warnings] == ["no-memory-snapshot"]
+    assert "CUDA" in context.findings.warnings[0].hint
+    assert "memory_snapshot" not in context.findings.details
 
 
 def segment(pool: tuple[int, int] | None, *, total: int, allocated: int) -> dict[str, Any]:
@@ -279,6 +281,6 @@ def test_the_history_of_the_allocator_is_written_and_switched_off(
     context = context_of(model, device=CUDA, variant="eager", snapshot_path=str(path))
     report_memory(context, model)
     assert path.exists()
-    assert context.found.details["memory_snapshot"] == str(path)
+    assert context.findings.details["memory_snapshot"] == str(path)
     recorded = allocator.events[allocator.events.index("record{'max_entries': 100000}") :]
     assert recorded[1:] == ["step", "synchronize", "record{'enabled': None}"]

@@ -186,15 +186,15 @@ def test_a_shared_gpu_is_a_warning_whenever_the_other_was_there(
     telemetry = Telemetry(open_gpu())
     fake.pids = after
     telemetry.report(context)
-    assert [warning.code for warning in context.found.warnings] == ["shared-gpu"]
-    assert context.found.details["telemetry"]["num_other_processes"] == 1
+    assert [warning.code for warning in context.findings.warnings] == ["shared-gpu"]
+    assert context.findings.details["telemetry"]["num_other_processes"] == 1
 
 
 def test_a_gpu_of_ones_own_is_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, FakeNvml(pids=[os.getpid()]))
     context = cuda_context()
     Telemetry(open_gpu()).report(context)
-    assert context.found.warnings == []
+    assert context.findings.warnings == []
 
 
 def test_without_nvml_there_is_a_warning_with_what_to_install(
@@ -203,8 +203,8 @@ def test_without_nvml_there_is_a_warning_with_what_to_install(
     monkeypatch.setattr(nvml, "pynvml", None)
     context = cuda_context()
     assert open_telemetry(context) is None
-    assert [warning.code for warning in context.found.warnings] == ["no-telemetry"]
-    assert "nvidia-ml-py" in context.found.warnings[0].hint
+    assert [warning.code for warning in context.findings.warnings] == ["no-telemetry"]
+    assert "nvidia-ml-py" in context.findings.warnings[0].hint
 
 
 def test_the_fake_has_no_function_that_the_library_lacks() -> None:
@@ -227,7 +227,7 @@ def test_the_library_without_a_driver_is_a_reason() -> None:
 def test_a_cpu_has_no_telemetry_and_no_warning() -> None:
     context = make_context(nn.Identity(), {"input": torch.ones(1)})
     assert open_telemetry(context) is None
-    assert context.found.warnings == []
+    assert context.findings.warnings == []
 
 
 class ScriptedCuda(Device):
@@ -263,7 +263,7 @@ def test_the_gpu_is_read_between_rounds_and_never_in_a_timer(
     )
     sample(context, context.subject.model)
     assert events[-10:] == ["timed", "read"] * 5
-    assert "telemetry" in context.found.details
+    assert "telemetry" in context.findings.details
 
 
 @pytest.mark.parametrize("backend", ["eager", "inductor"])

@@ -35,7 +35,7 @@ def make_training(**options: Any) -> Context:
         nn.Linear(8, 8), {"input": torch.randn(4, 8)}, phase=Phase.TRAINING, **options
     )
     for metric in ("latency_cpu_s", "latency_s"):
-        context.found.add(metric, (0.02, 0.03, 0.04), method="")
+        context.findings.add(metric, (0.02, 0.03, 0.04), method="")
     return context
 
 
@@ -62,7 +62,7 @@ def test_the_parts_are_the_differences_of_the_clock(
     monkeypatch.setattr(time, f"{clock_name}_ns", lambda: next(clock))
     context = make_training(device=Device(kind="cpu", num_threads=num_threads))
     report_breakdown(context, context.subject.model)
-    metrics = context.found.metrics
+    metrics = context.findings.metrics
     # 0.3 s at 0.03 s each.
     assert metrics["data_s"].method.startswith(f"{clock_name} at the boundaries")
     assert metrics["data_s"].samples == (0.001,) * 10
@@ -70,7 +70,7 @@ def test_the_parts_are_the_differences_of_the_clock(
     assert metrics["forward_s"].samples == (0.002,) * 10
     assert metrics["backward_s"].samples == (0.003,) * 10
     assert metrics["optimizer_s"].samples == (0.004,) * 10
-    details = context.found.details["breakdown"]
+    details = context.findings.details["breakdown"]
     assert (details["latency_s"], details["latency_metric"]) == (0.03, metric)
     assert details["sum_s"] == pytest.approx(0.009)
     assert details["remainder_s"] == pytest.approx(0.021)
@@ -80,10 +80,10 @@ def test_the_parts_are_the_differences_of_the_clock(
 @pytest.mark.parametrize(("latency_s", "number"), [(1e-6, MAX_ITERATIONS), (9.0, MIN_ITERATIONS)])
 def test_the_number_of_iterations_is_bounded(latency_s: float, number: int) -> None:
     context = make_training()
-    context.found.add("latency_cpu_s", (latency_s,), method="")
+    context.findings.add("latency_cpu_s", (latency_s,), method="")
     report_breakdown(context, context.subject.model)
-    assert len(context.found.metrics["forward_s"].samples) == number
-    assert context.found.details["breakdown"]["num_iterations"] == number
+    assert len(context.findings.metrics["forward_s"].samples) == number
+    assert context.findings.details["breakdown"]["num_iterations"] == number
 
 
 def test_the_parts_are_ranges_in_a_profiler_of_their_own() -> None:
