@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -17,22 +16,9 @@ pytest_plugins = ["tests.support.fixtures"]
 os.environ["OMP_NUM_THREADS"] = "1"
 
 # A busy machine makes no test fail: what takes long is shown by benchmarks.
-settings.register_profile("hud", deadline=None)
-settings.load_profile("hud")
-
-# They take minutes each and would come late: no process is to wait for another at the end.
-LONG_FILES = ("test_zoo.py", "test_zoo_training.py")
-TESTS = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of LONG_FILES before others of their folder, all else in its order."""
-    items.sort(
-        key=lambda item: (
-            item.path.relative_to(TESTS).parts[0],
-            item.path.name not in LONG_FILES,
-        )
-    )
+settings.register_profile("hud", deadline=None, max_examples=50)
+settings.register_profile("nightly", deadline=None, max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hud"))
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +38,7 @@ def own_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def heard_interrupts() -> Iterator[None]:
+def catch_interrupts() -> Iterator[None]:
     """Hear Ctrl-C also where it is ignored, as in whatever a script's `&` starts.
 
     What a test starts would ignore it as well.

@@ -53,24 +53,24 @@ def test_a_store_that_does_not_exist_reads_as_empty(store: Store) -> None:
     assert queries.load_samples(store, "r", "latency_s") == ()
     assert store.interrupt_stale_runs(older_than_s=0) == []
     assert store.lease_job() is None
-    assert store.generation() == 0
+    assert store.store_version() == 0
 
 
 def test_reading_creates_no_file(tmp_path: Path) -> None:
     store = Store(f"duckdb:///{tmp_path}/folder/hud.duckdb")
     load_runs(store)
-    store.generation()
+    store.store_version()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_every_write_raises_the_generation_and_no_read_does(store: Store) -> None:
     store.migrate()
-    before = store.generation()
+    before = store.store_version()
     store.save_run(make_run())
-    after = store.generation()
+    after = store.store_version()
     load_runs(store)
     assert after > before
-    assert store.generation() == after
+    assert store.store_version() == after
 
 
 def test_a_failed_write_leaves_nothing(store: Store) -> None:
@@ -89,7 +89,7 @@ def _write_and_fail(store: Store) -> None:
 def test_a_transaction_inside_a_transaction_is_refused(store: Store) -> None:
     store.migrate()
     with store.read(), pytest.raises(AssertionError, match="open already"):
-        store.generation() if store.name.startswith("postgresql") else load_runs(store)
+        store.store_version() if store.name.startswith("postgresql") else load_runs(store)
     assert load_runs(store) == []
 
 

@@ -71,10 +71,10 @@ def make_measurement(
     warmups: Sequence[float] = (),
 ) -> Measurement:
     """Return a measurement whose summary follows from `samples`."""
-    known = METRICS.get(metric)
+    definition = METRICS.get(metric)
     return Measurement(
         metric=metric,
-        unit=(known.unit if known else "1") if unit is None else unit,
+        unit=(definition.unit if definition else "1") if unit is None else unit,
         samples=tuple(samples),
         median=statistics.median(samples) if median is None else median,
         interval=(min(samples), max(samples)) if interval is None else interval,
@@ -211,7 +211,7 @@ def make_document(run: Run | None = None, *, results: Sequence[CaseResult] = ())
     return RunDocument(run=run, results=tuple(made))
 
 
-def make_sighting(run: Run | None = None) -> Sighting:
+def make_run_ref(run: Run | None = None) -> Sighting:
     """Return where `run` (default: the default run) is on the time axis."""
     run = make_run() if run is None else run
     return Sighting(run_id=run.id, revision=run.revision, at=run.started_at)
@@ -259,7 +259,7 @@ def make_alert(
         machine=machine,
         toolchain=toolchain,
         fingerprint=fingerprint,
-        first_bad=first_bad or make_sighting(),
+        first_bad=first_bad or make_run_ref(),
         last_seen=last_seen,
         last_good=last_good,
         baseline=baseline if has_levels else None,

@@ -42,7 +42,7 @@ class FakeNvml:
     ecc_mode: tuple[int, int] | None = (1, 1)
     pids: list[int] | None = field(default_factory=list)
     is_driver_loaded: bool = True
-    asked: list[str] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
 
     def nvmlInit(self) -> None:
         if not self.is_driver_loaded:
@@ -81,13 +81,13 @@ class FakeNvml:
         return self._tell(handle, self.reasons)
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> Any:
-        self.asked.append(handle)
+        self.queries.append(handle)
         if self.pids is None:
             raise FakeNvmlError("Not Supported")
         return [SimpleNamespace(pid=pid) for pid in self.pids]
 
     def _find(self, name: str) -> str:
-        self.asked.append(name)
+        self.queries.append(name)
         if name not in self.handles:
             raise FakeNvmlError("Not Found")
         return self.handles[name]
@@ -101,8 +101,8 @@ class FakeNvml:
 
 def install(monkeypatch: pytest.MonkeyPatch, fake: FakeNvml, **properties: Any) -> None:
     """Put `fake` in NVML's place and a device with UUID and PCI address (or so) in torch's."""
-    known = {"uuid": UUID, "pci_domain_id": 0, "pci_bus_id": 0x3B, "pci_device_id": 0}
-    given = {name: value for name, value in (known | properties).items() if value is not None}
+    values = {"uuid": UUID, "pci_domain_id": 0, "pci_bus_id": 0x3B, "pci_device_id": 0}
+    values = {name: value for name, value in (values | properties).items() if value is not None}
     monkeypatch.setattr(nvml, "pynvml", fake)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**given))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(**values))

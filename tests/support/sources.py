@@ -49,13 +49,13 @@ def module_of(name: str) -> ModuleType:
 
 def imported_modules(tree: ast.AST) -> set[str]:
     """Return the modules that the statements below `tree` import; `from a.b import c` is `a.b`."""
-    found = set()
+    modules = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            found.add(node.module or "")
-    return found
+            modules.add(node.module or "")
+    return modules
 
 
 def documents() -> tuple[str, ...]:

@@ -66,29 +66,29 @@ class Job:
         (self.folder / "latencies").write_text(" ".join(map(str, latencies)))
         action = yaml.safe_load(ACTION.read_text(encoding="ascii"))
         values = {name: item["default"] for name, item in action["inputs"].items()}
-        given = {name.replace("_", "-"): value for name, value in inputs.items()}
-        assert given.keys() <= values.keys()
-        known = {f"inputs.{name}": value for name, value in {**values, **given}.items()}
-        known |= {"inputs.hud": self.hud, "inputs.suite": "mine", "inputs.token": "secret"}
-        known["github.event.pull_request.number"] = "7"
+        arguments = {name.replace("_", "-"): value for name, value in inputs.items()}
+        assert arguments.keys() <= values.keys()
+        variables = {f"inputs.{name}": value for name, value in {**values, **arguments}.items()}
+        variables |= {"inputs.hud": self.hud, "inputs.suite": "mine", "inputs.token": "secret"}
+        variables["github.event.pull_request.number"] = "7"
         self.summary = ""
         for step in action["runs"]["steps"]:
-            wanted = step.get("if", "${{ true }}")
-            if re.search(r"'true'", wanted) and known["inputs.save"] != "true":
+            condition = step.get("if", "${{ true }}")
+            if re.search(r"'true'", condition) and variables["inputs.save"] != "true":
                 continue
-            status = self._step(step, known)
+            status = self._step(step, variables)
             if status:
                 return status
         return 0
 
-    def _step(self, step: dict[str, Any], known: dict[str, str]) -> int:
+    def _step(self, step: dict[str, Any], variables: dict[str, str]) -> int:
         temp = self.folder.parent
         output, summary = temp / "output", temp / "summary"
         for path in (output, summary):
             path.write_text("")
         expression = re.compile(r"\$\{\{ (.*?) \}\}")
         env = {
-            name: expression.sub(lambda found: known.get(found[1], ""), text)
+            name: expression.sub(lambda found: variables.get(found[1], ""), text)
             for name, text in step["env"].items()
         }
         done = subprocess.run(
@@ -114,7 +114,7 @@ class Job:
         sys.stderr.write(done.stdout + done.stderr)
         for line in output.read_text().splitlines():
             name, _, value = line.partition("=")
-            known[f"steps.{step['id']}.outputs.{name}"] = value
+            variables[f"steps.{step['id']}.outputs.{name}"] = value
         self.summary += summary.read_text(encoding="utf-8")
         return done.returncode
 
@@ -165,9 +165,9 @@ def test_two_toolchains_are_measured_in_one_job(tmp_path: Path) -> None:
 def test_the_document_lists_every_input() -> None:
     action = yaml.safe_load(ACTION.read_text(encoding="ascii"))
     text = (ROOT / "docs" / "ci.md").read_text(encoding="ascii")
-    told = re.findall(r"^\| `([a-z-]+)` \|.*\|([^|]*)\|$", text, flags=re.MULTILINE)
-    assert [name for name, _ in told] == list(action["inputs"])
-    for name, default in told:
+    defaults = re.findall(r"^\| `([a-z-]+)` \|.*\|([^|]*)\|$", text, flags=re.MULTILINE)
+    assert [name for name, _ in defaults] == list(action["inputs"])
+    for name, default in defaults:
         if name != "token":
             assert default.strip("` ") == action["inputs"][name]["default"]
 

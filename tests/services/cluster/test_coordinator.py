@@ -20,7 +20,7 @@ from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.cluster.api import Reply, Setup, Slot, Status
 from compile_hud.runner.cluster.assignments import MAX_ASSIGNMENTS
-from compile_hud.runner.cluster.coordinator import NOBODY_LIMIT_S, Nodes, run_on_cluster
+from compile_hud.runner.cluster.coordinator import NO_NODES_LIMIT_S, Nodes, run_on_cluster
 from compile_hud.runner.cluster.resume import check_is_silent, load_interrupted
 from compile_hud.runner.errors import ExecutorError, ResumeError, RunInterrupted, ToolchainUnusable
 from compile_hud.runner.execution.executor import CaseOrder
@@ -228,7 +228,7 @@ def test_rest_of_a_plan_is_lost_when_nobody_comes_back(sandbox: ClusterSandbox) 
         name: [Outcome.OK if name in "ab" else Outcome.NODE_LOST] for name in NAMES
     }
     waited_s = (sandbox.clock() - started_at).total_seconds()
-    assert NOBODY_LIMIT_S < waited_s < NOBODY_LIMIT_S + 60
+    assert NO_NODES_LIMIT_S < waited_s < NO_NODES_LIMIT_S + 60
     assert sandbox.messages()[-1] == "no machine was there for 5:00: 4 cases are lost"
 
 

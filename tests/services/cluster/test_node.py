@@ -76,7 +76,7 @@ def test_node_tells_what_its_case_prints_until_it_has_the_result(
         return Reply(status=Status.DONE)
 
     monkeypatch.setattr(node, "serve", serve)
-    events = node.serve_and_tell(ORDER, setup=SETUP, every_s=0.001)
+    events = node.serve_with_logs(ORDER, setup=SETUP, every_s=0.001)
     log = next(events)
     assert isinstance(log, LiveLog)
     assert (log.case_key, [line.text for line in log.lines]) == (case.key, ["compiling"])

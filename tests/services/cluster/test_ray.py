@@ -65,9 +65,7 @@ class Driver:
 
     def wait_for(self, text: str) -> None:
         """Block until it told `text`."""
-        wait_until(
-            lambda: text in self.output() or self.process.poll() is not None, limit_s=120.0
-        )
+        wait_until(lambda: text in self.output() or self.process.poll() is not None, limit_s=120.0)
         assert text in self.output(), self.output()
 
     def end(self) -> int:

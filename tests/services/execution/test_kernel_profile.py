@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compile_hud.db.records.results import CaseResult, Outcome
-from compile_hud.runner.execution.kernel_profile import leave_trace, with_kernels
+from compile_hud.runner.execution.kernel_profile import store_trace, with_kernels
 from compile_hud.runner.protocol.messages import notes_path
 from tests.support.builders import make_measurement, make_result
 
@@ -113,7 +113,7 @@ def test_a_trace_is_left_where_its_result_waits(
     result: CaseResult, trace: Path, tmp_path: Path
 ) -> None:
     profiled = with_kernels(result, trace=trace, peaks={})
-    assert leave_trace(profiled, trace=trace, folder=tmp_path / "spool") == profiled
+    assert store_trace(profiled, trace=trace, folder=tmp_path / "spool") == profiled
     left = tmp_path / "spool" / f"{result.id}.json.gz"
     assert left.read_bytes() == trace.read_bytes()
 
@@ -124,7 +124,7 @@ def test_a_result_of_more_launches_has_the_kernels_and_the_trace_of_the_one_befo
     looks = []
     for _ in range(2):
         profiled = with_kernels(result, trace=trace, peaks={})
-        looks.append(leave_trace(profiled, trace=trace, folder=tmp_path / "spool"))
+        looks.append(store_trace(profiled, trace=trace, folder=tmp_path / "spool"))
     assert looks[0] == looks[1]
     assert [path.name for path in (tmp_path / "spool").iterdir()] == [f"{result.id}.json.gz"]
 
@@ -134,11 +134,11 @@ def test_a_trace_that_cannot_be_left_costs_only_itself(
 ) -> None:
     (tmp_path / "spool").write_text("no folder")
     profiled = with_kernels(result, trace=trace, peaks={})
-    path = leave_trace(profiled, trace=trace, folder=tmp_path / "spool")
+    path = store_trace(profiled, trace=trace, folder=tmp_path / "spool")
     assert path.details["profile"]["trace"] == ""
     assert path.kernels == profiled.kernels
 
 
 def test_a_result_without_kernels_leaves_no_trace(result: CaseResult, tmp_path: Path) -> None:
-    assert leave_trace(result, trace=tmp_path / "none", folder=tmp_path / "spool") is result
+    assert store_trace(result, trace=tmp_path / "none", folder=tmp_path / "spool") is result
     assert not (tmp_path / "spool").exists()

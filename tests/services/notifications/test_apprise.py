@@ -12,8 +12,8 @@ from benchmarks.receiving import receiving
 from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.notifications.message_text import render_message
 from compile_hud.runner.notifications.receivers import factory as receivers
-from compile_hud.runner.notifications.receivers.apprise import Apprise, body_of, tamed
-from compile_hud.runner.notifications.receivers.factory import Unready, make_receiver
+from compile_hud.runner.notifications.receivers.apprise import Apprise, neutralise, render_body
+from compile_hud.runner.notifications.receivers.factory import UnreadyReceiver, make_receiver
 from compile_hud.runner.notifications.receivers.settings import ReceiverSettings
 from tests.support.builders import make_case
 from tests.unit.runner.notifications.receivers.test_chat import HOSTILE, LINES, bare, item, message
@@ -84,16 +84,16 @@ def test_names_call_nobody_and_are_no_markup() -> None:
 
 def test_no_body_is_empty() -> None:
     words = render_message(bare())
-    assert body_of(words) == words.heading == "Test: ops gets notifications"
+    assert render_body(words) == words.heading == "Test: ops gets notifications"
 
 
 def test_commands_can_be_copied() -> None:
-    assert tamed("hud run --model nn_transformer") == "hud run --model nn_transformer"
-    assert tamed("_all_").count(HIDDEN) == 2
+    assert neutralise("hud run --model nn_transformer") == "hud run --model nn_transformer"
+    assert neutralise("_all_").count(HIDDEN) == 2
 
 
 def test_without_apprise_everything_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receivers, "is_installed", lambda: False)
     receiver = make_receiver(settings(), env={"A": "json://localhost"})
-    assert isinstance(receiver, Unready)
+    assert isinstance(receiver, UnreadyReceiver)
     assert 'pip install "compile-hud[apprise]"' in receiver.reason

@@ -17,11 +17,11 @@ from compile_hud.runner.notifications.delivery_policy import Response
 from compile_hud.runner.notifications.dispatcher import Item, Updatable
 from compile_hud.runner.notifications.http_client import HttpRules
 from compile_hud.runner.notifications.receivers import github_api
-from compile_hud.runner.notifications.receivers.factory import Unready, make_receiver
+from compile_hud.runner.notifications.receivers.factory import UnreadyReceiver, make_receiver
 from compile_hud.runner.notifications.receivers.github import LABEL, GitHub, changed_commit
 from compile_hud.runner.notifications.receivers.github_api import GitHubApi
 from compile_hud.runner.notifications.receivers.settings import Publication
-from compile_hud.runner.notifications.weekly_digest import weekly_notification, weekly_of
+from compile_hud.runner.notifications.weekly_digest import make_weekly, weekly_notification
 from tests.support.builders import make_alert, make_case
 from tests.support.servers.github_server import Repository, github_server
 from tests.unit.runner.notifications.receivers.test_chat import (
@@ -60,7 +60,7 @@ def update(repository: Repository, *items: Item) -> None:
     assert str(receiver.update(message(*items), reference=response.reference).kind) == "sent"
 
 
-def changed_item(name: str, kind: str = "opened", **fields: Any) -> Item:
+def change_item(name: str, kind: str = "opened", **fields: Any) -> Item:
     """Return news of that kind, all about one event."""
     change = item(name, **fields)
     about = replace(
@@ -76,7 +76,7 @@ def of_commit(change: Item, before: str | None, after: str) -> Item:
 
 def test_an_event_is_an_issue() -> None:
     with github_server() as repository:
-        assert str(send(repository, changed_item("a")).kind) == "sent"
+        assert str(send(repository, change_item("a")).kind) == "sent"
     (issue,) = repository.issues
     assert issue["title"] == "New (major): bert is slower"
     assert [label["name"] for label in issue["labels"]] == [LABEL]
@@ -90,7 +90,7 @@ def test_an_event_is_an_issue() -> None:
 def test_what_follows_changes_the_issue_and_opens_no_other() -> None:
     with github_server() as repository:
         for name, kind in (("a", "opened"), ("b", "worsened"), ("c", "fixed"), ("d", "reopened")):
-            send(repository, changed_item(name, kind))
+            send(repository, change_item(name, kind))
             (issue,) = repository.issues
             assert issue["state"] == ("closed" if kind == "fixed" else "open")
     assert issue["title"] == "Back (major): bert is slower"
@@ -103,7 +103,7 @@ def test_what_follows_changes_the_issue_and_opens_no_other() -> None:
 
 def test_a_message_that_is_repeated_adds_nothing() -> None:
     with github_server(SHA) as repository:
-        items = [of_commit(changed_item(name, kind), "aaaaaaaaaa", SHA[:10])
+        items = [of_commit(change_item(name, kind), "aaaaaaaaaa", SHA[:10])
                 for name, kind in (("a", "opened"), ("b", "worsened"))]  # fmt: skip
         for _ in range(3):
             assert str(send(repository, *items, published=EVERYTHING).kind) == "sent"
@@ -113,11 +113,13 @@ def test_a_message_that_is_repeated_adds_nothing() -> None:
     assert len({(status["sha"], status["context"]) for status in repository.statuses}) == 1
 
 
-@pytest.mark.parametrize("failure", ["POST issues", "POST issues/1/comments", "POST check-runs"])
-def test_what_was_done_before_its_answer_was_lost_is_found_again(failure: str) -> None:
+@pytest.mark.parametrize(
+    "failing_request", ["POST issues", "POST issues/1/comments", "POST check-runs"]
+)
+def test_what_was_done_before_its_answer_was_lost_is_found_again(failing_request: str) -> None:
     with github_server(SHA) as repository:
-        items = [of_commit(changed_item("a"), None, SHA[:10]), changed_item("b", "worsened")]
-        repository.loses = lambda method, path: f"{method} {path}" == failure
+        items = [of_commit(change_item("a"), None, SHA[:10]), change_item("b", "worsened")]
+        repository.loses = lambda method, path: f"{method} {path}" == failing_request
         answer = send(repository, *items, published=EVERYTHING)
         assert (str(answer.kind), answer.is_certain) == ("failed", False)
         repository.loses = lambda _method, _path: False
@@ -132,8 +134,8 @@ def decided(change: Item, state: str) -> Item:
 
 
 def test_what_is_decided_is_said_where_it_was_told() -> None:
-    first = of_commit(changed_item("a"), None, SHA[:10])
-    second = of_commit(changed_item("b", "worsened"), None, SHA[:10])
+    first = of_commit(change_item("a"), None, SHA[:10])
+    second = of_commit(change_item("b", "worsened"), None, SHA[:10])
     with github_server(SHA) as repository:
         send(repository, first, second, published=EVERYTHING)
         for state in ("acknowledged", "noise"):
@@ -154,14 +156,14 @@ def test_what_is_decided_is_said_where_it_was_told() -> None:
 
 def test_an_issue_that_is_gone_is_not_opened_again_by_an_update() -> None:
     with github_server() as repository:
-        update(repository, decided(changed_item("a"), "noise"))
+        update(repository, decided(change_item("a"), "noise"))
     assert repository.issues == []
 
 
 def test_a_label_that_github_dropped_is_said() -> None:
     with github_server() as repository:
         repository.may_push = False
-        answer = send(repository, changed_item("a"))
+        answer = send(repository, change_item("a"))
     assert str(answer.kind) == "sent"
     assert "the token may not push" in answer.text
 
@@ -170,10 +172,10 @@ def test_digests_of_weeks_are_comments_on_one_issue() -> None:
     with github_server() as repository:
         for week in range(3):
             due = NOW - timedelta(days=7 * (2 - week))
-            digest = weekly_of([], fixed_ids=(), since=due, until=due, url="http://hud/alerts")
+            digest = make_weekly([], fixed_ids=(), since=due, until=due, url="http://hud/alerts")
             about = weekly_notification("hub", due=due, at=due)
-            digest_item = Item(notification=about, alerts=(), num_alerts=0, weekly=digest)
-            assert str(send(repository, digest_item, published=EVERYTHING).kind) == "sent"
+            digest_change = Item(notification=about, alerts=(), num_alerts=0, weekly=digest)
+            assert str(send(repository, digest_change, published=EVERYTHING).kind) == "sent"
     (issue,) = repository.issues
     assert issue["state"] == "open"
     assert len(repository.comments[1]) == 2
@@ -189,21 +191,21 @@ def test_events_have_issues_of_their_own() -> None:
 def test_an_issue_is_found_on_a_later_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(github_api, "PAGE", 2)
     with github_server() as repository:
-        send(repository, changed_item("a"), *(item(str(number)) for number in range(4)))
-        send(repository, changed_item("b", "fixed"))
+        send(repository, change_item("a"), *(item(str(number)) for number in range(4)))
+        send(repository, change_item("b", "fixed"))
     assert [issue["state"] for issue in repository.issues] == ["closed"] + ["open"] * 4
 
 
 def test_an_end_of_what_was_never_told_opens_nothing() -> None:
     with github_server() as repository:
-        assert str(send(repository, changed_item("a", "fixed")).kind) == "sent"
+        assert str(send(repository, change_item("a", "fixed")).kind) == "sent"
     assert repository.issues == []
 
 
 def test_a_test_leaves_one_closed_issue() -> None:
     with github_server() as repository:
         for name in ("a", "b"):
-            test = changed_item(name, "test")
+            test = change_item(name, "test")
             send(repository, replace(test, alerts=(), num_alerts=0))
     assert [issue["state"] for issue in repository.issues] == ["closed"]
 
@@ -211,7 +213,7 @@ def test_a_test_leaves_one_closed_issue() -> None:
 def test_the_commit_that_a_change_began_with_shows_it_until_it_is_over() -> None:
     with github_server(SHA) as repository:
         for name, kind in (("a", "opened"), ("b", "fixed")):
-            change = of_commit(changed_item(name, kind), "aaaaaaaaaa", SHA[:10])
+            change = of_commit(change_item(name, kind), "aaaaaaaaaa", SHA[:10])
             send(repository, change, published=[Publication.STATUS, Publication.CHECK])
     assert [(status["sha"], status["state"]) for status in repository.statuses] == [
         (SHA, "failure"),
@@ -229,7 +231,7 @@ def test_the_commit_that_a_change_began_with_shows_it_until_it_is_over() -> None
 
 def test_only_a_commit_of_this_repository_shows_anything() -> None:
     with github_server(SHA) as repository:
-        change = of_commit(changed_item("a"), "aaaaaaaaaa", "ffffffffff")
+        change = of_commit(change_item("a"), "aaaaaaaaaa", "ffffffffff")
         assert str(send(repository, change, published=EVERYTHING).kind) == "sent"
     assert (repository.statuses, repository.checks, len(repository.issues)) == ([], [], 1)
 
@@ -294,7 +296,7 @@ def test_a_limit_is_waited_for_as_long_as_it_says(
 ) -> None:
     with github_server() as repository:
         repository.refuses = lambda _method, _path: (status, headers, {"message": body})
-        answer = send(repository, changed_item("a"))
+        answer = send(repository, change_item("a"))
     assert (str(answer.kind), answer.is_down) == ("failed", True)
     assert answer.retry_after_s == pytest.approx(retry_after_s, abs=1.0)
 
@@ -309,7 +311,7 @@ def test_what_somebody_can_mend_waits_and_what_is_wrong_is_given_up(
 ) -> None:
     with github_server() as repository:
         repository.refuses = lambda _method, _path: (status, {}, {"message": "no"})
-        answer = send(repository, changed_item("a"))
+        answer = send(repository, change_item("a"))
     assert (str(answer.kind), answer.is_down) == (kind, is_down)
     assert answer.text.startswith(str(status))
 
@@ -318,7 +320,7 @@ def test_an_address_that_is_no_api_is_said() -> None:
     with github_server() as repository:
         repository.refuses = lambda _method, _path: (200, {}, None)
         repository.url = repository.url.replace("/api/v3", "")
-        assert "is this the address of GitHub's API?" in send(repository, changed_item("a")).text
+        assert "is this the address of GitHub's API?" in send(repository, change_item("a")).text
 
 
 def test_hud_toml_makes_one_and_its_token_is_never_shown() -> None:
@@ -336,13 +338,13 @@ def test_hud_toml_makes_one_and_its_token_is_never_shown() -> None:
     assert (made.api.token, made.published) == ("hunter2", (Publication.ISSUE, Publication.CHECK))
     assert "hunter2" not in repr(made)
     missing = make_receiver(settings, env={})
-    assert isinstance(missing, Unready)
+    assert isinstance(missing, UnreadyReceiver)
     assert "token: the environment variable TOKEN is not set" in missing.reason
 
 
 def test_a_look_back_ends_somewhere() -> None:
     with github_server() as repository:
-        send(repository, changed_item("a"))
+        send(repository, change_item("a"))
         repository.issues[0]["updated_at"] = (NOW - timedelta(days=91)).isoformat()
-        send(repository, changed_item("b", "worsened"))
+        send(repository, change_item("b", "worsened"))
     assert len(repository.issues) == 2

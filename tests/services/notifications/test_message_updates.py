@@ -29,7 +29,7 @@ from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.events import Event, LogMessage
 from compile_hud.runner.notifications.delivery_policy import ResponseKind
-from compile_hud.runner.notifications.dispatcher import SLOW, Item, Message
+from compile_hud.runner.notifications.dispatcher import SLOW_RECEIVER, Item, Message
 from compile_hud.runner.notifications.http_client import HttpRules
 from compile_hud.runner.notifications.receivers.discord import Discord
 from compile_hud.runner.notifications.receivers.slack import SlackBot
@@ -106,12 +106,12 @@ def office(
             env={"HUD_DATABASE_URL": f"duckdb:///{tmp_path / 'store.duckdb'}"},
         )
         env = {"TOKEN": TOKEN}
-        office_with_server = Office(
+        context = Office(
             workspace=Workspace(config=config, dependencies=Dependencies(env=env)), chat=chat
         )
-        dependencies = Dependencies(now=lambda: office_with_server.at, env=env)
-        office_with_server.workspace = Workspace(config=config, dependencies=dependencies)
-        yield office_with_server
+        dependencies = Dependencies(now=lambda: context.at, env=env)
+        context.workspace = Workspace(config=config, dependencies=dependencies)
+        yield context
 
 
 # What does not depend on who is told is tried with one of them.
@@ -251,7 +251,11 @@ def test_a_receiver_that_answers_slowly_is_not_asked_for_ever(office: Office) ->
     office.revise(ACKNOWLEDGED)
     events: list[Event] = []
     send_waiting(office.workspace, notify=events.append, limit_s=0.0)
-    assert [event.text for event in events if isinstance(event, LogMessage) and SLOW in event.text]
+    assert [
+        event.text
+        for event in events
+        if isinstance(event, LogMessage) and SLOW_RECEIVER in event.text
+    ]
     assert office.take_calls() == []
     office.send()
     assert "now acknowledged" in office.shown()

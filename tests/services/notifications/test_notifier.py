@@ -30,8 +30,8 @@ from compile_hud.runner.detection.detect import detect
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.events import Event, LogMessage
 from compile_hud.runner.notifications.dispatcher import Message
-from compile_hud.runner.notifications.receivers.factory import Unready, make_receiver
-from compile_hud.runner.notifications.receivers.secrets import NotReady, resolved
+from compile_hud.runner.notifications.receivers.factory import UnreadyReceiver, make_receiver
+from compile_hud.runner.notifications.receivers.secrets import NotReady, resolve_secret
 from compile_hud.runner.workspace import Dependencies, Workspace
 from tests.store.detection.test_detect import nights, put
 from tests.support.builders import make_alert, make_notification
@@ -162,7 +162,7 @@ def test_what_is_wrong_is_said_with_its_place(content: str, problem: str) -> Non
 def test_what_is_not_where_it_should_be_is_said_and_never_shown(settings: str, reason: str) -> None:
     config = parse(f"[receivers.ops]\n{settings}")
     receiver = make_receiver(config.receivers["ops"], env={"BAD": "hunter2"})
-    assert isinstance(receiver, Unready)
+    assert isinstance(receiver, UnreadyReceiver)
     assert "hunter2" not in receiver.reason
     assert re.search(reason, receiver.reason)
 
@@ -170,7 +170,7 @@ def test_what_is_not_where_it_should_be_is_said_and_never_shown(settings: str, r
 def test_an_empty_file_holds_no_secret(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("\n", encoding="utf-8")
     with pytest.raises(NotReady, match="secret: .*/secret is empty"):
-        resolved("secret", "file:secret", base=tmp_path, env={})
+        resolve_secret("secret", "file:secret", base=tmp_path, env={})
 
 
 def test_step_reaches_a_receiver_as_the_command_line_shows_it(terminal: Terminal) -> None:
@@ -239,7 +239,7 @@ def test_chats_get_what_they_understand(terminal: Terminal, kind: str, signs: st
         config = parse(section)
         receiver = make_receiver(config.receivers["chat"], env={"CHAT": f"{inbox.url}\n"})
         save_alerts(terminal.store(), [make_alert("a")])
-        items = compose([make_notification(alert_ids=["a"])], workspace=workspace(terminal))
+        items = compose([make_notification(alert_ids=["a"])], workspace=workspace_of(terminal))
         message = Message(id="msg_1", at=terminal.clock(), items=tuple(items))
         assert str(receiver.send(message).kind) == "sent"
     assert signs in inbox.requests[0].body.decode()
@@ -264,7 +264,7 @@ def test_a_run_sends_what_waits_when_it_was_judged(terminal: Terminal) -> None:
     assert [request.headers["webhook-id"] for request in inbox.requests] == ["msg_1"]
 
 
-def workspace(terminal: Terminal) -> Workspace:
+def workspace_of(terminal: Terminal) -> Workspace:
     config = parse_config(
         (terminal.folder / "hud.toml").read_text(), path=terminal.folder / "hud.toml", env={}
     )
@@ -276,7 +276,7 @@ def test_what_is_measured_again_is_told_after_that_and_only_if_it_holds(
 ) -> None:
     with receiving() as inbox:
         configure(terminal, inbox)
-        workspace = workspace(terminal)
+        workspace = workspace_of(terminal)
         store = workspace.store()
         put(store, nights([2.0] * 12 + [1.4] * 4))
         report = detect(store, telling=make_planner(workspace, is_held=True))
@@ -295,7 +295,7 @@ def test_trouble_is_said_and_everything_waits(terminal: Terminal) -> None:
     save_alerts(terminal.store(), [make_alert("a")])
     with receiving(lambda handler, _: handler.answer(503, Retry_After="60")) as inbox:
         configure(terminal, inbox)
-        send_waiting(workspace(terminal), notify=events.append)
+        send_waiting(workspace_of(terminal), notify=events.append)
     texts = [event.text for event in events if isinstance(event, LogMessage)]
     assert texts == [
         "receiver r0: 503 Service Unavailable. `hud alerts outbox` says what waits and what was"
@@ -318,7 +318,7 @@ def test_alerts_of_many_notifications_are_read_at_once(
     expected = {"msg_1": ["a", "b"], "msg_2": ["b"], "msg_3": ["gone"]}
     items = compose(
         [make_notification(name, alert_ids=ids) for name, ids in expected.items()],
-        workspace=workspace(terminal),
+        workspace=workspace_of(terminal),
     )
     ids_by_notification = {
         item.notification.id: [alert["id"] for alert in item.alerts] for item in items
@@ -328,7 +328,7 @@ def test_alerts_of_many_notifications_are_read_at_once(
 
 
 def test_a_notification_whose_alerts_are_gone_is_dropped(terminal: Terminal) -> None:
-    assert compose([make_notification(alert_ids=["gone"])], workspace=workspace(terminal)) == []
+    assert compose([make_notification(alert_ids=["gone"])], workspace=workspace_of(terminal)) == []
 
 
 def test_nobody_is_told_of_what_was_imported_unless_a_route_says_so(terminal: Terminal) -> None:

@@ -36,7 +36,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def words_after(output: str, word: str) -> list[str]:
+def values_after(output: str, word: str) -> list[str]:
     lines = (line.partition(" ") for line in output.splitlines())
     return [rest for first, _, rest in lines if first == word]
 
@@ -55,12 +55,12 @@ def test_a_runner_killed_anywhere_loses_nothing(tmp_path: Path, seed: int) -> No
         assert document.run.state is RunState.FINISHED
         assert [result.case for result in document.results] == list(document.run.plan)
         assert len(document.results) == NUM_CASES
-    ids = words_after(first, "kept")
+    ids = values_after(first, "kept")
     if len(runs) == 2:
         # Killed after the end of its run was stored: the second process made a run of its own.
         assert len(ids) == NUM_CASES
     else:
-        assert not set(ids) & set(words_after(second, "executing"))
+        assert not set(ids) & set(values_after(second, "executing"))
     assert Spool(tmp_path / "spool").pending() == ()
     assert not (tmp_path / "spool" / "broken").exists()
 
@@ -121,13 +121,13 @@ def test_a_full_disk_ends_the_run_with_one_error_and_it_continues_later(small_di
     fill(ballast)
     output, _ = process.communicate("go on\n")
     assert process.returncode == 2
-    (error,) = words_after(output, "error")
+    (error,) = values_after(output, "error")
     assert "No space left on device" in error
     assert "`hud run --resume" in error
     ballast.unlink()
     assert list((small_disk / "spool").glob(".*")) == []
     output, _ = start(small_disk).communicate()
-    (run_id,) = words_after(output, "finished")
+    (run_id,) = values_after(output, "finished")
     document = load_document(Store(f"duckdb:///{small_disk / 'store.duckdb'}"), run_id)
     assert len(document.results) == NUM_CASES
     assert document.run.state is RunState.FINISHED

@@ -17,7 +17,7 @@ from compile_hud.db.errors import StoreFull
 from compile_hud.db.queries.results import load_result
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.store import Store
-from compile_hud.runner.persistence.spool import UNCLAIMED_S, Spool
+from compile_hud.runner.persistence.spool import ORPHAN_AGE_S, Spool
 from compile_hud.runner.persistence.trace_retention import TraceRules, prune_traces
 from compile_hud.runner.persistence.trace_store import TraceFolder
 from tests.support.builders import (
@@ -71,9 +71,9 @@ def test_a_trace_moves_to_its_folder_when_its_result_is_stored(
     profile = stored_profile(spool, store, result_with_trace())
     assert profile == {"trace": "r1.json.gz", "busy": 1.0}
     assert not waiting.exists()
-    folder_of_run = spool.traces.find("r1")
-    assert folder_of_run is not None
-    assert folder_of_run.read_bytes() == CONTENT
+    trace = spool.traces.find("r1")
+    assert trace is not None
+    assert trace.read_bytes() == CONTENT
 
 
 def test_a_trace_that_is_missing_is_no_error_and_has_no_name(tmp_path: Path, store: Store) -> None:
@@ -161,7 +161,7 @@ def test_a_trace_that_no_result_came_for_goes_after_a_while(tmp_path: Path) -> N
     clock = FakeClock()
     spool = Spool(tmp_path / "spool", now=clock)
     old, young = leave_trace(spool, "old"), leave_trace(spool, "young")
-    os.utime(old, times=(clock().timestamp() - UNCLAIMED_S - 1,) * 2)
+    os.utime(old, times=(clock().timestamp() - ORPHAN_AGE_S - 1,) * 2)
     os.utime(young, times=(clock().timestamp(),) * 2)
     waiting = spool.write(make_run(), result=result_with_trace("old"))
     spool.remove_unclaimed_traces()
@@ -220,7 +220,7 @@ def test_a_run_ends_by_removing_what_no_rule_keeps_and_says_so(
     unclaimed = tmp_path / ".hud" / "spool" / "of-nobody.json.gz"
     unclaimed.parent.mkdir()
     unclaimed.write_bytes(CONTENT)
-    os.utime(unclaimed, times=(START.timestamp() - UNCLAIMED_S - 1,) * 2)
+    os.utime(unclaimed, times=(START.timestamp() - ORPHAN_AGE_S - 1,) * 2)
     result = terminal.hud(*run, "--no-store")
     assert not unclaimed.exists()
     assert "traces" not in result.stderr

@@ -59,7 +59,7 @@ def judging(tmp_path: Path) -> Iterator[Callable[[float], subprocess.Popen[str]]
 
 def session_of(process: subprocess.Popen[str]) -> list[int]:
     """Return who is alive of the session that `process` began, itself left out."""
-    found = []
+    pids = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _parent, _group, session = path.read_text().rpartition(")")[2].split()[:4]
@@ -67,8 +67,8 @@ def session_of(process: subprocess.Popen[str]) -> list[int]:
             continue
         pid = int(path.parent.name)
         if int(session) == process.pid and pid != process.pid and state != "Z":
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids
 
 
 def wait_for(process: subprocess.Popen[str], *, num_others: int) -> None:

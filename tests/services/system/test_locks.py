@@ -13,16 +13,16 @@ from compile_hud.runner.errors import LockUnavailable
 from compile_hud.runner.system.locks import immediate_lock, is_alive, machine_lock_dir, waiting_lock
 
 
-class HeldError(Exception):
+class LockedError(Exception):
     """What these tests make of a lock that is held."""
 
 
 def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "a.lock"
     with (
-        immediate_lock(path, on_held=lambda pid: HeldError(pid)),
-        pytest.raises(HeldError, match=f"^{os.getpid()}$"),
-        immediate_lock(path, on_held=lambda pid: HeldError(pid)),
+        immediate_lock(path, on_held=lambda pid: LockedError(pid)),
+        pytest.raises(LockedError, match=f"^{os.getpid()}$"),
+        immediate_lock(path, on_held=lambda pid: LockedError(pid)),
     ):
         pass
 
@@ -30,17 +30,17 @@ def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
 def test_a_lock_is_free_after_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
     for _ in range(2):
-        with immediate_lock(path, on_held=lambda pid: HeldError(pid)):
+        with immediate_lock(path, on_held=lambda pid: LockedError(pid)):
             pass
 
 
 def test_a_holder_that_has_not_signed_yet_is_unknown(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
-    with immediate_lock(path, on_held=lambda pid: HeldError(pid)):
+    with immediate_lock(path, on_held=lambda pid: LockedError(pid)):
         path.write_bytes(b"")
         with (
-            pytest.raises(HeldError, match="None"),
-            immediate_lock(path, on_held=lambda pid: HeldError(pid)),
+            pytest.raises(LockedError, match="None"),
+            immediate_lock(path, on_held=lambda pid: LockedError(pid)),
         ):
             pass
 
@@ -48,7 +48,7 @@ def test_a_holder_that_has_not_signed_yet_is_unknown(tmp_path: Path) -> None:
 def test_waiting_ends_when_the_holder_lets_go(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
     waited_for: list[int | None] = []
-    is_waiting, is_held = threading.Event(), threading.Event()
+    is_waiting, is_acquired = threading.Event(), threading.Event()
 
     def on_wait(pid: int | None) -> None:
         waited_for.append(pid)
@@ -56,15 +56,15 @@ def test_waiting_ends_when_the_holder_lets_go(tmp_path: Path) -> None:
 
     def wait() -> None:
         with waiting_lock(path, on_wait=on_wait):
-            is_held.set()
+            is_acquired.set()
 
     thread = threading.Thread(target=wait)
     with waiting_lock(path, on_wait=on_wait):
         thread.start()
         assert is_waiting.wait(60)
-        assert not is_held.is_set()
+        assert not is_acquired.is_set()
     thread.join()
-    assert is_held.is_set()
+    assert is_acquired.is_set()
     assert waited_for == [os.getpid()]
 
 
@@ -159,7 +159,7 @@ def test_a_lock_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(LockUnavailable, match="cannot lock .*: .*HUD_STATE_DIR"),
-        immediate_lock(tmp_path / "file" / "a.lock", on_held=lambda pid: HeldError(pid)),
+        immediate_lock(tmp_path / "file" / "a.lock", on_held=lambda pid: LockedError(pid)),
     ):
         pass
 

@@ -26,36 +26,40 @@ from tests.support.terminal import Terminal
 CASE = make_case("bert").key
 
 
-def annotation(text: str = "new driver", *, pattern: str = "*", **values: object) -> Annotation:
+def make_annotation(
+    text: str = "new driver", *, pattern: str = "*", **values: object
+) -> Annotation:
     """Return an annotation of the start of time."""
     made = new_annotation(text, at=START, pattern=pattern, by="ada", made_at=START)
     return dataclasses.replace(made, **values)  # type: ignore[arg-type]
 
 
 def test_what_is_said_twice_is_kept_once_and_who_said_it_first(store: Store) -> None:
-    first, again = annotation(), annotation(made_at=START + timedelta(days=1))
+    first, again = make_annotation(), make_annotation(made_at=START + timedelta(days=1))
     assert put_annotations(store, [first, again]) == 1
     assert put_annotations(store, [again]) == 0
     assert load_annotations(store) == (first,)
 
 
 def test_annotations_come_by_their_date(store: Store) -> None:
-    late, early = annotation("late", at=START + timedelta(days=2)), annotation("early")
+    late, early = make_annotation("late", at=START + timedelta(days=2)), make_annotation("early")
     put_annotations(store, [late, early])
     assert [item.text for item in load_annotations(store)] == ["early", "late"]
 
 
 def test_what_is_removed_stays_on_record_and_is_removed_once(store: Store) -> None:
-    put_annotations(store, [annotation()])
-    before = store.generation()
-    assert remove_annotation(store, annotation().id, by="tom", at=START)
-    assert store.generation() > before
-    assert not remove_annotation(store, annotation().id, by="eve", at=START + timedelta(days=1))
+    put_annotations(store, [make_annotation()])
+    before = store.store_version()
+    assert remove_annotation(store, make_annotation().id, by="tom", at=START)
+    assert store.store_version() > before
+    assert not remove_annotation(
+        store, make_annotation().id, by="eve", at=START + timedelta(days=1)
+    )
     assert load_annotations(store) == ()
     (annotation,) = load_annotations(store, with_removed=True)
     assert (annotation.by, annotation.removed_by, annotation.removed_at) == ("ada", "tom", START)
     # Said again, it stays removed.
-    assert put_annotations(store, [annotation()]) == 0
+    assert put_annotations(store, [make_annotation()]) == 0
     with pytest.raises(NotFoundError, match="no annotation 'x' .*`hud annotate list`"):
         remove_annotation(store, "x", by="tom", at=START)
 
@@ -65,12 +69,12 @@ def test_what_is_removed_stays_on_record_and_is_removed_once(store: Store) -> No
     [("*", True), ("bert/*", True), (f"{CASE}#latency_s", True), ("gpt2/*", False), ("ber", False)],
 )
 def test_an_annotation_concerns_a_series_a_model_or_all(pattern: str, fits: bool) -> None:
-    annotations = concerning([annotation(pattern=pattern)], case_key=CASE, metric="latency_s")
+    annotations = concerning([make_annotation(pattern=pattern)], case_key=CASE, metric="latency_s")
     assert bool(annotations) is fits
 
 
 def test_text_that_no_database_takes_is_kept_as_far_as_it_goes(store: Store) -> None:
-    put_annotations(store, [annotation("a\0b \ud800 <script>")])
+    put_annotations(store, [make_annotation("a\0b \ud800 <script>")])
     assert load_annotations(store)[0].text == "a\N{REPLACEMENT CHARACTER}b ? <script>"
 
 
@@ -83,9 +87,9 @@ def test_text_that_no_database_takes_is_kept_as_far_as_it_goes(store: Store) -> 
     ],
 )
 def test_what_nobody_can_be_shown_is_refused(change: dict[str, str], problem: str) -> None:
-    assert Annotation.from_json(annotation().to_json()) == annotation()
+    assert Annotation.from_json(make_annotation().to_json()) == make_annotation()
     with pytest.raises(RecordError, match=problem):
-        Annotation.from_json({**annotation().to_json(), **change})
+        Annotation.from_json({**make_annotation().to_json(), **change})
 
 
 @pytest.fixture

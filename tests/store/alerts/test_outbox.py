@@ -30,7 +30,7 @@ from compile_hud.runner.notifications.delivery_policy import Policy, Response, R
 from compile_hud.runner.notifications.dispatcher import (
     DEFECT,
     PASS_S,
-    SLOW,
+    SLOW_RECEIVER,
     UNKNOWN,
     Dispatcher,
     Item,
@@ -113,9 +113,9 @@ def test_nothing_is_sent_in_quiet_hours_and_everything_after_them(store: Store) 
     now, sent = FakeClock(), FakeReceiver()
     rule = QuietRule(hours=quiet_hours("02:00-03:00"))
     quiet = replace(dispatcher(store, now, ops=sent), quiet={"ops": rule})
-    version = store.generation()
+    version = store.store_version()
     assert quiet.dispatch().num_sent == 0
-    assert store.generation() == version
+    assert store.store_version() == version
     loud = replace(quiet, quiet={"ops": replace(rule, severe_any_time=True)})
     loud.dispatch()
     assert alert_ids_sent(sent) == [["b"]]
@@ -195,9 +195,9 @@ def test_what_is_held_goes_when_its_process_releases_it(store: Store) -> None:
     release(store, holder="me", at=START)
     assert receivers_to_serve(store, at=START) == {"ops"}
     assert [item.due_at for item in load_outbox(store)] == [START, later]
-    before = store.generation()
+    before = store.store_version()
     release(store, holder="me", at=START)
-    assert store.generation() == before
+    assert store.store_version() == before
 
 
 def test_everything_due_is_sent_in_order_and_once(store: Store, now: FakeClock) -> None:
@@ -207,9 +207,9 @@ def test_everything_due_is_sent_in_order_and_once(store: Store, now: FakeClock) 
     assert (report.num_sent, report.num_failed) == (3, 0)
     assert ops.keys() == ["n0", "n1", "n2"]
     assert states(store) == ["sent"] * 3
-    before = store.generation()
+    before = store.store_version()
     dispatcher(store, now, ops=ops).dispatch()
-    assert (len(ops.messages), store.generation()) == (3, before)
+    assert (len(ops.messages), store.store_version()) == (3, before)
 
 
 def test_one_receiver_that_is_down_does_not_keep_another_waiting(
@@ -224,10 +224,10 @@ def test_one_receiver_that_is_down_does_not_keep_another_waiting(
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "num_sent", "response"), [(PASS_S, 2, {"ops": SLOW}), (math.inf, 5, {})]
+    ("limit_s", "num_sent", "errors"), [(PASS_S, 2, {"ops": SLOW_RECEIVER}), (math.inf, 5, {})]
 )
 def test_a_receiver_that_answers_slowly_ends_its_pass(
-    limit_s: float, num_sent: int, response: dict[str, str]
+    limit_s: float, num_sent: int, errors: dict[str, str]
 ) -> None:
     store, now = Store("duckdb:///:memory:"), FakeClock()
     fill(store, *(make_notification(f"n{number}") for number in range(5)))
@@ -240,7 +240,7 @@ def test_a_receiver_that_answers_slowly_ends_its_pass(
     slow = Slow()
     sender = replace(dispatcher(store, now, policy=SINGLY, ops=slow), limit_s=limit_s)
     report = sender.dispatch()
-    assert (report.num_sent, report.errors) == (num_sent, response)
+    assert (report.num_sent, report.errors) == (num_sent, errors)
     while NotificationState.PENDING in states(store):
         sender.dispatch()
     assert slow.keys() == [f"n{number}" for number in range(5)]

@@ -61,9 +61,9 @@ def test_only_what_is_old_and_over_is_forgotten(store: Store) -> None:
 def test_what_is_forgotten_is_not_told_again(store: Store) -> None:
     fill(store, sent("old"))
     forget_notifications(store, ["old"])
-    version = store.generation()
+    version = store.store_version()
     put_missing(store, [make_notification("old")])
-    assert store.generation() == version
+    assert store.store_version() == version
     fill(store, make_notification("old"))
     assert [str(item.state) for item in load_outbox(store)] == ["sent"]
 

@@ -112,9 +112,9 @@ def test_what_people_typed_is_kept_as_lines_that_can_be_printed(store: Store) ->
 
 def test_decision_that_changes_nothing_writes_nothing(store: Store) -> None:
     save_alerts(store, [make_alert()])
-    before = store.generation()
+    before = store.store_version()
     decide(store, set_owner(["alert-1"], ""))
-    assert store.generation() == before
+    assert store.store_version() == before
     assert load_changes(store) == ()
 
 

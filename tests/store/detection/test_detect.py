@@ -48,11 +48,11 @@ def test_step_in_the_store_becomes_an_alert_once(store: Store) -> None:
     first = detect(store)
     assert [alert.metric for alert in first.new] == ["speedup"]
     assert first.alerts == load_alerts(store)
-    version = store.generation()
+    version = store.store_version()
     second = detect(store)
     assert (second.new, second.fixed) == ((), ())
     assert second.alerts == first.alerts
-    assert store.generation() == version
+    assert store.store_version() == version
 
 
 def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(

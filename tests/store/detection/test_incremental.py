@@ -96,7 +96,7 @@ def state(store: Store) -> object:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the models whose histories were read to be judged, in a list that fills."""
-    statements: list[str] = []
+    models: list[str] = []
 
     def watched(
         store: Store,
@@ -107,11 +107,11 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ) -> Iterator[object]:
         for series in load_histories(store, metrics=metrics, case_keys=case_keys, **facts):
             if not series.header.case.is_reference:
-                statements.append(series.header.case.model)
+                models.append(series.header.case.model)
             yield series
 
     monkeypatch.setattr(carried, "load_histories", watched)
-    return statements
+    return models
 
 
 @pytest.mark.slow

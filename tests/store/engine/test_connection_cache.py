@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compile_hud.db.engine import connection_cache as kept_open
-from compile_hud.db.engine.connection_cache import KEPT_OPEN
+from compile_hud.db.engine.connection_cache import CONNECTION_CACHE
 from compile_hud.db.queries import results as queries
 from compile_hud.db.queries import runs
 from compile_hud.db.store import Store
@@ -25,7 +25,7 @@ def reader(duckdb_url: str) -> Iterator[Store]:
     Store(duckdb_url).save_run(make_run("first"))
     store = Store(duckdb_url, lock_timeout_s=20, keeps_open=True)
     yield store
-    KEPT_OPEN.let_go(_path(store))
+    CONNECTION_CACHE.close(_path(store))
 
 
 def _path(store: Store) -> Path:
@@ -40,23 +40,23 @@ def _is_let_go(store: Store) -> bool:
     watching = [item for item in threading.enumerate() if item.name == "kept-open"]
     for thread in watching:
         thread.join(20)
-    return not KEPT_OPEN.is_kept(_path(store))
+    return not CONNECTION_CACHE.has(_path(store))
 
 
 def test_the_file_stays_open_for_who_asked_for_it_alone(reader: Store) -> None:
     assert _ids(Store(reader.url)) == ["first"]
-    assert not KEPT_OPEN.is_kept(_path(reader))
+    assert not CONNECTION_CACHE.has(_path(reader))
     assert _ids(reader) == ["first"]
-    assert KEPT_OPEN.is_kept(_path(reader))
+    assert CONNECTION_CACHE.has(_path(reader))
 
 
 def test_one_file_is_kept_at_a_time(reader: Store, tmp_path: Path) -> None:
     other = Store(f"duckdb:///{tmp_path}/other.duckdb", keeps_open=True)
     other.save_run(make_run("other"))
     assert [_ids(reader), _ids(other)] == [["first"], ["other"]]
-    assert not KEPT_OPEN.is_kept(_path(reader))
-    assert KEPT_OPEN.is_kept(_path(other))
-    KEPT_OPEN.let_go(_path(other))
+    assert not CONNECTION_CACHE.has(_path(reader))
+    assert CONNECTION_CACHE.has(_path(other))
+    CONNECTION_CACHE.close(_path(other))
 
 
 def test_a_writer_of_the_same_process_comes_in_at_once(
@@ -106,7 +106,7 @@ def test_what_a_killed_writer_committed_is_read_and_nothing_by_half(reader: Stor
             acknowledged += store_processes.kill(process, pipe)
         for name in acknowledged:
             assert queries.load_result(reader, name) == store_processes.result_of(name)
-        assert KEPT_OPEN.is_kept(_path(reader))
+        assert CONNECTION_CACHE.has(_path(reader))
 
 
 def test_a_file_copied_over_the_store_is_read_instead(reader: Store, tmp_path: Path) -> None:
@@ -146,4 +146,4 @@ def test_a_file_of_which_much_is_in_memory_is_let_go_sooner(
 def test_a_copy_leaves_nothing_open_without_its_lock(reader: Store, tmp_path: Path) -> None:
     assert _ids(reader) == ["first"]
     with reader.snapshot(tmp_path):
-        assert not KEPT_OPEN.is_kept(_path(reader))
+        assert not CONNECTION_CACHE.has(_path(reader))

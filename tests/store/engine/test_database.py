@@ -116,9 +116,9 @@ def test_a_broken_stamp_counts_as_none(duckdb_url: str) -> None:
     store.migrate()
     stamp = Path(store.name + ".generation")
     stamp.write_text("")
-    assert store.generation() == 0
+    assert store.store_version() == 0
     store.save_run(make_run())
-    assert store.generation() == 1
+    assert store.store_version() == 1
 
 
 def test_a_store_deleted_under_a_writer_is_made_again(duckdb_url: str) -> None:

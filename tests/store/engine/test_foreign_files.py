@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from compile_hud.db.engine.readers_writer_lock import Patience, Turnstile
+from compile_hud.db.engine.readers_writer_lock import LockTimeout, ReadersWriterLock
 from compile_hud.db.errors import StoreUnavailable
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.store import Store
@@ -75,8 +75,8 @@ def test_a_file_of_another_program_is_told_and_left_alone(
 def test_tables_of_another_program_are_told_beside_lock_files_too(tmp_path: Path) -> None:
     path = tmp_path / "theirs"
     make_duckdb(path)
-    patience = Patience(timeout_s=1.0, sleep=lambda _s: None, monotonic=lambda: 0.0)
-    Turnstile(path, name="theirs", patience=patience).make()
+    lock_timeout = LockTimeout(timeout_s=1.0, sleep=lambda _s: None, monotonic=lambda: 0.0)
+    ReadersWriterLock(path, name="theirs", lock_timeout=lock_timeout).make()
     store = Store(f"duckdb:///{path}")
     with pytest.raises(StoreUnavailable, match="is a DuckDB file of something else"):
         load_runs(store)

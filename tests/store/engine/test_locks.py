@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from compile_hud.db.engine import readers_writer_lock as turnstile
+from compile_hud.db.engine import readers_writer_lock
 from compile_hud.db.errors import StoreLocked, StoreUnavailable
 from compile_hud.db.queries import results as queries
 from compile_hud.db.queries import runs
@@ -86,8 +86,8 @@ def test_who_is_in_a_hurry_waits_for_three_seconds(duckdb_url: str) -> None:
     Store(duckdb_url).save_run(make_run())
     messages: list[str] = []
     store = _impatient(duckdb_url, messages=messages)
-    hurried = store.in_a_hurry()
-    assert store.in_a_hurry() is hurried
+    hurried = store.with_short_timeout()
+    assert store.with_short_timeout() is hurried
     with child(store_processes.hold_file, hurried.name) as (process, pipe):
         assert pipe.recv() == "held"
         with pytest.raises(StoreLocked, match=rf"process {process.pid} holds it .* within 3 s"):
@@ -114,14 +114,14 @@ def test_a_heartbeat_keeps_no_run_waiting(duckdb_url: str) -> None:
 def test_a_store_in_memory_is_the_same_in_a_hurry() -> None:
     store = Store("duckdb:///:memory:")
     store.save_run(make_run())
-    assert len(runs.load_runs(store.in_a_hurry())) == 1
+    assert len(runs.load_runs(store.with_short_timeout())) == 1
 
 
 def test_a_command_says_what_it_waits_for(
     duckdb_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     Store(duckdb_url).save_run(make_run())
-    monkeypatch.setattr(turnstile, "TELL_AFTER_S", 0.0)
+    monkeypatch.setattr(readers_writer_lock, "REPORT_AFTER_S", 0.0)
     config = parse_config("", path=None, env={"HUD_DATABASE_URL": duckdb_url})
     store = Workspace(config=config, dependencies=Dependencies()).store()
     with child(store_processes.hold_transaction, duckdb_url, "write") as (process, pipe):
@@ -171,8 +171,8 @@ def test_a_waiting_writer_goes_before_new_readers(duckdb_url: str) -> None:
 def test_the_holder_of_a_lock_may_be_unknown(tmp_path: Path) -> None:
     free = tmp_path / "free.lock"
     free.write_text("")
-    assert turnstile.flock_holder(free) is None
-    assert turnstile.flock_holder(tmp_path / "missing.lock") is None
+    assert readers_writer_lock.flock_holder(free) is None
+    assert readers_writer_lock.flock_holder(tmp_path / "missing.lock") is None
 
 
 def test_a_disk_that_cannot_lock_is_explained(
@@ -195,7 +195,7 @@ def test_a_postgresql_server_that_does_not_answer_keeps_nobody_waiting_who_is_in
         options.append(connect_args["connect_timeout"])
 
     monkeypatch.setattr("compile_hud.db.engine.database.sa.create_engine", create_engine)
-    Store("postgresql+psycopg://hud@nowhere/of-this-test").in_a_hurry()
+    Store("postgresql+psycopg://hud@nowhere/of-this-test").with_short_timeout()
     assert options == [10, 3]
 
 

@@ -41,10 +41,10 @@ def put(store: Store, *documents: RunDocument) -> Imported:
 
 def test_each_result_is_in_once_however_often_it_comes(store: Store) -> None:
     assert put(store, night(0, "bert", "vit"), night(1, "bert")) == Imported(num_new=3)
-    version = store.generation()
+    version = store.store_version()
     assert put(store, night(0, "bert", "vit"), night(1, "bert")) == Imported(num_known=3)
     assert {header.num_points for header in find_series(store)} == {1, 2}
-    assert store.generation() >= version
+    assert store.store_version() >= version
 
 
 def test_a_known_run_grows_by_what_is_new(store: Store) -> None:

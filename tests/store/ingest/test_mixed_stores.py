@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from compile_hud.db.engine.readers_writer_lock import Patience
+from compile_hud.db.engine.readers_writer_lock import LockTimeout
 from compile_hud.db.errors import RecordError, StoreError, StoreLocked, StoreTooOld
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
@@ -79,13 +79,13 @@ def test_a_store_that_cannot_be_asked_now_is_measured_for(
 
 
 def giving_up(on_wait: Callable[[int | None, float], None]) -> Callable[..., bool]:
-    """Return a `Patience.wait` that waits for nobody.
+    """Return a `LockTimeout.wait` that waits for nobody.
 
     It tells `on_wait` who has the lock, and how many seconds it would have waited.
     """
 
     def wait(
-        patience: Patience,
+        lock_timeout: LockTimeout,
         *,
         is_free: Callable[[], bool],
         holder: Callable[[], int | None] = lambda: None,
@@ -93,8 +93,8 @@ def giving_up(on_wait: Callable[[int | None, float], None]) -> Callable[..., boo
     ) -> bool:
         if is_free():
             return True
-        on_wait(holder(), patience.timeout_s)
-        patience.on_wait(holder(), patience.timeout_s)
+        on_wait(holder(), lock_timeout.timeout_s)
+        lock_timeout.on_wait(holder(), lock_timeout.timeout_s)
         return False
 
     return wait
@@ -115,7 +115,7 @@ def test_a_store_that_comes_free_after_the_last_case_takes_what_was_measured(
             if len(measured) == 2 and timeout_s == LOCK_TIMEOUT_S:
                 kill(process, pipe)
 
-        monkeypatch.setattr(Patience, "wait", giving_up(on_wait))
+        monkeypatch.setattr(LockTimeout, "wait", giving_up(on_wait))
         result = terminal.hud("run", "--suite", "mine")
     assert result.exit_code == 0, result.stderr
     assert "in the spool and is not judged" not in result.stderr
@@ -139,7 +139,7 @@ def test_a_store_that_is_held_is_waited_for_before_the_first_case_and_after_the_
         if timeout_s == LOCK_TIMEOUT_S:
             waits.append(timeout_s)
 
-    monkeypatch.setattr(Patience, "wait", giving_up(on_wait))
+    monkeypatch.setattr(LockTimeout, "wait", giving_up(on_wait))
     # A suite with a time budget asks the store whose turn it is.
     with (terminal.folder / "hud.toml").open("a") as settings:
         settings.write('time_budget = "1 h"\n')

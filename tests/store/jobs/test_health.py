@@ -56,9 +56,9 @@ def test_what_a_scheduler_says_takes_the_place_of_what_it_said(store: Store) -> 
 
 def test_a_sign_of_life_makes_no_page_load_again(store: Store) -> None:
     store.migrate()
-    before = store.generation()
+    before = store.store_version()
     save_scheduler(store, STATE)
-    assert store.generation() == before
+    assert store.store_version() == before
 
 
 def test_a_scheduler_is_late_after_three_beats() -> None:

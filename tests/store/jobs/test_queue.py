@@ -135,9 +135,9 @@ def test_a_lease_on_another_host_counts_until_it_runs_out(store: Store, now: Fak
 
 def test_asking_for_work_in_vain_writes_nothing(store: Store) -> None:
     store.migrate()
-    before = store.generation()
+    before = store.store_version()
     assert store.lease_job() is None
-    assert store.generation() == before
+    assert store.store_version() == before
 
 
 def test_unknown_jobs_and_states_are_refused(store: Store) -> None:

@@ -143,13 +143,13 @@ def test_a_store_with_runs_is_replaced_only_by_force(shared_url: str, tmp_path: 
     fill(store)
     write_backup(store, tmp_path / "b.zip", at=AT)
     before = contents(store)
-    number = store.generation()
+    number = store.store_version()
     store.save_run(make_run("later"))
     with pytest.raises(BackupError, match="has runs, .* say --force"):
         restore_backup(tmp_path / "b.zip", store)
     restore_backup(tmp_path / "b.zip", store, is_forced=True)
     assert contents(store) == before
-    assert store.generation() > number + 1
+    assert store.store_version() > number + 1
 
 
 def test_what_a_restored_file_replaces_stays_beside_it(duckdb_url: str, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_what_is_no_backup_is_refused(content: bytes, duckdb_url: str, tmp_path:
     (tmp_path / "b.zip").write_bytes(content)
     with pytest.raises(BackupError, match="is no backup"):
         restore_backup(tmp_path / "b.zip", Store(duckdb_url))
-    assert Store(duckdb_url).generation() == 0
+    assert Store(duckdb_url).store_version() == 0
 
 
 def test_a_part_that_unfolds_is_refused(duckdb_url: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from compile_hud.db.maintenance.compaction import arrange_measurements
+from compile_hud.db.maintenance.compaction import compact_measurements
 from compile_hud.db.queries import series
 from compile_hud.db.records.results import Case
 from compile_hud.db.rows.mapping import series_hash
@@ -54,22 +54,22 @@ def test_rows_of_full_windows_are_put_in_order_and_answers_stay(duckdb_url: str)
     store = Store(duckdb_url)
     put_nights(store, 0, 5)
     before = trends(store)
-    assert arrange_measurements(store, window_rows=6) == 2
+    assert compact_measurements(store, window_rows=6) == 2
     assert trends(store) == before
-    hashes_before = hashes(store)
+    digests = hashes(store)
     # Three rows of the fifth night fill no window; they lie where they lay.
-    assert sorted(hashes_before[3:9]) == hashes_before[3:9]
-    assert sorted(hashes_before[9:15]) == hashes_before[9:15]
-    assert arrange_measurements(store, window_rows=6) == 0
+    assert sorted(digests[3:9]) == digests[3:9]
+    assert sorted(digests[9:15]) == digests[9:15]
+    assert compact_measurements(store, window_rows=6) == 0
 
 
 def test_nights_that_come_later_are_put_in_order_later(duckdb_url: str) -> None:
     store = Store(duckdb_url)
     put_nights(store, 0, 3)
-    assert arrange_measurements(store, window_rows=9) == 1
+    assert compact_measurements(store, window_rows=9) == 1
     put_nights(store, 3, 6)
     before = trends(store)
-    assert arrange_measurements(store, window_rows=9) == 1
+    assert compact_measurements(store, window_rows=9) == 1
     assert trends(store) == before
     assert [len(trend) for trend in before] == [6, 6, 6]
 
@@ -86,7 +86,7 @@ def test_windows_of_one_size_become_one_and_answers_stay(duckdb_url: str) -> Non
     for night in range(6):
         put_nights(store, night, night + 1)
         before = trends(store)
-        arrange_measurements(store, window_rows=3)
+        compact_measurements(store, window_rows=3)
         assert trends(store) == before
         levels.append(windows(store))
     assert levels == [[0], [0, 0], [0, 0, 0], [1], [1, 0], [1, 0, 0]]
@@ -98,7 +98,7 @@ def test_many_nights_at_once_become_the_largest_window_that_they_fill(duckdb_url
     store = Store(duckdb_url)
     put_nights(store, 0, 5)
     before = trends(store)
-    assert arrange_measurements(store, window_rows=3) == 2
+    assert compact_measurements(store, window_rows=3) == 2
     assert windows(store) == [1, 0]
     assert trends(store) == before
 
@@ -109,7 +109,7 @@ def test_nights_that_come_five_at_a_time_become_large_windows_too(duckdb_url: st
     for first in range(0, 20, 5):
         put_nights(store, first, first + 5, cases=CASES[:1])
         before = trends(store)
-        arrange_measurements(store, window_rows=1)
+        compact_measurements(store, window_rows=1)
         assert trends(store) == before
         levels.append(windows(store))
     assert levels == [[1, 0], [1, 0, 1, 0], [1, 0, 1, 0, 1, 0], [2, 0]]
@@ -127,7 +127,7 @@ def test_what_earlier_releases_left_apart_becomes_one_window_after_the_other(
             level = (number + 1) % 2
             session.add(ArrangedTable(name="measurements", until=until, level=level))
     before = trends(store)
-    assert arrange_measurements(store, window_rows=3) == 2
+    assert compact_measurements(store, window_rows=3) == 2
     assert windows(store) == [2, 2, 1, 0]
     assert trends(store) == before
 
@@ -135,7 +135,7 @@ def test_what_earlier_releases_left_apart_becomes_one_window_after_the_other(
 def test_an_index_needs_no_order(postgres_url: str) -> None:
     store = Store(postgres_url)
     put_nights(store, 0, 2)
-    assert arrange_measurements(store, window_rows=1) == 0
+    assert compact_measurements(store, window_rows=1) == 0
     assert [len(trend) for trend in trends(store)] == [2, 2, 2]
 
 

@@ -56,9 +56,9 @@ def test_the_newest_nights_keep_their_samples(store: Store) -> None:
 def test_what_is_removed_is_not_found_again(store: Store) -> None:
     measure(store, num_nights=3)
     remove_samples(store, find_old_samples(store, num_nights=1))
-    number = store.generation()
+    number = store.store_version()
     assert find_old_samples(store, num_nights=1) == OldSamples()
-    assert store.generation() == number
+    assert store.store_version() == number
 
 
 def test_nights_without_a_run_count_for_nothing(store: Store) -> None:

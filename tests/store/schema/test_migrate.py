@@ -21,8 +21,8 @@ from compile_hud.db.store import Store
 from tests.store.maintenance.test_backup import contents, fill, url_of
 from tests.support.builders import make_result, make_run
 from tests.support.stores.old_stores import (
+    LOCK_TIMEOUT,
     OLDEST,
-    PATIENCE,
     REPLY_TABLES,
     fill_empty_tables,
     make_old_store,
@@ -84,7 +84,7 @@ def _indexes(connection: Connection) -> set[tuple[str, str, tuple[str | None, ..
 
 
 def _migrate_step_by_step(url: str) -> Store:
-    database = open_database(url, patience=PATIENCE)
+    database = open_database(url, lock_timeout=LOCK_TIMEOUT)
     with database.write() as connection:
         migrate.upgrade(connection, name=database.name, to=NEWEST)
     return Store(url)
@@ -103,7 +103,7 @@ def test_the_first_migration_makes_what_stores_of_its_schema_have(
 ) -> None:
     schemas = []
     for name in ("spelled_out", "migrated"):
-        database = open_database(url_of(kind, request, name), patience=PATIENCE)
+        database = open_database(url_of(kind, request, name), lock_timeout=LOCK_TIMEOUT)
         with database.write() as connection:
             if name == "spelled_out":
                 make_old_tables(connection)
@@ -184,7 +184,7 @@ def test_a_store_that_nothing_here_upgrades_says_what_to_do_and_is_left_as_it_is
         with pytest.raises(StoreTooOld, match=message):
             attempt()
     assert _file_of(shared_url) == content
-    with open_database(shared_url, patience=PATIENCE).write() as connection:
+    with open_database(shared_url, lock_timeout=LOCK_TIMEOUT).write() as connection:
         assert revision_of(connection) == revision
         connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{NEWEST}'"))
     assert contents(store) == before

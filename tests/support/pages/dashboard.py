@@ -10,8 +10,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext
 
 CHROMIUM = Path("/usr/bin/chromium")
 CHROMIUM_FLAGS = (
@@ -39,9 +41,9 @@ def serving(
     With a hud.toml it is `hud serve` that serves it. `env` is what its process has besides.
     """
     port = port or free_port()
-    command = ["app", "--port", str(port), "--store", store_url]
+    command = ["compile_hud.app", "--port", str(port), "--store", store_url]
     if config is not None:
-        command = ["runner", "serve", *command[1:], "--config", str(config)]
+        command = ["compile_hud.runner", "serve", *command[1:], "--config", str(config)]
     process = subprocess.Popen(
         [sys.executable, "-m", *command],
         stdout=subprocess.PIPE,
@@ -68,6 +70,8 @@ def serving(
 @contextmanager
 def browsing() -> Iterator[Browser]:
     """Yield Debian's Chromium, driven by Playwright."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=str(CHROMIUM), args=list(CHROMIUM_FLAGS)
@@ -96,6 +100,8 @@ def window(
 @contextmanager
 def profile(folder: Path) -> Iterator[BrowserContext]:
     """Yield a window of a profile that keeps in `folder` what Chromium caches."""
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             folder,

@@ -6,8 +6,10 @@ import html
 import json
 import re
 from html.parser import HTMLParser
+from typing import TYPE_CHECKING
 
-from streamlit.testing.v1 import AppTest
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 
 def html_of(page: AppTest) -> str:
@@ -29,19 +31,19 @@ def text_of(page: AppTest) -> str:
 
 def commands_of(page: AppTest) -> list[str]:
     """Return the commands that the page shows to be typed."""
-    found = re.findall(r'<pre class="hud-command">(.*?)</pre>', html_of(page), re.DOTALL)
-    return [html.unescape(re.sub(r"</?span>", "", text)) for text in found]
+    matches = re.findall(r'<pre class="hud-command">(.*?)</pre>', html_of(page), re.DOTALL)
+    return [html.unescape(re.sub(r"</?span>", "", text)) for text in matches]
 
 
 def markdown_of(page: AppTest) -> str:
     """Return what Streamlit reads as Markdown: labels, what headings of tables say."""
-    found = [item.value for kind in ("caption", "markdown") for item in page.get(kind)]
+    values = [item.value for kind in ("caption", "markdown") for item in page.get(kind)]
     for kind in ("expander", "link_button", "selectbox", "text_input"):
-        found += [item.proto.label for item in page.get(kind)]
+        values += [item.proto.label for item in page.get(kind)]
     for frame in page.dataframe:
         columns = json.loads(frame.proto.columns or "{}")
-        found += [str(column.get("help", "")) for column in columns.values()]
-    return "\n".join(map(str, found))
+        values += [str(column.get("help", "")) for column in columns.values()]
+    return "\n".join(map(str, values))
 
 
 def links_of(page: AppTest) -> list[str]:

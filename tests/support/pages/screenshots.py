@@ -88,7 +88,7 @@ def settle(view: Page) -> None:
     view.wait_for_timeout(600)
 
 
-def found_pages(browser: Browser, address: str) -> list[str]:
+def visible_pages(browser: Browser, address: str) -> list[str]:
     """Return the overview, the first series and run that it leads to, and pages of their own."""
     with window(browser) as context:
         view = context.new_page()
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str]) -> None:
             browser,
             address,
             folder=Path(folder),
-            pages=pages or found_pages(browser, address),
+            pages=pages or visible_pages(browser, address),
         )
 
 

@@ -17,13 +17,13 @@ from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.notifications import AlertChangeKind, Severity
 from compile_hud.runner.notifications.dispatcher import Item, Message
 from compile_hud.runner.notifications.message_text import render_message
-from compile_hud.runner.notifications.receivers.apprise import body_of, tamed
+from compile_hud.runner.notifications.receivers.apprise import neutralise, render_body
 from compile_hud.runner.notifications.receivers.chat import discord, slack, teams
 from compile_hud.runner.notifications.receivers.github import issue_body
-from compile_hud.runner.notifications.receivers.mail import letter_of
+from compile_hud.runner.notifications.receivers.mail import make_email
 from compile_hud.runner.notifications.receivers.webhook import envelope
-from compile_hud.runner.notifications.weekly_digest import weekly_notification, weekly_of
-from tests.support.builders import START, make_alert, make_case, make_sighting
+from compile_hud.runner.notifications.weekly_digest import make_weekly, weekly_notification
+from tests.support.builders import START, make_alert, make_case, make_run_ref
 from tests.unit.runner.notifications.receivers.test_chat import HOSTILE, full, message
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "messages"
@@ -52,8 +52,8 @@ def _of(item: Item, kind: AlertChangeKind, *, severity: Severity = Severity.MAJO
 
 
 def _weekly() -> Item:
-    old = replace(make_sighting(), at=START - timedelta(days=30))
-    weekly = weekly_of(
+    old = replace(make_run_ref(), at=START - timedelta(days=30))
+    weekly = make_weekly(
         [
             make_alert("a", first_bad=old),
             make_alert("b", case=make_case("gpt2"), state=AlertState.FIXED),
@@ -64,28 +64,28 @@ def _weekly() -> Item:
         until=START,
         url="https://hud/alerts",
     )
-    told = weekly_notification("ops", due=START, at=START)
-    return Item(notification=told, alerts=(), num_alerts=0, weekly=weekly)
+    notification = weekly_notification("ops", due=START, at=START)
+    return Item(notification=notification, alerts=(), num_alerts=0, weekly=weekly)
 
 
 def _json(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def _apprise(told: Message) -> str:
-    words = render_message(told)
-    return f"{tamed(words.heading)}\n\n{tamed(body_of(words))}\n"
+def _apprise(message: Message) -> str:
+    words = render_message(message)
+    return f"{neutralise(words.heading)}\n\n{neutralise(render_body(words))}\n"
 
 
-def _mail(told: Message, kind: str) -> str:
-    letter = letter_of(told, sender="hud@example.org", to=("team@example.org",))
+def _mail(message: Message, kind: str) -> str:
+    letter = make_email(message, sender="hud@example.org", to=("team@example.org",))
     part = letter.get_body((kind,))
     assert part is not None
     return str(part.get_content())
 
 
-def _github(told: Message) -> str:
-    shown = zip(told.items, render_message(told).paragraphs, strict=True)
+def _github(message: Message) -> str:
+    shown = zip(message.items, render_message(message).paragraphs, strict=True)
     return "\n".join(
         f"{paragraph.title}\n\n{issue_body(item.notification, paragraph)}\n"
         for item, paragraph in shown
@@ -108,8 +108,8 @@ RENDERS: Mapping[str, Callable[[Message], str]] = {
 def rendered() -> dict[str, str]:
     """Return what belongs in each file, by its name; signs that nobody sees are written out."""
     return {
-        f"{name}.{end}": render(told).encode("ascii", "backslashreplace").decode("ascii")
-        for name, told in messages().items()
+        f"{name}.{end}": render(message).encode("ascii", "backslashreplace").decode("ascii")
+        for name, message in messages().items()
         for end, render in RENDERS.items()
     }
 

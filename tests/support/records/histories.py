@@ -109,9 +109,9 @@ def make_outcomes(
             )
     return [
         OutcomeHistory(
-            case=make_case(model), machine=machine, toolchain=toolchain, points=tuple(found)
+            case=make_case(model), machine=machine, toolchain=toolchain, points=tuple(outcomes)
         )
-        for model, found in points.items()
+        for model, outcomes in points.items()
     ]
 
 

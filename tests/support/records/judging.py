@@ -21,7 +21,7 @@ def noisy(levels: Sequence[tuple[int, float]], *, cv: float = 0.005, seed: int =
 
 def judge_case(histories: Sequence[Series]) -> list[Alert]:
     """Return the alerts of what is found in one case, before the decision over a whole run."""
-    return [claim.alert for claim in judging.judge_case(histories)]
+    return [candidate.alert for candidate in judging.judge_case(histories)]
 
 
 def judge(values: Sequence[float], *, metric: str = "latency_cpu_s") -> list[Alert]:

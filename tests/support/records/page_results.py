@@ -25,10 +25,10 @@ from tests.support.builders import FINGERPRINT, START, make_case, make_run
 
 def summary_of(metric: str, median: float) -> MeasurementSummary:
     """Return a measurement with an interval of one per cent to either side."""
-    known = METRICS.get(metric)
+    definition = METRICS.get(metric)
     return MeasurementSummary(
         metric=metric,
-        unit=known.unit if known else "1",
+        unit=definition.unit if definition else "1",
         num_samples=24,
         median=median,
         low=median * 0.99,
@@ -125,7 +125,7 @@ def outcome_point(
 
 def header(case: Case | None = None, *, metric: str = "latency_s", **values: Any) -> SeriesHeader:
     """Return a series' header."""
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "key": "key",
         "case": case or make_case(),
         "metric": metric,
@@ -139,13 +139,13 @@ def header(case: Case | None = None, *, metric: str = "latency_s", **values: Any
         "last_value": 0.012,
         **values,
     }
-    return SeriesHeader(**given)
+    return SeriesHeader(**fields)
 
 
 def series_page(
     points: Sequence[TrendPoint] = (),
     *,
-    paced: Sequence[TrendPoint] = (),
+    normalised: Sequence[TrendPoint] = (),
     case: Case | None = None,
     headers: Sequence[SeriesHeader] = (),
     siblings: Sequence[SeriesHeader] = (),
@@ -163,7 +163,7 @@ def series_page(
         headers=tuple(headers),
         siblings=tuple(siblings),
         points=tuple(points),
-        paced=tuple(paced),
+        paced=tuple(normalised),
         bands=(),
         outcomes=tuple(outcomes),
         environment_changes=tuple(environment_changes),

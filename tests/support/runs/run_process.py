@@ -74,13 +74,13 @@ def main() -> None:
     parser.add_argument("--store")
     parser.add_argument("--machine", default="box")
     options = parser.parse_args()
-    is_locked = options.hold
+    has_to_wait = options.hold
 
     def on_execute(order: CaseOrder) -> None:
-        nonlocal is_locked
+        nonlocal has_to_wait
         say("executing", order.case.key)
-        if is_locked:
-            is_locked = False
+        if has_to_wait:
+            has_to_wait = False
             sys.stdin.readline()
 
     store = Store(options.store or f"duckdb:///{options.folder / 'store.duckdb'}")

@@ -20,7 +20,7 @@ CHANNEL = "C0123"
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked:
+class RecordedRequest:
     """A request as a server saw it."""
 
     method: str
@@ -57,28 +57,28 @@ class Chat:
     url: str = ""
     messages: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
-    requests: list[Asked] = field(default_factory=list)
+    requests: list[RecordedRequest] = field(default_factory=list)
     forced: list[tuple[int, Any, dict[str, str]]] = field(default_factory=list)
 
     def names(self) -> list[str]:
         """Return what was asked, method and last part of the path."""
         return [f"{item.method} {item.path.rpartition('/')[2]}" for item in self.requests]
 
-    def slack(self, asked: Asked) -> tuple[int, Any]:
+    def slack(self, request: RecordedRequest) -> tuple[int, Any]:
         """Return what Slack answers: https://docs.slack.dev/apis/web-api."""
-        method = asked.path.rpartition("/")[2]
+        method = request.path.rpartition("/")[2]
         if method == "upload":
-            self.files[asked.query["id"][0]] = asked.body
+            self.files[request.query["id"][0]] = request.body
             return 200, "OK"
-        if asked.headers.get("authorization") != f"Bearer {TOKEN}":
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
             return 200, {"ok": False, "error": "invalid_auth"}
         if method == "files.getUploadURLExternal":
-            form = parse_qs(asked.body.decode())
+            form = parse_qs(request.body.decode())
             id = f"F{len(self.files) + 1}"
             assert int(form["length"][0]) > 0
             base = self.url.removesuffix("/api")
             return 200, {"ok": True, "upload_url": f"{base}/upload?id={id}", "file_id": id}
-        content = asked.content()
+        content = request.content()
         if method == "files.completeUploadExternal":
             has_all = all(item["id"] in self.files for item in content["files"])
             return 200, {"ok": has_all and content["thread_ts"] in self.messages}
@@ -98,18 +98,18 @@ class Chat:
         self.messages[ts] = content
         return {"ok": True, "channel": CHANNEL, "ts": ts}
 
-    def discord(self, asked: Asked) -> tuple[int, Any]:
+    def discord(self, request: RecordedRequest) -> tuple[int, Any]:
         """Return what Discord answers: https://discord.com/developers/docs/resources/webhook."""
-        match = re.fullmatch(r"/hook(?:/messages/(\d+))?", asked.path)
+        match = re.fullmatch(r"/hook(?:/messages/(\d+))?", request.path)
         assert match is not None
-        if asked.method == "PATCH" and match[1] not in self.messages:
+        if request.method == "PATCH" and match[1] not in self.messages:
             return 404, {"code": 10008, "message": "Unknown Message"}
         id = match[1] or f"11{len(self.messages)}"
-        content = asked.content()
-        kept = {item["filename"] for item in content["attachments"]}
-        assert kept == set(asked.files())
+        content = request.content()
+        names = {item["filename"] for item in content["attachments"]}
+        assert names == set(request.files())
         self.messages[id] = content
-        return (200, {"id": id}) if asked.query.get("wait") or match[1] else (204, None)
+        return (200, {"id": id}) if request.query.get("wait") or match[1] else (204, None)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         parts = urlsplit(self.path)
-        asked = Asked(
+        request = RecordedRequest(
             method=self.command,
             path=parts.path,
             query=parse_qs(parts.query),
@@ -128,12 +128,12 @@ class _Handler(BaseHTTPRequestHandler):
             body=self.rfile.read(int(self.headers["Content-Length"])),
         )
         with self.lock:
-            self.chat.requests.append(asked)
+            self.chat.requests.append(request)
             headers: dict[str, str] = {}
             if self.chat.forced:
                 status, content, headers = self.chat.forced.pop(0)
             else:
-                status, content = getattr(self.chat, self.kind)(asked)
+                status, content = getattr(self.chat, self.kind)(request)
         data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
         self.send_response(status)
         for name, value in headers.items():

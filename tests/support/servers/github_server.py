@@ -59,14 +59,14 @@ class Repository:
     def _list_issues(self, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del body
         states = ("open", "closed") if query["state"] == "all" else (query["state"],)
-        found = [
+        issues = [
             issue
             for issue in reversed(self.issues)
             if issue["state"] in states
             and issue["updated_at"] >= query["since"]
             and query["labels"] in [label["name"] for label in issue["labels"]]
         ]
-        return 200, _page(found, query)
+        return 200, _page(issues, query)
 
     def _open_issue(self, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del query
@@ -97,15 +97,15 @@ class Repository:
 
     def _change_comment(self, id: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del query
-        every = [comment for found in self.comments.values() for comment in found]
+        every = [comment for comments in self.comments.values() for comment in comments]
         (comment,) = (item for item in every if item["id"] == int(id))
         comment.update(body)
         return 200, comment
 
     def _commit(self, ref: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del query, body
-        found = [sha for sha in self.commits if sha.startswith(ref)]
-        return (200, {"sha": found[0]}) if found else (422, {"message": f"No commit for {ref}"})
+        shas = [sha for sha in self.commits if sha.startswith(ref)]
+        return (200, {"sha": shas[0]}) if shas else (422, {"message": f"No commit for {ref}"})
 
     def _status(self, sha: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del query
@@ -116,12 +116,12 @@ class Repository:
 
     def _list_checks(self, sha: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del body
-        found = [
+        checks = [
             check
             for check in self.checks
             if check["head_sha"] == sha and check["name"] == query["check_name"]
         ]
-        return 200, {"total_count": len(found), "check_runs": found}
+        return 200, {"total_count": len(checks), "check_runs": checks}
 
     def _add_check(self, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
         del query
@@ -134,9 +134,9 @@ class Repository:
         return 200, self.checks[int(id) - 1]
 
 
-def _page(found: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
+def _page(items: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
     size, number = int(query["per_page"]), int(query["page"])
-    return found[size * (number - 1) : size * number]
+    return items[size * (number - 1) : size * number]
 
 
 def _now() -> str:

@@ -47,22 +47,22 @@ class _Session(socketserver.StreamRequestHandler):
             verb = line.split(maxsplit=1)[0].upper()
             line = verb + line[len(verb) :]
             self.box.lines.append(line)
-            given = self.answers.get(line, self.answers.get(verb))
-            if given == HANG_UP:
+            answer = self.answers.get(line, self.answers.get(verb))
+            if answer == HANG_UP:
                 return
-            if verb == "EHLO" and given is None:
+            if verb == "EHLO" and answer is None:
                 lines = ("here", *self.offers)
                 for number, text in enumerate(lines, start=1):
                     self._say(f"250{' ' if number == len(lines) else '-'}{text}")
-            elif verb == "STARTTLS" and given is None:
+            elif verb == "STARTTLS" and answer is None:
                 self._say("220 go on")
                 self._secure()
-            elif verb == "DATA" and given is None:
+            elif verb == "DATA" and answer is None:
                 self._say("354 go on")
                 if not self._take(recipients):
                     return
             else:
-                reply = given or {"AUTH": "235 fine"}.get(verb, "250 fine")
+                reply = answer or {"AUTH": "235 fine"}.get(verb, "250 fine")
                 if verb == "RCPT" and reply.startswith("2"):
                     recipients.append(line.partition("<")[2].rstrip(">"))
                 self._say(reply)

@@ -62,25 +62,25 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"])).decode()
         form = {name: values[0] for name, values in parse_qs(body).items()}
         grant = self.server.grants.pop(form.get("code", ""), None)
-        given = base64.b64decode(self.headers.get("authorization", "Basic ")[6:]).decode()
+        credentials = base64.b64decode(self.headers.get("authorization", "Basic ")[6:]).decode()
         client = self.server.client
-        is_client = given == f"{client['id']}:{client['secret']}"
+        is_client = credentials == f"{client['id']}:{client['secret']}"
         if not is_client or grant is None or not _fits(grant, form):
             self._json({"error": "invalid_grant"}, status=400)
             return
-        claims = self.server.users[grant["user"]]
+        claims_of_user = self.server.users[grant["user"]]
         now = int(time.time())
-        told = {
+        answer = {
             "iss": self.server.issuer,
             "aud": client["id"],
             "sub": grant["user"],
             "iat": now,
             "exp": now + 300,
             "nonce": grant["nonce"],
-            **{name: value for name, value in claims.items() if not name.startswith("_")},
+            **{name: value for name, value in claims_of_user.items() if not name.startswith("_")},
         }
-        key = self.server.hidden_key if "_key" in claims else self.server.key
-        token = jwt.encode({"alg": "RS256", "kid": "one"}, told, key)
+        key = self.server.hidden_key if "_key" in claims_of_user else self.server.key
+        token = jwt.encode({"alg": "RS256", "kid": "one"}, answer, key)
         self._json({"access_token": "a", "token_type": "Bearer", "id_token": token})
 
     def _discovery(self, _query: dict[str, str]) -> None:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psycopg
 
 _ENCODING = ("-E", "UTF8", "--no-locale")
 _SETTINGS = {
@@ -34,6 +33,8 @@ class PostgresServer:
 
     def create_database(self, name: str) -> str:
         """Return the store URL of a new, empty database."""
+        import psycopg
+
         with psycopg.connect(
             host=str(self.socket_folder), user="postgres", dbname="postgres", autocommit=True
         ) as connection:

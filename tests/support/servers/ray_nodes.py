@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ray.cluster_utils import Cluster
 
 from compile_hud.runner.cluster.ray_cluster import MACHINE_LABEL, resource_of
 
@@ -19,6 +18,8 @@ class RayNodes:
     """The nodes, each with a state directory of its own in `folder`, named by their machines."""
 
     def __init__(self, folder: Path) -> None:
+        from ray.cluster_utils import Cluster
+
         self._folder = folder
         self._nodes: dict[str, Any] = {}
         self._cluster = Cluster(
@@ -68,7 +69,7 @@ class RayNodes:
         return [
             int(process.name)
             for process in Path("/proc").glob("[0-9]*")
-            if mark in (found := _environment(process)) and b"HUD_WORKER_HOST=" in found
+            if mark in (environment := _environment(process)) and b"HUD_WORKER_HOST=" in environment
         ]
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ from tests.support.builders import (
     make_measurement,
     make_result,
     make_run,
-    make_sighting,
+    make_run_ref,
 )
 from tests.support.stores.stored_results import save_alerts
 
@@ -138,8 +138,8 @@ def regression() -> Alert:
     return make_alert(
         case=REGRESSED,
         fingerprint="b" * 64,
-        first_bad=make_sighting(night(BAD_NIGHT, plan=())),
-        last_good=make_sighting(night(BAD_NIGHT - 1, plan=())),
+        first_bad=make_run_ref(night(BAD_NIGHT, plan=())),
+        last_good=make_run_ref(night(BAD_NIGHT - 1, plan=())),
         last_seen=START + timedelta(days=NUM_NIGHTS - 1),
         baseline=0.00879,
         candidate=0.01054,
@@ -155,7 +155,7 @@ def failure() -> Alert:
         kind="outcome",
         metric="outcome",
         unit="",
-        first_bad=make_sighting(night(BAD_NIGHT, plan=())),
+        first_bad=make_run_ref(night(BAD_NIGHT, plan=())),
     )
     cause = "ok -> failed: BackendCompilerFailed: LoweringException: no choices to select"
     return dataclasses.replace(alert, cause_text=cause)
@@ -173,7 +173,7 @@ def improvement() -> Alert:
         candidate=2.05,
         change_pct=13.9,
         interval_pct=(12.1, 15.4),
-        first_bad=make_sighting(night(3, plan=())),
+        first_bad=make_run_ref(night(3, plan=())),
     )
 
 
@@ -209,26 +209,28 @@ def fill(
 
 # From this night on the machine is 10 % slower for a while, and so is what it measures.
 SLOW_NIGHTS = range(3, 6)
-PACED = make_case("bert")
+NORMALISED = make_case("bert")
 
 
-def fill_paced(store: Store) -> None:
+def fill_normalised(store: Store) -> None:
     """Write eight nights of a time on a CPU beside the pace of the machine, and an alert."""
     documents = []
     for number in range(8):
         slower = 1.1 if number in SLOW_NIGHTS else 1.0
-        run = night(NEW_DRIVER_NIGHT + number, plan=[PACED])
+        run = night(NEW_DRIVER_NIGHT + number, plan=[NORMALISED])
         measurements = [
             make_measurement("latency_s", samples=(0.010 * slower,) * 3),
             make_measurement("pace_s", samples=(0.002 * slower,) * 3),
             make_measurement("peak_bytes", samples=(3.2e8,)),
         ]
-        result = make_result(f"result-{number}", run=run, case=PACED, measurements=measurements)
+        result = make_result(
+            f"result-{number}", run=run, case=NORMALISED, measurements=measurements
+        )
         documents.append(RunDocument(run=run, results=(result,)))
     with store.write() as session:
         put_documents(session, documents, at=NOW)
-    first_bad = make_sighting(documents[6].run)
-    alert = make_alert("paced", case=PACED, fingerprint="b" * 64, first_bad=first_bad)
+    first_bad = make_run_ref(documents[6].run)
+    alert = make_alert("paced", case=NORMALISED, fingerprint="b" * 64, first_bad=first_bad)
     save_alerts(store, [dataclasses.replace(alert, state=AlertState.NOISE)])
 
 
@@ -245,9 +247,9 @@ def fill_two_toolchains(store: Store) -> None:
     shared = [make_case("bert", mode="eager"), make_case("bert"), make_case("vit")]
     documents = []
     for number in range(NUM_TURNS):
-        for place, (toolchain, latency_s) in enumerate(TOOLCHAINS.items()):
+        for index, (toolchain, latency_s) in enumerate(TOOLCHAINS.items()):
             own = [make_case("bert", mode="max-autotune")] if toolchain == "nightly" else []
-            at = START + timedelta(days=number, hours=place)
+            at = START + timedelta(days=number, hours=index)
             run = make_run(
                 f"{toolchain}-{number}",
                 plan=[*shared, *own],
@@ -261,8 +263,8 @@ def fill_two_toolchains(store: Store) -> None:
     with store.write() as session:
         put_documents(session, documents, at=START + timedelta(days=NUM_TURNS))
     slower = {"case": shared[1], "last_seen": documents[-1].run.started_at}
-    in_stable = make_sighting(documents[-2].run)
-    in_nightly = make_sighting(documents[-1].run)
+    in_stable = make_run_ref(documents[-2].run)
+    in_nightly = make_run_ref(documents[-1].run)
     save_alerts(
         store,
         [
@@ -305,7 +307,7 @@ def fill_hostile(store: Store) -> Run:
             "r2", run=run, case=bad, outcome=Outcome.FAILED, reason=HOSTILE_NAME, log_tail="</code>"
         )
         _put(session, run, failed)
-    save_alerts(store, [make_alert(case=good, machine=run.machine, first_bad=make_sighting(run))])
+    save_alerts(store, [make_alert(case=good, machine=run.machine, first_bad=make_run_ref(run))])
     return run
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from compile_hud.db.engine.database import open_database
-from compile_hud.db.engine.readers_writer_lock import Patience
+from compile_hud.db.engine.readers_writer_lock import LockTimeout
 from compile_hud.db.schema.tables import Base
 from compile_hud.db.store import Store
 from tests.support.builders import START
@@ -19,13 +19,13 @@ from tests.support.builders import START
 OLDEST: Final = "m0015"
 # What m0016 drops.
 REPLY_TABLES: Final = ("message_versions", "replies", "reply_threads")
-PATIENCE: Final = Patience(timeout_s=5.0, sleep=time.sleep, monotonic=time.monotonic)
+LOCK_TIMEOUT: Final = LockTimeout(timeout_s=5.0, sleep=time.sleep, monotonic=time.monotonic)
 _SCHEMA: Final = Path(__file__).parents[2] / "fixtures" / "m0015.sql"
 
 
 def make_old_store(url: str, *, rows_of: Store) -> None:
     """Make a store of schema m0015 that has the rows of `rows_of`, and one in each reply table."""
-    with open_database(url, patience=PATIENCE).write() as connection:
+    with open_database(url, lock_timeout=LOCK_TIMEOUT).write() as connection:
         make_old_tables(connection)
         with rows_of.read() as source:
             for table in _tables():
