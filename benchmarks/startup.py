@@ -103,7 +103,7 @@ class NewestRun:
 
     def read(self) -> RunSummary | None:
         """Return the newest run, None when there is none yet."""
-        generation = self._store.generation()
+        generation = self._store.store_version()
         if generation != self._generation:
             self._generation = generation
             self._newest = next(iter(load_runs(self._store, limit=1)), None)

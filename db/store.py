@@ -19,9 +19,8 @@ from sqlalchemy.orm import Session
 from compile_hud.db.alerts.revisions import put_revisions, put_settings, replay
 from compile_hud.db.engine.database import DuckDbMemory, open_database
 from compile_hud.db.engine.error_mapping import store_waiting
-from compile_hud.db.engine.readers_writer_lock import Patience
+from compile_hud.db.engine.readers_writer_lock import LockTimeout
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.ingest import results as bulk
 from compile_hud.db.ingest import results as ingest
 from compile_hud.db.jobs import queue as jobs
 from compile_hud.db.jobs.live_log import LiveLog
@@ -50,7 +49,7 @@ Tell = Callable[[Sequence[Alert], Decided], Sequence[Notification]]
 
 LOCK_TIMEOUT_S: Final = 30.0
 # Longer than any transaction of ours takes, also behind another one.
-_HURRY_S: Final = 3.0
+_SHORT_TIMEOUT_S: Final = 3.0
 
 
 def no_notifications(before: Sequence[Alert], decided: Decision) -> tuple[Notification, ...]:
@@ -85,12 +84,12 @@ class Store:
     ) -> None:
         """Remember how to open the store; raise StoreUnavailable when `url` is no store URL.
 
-        Who reads often `keeps_open` the file between reads, until a writer wants it. `on_wait` is
-        told of a DuckDB file that is waited for: who holds it, and until when.
+        With `keeps_open` the file stays open between reads, until a writer waits. `on_wait` is
+        called with a message about a long wait: the process that has the file, and until when.
         """
         self.url = url
         self._now = now
-        self._patience = Patience(
+        self._lock_timeout = LockTimeout(
             timeout_s=lock_timeout_s,
             sleep=sleep,
             monotonic=monotonic,
@@ -98,40 +97,41 @@ class Store:
                 store_waiting(self.name, holder=holder, until=now() + timedelta(seconds=left_s))
             ),
         )
-        self._database = open_database(url, patience=self._patience, keeps_open=keeps_open)
+        self._database = open_database(url, lock_timeout=self._lock_timeout, keeps_open=keeps_open)
         self._is_migrated = False
-        self._held = threading.local()
-        self._hurried: Store | None = None
+        # The connection of this thread's `reading` block.
+        self._open = threading.local()
+        self._impatient: Store | None = None
 
-    def in_a_hurry(self) -> Store:
-        """Return the store for who asks it again anyway: each lock is waited for three seconds.
+    def with_short_timeout(self) -> Store:
+        """Return the store for callers that retry anyway: it waits three seconds for each lock.
 
-        Nobody is told of that.
+        These waits call no `on_wait`.
         """
-        if self._hurried is None:
-            self._hurried = self._made_hurried()
-        return self._hurried
+        if self._impatient is None:
+            self._impatient = self._make_impatient()
+        return self._impatient
 
-    def _made_hurried(self) -> Store:
-        hurried = copy.copy(self)
-        hurried._patience = replace(
-            self._patience,
-            timeout_s=min(_HURRY_S, self._patience.timeout_s),
+    def _make_impatient(self) -> Store:
+        impatient = copy.copy(self)
+        impatient._lock_timeout = replace(
+            self._lock_timeout,
+            timeout_s=min(_SHORT_TIMEOUT_S, self._lock_timeout.timeout_s),
             on_wait=lambda _holder, _left_s: None,
         )
         if not isinstance(self._database, DuckDbMemory):
-            hurried._database = open_database(self.url, patience=hurried._patience)
-        hurried._held = threading.local()
-        return hurried
+            impatient._database = open_database(self.url, lock_timeout=impatient._lock_timeout)
+        impatient._open = threading.local()
+        return impatient
 
     @property
     def name(self) -> str:
         """Return the file or the URL without its password, for messages."""
         return self._database.name
 
-    def generation(self) -> int:
-        """Return a number that changes with all news; on DuckDB no database is opened."""
-        return self._database.generation()
+    def store_version(self) -> int:
+        """Return a number that writes raise; on DuckDB no database is opened."""
+        return self._database.store_version()
 
     def is_missing(self) -> bool:
         """Return whether there is no file of a store yet; it reads as empty."""
@@ -159,9 +159,9 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a connection to read with, in one transaction; no other may be open in it."""
-        held: Connection | None = getattr(self._held, "connection", None)
-        if held is not None:
-            yield held
+        shared: Connection | None = getattr(self._open, "connection", None)
+        if shared is not None:
+            yield shared
             return
         if self._database.is_missing():
             with _empty() as connection:
@@ -183,11 +183,11 @@ class Store:
         another thread that reads: a writer may be waiting between the two.
         """
         with self.read() as connection:
-            self._held.connection = connection
+            self._open.connection = connection
             try:
                 yield
             finally:
-                self._held.connection = None
+                self._open.connection = None
 
     @contextmanager
     def snapshot(self, folder: Path) -> Iterator[Connection]:
@@ -206,26 +206,26 @@ class Store:
             yield connection
 
     @contextmanager
-    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+    def rebuild(self, *, on_replaced: Callable[[Path], None]) -> Iterator[Connection]:
         """Yield a connection without tables; what the block makes replaces all there was.
 
-        `on_kept` is told of each file of what there was that is kept, when the block ends.
+        `on_replaced` is called with each old file, under its new name, when the block ends.
         """
-        with self._database.rebuild(on_kept=on_kept) as connection:
+        with self._database.rebuild(on_replaced=on_replaced) as connection:
             yield connection
             migrate.upgrade(connection, name=self.name)
         self._is_migrated = True
 
     @contextmanager
-    def write(self, *, is_news: bool = True) -> Iterator[Session]:
+    def write(self, *, raises_version: bool = True) -> Iterator[Session]:
         """Yield a session whose work is committed when the block ends, all or nothing.
 
-        The generation stays as it is when the work `is_news` to nobody.
+        A write that changes no page leaves the store version as it is (`raises_version`).
         """
         if not self._is_migrated or self._database.is_missing():
             self.migrate()
         with (
-            self._database.write(is_news=is_news) as connection,
+            self._database.write(raises_version=raises_version) as connection,
             Session(connection, autoflush=True, expire_on_commit=False) as session,
         ):
             # Newer code may have upgraded the store since this process looked last.
@@ -260,8 +260,8 @@ class Store:
             if not connection.execute(select(RunTable.id).where(is_stale)).first():
                 return []
         with self.write() as session:
-            found = session.execute(select(RunTable.id).where(is_stale).order_by(RunTable.id))
-            stale = list(found.scalars())
+            ids = session.execute(select(RunTable.id).where(is_stale).order_by(RunTable.id))
+            stale = list(ids.scalars())
             session.execute(
                 update(RunTable).where(RunTable.id.in_(stale)).values(state=RunState.INTERRUPTED)
             )
@@ -282,10 +282,10 @@ class Store:
         In one transaction, all or nothing; else as `ingest` and `save_run` do.
         """
         # Before anything is opened: others wait for the file meanwhile.
-        found = tuple(results)
+        batch = tuple(results)
         with self.write() as session:
             self._put_run(session, run)
-            return bulk.put_results(session, run, results=found, at=self._now())
+            return ingest.put_results(session, run, results=batch, at=self._now())
 
     def _put_run(self, session: Session, run: Run) -> None:
         ingest.put_run(session, run, at=self._now())

@@ -29,7 +29,7 @@ def store_name() -> str:
 
 def store_version() -> int:
     """Return the number that changes with every write to the store."""
-    return open_store(store_url()).generation()
+    return open_store(store_url()).store_version()
 
 
 def open_store(url: str) -> Store:

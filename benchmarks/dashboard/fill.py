@@ -25,7 +25,7 @@ from benchmarks.dashboard.history import (
 )
 from benchmarks.dashboard.kernels import kernel_table, origin_rows, source_rows
 from compile_hud.db.ingest.results import put_run
-from compile_hud.db.maintenance.compaction import arrange_measurements
+from compile_hud.db.maintenance.compaction import compact_measurements
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import series_key
 from compile_hud.db.rows.bulk_insert import put_batch, put_rows
@@ -123,7 +123,7 @@ def fill(store: Store, size: Size, *, seed: int) -> None:
             _put_nights(session, nights)
         done += len(batch)
         _put_details(store, size, batch, done=done, seed=seed)
-        arrange_measurements(store)
+        compact_measurements(store)
         logger.info("%d of %d nights", done, size.num_nights)
         last = batch[-1]
     with store.write() as session:

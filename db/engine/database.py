@@ -1,7 +1,7 @@
 """The one place that opens the store.
 
-DuckDB lets one process write or many read, and an idle holder counts. So every transaction opens
-the file, does one short thing and lets go; `db.engine.readers_writer_lock` orders who comes next.
+DuckDB lets one process write or many read, and an idle connection counts. So every transaction
+opens the file, does one short thing and closes it; `db.engine.readers_writer_lock` orders them.
 PostgreSQL needs no lock files: an advisory lock lets one writer in at a time, so the rules are the
 same on both.
 """
@@ -25,17 +25,17 @@ from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import NullPool, StaticPool
 
-from compile_hud.db.engine.connection_cache import KEPT_OPEN
+from compile_hud.db.engine.connection_cache import CONNECTION_CACHE
 from compile_hud.db.engine.error_mapping import (
-    is_lock_held,
+    is_lock_conflict,
     lock_holder,
     mapped_errors,
     store_locked,
 )
 from compile_hud.db.engine.file_guard import check_is_store
-from compile_hud.db.engine.readers_writer_lock import Patience, Turnstile
+from compile_hud.db.engine.readers_writer_lock import LockTimeout, ReadersWriterLock
 from compile_hud.db.errors import StoreUnavailable
-from compile_hud.db.schema.tables import Base, GenerationTable
+from compile_hud.db.schema.tables import Base, StoreVersionTable
 
 URL_FORMS: Final = (
     "duckdb:///relative/path.duckdb, duckdb:////absolute/path.duckdb, duckdb:///:memory:"
@@ -57,7 +57,7 @@ _CONNECT_TIMEOUT_S: Final = 10
 
 
 class Database(Protocol):
-    """An opened URL: short transactions and the generation counter."""
+    """An opened URL: short transactions and the store version."""
 
     name: str
 
@@ -67,44 +67,44 @@ class Database(Protocol):
     def check_is_store(self) -> None:
         """Raise StoreUnavailable when the file is of another program."""
 
-    def generation(self) -> int:
-        """Return a number that every write of news raises."""
+    def store_version(self) -> int:
+        """Return a number that every write raises, unless it says otherwise."""
 
     def read(self) -> AbstractContextManager[Connection]:
         """Return a read transaction."""
 
-    def write(self, *, is_news: bool = True) -> AbstractContextManager[Connection]:
-        """Return a transaction that commits, and raises the generation, when its block ends.
+    def write(self, *, raises_version: bool = True) -> AbstractContextManager[Connection]:
+        """Return a transaction that commits, and raises the store version, when its block ends.
 
-        What `is_news` to nobody, such as a sign of life, leaves the generation as it is: pages
-        that are open would all load again.
+        A write such as a heartbeat, which changes no page, leaves the version as it is: all open
+        pages would load again.
         """
 
     def snapshot(self, folder: Path) -> AbstractContextManager[Connection]:
         """Return a read transaction of one moment that holds up no writer; `folder` is for it."""
 
-    def rebuild(self, *, on_kept: Callable[[Path], None]) -> AbstractContextManager[Connection]:
+    def rebuild(self, *, on_replaced: Callable[[Path], None]) -> AbstractContextManager[Connection]:
         """Return a write transaction without any table, whose tables replace all there were.
 
-        `on_kept` is told of each file that was there and is kept.
+        `on_replaced` is called with each old file, under its new name.
         """
 
 
-def open_database(url: str, *, patience: Patience, keeps_open: bool = False) -> Database:
+def open_database(url: str, *, lock_timeout: LockTimeout, keeps_open: bool = False) -> Database:
     """Return the database at `url` without touching it; raise StoreUnavailable for a bad URL.
 
-    Who reads often `keeps_open` a file between reads, for as long as no writer waits.
+    With `keeps_open` a file stays open between reads, for as long as no writer waits.
     """
     try:
         parsed = make_url(url)
     except ArgumentError as error:
         raise StoreUnavailable(f"{url!r} is no store URL. Allowed: {URL_FORMS}") from error
     if parsed.drivername == "postgresql+psycopg" and parsed.database:
-        return PostgresServer(parsed, patience=patience)
+        return PostgresServer(parsed, lock_timeout=lock_timeout)
     if parsed.drivername == "duckdb" and parsed.database == ":memory:":
         return DuckDbMemory()
     if parsed.drivername == "duckdb" and parsed.database and not (parsed.query or parsed.host):
-        return DuckDbFile(Path(parsed.database), patience=patience, keeps_open=keeps_open)
+        return DuckDbFile(Path(parsed.database), lock_timeout=lock_timeout, keeps_open=keeps_open)
     shown = parsed.render_as_string(hide_password=True)
     raise StoreUnavailable(f"{shown!r} is no store URL. Allowed: {URL_FORMS}")
 
@@ -112,13 +112,13 @@ def open_database(url: str, *, patience: Patience, keeps_open: bool = False) -> 
 class DuckDbFile:
     """A DuckDB file, opened for each transaction and closed after it, or kept open by readers."""
 
-    def __init__(self, path: Path, *, patience: Patience, keeps_open: bool = False) -> None:
+    def __init__(self, path: Path, *, lock_timeout: LockTimeout, keeps_open: bool = False) -> None:
         self.name = str(path)
         self._path = path
-        self._patience = patience
+        self._lock_timeout = lock_timeout
         self._keeps_open = keeps_open
         self._stamp = path.with_name(path.name + ".generation")
-        self._turnstile = Turnstile(path, name=self.name, patience=patience)
+        self._file_lock = ReadersWriterLock(path, name=self.name, lock_timeout=lock_timeout)
         self._reader = _file_engine(str(path), read_only=True)
         self._writer = _file_engine(str(path), read_only=False)
         self._nesting = _Nesting()
@@ -129,10 +129,10 @@ class DuckDbFile:
 
     def check_is_store(self) -> None:
         """Raise StoreUnavailable when the file is of another program."""
-        with mapped_errors(self.name, timeout_s=self._patience.timeout_s):
-            check_is_store(self._path, turnstile=self._turnstile, reader=self._reader)
+        with mapped_errors(self.name, timeout_s=self._lock_timeout.timeout_s):
+            check_is_store(self._path, file_lock=self._file_lock, reader=self._reader)
 
-    def generation(self) -> int:
+    def store_version(self) -> int:
         """Return the number in the stamp file, 0 without one."""
         try:
             return int(self._stamp.read_text(encoding="ascii"))
@@ -142,37 +142,40 @@ class DuckDbFile:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a read-only connection; the file must be there."""
-        KEPT_OPEN.let_go(self._path, unless_same=True)
+        CONNECTION_CACHE.close(self._path, unless_same=True)
         self.check_is_store()
         with (
             self._nesting.entered(),
-            mapped_errors(self.name, timeout_s=self._patience.timeout_s),
-            self._turnstile.reading(),
+            mapped_errors(self.name, timeout_s=self._lock_timeout.timeout_s),
+            self._file_lock.reading(),
             self._connect(self._reader) as connection,
             connection.begin(),
         ):
             if self._keeps_open:
-                KEPT_OPEN.keep(self._path, engine=self._reader, turnstile=self._turnstile)
+                CONNECTION_CACHE.put(self._path, engine=self._reader, file_lock=self._file_lock)
             yield connection
 
     @contextmanager
-    def write(self, *, is_news: bool = True) -> Iterator[Connection]:
+    def write(self, *, raises_version: bool = True) -> Iterator[Connection]:
         """Yield a connection that is alone with the file; a new file appears whole or not at all.
 
-        The stamp goes up before the commit, while nobody can read: whoever sees the new number
-        waits at the door and then reads what was committed, and a crash in between costs one
-        needless reload instead of leaving dashboards stale.
+        The stamp goes up before the commit, while nothing can read: a reader that sees the new
+        number waits for the lock and then reads the committed rows, and a crash in between costs
+        one needless reload instead of leaving dashboards stale.
         """
-        with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._lock_timeout.timeout_s),
+        ):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self.check_is_store()
-            KEPT_OPEN.let_go(self._path)
-            with self._turnstile.writing():
+            CONNECTION_CACHE.close(self._path)
+            with self._file_lock.writing():
                 if self.is_missing():
                     yield from self._write_new()
                 else:
                     with self._connect(self._writer) as connection:
-                        yield from self._transaction(connection, is_news=is_news)
+                        yield from self._transaction(connection, raises_version=raises_version)
 
     @contextmanager
     def snapshot(self, folder: Path) -> Iterator[Connection]:
@@ -183,32 +186,35 @@ class DuckDbFile:
             for path in (self._log, self._path):
                 if path.exists():
                     shutil.copyfile(path, copy.with_name(path.name))
-            KEPT_OPEN.let_go(self._path)
+            CONNECTION_CACHE.close(self._path)
         with (
             self._nesting.entered(),
-            mapped_errors(self.name, timeout_s=self._patience.timeout_s),
+            mapped_errors(self.name, timeout_s=self._lock_timeout.timeout_s),
             _duckdb_engine(str(copy)).connect() as connection,
         ):
             yield connection
 
     @contextmanager
-    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+    def rebuild(self, *, on_replaced: Callable[[Path], None]) -> Iterator[Connection]:
         """Yield a connection to a new file; what it replaces stays beside it, as `.replaced`."""
-        with self._nesting.entered(), mapped_errors(self.name, timeout_s=self._patience.timeout_s):
+        with (
+            self._nesting.entered(),
+            mapped_errors(self.name, timeout_s=self._lock_timeout.timeout_s),
+        ):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            KEPT_OPEN.let_go(self._path)
-            with self._turnstile.writing():
-                yield from self._write_new(put=lambda: self._put_aside(on_kept))
+            CONNECTION_CACHE.close(self._path)
+            with self._file_lock.writing():
+                yield from self._write_new(put=lambda: self._put_aside(on_replaced))
 
-    def _put_aside(self, on_kept: Callable[[Path], None]) -> None:
-        kept = _free_name(self._path.with_name(self._path.name + ".replaced"))
+    def _put_aside(self, on_replaced: Callable[[Path], None]) -> None:
+        moved = _free_name(self._path.with_name(self._path.name + ".replaced"))
         # DuckDB would replay the log into the new file.
         if self._log.exists():
-            os.replace(self._log, _log_of(kept))
-            on_kept(_log_of(kept))
+            os.replace(self._log, _log_of(moved))
+            on_replaced(_log_of(moved))
         if not self.is_missing():
-            os.link(self._path, kept)
-            on_kept(kept)
+            os.link(self._path, moved)
+            on_replaced(moved)
 
     def _write_new(self, put: Callable[[], None] | None = None) -> Iterator[Connection]:
         put = put or self._check_no_orphan
@@ -236,13 +242,13 @@ class DuckDbFile:
             )
 
     def _transaction(
-        self, connection: Connection, *, is_new: bool = False, is_news: bool = True
+        self, connection: Connection, *, is_new: bool = False, raises_version: bool = True
     ) -> Iterator[Connection]:
         transaction = connection.begin()
         try:
             yield connection
-            if is_news:
-                self._raise_generation()
+            if raises_version:
+                self._raise_version()
             transaction.commit()
             if is_new:
                 # Nothing may be left in a log that would not move with the file.
@@ -253,33 +259,33 @@ class DuckDbFile:
             connection.invalidate()
             raise
 
-    def _raise_generation(self) -> None:
+    def _raise_version(self) -> None:
         draft = self._stamp.with_name(self._stamp.name + ".new")
-        draft.write_text(str(self.generation() + 1), encoding="ascii")
+        draft.write_text(str(self.store_version() + 1), encoding="ascii")
         os.replace(draft, self._stamp)
 
     def _connect(self, engine: Engine) -> Connection:
-        # The turnstile is ours; the DuckDB shell or a notebook does not know it.
-        held: DBAPIError | None = None
+        # The lock files are ours; the DuckDB shell or a notebook does not know them.
+        conflict: DBAPIError | None = None
         opened: list[Connection] = []
 
         def is_free() -> bool:
-            nonlocal held
+            nonlocal conflict
             try:
                 opened.append(engine.connect())
             except DBAPIError as error:
-                if not is_lock_held(error):
+                if not is_lock_conflict(error):
                     raise
-                held = error
+                conflict = error
             return bool(opened)
 
         def holder() -> int | None:
-            return None if held is None else lock_holder(held)
+            return None if conflict is None else lock_holder(conflict)
 
-        # An attempt takes milliseconds of a processor that somebody may measure on.
-        if not self._patience.wait(is_free=is_free, holder=holder, rests=True):
-            waited_s = self._patience.timeout_s
-            raise store_locked(self.name, holder=holder(), waited_s=waited_s) from held
+        # An attempt takes milliseconds of a processor that a run may measure on.
+        if not self._lock_timeout.wait(is_free=is_free, holder=holder, backs_off=True):
+            waited_s = self._lock_timeout.timeout_s
+            raise store_locked(self.name, holder=holder(), waited_s=waited_s) from conflict
         return opened[0]
 
 
@@ -292,7 +298,7 @@ class DuckDbMemory:
         self._engine = _duckdb_engine(":memory:")
         self._lock = threading.RLock()
         self._nesting = _Nesting()
-        self._generation = 0
+        self._version = 0
 
     def is_missing(self) -> bool:
         """Return False: there is always a database."""
@@ -301,9 +307,9 @@ class DuckDbMemory:
     def check_is_store(self) -> None:
         """Return: nobody else has it."""
 
-    def generation(self) -> int:
+    def store_version(self) -> int:
         """Return the number of writes so far."""
-        return self._generation
+        return self._version
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -312,11 +318,11 @@ class DuckDbMemory:
             yield connection
 
     @contextmanager
-    def write(self, *, is_news: bool = True) -> Iterator[Connection]:
+    def write(self, *, raises_version: bool = True) -> Iterator[Connection]:
         """Yield the one connection and count the write."""
         with self.read() as connection:
             yield connection
-            self._generation += is_news
+            self._version += raises_version
 
     @contextmanager
     def snapshot(self, folder: Path) -> Iterator[Connection]:
@@ -326,9 +332,9 @@ class DuckDbMemory:
             yield connection
 
     @contextmanager
-    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+    def rebuild(self, *, on_replaced: Callable[[Path], None]) -> Iterator[Connection]:
         """Yield the one connection without its tables; nothing of them is kept."""
-        del on_kept
+        del on_replaced
         with self.write() as connection:
             _drop_tables(connection)
             yield connection
@@ -337,13 +343,13 @@ class DuckDbMemory:
 class PostgresServer:
     """A database on a PostgreSQL server."""
 
-    def __init__(self, url: URL, *, patience: Patience) -> None:
+    def __init__(self, url: URL, *, lock_timeout: LockTimeout) -> None:
         self.name = url.render_as_string(hide_password=True)
-        self._timeout_s = patience.timeout_s
+        self._timeout_s = lock_timeout.timeout_s
         self._nesting = _Nesting()
-        lock_timeout_ms = max(1, round(patience.timeout_s * 1000))
+        lock_timeout_ms = max(1, round(lock_timeout.timeout_s * 1000))
         # With less than two seconds libpq takes two.
-        connect_timeout_s = min(_CONNECT_TIMEOUT_S, max(2, math.ceil(patience.timeout_s)))
+        connect_timeout_s = min(_CONNECT_TIMEOUT_S, max(2, math.ceil(lock_timeout.timeout_s)))
         try:
             self._engine = _server_engine(
                 url, lock_timeout_ms=lock_timeout_ms, connect_timeout_s=connect_timeout_s
@@ -361,10 +367,10 @@ class PostgresServer:
     def check_is_store(self) -> None:
         """Return: a database may have tables of others."""
 
-    def generation(self) -> int:
-        """Return the number in the generation table, 0 before the first write."""
+    def store_version(self) -> int:
+        """Return the number in its table, 0 before the first write."""
         with self.read() as connection:
-            return _generation_in(connection)
+            return _stored_version(connection)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -379,7 +385,7 @@ class PostgresServer:
             yield connection
 
     @contextmanager
-    def write(self, *, is_news: bool = True) -> Iterator[Connection]:
+    def write(self, *, raises_version: bool = True) -> Iterator[Connection]:
         """Yield a connection that no other writer runs beside."""
         with (
             self._nesting.entered(),
@@ -388,10 +394,10 @@ class PostgresServer:
         ):
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_KEY)))
             yield connection
-            if not is_news:
+            if not raises_version:
                 return
-            first = insert(GenerationTable).values(id=1, value=1)
-            raised = {"value": GenerationTable.value + 1}
+            first = insert(StoreVersionTable).values(id=1, value=1)
+            raised = {"value": StoreVersionTable.value + 1}
             connection.execute(first.on_conflict_do_update(index_elements=["id"], set_=raised))
 
     @contextmanager
@@ -402,15 +408,15 @@ class PostgresServer:
             yield connection
 
     @contextmanager
-    def rebuild(self, *, on_kept: Callable[[Path], None]) -> Iterator[Connection]:
+    def rebuild(self, *, on_replaced: Callable[[Path], None]) -> Iterator[Connection]:
         """Yield a connection without our tables; other tables of the database stay."""
-        del on_kept
+        del on_replaced
         with self.write() as connection:
-            number = _generation_in(connection)
+            number = _stored_version(connection)
             _drop_tables(connection)
             yield connection
-            # Whoever cached what there was must see that it is another store.
-            connection.execute(sa.insert(GenerationTable).values(id=1, value=number))
+            # Caches of the old store must see that this is another one.
+            connection.execute(sa.insert(StoreVersionTable).values(id=1, value=number))
 
 
 class _Nesting:
@@ -429,10 +435,10 @@ class _Nesting:
             self._state.is_inside = False
 
 
-def _generation_in(connection: Connection) -> int:
-    if not sa.inspect(connection).has_table(GenerationTable.__tablename__):
+def _stored_version(connection: Connection) -> int:
+    if not sa.inspect(connection).has_table(StoreVersionTable.__tablename__):
         return 0
-    return connection.execute(sa.select(GenerationTable.value)).scalar() or 0
+    return connection.execute(sa.select(StoreVersionTable.value)).scalar() or 0
 
 
 def _drop_tables(connection: Connection) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from compile_hud.db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
 
-_LOCK_HELD: Final = re.compile(r"Could not set lock on file|Conflicting lock is held")
+_LOCK_CONFLICT: Final = re.compile(r"Could not set lock on file|Conflicting lock is held")
 _HOLDER: Final = re.compile(r"\(PID (\d+)\)")
 _FULL: Final = re.compile(
     r"no space left|out of disk|disk quota|file too large|could not write all bytes"
@@ -34,9 +34,9 @@ _SQLSTATE_FULL: Final = ("53100",)
 _SQLSTATE_LOCK: Final = ("55P03",)
 
 
-def is_lock_held(error: BaseException) -> bool:
+def is_lock_conflict(error: BaseException) -> bool:
     """Return whether `error` says that another process has the DuckDB file open."""
-    return _LOCK_HELD.search(_text(error)) is not None
+    return _LOCK_CONFLICT.search(_text(error)) is not None
 
 
 def lock_holder(error: BaseException) -> int | None:
@@ -104,7 +104,7 @@ def _store_error(error: Exception, *, name: str, timeout_s: float) -> StoreError
     text = _text(error)
     if sqlstate in _SQLSTATE_FULL or _FULL.search(text):
         return store_full(name)
-    if sqlstate in _SQLSTATE_LOCK or _LOCK_HELD.search(text):
+    if sqlstate in _SQLSTATE_LOCK or _LOCK_CONFLICT.search(text):
         return store_locked(name, holder=lock_holder(error), waited_s=timeout_s)
     if _TOO_NEW.search(text):
         return StoreTooNew(

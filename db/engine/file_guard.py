@@ -1,6 +1,6 @@
 """Files that are no store, told before anything is written: who names one has it back as it was.
 
-No lock files come to lie beside it either: the turnstile makes its own after this look.
+No lock files come to lie beside it either: the file_lock makes its own after this look.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from compile_hud.db.engine.error_mapping import damaged_store
-from compile_hud.db.engine.readers_writer_lock import Turnstile
+from compile_hud.db.engine.readers_writer_lock import ReadersWriterLock
 from compile_hud.db.errors import StoreUnavailable
 from compile_hud.db.schema.version import TABLES, VERSION_TABLE, revision_of
 
@@ -26,19 +26,19 @@ _CHECKSUM_BYTES: Final = 8
 # More names than these say nothing more of what a file is.
 _MAX_NAMES: Final = 3
 # To close a file gives up this process's locks on it, DuckDB's as well. So one thread looks at it,
-# and none after anybody has come in through the turnstile.
+# and none after anybody has come in through the file_lock.
 _LOOKING: Final = threading.Lock()
 
 
-def check_is_store(path: Path, *, turnstile: Turnstile, reader: Engine) -> None:
+def check_is_store(path: Path, *, file_lock: ReadersWriterLock, reader: Engine) -> None:
     """Raise StoreUnavailable, or OSError, when the file at `path` is of another program.
 
     Only what has no lock files yet is looked at; it has them afterwards.
     """
-    if turnstile.is_there():
+    if file_lock.is_there():
         return
     with _LOOKING:
-        if turnstile.is_there() or not path.exists():
+        if file_lock.is_there() or not path.exists():
             return
         _check_head(path)
         try:
@@ -48,7 +48,7 @@ def check_is_store(path: Path, *, turnstile: Turnstile, reader: Engine) -> None:
         except DBAPIError:
             # Held by another program, or damaged: who opens it next waits for it, or says so.
             pass
-        turnstile.make()
+        file_lock.make()
 
 
 def check_has_no_other_tables(connection: Connection, *, name: str) -> None:

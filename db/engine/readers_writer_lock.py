@@ -1,8 +1,9 @@
-"""Who may open the DuckDB file next: many readers or one writer, and no writer starves.
+"""A readers-writer lock for the DuckDB file: many readers or one writer, and no writer starves.
 
-Two lock files lie beside the store. Readers share `.lock`; a writer wants it alone. Everybody comes
-in through `.door`: a reader lets go of it at once, a writer keeps it while it waits and writes, so
-that new readers queue behind the writer. The kernel releases both when a process dies.
+Two lock files lie next to the store. Readers share `.lock`; a writer takes it exclusively. Everyone
+enters through `.door`, the lock of write intent: a reader releases it at once, a writer keeps it
+while it waits and writes, so that new readers queue behind the writer. The kernel releases both
+when a process dies.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from compile_hud.db.errors import StoreUnavailable
 
 # Short against a transaction (tens of ms), long against a poll (20 us).
 _POLL_S: Final = 0.005
-# How long lies between two polls that cost something: a share of the waiting so far, and at most.
-_REST_SHARE: Final = 0.1
-_MAX_REST_S: Final = 0.25
-# Who waits longer than any transaction of ours takes may think that the program hangs.
-TELL_AFTER_S: Final = 2.0
+# The pause between two costly polls: a share of the wait so far, and the longest one.
+_PAUSE_SHARE: Final = 0.1
+_MAX_PAUSE_S: Final = 0.25
+# A wait longer than any transaction of ours looks like a program that hangs.
+REPORT_AFTER_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class LockTimeout:
     """How long to wait for a lock, and with which clock.
 
-    `on_wait` is told once of a long wait: who holds the lock, where that is known, and for how many
-    seconds it is waited for yet.
+    `on_wait` is called once in a long wait, with the process that has the lock (None where that is
+    unknown) and the seconds until the timeout.
     """
 
     timeout_s: float
@@ -47,92 +48,91 @@ class Patience:
         *,
         is_free: Callable[[], bool],
         holder: Callable[[], int | None] = lambda: None,
-        rests: bool = False,
+        backs_off: bool = False,
     ) -> bool:
-        """Return whether `is_free` came true in time; it is asked once at least.
+        """Return whether `is_free` came true in time; it is called at least once.
 
-        Who `rests` asks less and less often: where asking costs something and nobody else is ahead
-        for it.
+        With `backs_off` the polls get rarer, for an `is_free` that costs something.
         """
         began_s = self.monotonic()
         deadline_s = began_s + self.timeout_s
-        is_told = False
+        is_reported = False
         while not is_free():
             now_s = self.monotonic()
             if now_s >= deadline_s:
                 return False
-            if not is_told and now_s - began_s >= TELL_AFTER_S:
-                is_told = True
+            if not is_reported and now_s - began_s >= REPORT_AFTER_S:
+                is_reported = True
                 self.on_wait(holder(), deadline_s - now_s)
-            # Jitter keeps two waiters from asking in step for ever.
-            rest_s = min(_MAX_REST_S, _REST_SHARE * (now_s - began_s)) if rests else 0.0
-            self.sleep(_POLL_S * (1 + 4 * self.jitter()) + rest_s)
+            # Jitter keeps two waiters from polling in step for ever.
+            pause_s = min(_MAX_PAUSE_S, _PAUSE_SHARE * (now_s - began_s)) if backs_off else 0.0
+            self.sleep(_POLL_S * (1 + 4 * self.jitter()) + pause_s)
         return True
 
 
-class Turnstile:
+class ReadersWriterLock:
     """The lock files of one store."""
 
-    def __init__(self, store: Path, *, name: str, patience: Patience) -> None:
-        self._door = store.with_name(store.name + ".door")
-        self._room = store.with_name(store.name + ".lock")
+    def __init__(self, store: Path, *, name: str, lock_timeout: LockTimeout) -> None:
+        self._write_intent = store.with_name(store.name + ".door")
+        self._shared = store.with_name(store.name + ".lock")
         self._name = name
-        self._patience = patience
+        self._lock_timeout = lock_timeout
 
     def is_there(self) -> bool:
-        """Return whether somebody came to the store before, and left the lock files."""
-        return self._room.exists() and self._door.exists()
+        """Return whether the lock files exist."""
+        return self._shared.exists() and self._write_intent.exists()
 
     def make(self) -> None:
-        """Make the lock files, where they are not there."""
-        for path in (self._door, self._room):
+        """Make the lock files where they are missing."""
+        for path in (self._write_intent, self._shared):
             with _opened(path):
                 pass
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Share the store with other readers; raise StoreLocked when a writer stays too long."""
-        with _opened(self._room) as room:
-            with _opened(self._door) as door:
-                self._take(door, how=fcntl.LOCK_SH, path=self._door)
-                self._take(room, how=fcntl.LOCK_SH, path=self._room)
+        """Share the store with other readers; raise StoreLocked when a writer takes too long."""
+        with _opened(self._shared) as shared:
+            with _opened(self._write_intent) as write_intent:
+                self._take(write_intent, how=fcntl.LOCK_SH, path=self._write_intent)
+                self._take(shared, how=fcntl.LOCK_SH, path=self._shared)
             yield
 
     @contextmanager
     def staying(self) -> Iterator[None]:
-        """Go on sharing the store after a read, within which this is called.
+        """Share the store beyond the read in which this is called.
 
-        A writer may wait at the door already, so nobody may wait here for it.
+        A writer may be waiting already, so this takes no lock of write intent.
         """
-        with _opened(self._room) as room:
-            is_shared = _try_lock(room, fcntl.LOCK_SH)
-            assert is_shared, "only who reads may stay"
+        with _opened(self._shared) as shared:
+            is_shared = _try_lock(shared, fcntl.LOCK_SH)
+            assert is_shared, "called outside of a read"
             yield
 
     def has_writer(self) -> bool:
-        """Return whether a writer has the door; also where there is no door any more."""
+        """Return whether a writer waits or writes; also where the lock file is gone."""
         try:
-            door = os.open(self._door, os.O_RDWR)
+            write_intent = os.open(self._write_intent, os.O_RDWR)
         except FileNotFoundError:
             return True
         try:
-            return not _try_lock(door, fcntl.LOCK_SH)
+            return not _try_lock(write_intent, fcntl.LOCK_SH)
         finally:
-            os.close(door)
+            os.close(write_intent)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Have the store alone; raise StoreLocked when someone stays too long."""
-        with _opened(self._door) as door, _opened(self._room) as room:
-            self._take(door, how=fcntl.LOCK_EX, path=self._door)
-            self._take(room, how=fcntl.LOCK_EX, path=self._room)
+        """Have the store exclusively; raise StoreLocked when another process takes too long."""
+        with _opened(self._write_intent) as write_intent, _opened(self._shared) as shared:
+            self._take(write_intent, how=fcntl.LOCK_EX, path=self._write_intent)
+            self._take(shared, how=fcntl.LOCK_EX, path=self._shared)
             yield
 
     def _take(self, descriptor: int, *, how: int, path: Path) -> None:
-        if not self._patience.wait(
+        if not self._lock_timeout.wait(
             is_free=lambda: _try_lock(descriptor, how), holder=lambda: flock_holder(path)
         ):
-            waited_s = self._patience.timeout_s
+            waited_s = self._lock_timeout.timeout_s
             raise store_locked(self._name, holder=flock_holder(path), waited_s=waited_s)
 
 

@@ -132,7 +132,7 @@ def save_scheduler(store: Store, state: SchedulerState) -> None:
         "devices": [dataclasses.asdict(item) for item in state.devices],
         "disks": [dataclasses.asdict(item) for item in state.disks],
     }
-    with store.write(is_news=False) as session:
+    with store.write(raises_version=False) as session:
         session.execute(delete(SchedulerTable).where(SchedulerTable.machine == state.machine))
         session.execute(insert(SchedulerTable).values(**values, **lists))
 

@@ -32,7 +32,7 @@ class LastRun:
 class Operations:
     """How schedulers and jobs do, and how many alerts and notifications there are of each kind."""
 
-    generation: int
+    store_version: int
     health: Health
     last_runs: tuple[LastRun, ...]
     num_alerts: Mapping[tuple[AlertState, Verdict], int]
@@ -42,7 +42,7 @@ class Operations:
 def load_operations(store: Store) -> Operations:
     """Return how everything does, by short reads one after the other."""
     return Operations(
-        generation=store.generation(),
+        store_version=store.store_version(),
         health=load_health(store, num_ended=0),
         last_runs=_last_runs(store),
         num_alerts=_count_alerts(store),

@@ -29,7 +29,7 @@ from sqlalchemy.engine import Connection
 from compile_hud.db.errors import BackupError
 from compile_hud.db.rows.bulk_insert import ARROW_TYPES, put_batch
 from compile_hud.db.schema import migrate
-from compile_hud.db.schema.tables import Base, GenerationTable, RunTable
+from compile_hud.db.schema.tables import Base, RunTable, StoreVersionTable
 from compile_hud.db.store import Store
 
 # 1: first version.
@@ -41,7 +41,7 @@ _LARGEST_MANIFEST: Final = 1_000_000
 _BATCH_ROWS: Final = 50_000
 _CHUNK_BYTES: Final = 1 << 20
 # It counts the writes to one store: another one goes on counting its own.
-_LEFT_OUT: Final = (GenerationTable.__tablename__,)
+_LEFT_OUT: Final = (StoreVersionTable.__tablename__,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +122,11 @@ def restore_backup(
     store: Store,
     *,
     is_forced: bool = False,
-    on_kept: Callable[[Path], None] = lambda _path: None,
+    on_replaced: Callable[[Path], None] = lambda _path: None,
 ) -> Backup:
     """Put all rows of the backup at `path` into `store`, all or nothing; return what it holds.
 
-    `on_kept` is told of each file of the store before that stays beside the new one.
+    `on_replaced` is told of each file of the store before that stays beside the new one.
     Raises BackupError when the file is damaged or, unless `is_forced`, the store has runs;
     StoreTooNew when a newer Compile HUD wrote the backup, StoreTooOld when one wrote it whose
     stores this one does not upgrade; OSError, and what the store raises.
@@ -135,7 +135,7 @@ def restore_backup(
         backup = _checked(archive, path=path)
         if not is_forced:
             _check_is_empty(store)
-        with store.rebuild(on_kept=on_kept) as connection:
+        with store.rebuild(on_replaced=on_replaced) as connection:
             migrate.upgrade(connection, name=str(path), to=backup.revision)
             for name in backup.tables:
                 _restore_table(connection, name, archive=archive, path=path)

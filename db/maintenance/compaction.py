@@ -44,7 +44,7 @@ class _Window:
     level: int
 
 
-def arrange_measurements(store: Store, *, window_rows: int = WINDOW_ROWS) -> int:
+def compact_measurements(store: Store, *, window_rows: int = WINDOW_ROWS) -> int:
     """Put the measurements of whole windows of `window_rows` and more in order; return how many.
 
     Each window is a transaction of a few seconds. What is left over waits for the next time.

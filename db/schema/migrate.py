@@ -118,8 +118,9 @@ def _create(connection: Connection, *, revision: str) -> None:
     # A third of the CPU time of all migrations one after the other.
     Base.metadata.create_all(connection, checkfirst=False)
     _register_duckdb(connection)
+    scripts = _scripts(MIGRATIONS)
     with _ONE_AT_A_TIME:
-        MigrationContext.configure(connection).stamp(_scripts(MIGRATIONS), revision)
+        MigrationContext.configure(connection).stamp(scripts, revision)
 
 
 def _register_duckdb(connection: Connection) -> None:
@@ -130,8 +131,10 @@ def _register_duckdb(connection: Connection) -> None:
 
 
 def _scripts(folder: Path) -> ScriptDirectory:
+    import duckdb_sqlalchemy.alembic_impl  # noqa: F401
     from alembic.script import ScriptDirectory
 
+    # The dialect registers itself with Alembic only where that is imported first.
     return ScriptDirectory(str(folder), version_locations=[str(folder)])
 
 

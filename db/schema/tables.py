@@ -409,10 +409,10 @@ class IngestedTable(Base):
     __mapper_args__ = {"primary_key": [spool_id]}
 
 
-class GenerationTable(Base):
+class StoreVersionTable(Base):
     """One row (id 1): a counter that every write raises, for stores without a stamp file.
 
-    On PostgreSQL its row lock is also the turnstile: one writer at a time.
+    On PostgreSQL its row lock is also the lock of writers: one at a time.
     """
 
     __tablename__ = "generation"

@@ -19,7 +19,9 @@ from compile_hud.runner.cli.output import (
 )
 from compile_hud.runner.doctor.orphan_files import find_orphan_files, remove_orphan_files
 from compile_hud.runner.format import quantity
-from compile_hud.runner.workspace import Workspace, prune
+from compile_hud.runner.persistence.retention import prune
+from compile_hud.runner.run_requests import retention_rules
+from compile_hud.runner.workspace import Workspace
 
 
 @click.group("db")
@@ -69,7 +71,7 @@ def restore(workspace: Workspace, *, file: Path, is_forced: bool) -> None:
     """
     store = workspace.store()
     kept: list[Path] = []
-    found = restore_backup(file, store, is_forced=is_forced, on_kept=kept.append)
+    found = restore_backup(file, store, is_forced=is_forced, on_replaced=kept.append)
     click.echo(f"{store.name} is as of {found.created_at}: {found.num_rows} rows")
     for path in kept:
         click.echo(f"what it replaced is kept: {path}")
@@ -85,7 +87,12 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
     """
     store = workspace.store()
     is_missing = say_when_missing(store)
-    told = prune(workspace, store=store, is_dry_run=is_dry_run)
+    told = prune(
+        store,
+        rules=retention_rules(workspace.config),
+        now=workspace.dependencies.now,
+        is_dry_run=is_dry_run,
+    )
     if told or not is_missing:
         click.echo("\n".join(told) or "nothing is older than what is kept")
 

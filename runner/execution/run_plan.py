@@ -33,7 +33,7 @@ from compile_hud.runner.execution.device_idle import DeviceUsers, wait_until_idl
 from compile_hud.runner.execution.environment import differing_keys, fingerprint, revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
 from compile_hud.runner.execution.model_commits import model_commits
-from compile_hud.runner.execution.paired_launches import MeasureCase, PairSide, launch_in_turn
+from compile_hud.runner.execution.paired_launches import MeasureCase, PairSide, launch_interleaved
 from compile_hud.runner.execution.retries import measure_with_retries
 from compile_hud.runner.format import distinct
 from compile_hud.runner.persistence.result_writer import ResultWriter
@@ -127,7 +127,7 @@ def run_plans(
     requests: Sequence[ResolvedRun],
     *,
     context: RunContext,
-    measure_case: MeasureCase = launch_in_turn,
+    measure_case: MeasureCase = launch_interleaved,
 ) -> list[RunDocument]:
     """Execute `requests`, each case under all of them in turn, and return their runs.
 
@@ -150,9 +150,9 @@ def run_plans(
         try:
             # Only the first: what another one imports would disturb the peaks that this one takes.
             _start_executor(context.executors[0])
-            goes_on = any(request.resume_id for request in requests)
-            context.writer.drain_before_run(goes_on=goes_on)
-            context.writer.interrupt_dead_runs(machine=requests[0].machine, device=device)
+            is_resume = any(request.resume_id for request in requests)
+            context.writer.drain_before_run(is_resume=is_resume)
+            context.writer.mark_stale_runs_interrupted(machine=requests[0].machine, device=device)
             # Before our own processes are there, which would be told from others by nothing.
             users = wait_until_idle(
                 device,
@@ -275,7 +275,7 @@ def _execute(
         for execution, name in zip(executions, names, strict=True):
             execution.start(label=name if len(executions) > 1 else "")
             started.append(execution)
-        with heartbeat(lambda: _beat(started, context=context)):
+        with heartbeat(lambda: _record_heartbeats(started, context=context)):
             cases = zip(*(execution.sides() for execution in executions), strict=True)
             left = deque(budget.in_turn(list(cases), case_of=lambda sides: sides[0].order.case))
             while left and budget.allows(left[0][0].order.case):
@@ -313,7 +313,7 @@ def _defer(
     context.notify(LogMessage(text=f"{budget.text}; put off to the next run: {deferred}"))
 
 
-def _beat(executions: Sequence[_Execution], *, context: RunContext) -> None:
+def _record_heartbeats(executions: Sequence[_Execution], *, context: RunContext) -> None:
     for execution in executions:
         run_id = execution.run.id
         context.writer.record_heartbeat(run_id, log=context.services.live_log(run_id))

@@ -31,14 +31,14 @@ from compile_hud.runner.notifications.delivery_policy import (
 )
 from compile_hud.runner.notifications.dispatcher import (
     PASS_S,
-    SLOW,
+    SLOW_RECEIVER,
     Draw,
     Item,
     Message,
     Updatable,
-    answered,
+    catch_defects,
     draw_nothing,
-    is_over,
+    is_timed_out,
     reported_states,
 )
 
@@ -82,8 +82,8 @@ class Updater:
         started, last_error = self.now(), ""
         down: Response | None = None
         for message in messages:
-            if is_over(started, at=self.now(), limit_s=self.limit_s):
-                return last_error or SLOW
+            if is_timed_out(started, at=self.now(), limit_s=self.limit_s):
+                return last_error or SLOW_RECEIVER
             answer = down or self._update(message)
             if answer.kind is not ResponseKind.SENT:
                 last_error = answer.text
@@ -104,7 +104,7 @@ class Updater:
             answer = self._ask(message, items=items)
         if answer.kind is ResponseKind.REFUSED:
             logger.info("message %s is not updated any more: %s", message.reference, answer.text)
-            with self.store.write(is_news=False) as session:
+            with self.store.write(raises_version=False) as session:
                 forget_message(session, message)
         elif answer.kind is ResponseKind.SENT:
             updated = replace(
@@ -113,7 +113,7 @@ class Updater:
                 num_failures=0,
                 due_at=None,
             )
-            with self.store.write(is_news=False) as session:
+            with self.store.write(raises_version=False) as session:
                 put_message(session, updated)
         return answer
 
@@ -122,7 +122,7 @@ class Updater:
         states = sorted(reported_states(items, by=receiver).items())
         id = stable_id(message.receiver, message.reference, *(" ".join(pair) for pair in states))
         update = Message(id=id, at=self.now(), items=tuple(items), draw=self.draw)
-        return answered(
+        return catch_defects(
             lambda: receiver.update(update, reference=message.reference),
             what=f"the update of message {message.reference}",
         )
@@ -132,5 +132,5 @@ class Updater:
         retry_after_s = min(answer.retry_after_s or 0.0, MAX_RETRY_AFTER_S)
         pause_s = max(self.jitter(self.policy.limit_s(num_failures)), retry_after_s)
         due_at = self.now() + timedelta(seconds=pause_s)
-        with self.store.write(is_news=False) as session:
+        with self.store.write(raises_version=False) as session:
             put_message(session, replace(message, num_failures=num_failures, due_at=due_at))

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 # Asking a locked store costs its whole patience (30 s): not after every case.
 BACKOFF = timedelta(seconds=120)
 # And not after what follows a case at once.
-JUST_NOW = timedelta(seconds=5)
+COOLDOWN = timedelta(seconds=5)
 
 
 class ResultWriter:
@@ -46,7 +46,7 @@ class ResultWriter:
         self._error = ""
         self._refused_at: datetime | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
-        self._passing: Future[None] | None = None
+        self._write_task: Future[None] | None = None
 
     def write(self, run: Run, *, result: CaseResult | None = None) -> None:
         """Write `result`, or news of the run itself, to the spool and pass it on to the store.
@@ -59,10 +59,10 @@ class ResultWriter:
             return
         self._spool.write(run, result=result)
         if run.state is not RunState.RUNNING:
-            self._end()
+            self._finish()
             return
         if result is None:
-            self.drain_before_run(goes_on=False)
+            self.drain_before_run(is_resume=False)
             return
         # That of the case before is over, or is waited for; what it raised ends the run here.
         self._wait()
@@ -70,23 +70,23 @@ class ResultWriter:
             # A store that was locked is polled, and has a backlog: not beside a case.
             self._drain_unless_backing_off()
         else:
-            self._passing = self._thread.submit(self._drain_unless_backing_off)
+            self._write_task = self._thread.submit(self._drain_unless_backing_off)
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         """Pass on what is left at the end of a run, and say what the store does not take."""
         previous_error = self._error
         self._wait()
-        if not self._was_just_refused():
+        if not self._is_in_cooldown():
             self._drain()
         if self._spool is not None and self._error and self._error == previous_error:
-            self._say(_spool_text(len(self._spool.pending())))
+            self._warn(_spool_text(len(self._spool.pending())))
 
-    def _was_just_refused(self) -> bool:
+    def _is_in_cooldown(self) -> bool:
         """Return whether the store was waited for in vain after the last case, or for a run beside.
 
         It is not waited for a second time right after that.
         """
-        return self._refused_at is not None and self._now() < self._refused_at + JUST_NOW
+        return self._refused_at is not None and self._now() < self._refused_at + COOLDOWN
 
     def write_all(self, run: Run, results: Sequence[CaseResult]) -> None:
         """Write many results to the spool and pass them on at once; raise SpoolFull."""
@@ -114,13 +114,13 @@ class ResultWriter:
         self._wait()
         return self._drain()
 
-    def drain_before_run(self, *, goes_on: bool) -> None:
+    def drain_before_run(self, *, is_resume: bool) -> None:
         """Pass on what waits in the spool; a store that took nothing a moment ago may rest.
 
-        Not where a run `goes_on`: what the store does not have of it is measured again.
+        Not where a run `is_resume`: what the store does not have of it is measured again.
         """
         self._wait()
-        if goes_on:
+        if is_resume:
             self._drain()
         else:
             self._drain_unless_backing_off()
@@ -129,7 +129,7 @@ class ResultWriter:
         """Ask the store no more for a while: `error` came of waiting for it. Say so, once."""
         self._refused_at = self._now()
         if not self._error:
-            self._say(f"{error}. Measuring all the same: the spool keeps the results")
+            self._warn(f"{error}. Measuring all the same: the spool keeps the results")
         self._error = str(error)
 
     @property
@@ -143,7 +143,7 @@ class ResultWriter:
 
     def _wait(self) -> None:
         """Wait for what is being passed on; raise what that raised."""
-        passing, self._passing = self._passing, None
+        passing, self._write_task = self._write_task, None
         if passing is not None:
             passing.result()
 
@@ -156,12 +156,12 @@ class ResultWriter:
             return DrainReport()
         report = self._spool.drain(self.store)
         for broken in report.broken:
-            self._say(broken.text)
+            self._warn(broken.text)
         self._refused_at = self._now() if report.error else None
         self._report_error(report)
         return report
 
-    def interrupt_dead_runs(self, *, machine: str, device: str) -> None:
+    def mark_stale_runs_interrupted(self, *, machine: str, device: str) -> None:
         """Mark runs interrupted whose process died without a word.
 
         The caller holds the device of this machine, so no other run on it can be alive; runs of
@@ -189,17 +189,17 @@ class ResultWriter:
         if self.store is not None:
             with contextlib.suppress(StoreError):
                 # Beside a case, and the end of a run waits for it.
-                self.store.in_a_hurry().heartbeat(run_id, log=log)
+                self.store.with_short_timeout().heartbeat(run_id, log=log)
 
     def _report_error(self, report: DrainReport) -> None:
         # Once while it lasts, not once a case.
         if report.error and report.error != self._error:
-            self._say(f"{report.error}. {_spool_text(report.num_left)}")
+            self._warn(f"{report.error}. {_spool_text(report.num_left)}")
         elif self._error and not report.error:
             self._notify(LogMessage(text="the store takes results again; nothing was lost"))
         self._error = report.error
 
-    def _say(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self._notify(LogMessage(text=text, is_warning=True))
 
 

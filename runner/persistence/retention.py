@@ -9,7 +9,7 @@ from pathlib import Path
 
 from compile_hud.db.alerts.outbox_maintenance import find_old_notifications, forget_notifications
 from compile_hud.db.errors import StoreError, StoreLocked
-from compile_hud.db.maintenance.compaction import arrange_measurements
+from compile_hud.db.maintenance.compaction import compact_measurements
 from compile_hud.db.maintenance.retention import find_old_samples, remove_samples
 from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
@@ -46,9 +46,9 @@ def clean_up(
     try:
         spool.remove_unclaimed_traces()
         if store is not None:
-            store = store.in_a_hurry() if is_refused else store
+            store = store.with_short_timeout() if is_refused else store
             lines = prune(store, rules=rules, now=now)
-            arrange_measurements(store)
+            compact_measurements(store)
     except (StoreError, OSError) as error:
         # The run has reported already that the store is locked.
         if not (is_refused and isinstance(error, StoreLocked)):

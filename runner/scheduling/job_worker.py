@@ -373,6 +373,6 @@ class JobWorker:
 
 def _renew(job: Job, store: Store) -> None:
     try:
-        store.in_a_hurry().renew_job(job.id)
+        store.with_short_timeout().renew_job(job.id)
     except StoreError as error:
         logger.info("the lease of job %s is not renewed this time: %s", job.id, error)

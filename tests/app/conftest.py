@@ -7,10 +7,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
@@ -20,7 +19,10 @@ from compile_hud.db.shared.access_rules import AccessRules, Role
 from compile_hud.db.store import Store
 from tests.support.stores import dashboard_stores
 
-OpenPage = Callable[..., AppTest]
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
+
+OpenPage = Callable[..., "AppTest"]
 SignIn = Callable[..., None]
 
 
@@ -118,6 +120,9 @@ def sign_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
 @pytest.fixture
 def open_page(store_path: Path) -> Iterator[OpenPage]:  # noqa: ARG001
     """Return a function that runs a page by its path with URL parameters."""
+
+    import streamlit as st
+    from streamlit.testing.v1 import AppTest
 
     def run(path: str, **params: str) -> AppTest:
         page = AppTest.from_function(_page, kwargs={"path": path}, default_timeout=30)

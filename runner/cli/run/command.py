@@ -155,7 +155,7 @@ def _pass_on_rest(documents: Sequence[RunDocument], *, workspace: Workspace) -> 
     if not spool.has_any_of({document.run.id for document in documents}):
         return False
     is_waiting = bool(spool.pending())
-    report = spool.drain(workspace.store().in_a_hurry())
+    report = spool.drain(workspace.store().with_short_timeout())
     for broken in report.broken:
         stderr().print(broken.text, markup=False)
     if report.error:

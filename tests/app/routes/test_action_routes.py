@@ -94,10 +94,10 @@ def states(store: Store, *ids: str) -> list[str]:
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_opening_a_link_changes_nothing(store: Store, client: TestClient, method: str) -> None:
     tell(store, make_alert("a"))
-    before = store.generation()
+    before = store.store_version()
     answer = client.request(method, link(store))
     assert answer.status_code == 200
-    assert (states(store, "a"), store.generation()) == (["open"], before)
+    assert (states(store, "a"), store.store_version()) == (["open"], before)
 
 
 @pytest.mark.parametrize(

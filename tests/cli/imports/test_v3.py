@@ -131,10 +131,10 @@ def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(terminal: Te
 def test_the_same_file_twice_changes_nothing(terminal: Terminal) -> None:
     records = [make_record(night=night) for night in range(3)]
     assert import_records(terminal, *records)["new"] == 3
-    before, version = contents(terminal), terminal.store().generation()
+    before, version = contents(terminal), terminal.store().store_version()
     again = import_records(terminal, *records)
     assert (again["unchanged"], again["new"], again["rows"]) == (True, 0, None)
-    assert terminal.store().generation() == version
+    assert terminal.store().store_version() == version
     packed = import_records(terminal, *records, name="other name.json.gz")
     assert packed["unchanged"]
     assert contents(terminal) == before

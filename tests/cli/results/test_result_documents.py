@@ -177,13 +177,13 @@ def test_a_run_goes_in_as_one_transaction(tmp_path: Path, monkeypatch: pytest.Mo
     terminal = Terminal(tmp_path)
     store = terminal.store()
     store.migrate()
-    before = store.generation()
+    before = store.store_version()
     results = [make_result(name, case=make_case(name)) for name in ("bert", "vit", "t5")]
     document = make_document(make_run(), results=results).to_json()
     Path("a.json").write_text(json.dumps(document), encoding="utf-8")
     assert terminal.json("ingest", "a.json", "--json")["ingested"] == 3
     # Each command looks at the schema once, which counts as well.
-    assert (store.generation(), len(load_runs(store))) == (before + 2, 1)
+    assert (store.store_version(), len(load_runs(store))) == (before + 2, 1)
     # Of one that is not whole nothing stays.
     document["run"]["id"] = document["results"][0]["run_id"] = "run-2"
     document["results"][0]["id"] = "other"

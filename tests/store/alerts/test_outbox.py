@@ -172,12 +172,12 @@ def test_alert_and_notification_are_saved_together_or_not_at_all(store: Store) -
 def test_judging_a_step_tells_of_it_once_and_of_its_end(store: Store, now: FakeClock) -> None:
     planner = NotificationPlanner(routes=[Route(name="all", receivers=("ops",))], now=now)
     put(store, nights(STEP))
-    detect(store, telling=planner)
-    detect(store, telling=planner)
+    detect(store, planner=planner)
+    detect(store, planner=planner)
     (opened,) = load_outbox(store)
     assert (opened.kind, opened.receiver, opened.severity) == ("opened", "ops", "severe")
     put(store, nights([2.0] * 4, first=len(STEP)))
-    detect(store, telling=planner)
+    detect(store, planner=planner)
     assert [str(item.kind) for item in load_outbox(store)] == ["opened", "fixed"]
 
 

@@ -37,7 +37,7 @@ def _ids(store: Store) -> list[str]:
 
 
 def _is_let_go(store: Store) -> bool:
-    watching = [item for item in threading.enumerate() if item.name == "kept-open"]
+    watching = [item for item in threading.enumerate() if item.name == "connection-cache"]
     for thread in watching:
         thread.join(20)
     return not CONNECTION_CACHE.has(_path(store))

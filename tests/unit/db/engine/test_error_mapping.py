@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from compile_hud.db.engine.error_mapping import is_lock_held, lock_holder, mapped_errors
+from compile_hud.db.engine.error_mapping import is_lock_conflict, lock_holder, mapped_errors
 from compile_hud.db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
 
 HELD = (
@@ -98,5 +98,5 @@ def test_other_errors_pass(error: Exception) -> None:
 def test_the_holder_is_read_from_the_message() -> None:
     assert lock_holder(duckdb.IOException(HELD)) == 7125
     assert lock_holder(duckdb.IOException("IO Error")) is None
-    assert is_lock_held(duckdb.IOException(HELD))
-    assert not is_lock_held(duckdb.IOException("IO Error"))
+    assert is_lock_conflict(duckdb.IOException(HELD))
+    assert not is_lock_conflict(duckdb.IOException("IO Error"))

@@ -6,11 +6,13 @@ import dataclasses
 
 import pytest
 
-from compile_hud.db.engine.readers_writer_lock import Patience
+from compile_hud.db.engine.readers_writer_lock import LockTimeout
 
 
-def _patience(naps_s: list[float], *, timeout_s: float = 1.0, jitter: float = 0.0) -> Patience:
-    return Patience(
+def _lock_timeout(
+    naps_s: list[float], *, timeout_s: float = 1.0, jitter: float = 0.0
+) -> LockTimeout:
+    return LockTimeout(
         timeout_s=timeout_s,
         sleep=naps_s.append,
         monotonic=lambda: sum(naps_s),
@@ -20,26 +22,26 @@ def _patience(naps_s: list[float], *, timeout_s: float = 1.0, jitter: float = 0.
 
 def test_a_free_lock_is_taken_at_once() -> None:
     naps_s: list[float] = []
-    assert _patience(naps_s, timeout_s=0).wait(is_free=lambda: True)
+    assert _lock_timeout(naps_s, timeout_s=0).wait(is_free=lambda: True)
     assert naps_s == []
 
 
 def test_a_lock_that_becomes_free_is_taken() -> None:
     naps_s: list[float] = []
     answers = iter([False, False, True])
-    assert _patience(naps_s).wait(is_free=lambda: next(answers))
+    assert _lock_timeout(naps_s).wait(is_free=lambda: next(answers))
     assert len(naps_s) == 2
 
 
 def test_waiting_gives_up_after_the_timeout() -> None:
     naps_s: list[float] = []
-    assert not _patience(naps_s).wait(is_free=lambda: False)
+    assert not _lock_timeout(naps_s).wait(is_free=lambda: False)
     assert 1.0 <= sum(naps_s) < 1.1
 
 
 def test_who_rests_asks_less_and_less_often() -> None:
     naps_s: list[float] = []
-    assert not _patience(naps_s, timeout_s=30.0).wait(is_free=lambda: False, rests=True)
+    assert not _lock_timeout(naps_s, timeout_s=30.0).wait(is_free=lambda: False, backs_off=True)
     assert naps_s[0] == pytest.approx(0.005)
     assert max(naps_s) == pytest.approx(0.255)
     # Without resting it would be 6,000 times.
@@ -49,19 +51,19 @@ def test_who_rests_asks_less_and_less_often() -> None:
 def test_jitter_spreads_the_naps() -> None:
     short: list[float] = []
     long: list[float] = []
-    _patience(short).wait(is_free=lambda: False)
-    _patience(long, jitter=1.0).wait(is_free=lambda: False)
+    _lock_timeout(short).wait(is_free=lambda: False)
+    _lock_timeout(long, jitter=1.0).wait(is_free=lambda: False)
     assert long[0] == 5 * short[0]
 
 
 def test_a_long_wait_is_told_once_with_the_holder_and_what_is_left() -> None:
     naps_s: list[float] = []
     told: list[tuple[int | None, float]] = []
-    patience = dataclasses.replace(
-        _patience(naps_s, timeout_s=5.0),
+    lock_timeout = dataclasses.replace(
+        _lock_timeout(naps_s, timeout_s=5.0),
         on_wait=lambda holder, left_s: told.append((holder, left_s)),
     )
-    assert not patience.wait(is_free=lambda: False, holder=lambda: 7)
+    assert not lock_timeout.wait(is_free=lambda: False, holder=lambda: 7)
     ((holder, left_s),) = told
     assert holder == 7
     assert left_s == pytest.approx(3.0, abs=0.01)
@@ -70,8 +72,8 @@ def test_a_long_wait_is_told_once_with_the_holder_and_what_is_left() -> None:
 def test_a_short_wait_is_not_told() -> None:
     naps_s: list[float] = []
     told: list[int | None] = []
-    patience = dataclasses.replace(
-        _patience(naps_s, timeout_s=5.0), on_wait=lambda holder, _left_s: told.append(holder)
+    lock_timeout = dataclasses.replace(
+        _lock_timeout(naps_s, timeout_s=5.0), on_wait=lambda holder, _left_s: told.append(holder)
     )
-    assert patience.wait(is_free=lambda: sum(naps_s) > 1.9)
+    assert lock_timeout.wait(is_free=lambda: sum(naps_s) > 1.9)
     assert told == []
