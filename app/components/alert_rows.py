@@ -17,7 +17,7 @@ from compile_hud.app.ui.format import (
 from compile_hud.app.ui.html import Cell, Column, Note
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
-from compile_hud.db.records.alerts import DRIFT, VANISHED, Alert, AlertState, began, ends_of
+from compile_hud.db.records.alerts import DRIFT, VANISHED, Alert, AlertState, alert_bounds, began
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.triage import ONGOING, worst_first
@@ -142,7 +142,7 @@ def revision_cell(alert: Alert, *, now: datetime) -> Cell:
     return Cell(
         text=shortened(short_revision(seen.revision), limit=_REVISION_LENGTH),
         href=run_url(seen.run_id, case_key=alert.case.key),
-        title=sightings_text(alert),
+        title=bounds_text(alert),
         style="revision",
         notes=tuple(Note(text=text) for text in notes),
     )
@@ -224,11 +224,11 @@ def event_words(title: str, alert: Alert) -> str:
     return f"{what}{more}" if found else title.removesuffix(where)
 
 
-def sightings_text(alert: Alert) -> str:
+def bounds_text(alert: Alert) -> str:
     """Return the revisions on both sides of the change, each with its time."""
     words = {} if alert.verdict is Verdict.REGRESSION else _BETTER_WORDS
     return "; ".join(
         f"{words.get(name, name)} {short_revision(seen.revision)} ({moment(seen.at)})"
-        for name, seen in ends_of(alert)
+        for name, seen in alert_bounds(alert)
         if seen is not None
     )

@@ -29,7 +29,7 @@ from benchmarks.judge_speed.looks import measure_looks
 from benchmarks.startup import RESULTS, BenchmarkError, describe_machine
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.alerts import load_alerts
-from compile_hud.db.queries.judge_state import load_events, load_judged
+from compile_hud.db.queries.judge_state import load_events, load_judge_states
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import (
     Case,
@@ -186,10 +186,10 @@ def measure(folder: Path, *, num_series: int, num_nights: int) -> dict[str, Any]
     fill(store, nights, first=num_nights, last=num_nights + 1)
     machine = describe_machine()
     found["one_new_night"] = judge(store, is_full=False)
-    incremental = (load_alerts(store), load_events(store), load_judged(store))
+    incremental = (load_alerts(store), load_events(store), load_judge_states(store))
     found["nothing_new"] = judge(store, is_full=False)
     found["all"] = judge(store, is_full=True)
-    if incremental != (load_alerts(store), load_events(store), load_judged(store)):
+    if incremental != (load_alerts(store), load_events(store), load_judge_states(store)):
         raise BenchmarkError("judging everything gave other alerts than judging what was new")
     return {
         "schema_version": SCHEMA_VERSION,

@@ -33,6 +33,7 @@ from compile_hud.db.engine.error_mapping import (
     store_locked,
 )
 from compile_hud.db.engine.file_guard import check_is_store
+from compile_hud.db.engine.pandas_import import refuse_pandas
 from compile_hud.db.engine.readers_writer_lock import LockTimeout, ReadersWriterLock
 from compile_hud.db.errors import StoreUnavailable
 from compile_hud.db.schema.tables import Base, StoreVersionTable
@@ -485,6 +486,7 @@ def _server_engine(url: URL, *, lock_timeout_ms: int, connect_timeout_s: int) ->
 
 
 def _duckdb_engine(database: str, *, read_only: bool = False) -> Engine:
+    refuse_pandas()
     return sa.create_engine(
         URL.create("duckdb", database=database),
         poolclass=StaticPool if database == ":memory:" else NullPool,

@@ -15,7 +15,7 @@ from compile_hud.db.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgeState:
     """What was found in one case (a list in JSON), and the stamp of what that rests on."""
 
     stamp: str
@@ -34,11 +34,11 @@ def load_events(store: Store, *, ids: Collection[str] | None = None) -> dict[str
         }
 
 
-def load_judged(store: Store) -> dict[str, Judged]:
+def load_judge_states(store: Store) -> dict[str, JudgeState]:
     """Return what was found in each case when it was judged last, by the case's key."""
     with store.read() as connection:
         return {
-            row.case_key: Judged(stamp=row.stamp, claims=row.claims)
+            row.case_key: JudgeState(stamp=row.stamp, claims=row.claims)
             for row in connection.execute(select(JudgedTable.__table__))
         }
 
@@ -74,10 +74,10 @@ def load_case_stamps(store: Store) -> dict[str, str]:
         }
 
 
-def save_judged(
+def save_judge_states(
     store: Store,
     *,
-    judged: Mapping[str, Judged],
+    judged: Mapping[str, JudgeState],
     events: Iterable[Event],
     event_ids: Collection[str],
 ) -> None:
@@ -85,7 +85,7 @@ def save_judged(
 
     Of older events and these, those stay that alerts have, which is what `event_ids` says.
     """
-    before, known = load_judged(store), load_events(store)
+    before, known = load_judge_states(store), load_events(store)
     newest = known | {event.id: event for event in events}
     by_id = {key: event for key, event in newest.items() if key in event_ids}
     changed = {key: item for key, item in judged.items() if before.get(key) != item}
@@ -102,7 +102,7 @@ def save_judged(
 
 
 def _replace_judged(
-    session: Session, changed: Mapping[str, Judged], *, gone: Collection[str]
+    session: Session, changed: Mapping[str, JudgeState], *, gone: Collection[str]
 ) -> None:
     session.execute(delete(JudgedTable).where(JudgedTable.case_key.in_([*changed, *gone])))
     if changed:

@@ -47,7 +47,7 @@ def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:
     return tuple(_runs(store, RunTable.trigger == trigger))
 
 
-def load_runs_beside(store: Store, run: Run) -> tuple[Run, ...]:
+def load_runs_of_plan(store: Store, run: Run) -> tuple[Run, ...]:
     """Return the runs of the plan that `run` is of, itself included, by machine.
 
     Machines of a cluster that share a plan have a run each, all of which began at one moment.
@@ -61,7 +61,7 @@ def load_runs_beside(store: Store, run: Run) -> tuple[Run, ...]:
     return tuple(sorted(_runs(store, beside), key=lambda found: (found.machine, found.id)))
 
 
-def load_beats(store: Store, run_ids: Iterable[str]) -> Mapping[str, datetime]:
+def load_heartbeats(store: Store, run_ids: Iterable[str]) -> Mapping[str, datetime]:
     """Return when these runs last gave a sign of life, by id."""
     wanted = select(RunTable.id, RunTable.heartbeat_at).where(RunTable.id.in_(run_ids))
     with store.read() as connection:

@@ -284,7 +284,7 @@ def _batches_of_headers(headers: Sequence[SeriesHeader]) -> Iterator[list[Series
         yield batch
 
 
-def load_foreign_metrics(store: Store) -> list[str]:
+def load_imported_metrics(store: Store) -> list[str]:
     """Return the names of all metrics that others named and that can be judged."""
     wanted = select(SeriesTable.metric, SeriesTable.unit, SeriesTable.direction).distinct()
     with store.read() as connection:
@@ -304,7 +304,7 @@ def load_foreign_metrics(store: Store) -> list[str]:
 def count_judged_series(store: Store) -> dict[str, int]:
     """Return how many series each run has a point in that a verdict with noise rests on."""
     noisy = [name for name, row in METRICS.items() if row.is_judged and not row.is_exact]
-    noisy += load_foreign_metrics(store)
+    noisy += load_imported_metrics(store)
     counts = (
         select(MeasurementTable.run_id, func.count().label("num"))
         .where(MeasurementTable.metric.in_(noisy))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.results import Case, Verdict
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.string_enum import StrEnum
 
 # The kind of an alert whose level moved slowly. It began with its `last_good` run and was first
@@ -56,9 +56,9 @@ class Alert:
     machine: str
     toolchain: str
     fingerprint: str
-    first_bad: Sighting
+    first_bad: RunRef
     last_seen: datetime
-    last_good: Sighting | None = None
+    last_good: RunRef | None = None
     baseline: float | None = None
     candidate: float | None = None
     change_pct: float | None = None
@@ -125,7 +125,7 @@ class Alert:
         }
 
 
-def began(alert: Alert) -> Sighting:
+def began(alert: Alert) -> RunRef:
     """Return the run from which on it is so: the first bad one, of a drift the last good one."""
     return alert.last_good if alert.kind == DRIFT and alert.last_good else alert.first_bad
 
@@ -138,20 +138,20 @@ def leading(alerts: Sequence[Alert]) -> Sequence[Alert]:
     """
     drifts = [alert for alert in alerts if alert.kind == DRIFT]
     others = [alert for alert in alerts if alert.kind != DRIFT]
-    is_told_by_drifts = len({alert.case.model for alert in alerts}) == 1 and all(
+    has_drift_leaders = len({alert.case.model for alert in alerts}) == 1 and all(
         alert.kind in _NUMBER_KINDS for alert in others
     )
-    return (drifts or others) if is_told_by_drifts else (others or drifts)
+    return (drifts or others) if has_drift_leaders else (others or drifts)
 
 
-def end_words(kind: str) -> tuple[str, str]:
+def bound_labels(kind: str) -> tuple[str, str]:
     """Return what the last good and the first bad run of an alert of `kind` are called."""
     return ("began", "first seen") if kind == DRIFT else ("last good", "first bad")
 
 
-def ends_of(alert: Alert) -> tuple[tuple[str, Sighting | None], tuple[str, Sighting | None]]:
+def alert_bounds(alert: Alert) -> tuple[tuple[str, RunRef | None], tuple[str, RunRef | None]]:
     """Return both ends of an alert by what they are called, that first from which on it is so."""
-    good_name, bad_name = end_words(alert.kind)
+    good_name, bad_name = bound_labels(alert.kind)
     good, bad = (good_name, alert.last_good), (bad_name, alert.first_bad)
     return (good, bad) if alert.kind == DRIFT else (bad, good)
 

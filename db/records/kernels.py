@@ -252,7 +252,7 @@ class KernelSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slice:
+class TimelineSpan:
     """One stretch of work in an iteration, in whole nanoseconds.
 
     `start_s` counts from the beginning of the iteration. `lane` is the number of a thread, or of a
@@ -270,7 +270,7 @@ class Slice:
         return [start_ns, duration_ns, self.lane, self.kernel]
 
     @classmethod
-    def from_json(cls, document: Any) -> Slice:
+    def from_json(cls, document: Any) -> TimelineSpan:
         """Return the slice that `document` describes; raise RecordError when it does not."""
         is_row = isinstance(document, list) and len(document) == 4
         if not is_row or not all(type(number) is int and number >= 0 for number in document):
@@ -308,10 +308,10 @@ class Profile:
     is_graph_replay: bool = False
     overlap_s: float = 0.0
     trace: str = ""
-    strip: tuple[Slice, ...] = ()
+    strip: tuple[TimelineSpan, ...] = ()
 
     @property
-    def parts_of_latency(self) -> Mapping[str, float]:
+    def latency_components(self) -> Mapping[str, float]:
         """Return the parts, of the gaps of a GPU only those that the latency has room for.
 
         Recording makes the host slower and no kernel: where the device waits for the host, what an
@@ -331,17 +331,17 @@ class Profile:
         return math.fsum(self.parts.values()) > (1 + _SAME_TIME) * self.latency_s
 
     @property
-    def parts_without_profiler(self) -> Mapping[str, float]:
-        """Return the parts as they are told: `parts_of_latency` where recording slowed the host."""
-        return self.parts_of_latency if self.is_slowed else self.parts
+    def components_without_profiler(self) -> Mapping[str, float]:
+        """Return the parts as they are told: `latency_components` where recording slowed the host."""
+        return self.latency_components if self.is_slowed else self.parts
 
     @property
     def busy_without_profiler(self) -> float | None:
-        """Return `busy` as it is told, of `parts_without_profiler`; None on a CPU."""
-        whole_s = math.fsum(self.parts_without_profiler.values())
+        """Return `busy` as it is told, of `components_without_profiler`; None on a CPU."""
+        whole_s = math.fsum(self.components_without_profiler.values())
         if self.busy is None or not self.is_slowed or not whole_s:
             return self.busy
-        return 1.0 - self.parts_without_profiler[IDLE] / whole_s
+        return 1.0 - self.components_without_profiler[IDLE] / whole_s
 
     @property
     def remainder_s(self) -> float | None:
@@ -388,7 +388,7 @@ class Profile:
             is_graph_replay=bool(get_value(document, "is_graph_replay", default=False)),
             overlap_s=_number_or_none(document, "overlap_s") or 0.0,
             trace=get_text(document, "trace", default=""),
-            strip=tuple(map(Slice.from_json, _list_or_none(document, "strip"))),
+            strip=tuple(map(TimelineSpan.from_json, _list_or_none(document, "strip"))),
         )
 
 
@@ -409,10 +409,10 @@ class ProfiledResult:
 
 
 def with_told_shares(kernels: Iterable[Kernel], profile: Profile | None) -> tuple[Kernel, ...]:
-    """Return `kernels` with their shares of an iteration as long as `parts_without_profiler`."""
+    """Return `kernels` with their shares of an iteration as long as `components_without_profiler`."""
     if profile is None or not profile.is_slowed:
         return tuple(kernels)
-    whole_s = math.fsum(profile.parts_without_profiler.values())
+    whole_s = math.fsum(profile.components_without_profiler.values())
     factor = math.fsum(profile.parts.values()) / whole_s if whole_s else 1.0
     return tuple(replace(kernel, share=factor * kernel.share) for kernel in kernels)
 

@@ -10,7 +10,7 @@ from compile_hud.db.records.json_fields import time_to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class RunRef:
     """A run as an alert points at it."""
 
     run_id: str
@@ -18,5 +18,5 @@ class Sighting:
     at: datetime
 
     def to_json(self) -> dict[str, Any]:
-        """Return the sighting as a JSON object."""
+        """Return the run as a JSON object."""
         return {"run_id": self.run_id, "revision": self.revision, "at": time_to_json(self.at)}

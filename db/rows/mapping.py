@@ -37,7 +37,7 @@ from compile_hud.db.records.results import (
     Verdict,
     series_key,
 )
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
 from compile_hud.db.schema.tables import OutboxTable, SeriesTable
@@ -350,7 +350,7 @@ def alert_record(row: Any) -> Alert:
         machine=row.machine,
         toolchain=row.toolchain,
         fingerprint=row.fingerprint,
-        first_bad=Sighting(
+        first_bad=RunRef(
             run_id=row.first_bad_run_id, revision=row.first_bad_revision, at=utc(row.first_bad_at)
         ),
         last_good=_last_good(row),
@@ -444,10 +444,10 @@ def settings_record(row: Row[Any]) -> SeriesSettings:
     )
 
 
-def _last_good(row: Row[Any]) -> Sighting | None:
+def _last_good(row: Row[Any]) -> RunRef | None:
     if row.last_good_run_id is None:
         return None
-    return Sighting(
+    return RunRef(
         run_id=row.last_good_run_id,
         revision=row.last_good_revision,
         at=utc(row.last_good_at),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from compile_hud.db.queries.results import load_document
-from compile_hud.db.queries.runs import load_beats, load_runs_beside
+from compile_hud.db.queries.runs import load_heartbeats, load_runs_of_plan
 from compile_hud.db.records.results import RunDocument, RunState
 from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S
 from compile_hud.db.store import Store
@@ -23,7 +23,7 @@ def load_interrupted(store: Store, run_id: str) -> tuple[RunDocument, ...]:
 
     Raises ResumeError when all of them are finished, and NotFoundError.
     """
-    runs = load_runs_beside(store, load_document(store, run_id).run)
+    runs = load_runs_of_plan(store, load_document(store, run_id).run)
     if all(run.state is RunState.FINISHED for run in runs):
         raise ResumeError(f"run {run_id} is finished; there is nothing to resume")
     return tuple(load_document(store, run.id, has_kernels=True) for run in runs)
@@ -31,8 +31,8 @@ def load_interrupted(store: Store, run_id: str) -> tuple[RunDocument, ...]:
 
 def check_is_silent(store: Store, run_id: str, *, now: datetime) -> None:
     """Raise ResumeError when somebody measures the plan that a run is of, and NotFoundError."""
-    runs = load_runs_beside(store, load_document(store, run_id).run)
-    beats = load_beats(store, [run.id for run in runs if run.state is RunState.RUNNING])
+    runs = load_runs_of_plan(store, load_document(store, run_id).run)
+    beats = load_heartbeats(store, [run.id for run in runs if run.state is RunState.RUNNING])
     last = max(beats.values(), default=None)
     if last is not None and last > now - timedelta(seconds=HEARTBEAT_TIMEOUT_S):
         raise ResumeError(

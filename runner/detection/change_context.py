@@ -17,7 +17,7 @@ from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS, with_evidence
 
 
-def with_ends(
+def attach_bounds(
     store: Store,
     found: Iterable[Alert],
     *,

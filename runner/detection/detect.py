@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compile_hud.db.queries.alerts import load_alerts, load_series_settings
-from compile_hud.db.queries.judge_state import save_judged
+from compile_hud.db.queries.judge_state import save_judge_states
 from compile_hud.db.queries.outcomes import load_ended, load_ok_results, load_unusual_outcomes
 from compile_hud.db.queries.runs import load_plans, load_reasons
 from compile_hud.db.queries.series import count_judged_series
@@ -31,7 +31,7 @@ from compile_hud.runner.analysis.outcomes.missing_metrics import (
     judge_lost_metrics,
 )
 from compile_hud.runner.analysis.outcomes.outcomes import judge_outcomes, reported_reason
-from compile_hud.runner.detection.change_context import with_ends
+from compile_hud.runner.detection.change_context import attach_bounds
 from compile_hud.runner.detection.incremental import Watch, find_claims, no_op
 from compile_hud.runner.notifications.routing import NO_NOTIFICATIONS, NotificationPlanner
 
@@ -53,13 +53,13 @@ def detect(
     *,
     is_full: bool = False,
     timetable: Timetable | None = None,
-    telling: NotificationPlanner = NO_NOTIFICATIONS,
+    planner: NotificationPlanner = NO_NOTIFICATIONS,
     check: Callable[[], None] = no_op,
 ) -> DetectReport:
     """Judge every history in `store` and save what changed; a second time changes nothing.
 
     Only cases with new results are read, all with `is_full`, and the same comes out. `timetable`
-    says which suites are late; `telling` makes the notifications that are saved with the alerts.
+    says which suites are late; `planner` makes the notifications that are saved with the alerts.
     `check` is called now and then until something is saved; what it raises ends the judging.
     Raises what the store raises. Nothing is locked while the numbers are looked at. The alerts are
     read and saved in one transaction, so that what people set meanwhile is kept.
@@ -73,7 +73,7 @@ def detect(
     alerts = _told(store, found.claims, stored=stored)
     failures = _failures(store, runs, timetable)
     alerts.extend(_with_reasons(store, failures, known={alert.id for alert in stored}))
-    alerts = with_ends(store, alerts, stored=stored)
+    alerts = attach_bounds(store, alerts, stored=stored)
     alerts.extend(standing.beside(alerts))
     judged_runs = {run.id for run in runs}
     check()
@@ -86,9 +86,9 @@ def detect(
             group=lambda found: events_of(found, runs=runs),
         ),
         by=JUDGE,
-        tell=lambda before, made: telling.notifications(before, made.revisions, events=made.events),
+        tell=lambda before, made: planner.notifications(before, made.revisions, events=made.events),
     )
-    save_judged(
+    save_judge_states(
         store,
         judged=found.judged,
         events=update.events.values(),

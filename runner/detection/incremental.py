@@ -21,8 +21,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from compile_hud.db.queries.judge_state import Judged, load_case_stamps, load_judged
-from compile_hud.db.queries.series import load_foreign_metrics, load_histories
+from compile_hud.db.queries.judge_state import JudgeState, load_case_stamps, load_judge_states
+from compile_hud.db.queries.series import load_histories, load_imported_metrics
 from compile_hud.db.records import metrics
 from compile_hud.db.records.results import REFERENCE_FAMILY
 from compile_hud.db.records.summaries import Series
@@ -55,7 +55,7 @@ class Found:
     """What is found in all cases, and what to keep of it for the next time."""
 
     claims: Sequence[AlertCandidate]
-    judged: Mapping[str, Judged]
+    judged: Mapping[str, JudgeState]
 
 
 def no_op() -> None:
@@ -77,7 +77,7 @@ def find_claims(
     """
     common = _digest(rules)
     stamps = {key: f"{common} {stamp}" for key, stamp in load_case_stamps(store).items()}
-    before = {} if is_full else load_judged(store)
+    before = {} if is_full else load_judge_states(store)
     kept = {
         key: before[key]
         for key, stamp in stamps.items()
@@ -87,7 +87,7 @@ def find_claims(
     fresh = _judge(store, stale, rules=rules, watch=watch, check=check)
     judged = dict(kept)
     for key in stale:
-        judged[key] = Judged(stamp=stamps[key], claims=_text(fresh.get(key, ())))
+        judged[key] = JudgeState(stamp=stamps[key], claims=_text(fresh.get(key, ())))
     claims = [
         claim
         for key in sorted(judged)
@@ -107,7 +107,7 @@ def _judge(
     if not case_keys:
         return {}
     references = list(load_histories(store, metrics=CLOCKS, family=REFERENCE_FAMILY))
-    metrics = (*NEEDED_METRICS, *load_foreign_metrics(store))
+    metrics = (*NEEDED_METRICS, *load_imported_metrics(store))
     histories = load_histories(store, metrics=metrics, case_keys=case_keys)
     judge = functools.partial(judge_batch, references=references, rules=rules)
     num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1

@@ -13,7 +13,7 @@ from typing import Protocol
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job, JobState, case_of_suite
 from compile_hud.db.queries.results import load_document
-from compile_hud.db.queries.runs import load_last_measured, load_runs_beside, load_triggered
+from compile_hud.db.queries.runs import load_last_measured, load_runs_of_plan, load_triggered
 from compile_hud.db.records.results import Run, RunDocument, RunState
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
@@ -320,7 +320,7 @@ class JobWorker:
         """Return the runs of the latest plan of a job: one, or one a machine."""
         triggered = load_triggered(store, trigger)
         if is_shared:
-            return load_runs_beside(store, triggered[0]) if triggered else ()
+            return load_runs_of_plan(store, triggered[0]) if triggered else ()
         # Other machines that share the store have nights of the same names.
         machine = self.workspace.config.machine
         return tuple(run for run in triggered if run.machine == machine)[:1]
@@ -329,7 +329,7 @@ class JobWorker:
         return [execute_request(request, workspace=self.workspace, notify=self.services.notify)]
 
     def _judge_stored(self, job: Job, run_id: str, store: Store) -> None:
-        runs = load_runs_beside(store, load_document(store, run_id).run)
+        runs = load_runs_of_plan(store, load_document(store, run_id).run)
         self._runner_for(self._schedule_for(job, store)).judge(
             *(load_document(store, run.id) for run in runs)
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compile_hud.db.records.kernels import KINDS, Kernel, Slice
+from compile_hud.db.records.kernels import KINDS, Kernel, TimelineSpan
 from compile_hud.runner.traces.intervals import Intervals, Whole, shares_ns
 from compile_hud.runner.traces.kernel_rows import NS_PER_S, Tally
 
@@ -20,7 +20,7 @@ PRIORITY = (
     "dispatch",
 )
 # More are not told apart on a screen, and each costs 25 bytes of every result.
-MAX_SLICES = 200
+MAX_SPANS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +73,20 @@ def median_iteration(windows: Intervals) -> int:
 
 
 def longest(starts: Whole, ends: Whole) -> list[int]:
-    """Return the places of the longest stretches, MAX_SLICES at most, in the order they began."""
-    order = np.argsort(starts - ends, kind="stable")[:MAX_SLICES]
+    """Return the places of the longest stretches, MAX_SPANS at most, in the order they began."""
+    order = np.argsort(starts - ends, kind="stable")[:MAX_SPANS]
     kept = order[(ends - starts)[order] > 0]
     found: list[int] = kept[np.argsort(starts[kept], kind="stable")].tolist()
     return found
 
 
-def slices_of(pieces: Iterable[Piece], *, kernels: Sequence[Kernel]) -> tuple[Slice, ...]:
+def timeline_spans(
+    pieces: Iterable[Piece], *, kernels: Sequence[Kernel]
+) -> tuple[TimelineSpan, ...]:
     """Return the pieces with the places of their kernels in `kernels`."""
     places = {(kernel.name, kernel.shapes): place for place, kernel in enumerate(kernels)}
     return tuple(
-        Slice(
+        TimelineSpan(
             start_s=piece.start_ns / NS_PER_S,
             duration_s=piece.duration_ns / NS_PER_S,
             lane=piece.lane,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.records.kernels import Kernel, KernelSource, Profile, Slice
+from compile_hud.db.records.kernels import Kernel, KernelSource, Profile, TimelineSpan
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.cpu import find_on_cpu
 from compile_hud.runner.traces.gpu import find_on_gpu
-from compile_hud.runner.traces.iteration import Found, slices_of
+from compile_hud.runner.traces.iteration import Found, timeline_spans
 from compile_hud.runner.traces.kernel_rows import NS_PER_S, Facts, kernels_of
 from compile_hud.runner.traces.timeline import Timeline, read_timeline
 
@@ -65,11 +65,11 @@ def read_kernels(
     return KernelReport(
         kernels=kernels,
         sources=sources,
-        profile=_profile(found, latency_s, strip=slices_of(found.strip, kernels=kernels)),
+        profile=_profile(found, latency_s, strip=timeline_spans(found.strip, kernels=kernels)),
     )
 
 
-def _profile(found: Found, latency_s: float | None, *, strip: tuple[Slice, ...]) -> Profile:
+def _profile(found: Found, latency_s: float | None, *, strip: tuple[TimelineSpan, ...]) -> Profile:
     return Profile(
         num_iterations=found.num_iterations,
         iteration_s=found.iteration_ns / NS_PER_S,

@@ -25,7 +25,7 @@ from compile_hud.db.records.results import (
     Verdict,
     series_key,
 )
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 
 START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc)
@@ -211,10 +211,10 @@ def make_document(run: Run | None = None, *, results: Sequence[CaseResult] = ())
     return RunDocument(run=run, results=tuple(made))
 
 
-def make_run_ref(run: Run | None = None) -> Sighting:
+def make_run_ref(run: Run | None = None) -> RunRef:
     """Return where `run` (default: the default run) is on the time axis."""
     run = make_run() if run is None else run
-    return Sighting(run_id=run.id, revision=run.revision, at=run.started_at)
+    return RunRef(run_id=run.id, revision=run.revision, at=run.started_at)
 
 
 def make_alert(
@@ -229,8 +229,8 @@ def make_alert(
     machine: str = "box",
     toolchain: str = "stable",
     fingerprint: str = FINGERPRINT,
-    first_bad: Sighting | None = None,
-    last_good: Sighting | None = None,
+    first_bad: RunRef | None = None,
+    last_good: RunRef | None = None,
     last_seen: datetime = START,
     baseline: float | None = 0.010,
     candidate: float | None = 0.012,

@@ -24,7 +24,7 @@ from compile_hud.db.records.results import (
     RunState,
     Verdict,
 )
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
@@ -60,7 +60,7 @@ CASES = st.builds(
     device=NAMES,
 )
 WARNINGS = st.builds(RunWarning, code=NAMES, text=TEXT, hint=TEXT)
-SIGHTINGS = st.builds(Sighting, run_id=NAMES, revision=TEXT, at=TIMES)
+SIGHTINGS = st.builds(RunRef, run_id=NAMES, revision=TEXT, at=TIMES)
 
 
 AMOUNTS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)

@@ -18,8 +18,8 @@ from compile_hud.app.components.alert_rows import (
 from compile_hud.app.ui.format import percent_interval
 from compile_hud.app.ui.html import Cell, Column, Group, Note, facts, grouped_table
 from compile_hud.app.ui.urls import decide_url, event_url
-from compile_hud.app.views.alerts.tables import alerts_table, pick_cell, pick_column, sighting_cell
-from compile_hud.db.records.alerts import Alert, AlertState, Event, began, ends_of, leading
+from compile_hud.app.views.alerts.tables import alerts_table, pick_cell, pick_column, run_ref_cell
+from compile_hud.db.records.alerts import Alert, AlertState, Event, alert_bounds, began, leading
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.triage import ONGOING, is_higher_better, worsening, worst_first
 from compile_hud.db.shared.text import counted
@@ -132,7 +132,7 @@ def event_facts(group: EventGroup) -> str:
             "worst change",
             Cell(text=", ".join(filter(None, (change, _in_title(worst))))),
         ),
-        *((name, sighting_cell(seen)) for name, seen in ends_of(onset)),
+        *((name, run_ref_cell(seen)) for name, seen in alert_bounds(onset)),
         ("where", Cell(text=f"{worst.machine}, toolchain {worst.toolchain}")),
         ("cause", Cell(text=cause_text(group), style="whole")),
     ]

@@ -9,8 +9,8 @@ from compile_hud.app.components.evidence import confirmation_text
 from compile_hud.app.ui.format import moment, percent_interval
 from compile_hud.app.ui.share import code, summary_text
 from compile_hud.app.views.alerts.tables import alert_title
-from compile_hud.db.records.alerts import Alert, ends_of
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.alerts import Alert, alert_bounds
+from compile_hud.db.records.run_ref import RunRef
 
 _MAX_ALERTS = 20
 
@@ -26,7 +26,9 @@ def _lines(alert: Alert) -> Iterator[str]:
     levels = f", {levels_text(alert)}" if levels_text(alert) else ""
     yield f"{code(alert_topic(alert))}: {change_text(alert)}{interval}{levels} ({alert.state})"
     yield f"case {code(alert.case.key)} on {code(alert.machine)}, toolchain {code(alert.toolchain)}"
-    yield from (f"{name}: {_sighting(seen)}" for name, seen in ends_of(alert) if seen is not None)
+    yield from (
+        f"{name}: {_run_ref(seen)}" for name, seen in alert_bounds(alert) if seen is not None
+    )
     for name, text in (
         ("cause", alert.cause_text),
         ("measured again", confirmation_text(alert)),
@@ -36,7 +38,7 @@ def _lines(alert: Alert) -> Iterator[str]:
             yield f"{name}: {code(text)}"
 
 
-def _sighting(seen: Sighting) -> str:
+def _run_ref(seen: RunRef) -> str:
     return f"{code(seen.revision)}, run {code(seen.run_id)} ({moment(seen.at)})"
 
 

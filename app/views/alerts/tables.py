@@ -22,9 +22,9 @@ from compile_hud.app.data.page_records import AlertPage
 from compile_hud.app.ui.format import moment, percent_interval
 from compile_hud.app.ui.html import Cell, Column, Note, facts, table
 from compile_hud.app.ui.urls import decide_url, event_url, kernels_url, run_url
-from compile_hud.db.records.alerts import Alert, AlertState, ends_of
+from compile_hud.db.records.alerts import Alert, AlertState, alert_bounds
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
 from compile_hud.db.shared.text import KIND_WORDS, counted
 
@@ -111,7 +111,7 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
             "metric" if alert_metric(alert) else "kind",
             Cell(text=alert_topic(alert), title=metric.description if metric else ""),
         ),
-        *((name, _end_cell(seen, page)) for name, seen in ends_of(alert)),
+        *((name, _end_cell(seen, page)) for name, seen in alert_bounds(alert)),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
         ("case", Cell(text=alert.case.key, href=alert_url(alert))),
@@ -126,9 +126,9 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     return facts(pairs)
 
 
-def _end_cell(seen: Sighting | None, page: AlertPage) -> Cell:
+def _end_cell(seen: RunRef | None, page: AlertPage) -> Cell:
     has_kernels = seen is not None and seen.run_id in page.profiled
-    return sighting_cell(seen, case_key=page.alert.case.key, has_kernels=has_kernels)
+    return run_ref_cell(seen, case_key=page.alert.case.key, has_kernels=has_kernels)
 
 
 def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:
@@ -205,7 +205,7 @@ def _state_cell(alert: Alert, *, now: datetime) -> Cell:
     )
 
 
-def sighting_cell(seen: Sighting | None, *, case_key: str = "", has_kernels: bool = False) -> Cell:
+def run_ref_cell(seen: RunRef | None, *, case_key: str = "", has_kernels: bool = False) -> Cell:
     """Return a revision with its run, which opens with the case that is named.
 
     A link to the kernels of that case follows where it `has_kernels`.

@@ -46,7 +46,7 @@ from compile_hud.app.views.alerts.triage_form import decision_form
 from compile_hud.app.views.kernel_diff.data import load_alert_kernels
 from compile_hud.app.views.kernel_diff.links import alert_kernel_table, alert_kernel_text
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, end_words
+from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, bound_labels
 from compile_hud.db.records.triage import AlertChange, worst_first
 from compile_hud.db.shared.access_rules import Role
 
@@ -162,7 +162,7 @@ def show_alert(alert_id: str) -> None:
     _show_kernels(alert)
     differences = difference_table(
         alert.environment_diff or {},
-        ends=end_words(alert.kind),
+        ends=bound_labels(alert.kind),
         label="what the two ends differ in",
     )
     if differences:

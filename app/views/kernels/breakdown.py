@@ -34,7 +34,7 @@ def kind_style(kind: str) -> str:
 def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
     """Return the parts, the longest first, and at the end what no kernel accounts for."""
     return sorted(
-        profile.parts_without_profiler.items(),
+        profile.components_without_profiler.items(),
         key=lambda part: (
             _RESTS.index(part[0]) + 1 if part[0] in _RESTS else 0,
             -part[1],
@@ -58,7 +58,7 @@ def _bars(profile: Profile) -> list[Bar]:
         for name, size_s in ordered_parts(profile)
     ]
     if profile.is_slowed:
-        added_s = profile.parts[IDLE] - profile.parts_without_profiler[IDLE]
+        added_s = profile.parts[IDLE] - profile.components_without_profiler[IDLE]
         added = Part(name=ADDED, size=added_s, style=_HATCHED)
         return [
             Bar(name=LATENCY, parts=tuple(profiled), whole=profile.latency_s),
@@ -80,7 +80,7 @@ def _bars(profile: Profile) -> list[Bar]:
 def parts_table(profile: Profile) -> str:
     """Return the numbers of the bars; the shares are of all parts together."""
     scale = scale_for("s", [profile.iteration_s])
-    whole_s = math.fsum(profile.parts_without_profiler.values())
+    whole_s = math.fsum(profile.components_without_profiler.values())
     rows = [
         _part_row(name, scale.number(part_s), part_s / whole_s if whole_s else None)
         for name, part_s in ordered_parts(profile)
@@ -117,7 +117,7 @@ def profiler_text(profile: Profile, *, is_noisy: bool = False) -> str:
 
 def _idle_text(profile: Profile) -> str:
     recorded, left = (
-        quantity(parts[IDLE], "s") for parts in (profile.parts, profile.parts_without_profiler)
+        quantity(parts[IDLE], "s") for parts in (profile.parts, profile.components_without_profiler)
     )
     return (
         "Recording slows the host and no kernel, so what it costs are gaps: of the"

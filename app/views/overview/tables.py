@@ -14,12 +14,12 @@ from compile_hud.app.components.alert_rows import (
     alert_row,
     alert_topic,
     alert_url,
+    bounds_text,
     change_text,
     is_by_machine,
     lets_through,
     levels_text,
     open_alerts,
-    sightings_text,
     verdict_style,
 )
 from compile_hud.app.components.result_matrix import DIMENSIONS
@@ -288,7 +288,7 @@ def _since(need: Need, *, now: datetime) -> Cell:
     return Cell(
         text=age(seen.at, now=now),
         href=run_url(seen.run_id, case_key=alert.case.key),
-        title=sightings_text(alert),
+        title=bounds_text(alert),
         style="strong" if need.is_new else "",
         notes=(
             *((Note(text="new"),) if need.is_new else ()),

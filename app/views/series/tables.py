@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from compile_hud.app.components.alert_rows import levels_text, sightings_text
+from compile_hud.app.components.alert_rows import bounds_text, levels_text
 from compile_hud.app.components.result_matrix import DIMENSIONS, variants_in_order
 from compile_hud.app.components.trend.rows import (
     alert_label,
@@ -159,7 +159,7 @@ def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
         parts = [alert_label(alert, interval=interval)]
         if levels := levels_text(alert):
             parts.append(levels)
-        parts.append(sightings_text(alert))
+        parts.append(bounds_text(alert))
         if alert.cause_text:
             parts.append(f"cause: {alert.cause_text}")
         texts.append("; ".join(parts))

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.triage import ONGOING, Revision
 from compile_hud.runner.analysis.errors import AlertStateError, ChangedMeanwhile
 
@@ -134,7 +134,7 @@ def changed_text(seen: Alert, now: Alert) -> str:
 
 
 def _told(value: Any) -> str:
-    if isinstance(value, Sighting):
+    if isinstance(value, RunRef):
         return value.revision
     return f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else str(value or "-")
 

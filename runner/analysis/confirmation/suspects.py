@@ -25,7 +25,7 @@ from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.cost_step import Shift
-from compile_hud.runner.analysis.judging.judge import alert_id, sighting
+from compile_hud.runner.analysis.judging.judge import alert_id, run_ref
 from compile_hud.runner.analysis.judging.machine_pace import series_at_one_pace
 from compile_hud.runner.analysis.judging.machine_state import level_change
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
@@ -177,8 +177,8 @@ def _deviation(
         machine=new[0].machine,
         toolchain=new[0].toolchain,
         fingerprint=header.fingerprint,
-        first_bad=sighting(new[0]),
-        last_good=sighting(old[-1]),
+        first_bad=run_ref(new[0]),
+        last_good=run_ref(old[-1]),
         last_seen=new[-1].at,
         baseline=baseline,
         candidate=baseline * change,

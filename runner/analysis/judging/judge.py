@@ -18,7 +18,7 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, Direction, Metric, metric_of
 from compile_hud.db.records.point_columns import point_columns
 from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.summaries import OutcomePoint, Point, Series
 from compile_hud.runner.analysis.detection.false_discovery import AlertCandidate
 from compile_hud.runner.analysis.detection.series_changes import Change, find_changes
@@ -52,9 +52,9 @@ def alert_id(series_key: str, *, kind: str, first_bad_run_id: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def sighting(point: Point | OutcomePoint) -> Sighting:
+def run_ref(point: Point | OutcomePoint) -> RunRef:
     """Return where `point` is on the time axis."""
-    return Sighting(run_id=point.run_id, revision=point.revision, at=point.at)
+    return RunRef(run_id=point.run_id, revision=point.revision, at=point.at)
 
 
 def judge_histories(
@@ -227,7 +227,7 @@ def _bare_alert(track: Track, change: Change) -> Alert:
         machine=track.machine,
         toolchain=track.toolchain,
         fingerprint=header.fingerprint,
-        first_bad=sighting(first_bad),
-        last_good=sighting(points[change.last_good]) if change.last_good >= 0 else None,
+        first_bad=run_ref(first_bad),
+        last_good=run_ref(points[change.last_good]) if change.last_good >= 0 else None,
         last_seen=first_bad.at,
     )

@@ -274,7 +274,7 @@ def _parts(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...
         return ()
     before, after = baseline.profile.parts, candidate.profile.parts
     if baseline.latency_s is not None and candidate.latency_s is not None:
-        before, after = baseline.profile.parts_of_latency, candidate.profile.parts_of_latency
+        before, after = baseline.profile.latency_components, candidate.profile.latency_components
     return tuple(
         PartChange(name=name, baseline_s=before.get(name, 0.0), candidate_s=after.get(name, 0.0))
         for name in sorted(before.keys() | after.keys())

@@ -124,7 +124,7 @@ def result_noise(
     noisy = [f"the result is {codes_text(found)}"] if (found := noise_warnings(warnings)) else []
     if profile is not None and profile.latency_s:
         most_s = MAX_COST_S * _num_calls(kernels) + MAX_APART * profile.latency_s
-        if abs(profile.latency_s - math.fsum(profile.parts_of_latency.values())) > most_s:
+        if abs(profile.latency_s - math.fsum(profile.latency_components.values())) > most_s:
             noisy.append(
                 "the profiled iterations and the samples are further apart than profiling costs,"
                 " so one of them was disturbed"

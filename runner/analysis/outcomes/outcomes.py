@@ -29,7 +29,7 @@ from compile_hud.db.records.results import (
     Verdict,
     series_key,
 )
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.summaries import LastEnding, OutcomeHistory, OutcomePoint, PlannedRun
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.shared.text import one_line
@@ -283,7 +283,7 @@ def _late_suites(
 
 def _late_by_schedule(case: Case, last: PlannedRun, limit: datetime) -> Alert:
     key = series_key(case, metric=OUTCOME, fingerprint=last.fingerprint)
-    good = Sighting(run_id=last.id, revision=last.revision, at=last.at)
+    good = RunRef(run_id=last.id, revision=last.revision, at=last.at)
     return Alert(
         id=alert_id(key, kind=LATE, first_bad_run_id=last.id),
         series_key=key,
@@ -297,7 +297,7 @@ def _late_by_schedule(case: Case, last: PlannedRun, limit: datetime) -> Alert:
         toolchain=last.toolchain,
         fingerprint=last.fingerprint,
         # There is no bad run; this is when the next one was due.
-        first_bad=Sighting(run_id=last.id, revision=last.revision, at=limit),
+        first_bad=RunRef(run_id=last.id, revision=last.revision, at=limit),
         last_good=good,
         last_seen=limit,
         cause_kind=UNKNOWN,

@@ -16,7 +16,7 @@ from compile_hud.db.records.results import Case, Verdict, series_key
 from compile_hud.db.records.summaries import OutcomePoint
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.judging.attribution import UNKNOWN
-from compile_hud.runner.analysis.judging.judge import alert_id, sighting
+from compile_hud.runner.analysis.judging.judge import alert_id, run_ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +138,8 @@ def ended_alert(
         machine=subject.machine,
         toolchain=subject.toolchain,
         fingerprint=first.fingerprint,
-        first_bad=sighting(first),
-        last_good=sighting(good),
+        first_bad=run_ref(first),
+        last_good=run_ref(good),
         last_seen=bad[-1].at,
         cause_kind=UNKNOWN,
         cause_text=text,

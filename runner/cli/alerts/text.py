@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from compile_hud.db.records.alerts import Alert, began, end_words
+from compile_hud.db.records.alerts import OUTCOME, Alert, began, bound_labels
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import (
     SETTING_NAMES,
@@ -23,9 +23,8 @@ from compile_hud.db.shared.text import one_line, short_revision, signed_us, with
 from compile_hud.runner.alerting.alert_kernels import CauseKernels
 from compile_hud.runner.analysis.confirmation.confirmation import told
 from compile_hud.runner.analysis.confirmation.verdict import Method
-from compile_hud.runner.analysis.outcomes.outcomes import OUTCOME
 from compile_hud.runner.analysis.repro import repro_command
-from compile_hud.runner.cli.output import Column, print_table, stdout
+from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import percent, quantity
 
 # Enough to be unique among many thousands of alerts; commands take the start of an id.
@@ -94,7 +93,7 @@ def print_alert(
     before what it tells of, where that left none.
     """
     good = alert.last_good
-    good_name, bad_name = end_words(alert.kind)
+    good_name, bad_name = bound_labels(alert.kind)
     facts = [
         ("alert", alert.id),
         ("state", state_text(alert, at=at)),

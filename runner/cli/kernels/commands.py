@@ -199,7 +199,7 @@ def _kernel_json(kernel: Kernel) -> dict[str, Any]:
 def _profile_json(profile: Profile) -> dict[str, Any]:
     return {
         **profile.to_json(),
-        "parts_without_profiler": dict(profile.parts_without_profiler),
+        "parts_without_profiler": dict(profile.components_without_profiler),
         "busy_without_profiler": profile.busy_without_profiler,
         "remainder_s": profile.remainder_s,
     }
@@ -282,7 +282,7 @@ def _scaled(number: float | None, *, scale: float) -> str:
 
 def _print_parts(profile: Profile, *, console: Console) -> None:
     """Print what an iteration consists of, and what is between its sum and the latency."""
-    told = profile.parts_without_profiler
+    told = profile.components_without_profiler
     parts = sorted(told.items(), key=lambda part: part[1], reverse=True)
     whole_s = math.fsum(told.values())
     rows = [

@@ -12,9 +12,9 @@ from compile_hud.db.shared.text import counted, printable
 from compile_hud.runner.cli.option_types import Moment
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.errors import ImportFailed
-from compile_hud.runner.interop.importers.history import Unsaid
+from compile_hud.runner.interop.importers.history import MissingValuePolicy
 from compile_hud.runner.interop.importers.importer import READERS, ImportReport, import_file
-from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ForeignMetric
+from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMetric
 from compile_hud.runner.workspace import Workspace
 
 
@@ -57,7 +57,7 @@ def import_(
     A file with a mistake is named with the line and leaves nothing behind; the others are stored.
     The same file twice changes nothing. `hud detect` judges what was imported.
     """
-    unsaid = Unsaid(revision=revision or UNKNOWN, machine=machine or UNKNOWN, at=at)
+    unsaid = MissingValuePolicy(revision=revision or UNKNOWN, machine=machine or UNKNOWN, at=at)
     store = workspace.store()
     reports, errors = [], []
     for path in files:
@@ -110,7 +110,7 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
         click.echo(f"  stated both ways: {metric_name}; of a series the newest statement counts")
 
 
-def _judged_how(metric: ForeignMetric) -> str:
+def _judged_how(metric: ImportedMetric) -> str:
     told = str(metric.direction).replace("_", " ")
     if metric.judged_as is None:
         guess = ", guessed from its name" if metric.is_guessed else ""

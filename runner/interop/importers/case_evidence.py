@@ -20,7 +20,7 @@ from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.results import Case, CaseResult, Measurement, Outcome
 from compile_hud.db.shared.text import printable
 from compile_hud.runner.analysis.stats.estimates import estimate
-from compile_hud.runner.interop.importers.vocabulary import ForeignMetric, outcome_of
+from compile_hud.runner.interop.importers.vocabulary import ImportedMetric, outcome_of
 
 # The string metric that says whether the outputs are right.
 ACCURACY = "accuracy"
@@ -54,7 +54,7 @@ class Evidence:
     directions: dict[str, str] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
 
-    def add_launches(self, metric: ForeignMetric, launches: Sequence[tuple[float, ...]]) -> None:
+    def add_launches(self, metric: ImportedMetric, launches: Sequence[tuple[float, ...]]) -> None:
         """Take in the launches of one record, in the metric's unit, unless they are in already."""
         self._extend(metric.name, metric.unit, launches)
         if metric.name not in METRICS:

@@ -16,7 +16,7 @@ from compile_hud.db.records.results import Case, Dtype, Phase
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY, NEVER_ZERO
 from compile_hud.runner.interop.importers.dynamo_name import DynamoName, parse_name
-from compile_hud.runner.interop.importers.history import Origin, Row, Unsaid
+from compile_hud.runner.interop.importers.history import MissingValuePolicy, Origin, Row
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, place_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
@@ -40,7 +40,7 @@ _NOTHING = DynamoName(mode="", suite="", dtype="", phase="", device="")
 class CsvReader:
     """Read rows; `skipped` are the cells that are no numbers."""
 
-    unsaid: Unsaid
+    unsaid: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
 
     def rows(self, source: Source) -> Iterator[Row]:

@@ -26,7 +26,7 @@ from compile_hud.db.records.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
 from compile_hud.db.records.results import Case, Run, RunDocument, RunState
 from compile_hud.runner.execution.environment import fingerprint
 from compile_hud.runner.interop.importers.case_evidence import Evidence, result_of, split
-from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ForeignMetric, clean_name
+from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMetric, clean_name
 
 _DAY_S = 86_400
 _GAP_S = 1_800
@@ -60,7 +60,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unsaid:
+class MissingValuePolicy:
     """What to take for facts that a file does not tell; `at` is None where nobody gave a time."""
 
     revision: str = UNKNOWN
@@ -79,7 +79,7 @@ class Row:
     origin: Origin
     at_s: float | None
     case: Case
-    metric: ForeignMetric
+    metric: ImportedMetric
     values: tuple[float, ...] = ()
     launches: tuple[int, ...] = ()
     text: str = ""
@@ -134,7 +134,7 @@ class History:
         return None if last_s is None else datetime.fromtimestamp(last_s, timezone.utc)
 
     @property
-    def metrics(self) -> tuple[ForeignMetric, ...]:
+    def metrics(self) -> tuple[ImportedMetric, ...]:
         """Return every metric that has a value, by name; what is said in words is none."""
         measured = [self._metrics.items[number] for number in self._measured]
         return tuple(sorted(measured, key=lambda metric: str(metric.name)))
@@ -218,7 +218,7 @@ class History:
         )
 
     def _add_to(self, evidence: Evidence, row: int) -> None:
-        metric: ForeignMetric = self._metrics.items[self._columns["metric"][row]]
+        metric: ImportedMetric = self._metrics.items[self._columns["metric"][row]]
         sizes: tuple[int, ...] = self._launches.items[self._columns["launches"][row]]
         if sizes:
             end = self._ends[row]

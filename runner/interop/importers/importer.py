@@ -25,11 +25,16 @@ from compile_hud.runner.files.json_files import check_not_ahead
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import evidence_of, result_of
 from compile_hud.runner.interop.importers.dynamo_csv import CsvReader
-from compile_hud.runner.interop.importers.history import History, Row, Unsaid, exported_id
+from compile_hud.runner.interop.importers.history import (
+    History,
+    MissingValuePolicy,
+    Row,
+    exported_id,
+)
 from compile_hud.runner.interop.importers.skipped_rows import Skipped
 from compile_hud.runner.interop.importers.torchbench import TorchBenchReader
 from compile_hud.runner.interop.importers.v3 import V3Reader
-from compile_hud.runner.interop.importers.vocabulary import ForeignMetric
+from compile_hud.runner.interop.importers.vocabulary import ImportedMetric
 
 V3, DYNAMO_CSV, TORCHBENCH = "v3", "dynamo-csv", "torchbench"
 # Measurements written in one transaction: about a second, in which nobody else can read.
@@ -46,7 +51,7 @@ class Reader(Protocol):
         ...
 
 
-READERS: Mapping[str, Callable[[Unsaid], Reader]] = {
+READERS: Mapping[str, Callable[[MissingValuePolicy], Reader]] = {
     V3: V3Reader,
     DYNAMO_CSV: CsvReader,
     TORCHBENCH: TorchBenchReader,
@@ -69,7 +74,7 @@ class ImportReport:
     skipped: Skipped = field(default_factory=Skipped)
     num_mixed: Mapping[str, int] = field(default_factory=dict)
     num_untimed: int = 0
-    metrics: tuple[ForeignMetric, ...] = ()
+    metrics: tuple[ImportedMetric, ...] = ()
     is_known: bool = False
 
     @property
@@ -108,7 +113,7 @@ class ImportReport:
 
 
 def import_file(
-    path: Path, *, store: Store, unsaid: Unsaid, format_name: str | None, now: datetime
+    path: Path, *, store: Store, unsaid: MissingValuePolicy, format_name: str | None, now: datetime
 ) -> ImportReport:
     """Import one file and return what became of it; the same content twice changes nothing.
 
@@ -194,7 +199,7 @@ def merge_results(before: CaseResult, after: CaseResult) -> CaseResult:
     return result_of(evidence, case=before.case, run_id=before.run_id, at=before.started_at)
 
 
-def _identity(unsaid: Unsaid) -> str:
+def _identity(unsaid: MissingValuePolicy) -> str:
     at = None if unsaid.at is None else unsaid.at.isoformat()
     return json.dumps([unsaid.revision, unsaid.machine, at])
 

@@ -18,14 +18,14 @@ from compile_hud.db.records.json_fields import get_mapping
 from compile_hud.db.records.results import Case, Dtype
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY
-from compile_hud.runner.interop.importers.history import Origin, Row, Unsaid
+from compile_hud.runner.interop.importers.history import MissingValuePolicy, Origin, Row
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, value_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
     NO_NUMBER,
     PHASES,
     UNKNOWN,
-    ForeignMetric,
+    ImportedMetric,
     as_number,
     clean_name,
     clean_part,
@@ -69,7 +69,7 @@ _SKIPS = ("skip", "skip_by_dryrun", "not_implemented")
 class TorchBenchReader:
     """Read metrics; `skipped` are those without a number, and single values that are none."""
 
-    unsaid: Unsaid
+    unsaid: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
 
     def rows(self, source: Source) -> Iterator[Row]:
@@ -137,7 +137,7 @@ def _said(value: str) -> str:
     return f"fail_to_run: {value}"
 
 
-def _case(name: str, *, origin: Origin) -> tuple[Case, ForeignMetric]:
+def _case(name: str, *, origin: Origin) -> tuple[Case, ImportedMetric]:
     # A longer name is a text that somebody put there, and matching it would take long.
     tries = (form.fullmatch(name) for form in _NAMES if len(name) <= _MAX_NAME_LENGTH)
     found = next((match for match in tries if match is not None), None)
@@ -159,9 +159,9 @@ def _case(name: str, *, origin: Origin) -> tuple[Case, ForeignMetric]:
     return case, metric
 
 
-def _metric(name: str) -> ForeignMetric:
+def _metric(name: str) -> ImportedMetric:
     if name not in METRICS:
         return find_metric(name)
     ours, scale = METRICS[name]
     known = find_metric(ours)
-    return ForeignMetric(name=known.name, unit=known.unit, direction=known.direction, scale=scale)
+    return ImportedMetric(name=known.name, unit=known.unit, direction=known.direction, scale=scale)

@@ -18,7 +18,7 @@ from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Dtype, Phase
 from compile_hud.db.shared.text import quoted
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.dynamo_name import parse_name
-from compile_hud.runner.interop.importers.history import Origin, Row, Settings, Unsaid
+from compile_hud.runner.interop.importers.history import MissingValuePolicy, Origin, Row, Settings
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, place_name, value_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
@@ -65,7 +65,7 @@ _NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {M
 class V3Reader:
     """Read records; `skipped` are those that are none, by what they lack, and single values."""
 
-    unsaid: Unsaid
+    unsaid: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
     _origins: dict[str, Origin] = field(default_factory=dict)
     _cases: dict[str, tuple[Case, Settings]] = field(default_factory=dict)

@@ -120,7 +120,7 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignMetric:
+class ImportedMetric:
     """A metric of another tool; `scale` turns its numbers into `unit`.
 
     `name` is ours where we know what it is, else its own. `is_guessed` says that nobody said which
@@ -160,7 +160,7 @@ def outcome_of(word: str) -> Outcome:
     return next((outcome for part, outcome in OUTCOMES if part in plain), Outcome.FAILED)
 
 
-def find_metric(name: str, *, unit: str = "", direction: str = "") -> ForeignMetric:
+def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMetric:
     """Return what `name` is here; what the file says of the direction holds for unknown names.
 
     Our own names are known as well. A unit that the file says scales a known metric; raises
@@ -172,13 +172,13 @@ def find_metric(name: str, *, unit: str = "", direction: str = "") -> ForeignMet
         scale = _scale(name, unit)
         if scale is None:
             raise RecordError(f"{name} cannot be read in {unit!r}")
-        return ForeignMetric(name=known, unit=ours.unit, direction=ours.direction, scale=scale)
+        return ImportedMetric(name=known, unit=ours.unit, direction=ours.direction, scale=scale)
     said = direction.strip().lower().removesuffix("_is_better")
     found = _UNIT.search(name)
     in_name = "" if found is None else found[1].lower()
     theirs = clean_name(name)
     its_unit = clean_name(unit or _UNITS.get(in_name, in_name) or "1")
-    return ForeignMetric(
+    return ImportedMetric(
         name=theirs,
         unit=its_unit,
         direction=_DIRECTIONS.get(said) or _guessed(theirs, unit=its_unit),

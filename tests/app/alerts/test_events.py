@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from compile_hud.db.queries.alerts import load_alert
-from compile_hud.db.queries.judge_state import save_judged
+from compile_hud.db.queries.judge_state import save_judge_states
 from compile_hud.db.records.alerts import Alert, Event, EventKind
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.triage import set_owner
@@ -19,6 +19,9 @@ from tests.support.builders import make_alert, make_case
 from tests.support.pages.page_elements import links_of, text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 pytestmark = pytest.mark.usefixtures("anybody_triages")
 
@@ -44,7 +47,7 @@ def alerts() -> list[Alert]:
 def store(store: Store) -> Store:
     """Return a store with one event and an alert that stands alone."""
     save_alerts(store, [*alerts(), make_alert("alone", state="fixed")])
-    save_judged(store, judged={}, events=[EVENT], event_ids={EVENT.id})
+    save_judge_states(store, judged={}, events=[EVENT], event_ids={EVENT.id})
     return store
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.db.queries.judge_state import save_judged
+from compile_hud.db.queries.judge_state import save_judge_states
 from compile_hud.db.records.alerts import Alert, Event, EventKind
 from tests.support.builders import make_alert, make_case, make_run
 from tests.support.stores.stored_results import save_alerts
@@ -118,7 +118,7 @@ def test_no_regression_is_said(terminal: Terminal) -> None:
 
 def test_alerts_of_one_event_are_told_together(terminal: Terminal) -> None:
     event = Event(id="e", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)
-    save_judged(terminal.store(), judged={}, events=[event], event_ids={"e"})
+    save_judge_states(terminal.store(), judged={}, events=[event], event_ids={"e"})
     together = [make_alert("a"), make_alert("b", case=make_case("vit"))]
     put_alerts(
         terminal,

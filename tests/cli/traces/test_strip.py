@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from compile_hud.db.errors import RecordError
-from compile_hud.db.records.kernels import Profile, Slice
+from compile_hud.db.records.kernels import Profile, TimelineSpan
 from compile_hud.runner.traces.intervals import Intervals
-from compile_hud.runner.traces.iteration import MAX_SLICES, longest, median_iteration
+from compile_hud.runner.traces.iteration import MAX_SPANS, longest, median_iteration
 from compile_hud.runner.traces.profile import KernelReport
 from tests.support.records.traces import annotation, launch, on_gpu, operator, report_of
 
@@ -83,12 +83,12 @@ def test_the_longest_stay_in_the_order_in_which_they_began() -> None:
     starts = np.arange(300, dtype=np.int64) * 1000
     ends = starts + np.arange(300, dtype=np.int64)
     intervals = longest(starts, ends)
-    assert intervals == list(range(300 - MAX_SLICES, 300))
+    assert intervals == list(range(300 - MAX_SPANS, 300))
     assert longest(starts[:1], ends[:1]) == []
 
 
 def test_a_strip_is_kept_in_few_characters_and_comes_back_as_it_was() -> None:
-    slices = (Slice(start_s=1.5e-6, duration_s=2.5e-5, lane=7, kernel=3),)
+    slices = (TimelineSpan(start_s=1.5e-6, duration_s=2.5e-5, lane=7, kernel=3),)
     profile = Profile(
         num_iterations=1, iteration_s=1e-4, latency_s=None, parts={"gemm": 1e-4}, strip=slices
     )
@@ -102,4 +102,4 @@ def test_a_strip_is_kept_in_few_characters_and_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize("row", [[1, 2, 3], [1, 2, 3, -1], [1, 2, 3, 4.5], [True, 2, 3, 4], "1234"])
 def test_a_slice_that_is_none_is_refused(row: object) -> None:
     with pytest.raises(RecordError, match="a slice must be four whole numbers"):
-        Slice.from_json(row)
+        TimelineSpan.from_json(row)

@@ -17,7 +17,7 @@ import pytest
 
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.alerts import load_alerts
-from compile_hud.db.queries.judge_state import load_events, load_judged
+from compile_hud.db.queries.judge_state import load_events, load_judge_states
 from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, RunDocument
 from compile_hud.db.store import Store
@@ -90,7 +90,7 @@ def put(store: Store, *documents: RunDocument) -> None:
 
 
 def state(store: Store) -> object:
-    return (load_alerts(store), load_events(store), load_judged(store))
+    return (load_alerts(store), load_events(store), load_judge_states(store))
 
 
 @pytest.fixture

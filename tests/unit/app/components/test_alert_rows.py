@@ -12,6 +12,7 @@ from compile_hud.app.components.alert_rows import (
     IMPROVEMENT_COLUMNS,
     alert_row,
     alert_topic,
+    bounds_text,
     change_text,
     event_words,
     lets_through,
@@ -19,13 +20,12 @@ from compile_hud.app.components.alert_rows import (
     mark_text,
     named_change,
     open_alerts,
-    sightings_text,
 )
 from compile_hud.app.data.series import told
 from compile_hud.app.ui.urls import OverviewState
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Verdict
-from tests.support.builders import START, make_alert, make_case, make_run, make_sighting
+from tests.support.builders import START, make_alert, make_case, make_run, make_run_ref
 
 
 def test_only_open_alerts_need_somebody() -> None:
@@ -117,8 +117,8 @@ def test_each_filter_filters(state: OverviewState, is_through: bool) -> None:
 
 def test_a_row_says_how_much_since_when_and_whether_it_was_confirmed() -> None:
     alert = make_alert(
-        first_bad=make_sighting(make_run("run-7")),
-        last_good=make_sighting(make_run("run-6", revision="2.12")),
+        first_bad=make_run_ref(make_run("run-7")),
+        last_good=make_run_ref(make_run("run-6", revision="2.12")),
         is_confirmed=True,
     )
     change, name, metric, revision, evidence = alert_row(alert, now=START + timedelta(days=3))
@@ -161,9 +161,9 @@ def test_an_improvement_is_not_coloured_as_a_regression() -> None:
 
 
 def test_an_improvement_is_not_called_bad() -> None:
-    alert = make_alert(verdict=Verdict.IMPROVEMENT, last_good=make_sighting())
-    assert sightings_text(alert).startswith("first better 2.13.0+abc1234")
-    assert "; last before 2.13.0+abc1234" in sightings_text(alert)
+    alert = make_alert(verdict=Verdict.IMPROVEMENT, last_good=make_run_ref())
+    assert bounds_text(alert).startswith("first better 2.13.0+abc1234")
+    assert "; last before 2.13.0+abc1234" in bounds_text(alert)
     labels = [column.label for column in IMPROVEMENT_COLUMNS]
     assert "first better revision" in labels
     assert len(labels) == len(ALERT_COLUMNS)
@@ -186,9 +186,9 @@ def test_a_change_reads_in_a_few_characters(
 
 
 def test_a_metric_that_vanished_is_named_once() -> None:
-    lost = make_alert(kind="vanished", metric="speedup")
-    assert (alert_topic(lost), change_text(lost)) == ("speedup", "vanished")
-    assert mark_text(lost) == named_change(lost) == "speedup vanished"
+    missing = make_alert(kind="vanished", metric="speedup")
+    assert (alert_topic(missing), change_text(missing)) == ("speedup", "vanished")
+    assert mark_text(missing) == named_change(missing) == "speedup vanished"
     gone = make_alert(kind="vanished")
     assert alert_topic(gone) == change_text(gone) == named_change(gone) == "vanished"
     assert named_change(make_alert()) == "+20.0 %"

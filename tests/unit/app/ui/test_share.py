@@ -11,11 +11,11 @@ import pytest
 
 from compile_hud.app.ui.share import HERE, code, file_name
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from tests.support.builders import START, make_alert
 from tests.support.records.page_results import point, series_page
 
-BAD = Sighting(run_id="run-1", revision="rev-1", at=START + timedelta(days=1))
+BAD = RunRef(run_id="run-1", revision="rev-1", at=START + timedelta(days=1))
 
 
 def test_the_markdown_of_a_series_says_what_changed_and_how_to_measure_it() -> None:
@@ -51,7 +51,7 @@ def test_the_table_of_a_series_has_every_point_in_the_units_of_the_store() -> No
 
 
 def test_the_table_of_a_series_has_what_was_judged() -> None:
-    page = series_page([point(0, 0.02)], paced=[point(0, 0.01)])
+    page = series_page([point(0, 0.02)], normalised=[point(0, 0.01)])
     (row,) = csv.DictReader(io.StringIO(series_csv(page, metric="latency_s")))
     assert (row["median"], row["at_one_pace"]) == ("0.02", "0.01")
 

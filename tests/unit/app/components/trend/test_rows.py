@@ -29,7 +29,7 @@ from compile_hud.app.data.page_records import EnvironmentChange
 from compile_hud.app.ui.format import Scale
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Outcome, RunState, Verdict
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.summaries import MeasurementSummary, Sample
 from tests.support.builders import START, make_alert
 from tests.support.records.page_results import header, outcome_point, point, series_page
@@ -37,9 +37,9 @@ from tests.support.records.page_results import header, outcome_point, point, ser
 MS = Scale(1e-3, "ms")
 
 
-def sighting(number: int) -> Sighting:
+def run_ref(number: int) -> RunRef:
     """Return the run of a night."""
-    return Sighting(
+    return RunRef(
         run_id=f"run-{number}", revision=f"rev-{number}", at=START + timedelta(days=number)
     )
 
@@ -82,7 +82,7 @@ def test_a_new_environment_starts_a_new_line() -> None:
 
 
 def test_the_first_bad_point_carries_the_verdict() -> None:
-    page = series_page([point(0), point(1)], alerts=[make_alert(first_bad=sighting(1))])
+    page = series_page([point(0), point(1)], alerts=[make_alert(first_bad=run_ref(1))])
     rows = point_rows(page, metric="latency_s", scale=MS)
     assert [row["verdict"] for row in rows] == ["unchanged", "regression"]
     assert rows[1]["text"] == "regression: +20.0 %"
@@ -102,12 +102,12 @@ def test_alerts_of_other_metrics_are_left_out_and_those_about_outcomes_are_not()
         make_alert("other drift", kind="drift", metric="peak_bytes"),
         make_alert("broken", kind="outcome", metric="outcome"),
     ]
-    found = alerts_of(series_page(alerts=alerts), metric="latency_s")
-    assert [alert.id for alert in found] == ["own", "drift", "broken"]
+    alerts_of_metric = alerts_of(series_page(alerts=alerts), metric="latency_s")
+    assert [alert.id for alert in alerts_of_metric] == ["own", "drift", "broken"]
 
 
 def test_point_has_its_level_at_one_pace_where_a_pace_was_measured() -> None:
-    page = series_page([point(0, 0.010), point(1, 0.012)], paced=[point(0), point(1, 0.010)])
+    page = series_page([point(0, 0.010), point(1, 0.012)], normalised=[point(0), point(1, 0.010)])
     rows = point_rows(page, metric="latency_s", scale=MS)
     assert [(row["value"], row["level"]) for row in rows] == [(10.0, 10.0), (12.0, 10.0)]
     assert rows[1]["level_shown"] == "10.0 ms"
@@ -118,8 +118,8 @@ def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
         [point(number) for number in range(11)],
         environment_changes=[environment_change(2, "driver")],
         alerts=[
-            make_alert(first_bad=sighting(8), state=AlertState.ACKNOWLEDGED),
-            make_alert("2", first_bad=sighting(1), verdict=Verdict.IMPROVEMENT, change_pct=-9.0),
+            make_alert(first_bad=run_ref(8), state=AlertState.ACKNOWLEDGED),
+            make_alert("2", first_bad=run_ref(1), verdict=Verdict.IMPROVEMENT, change_pct=-9.0),
         ],
     )
     rows = mark_rows(page, metric="latency_s", scale=MS)
@@ -131,8 +131,8 @@ def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
 
 
 def test_a_drift_is_a_slope_between_its_levels_and_no_point_of_it_a_step() -> None:
-    step = make_alert(first_bad=sighting(3), last_seen=START + timedelta(days=9))
-    drift = dataclasses.replace(step, kind="drift", last_good=sighting(1))
+    step = make_alert(first_bad=run_ref(3), last_seen=START + timedelta(days=9))
+    drift = dataclasses.replace(step, kind="drift", last_good=run_ref(1))
     page = series_page([point(number) for number in range(11)], alerts=[drift])
     (row,) = mark_rows(page, metric="latency_s", scale=MS)
     assert (row["text"], row["verdict"]) == ("drift: +20.0 %, [+18.0, +22.0] %", "regression")
@@ -155,8 +155,8 @@ def test_a_drift_is_a_slope_between_its_levels_and_no_point_of_it_a_step() -> No
 
 
 def test_a_part_within_a_drift_has_its_slope_and_no_line_of_a_run_that_is_not_there() -> None:
-    step = make_alert(first_bad=sighting(3), last_seen=START + timedelta(days=9))
-    drift = dataclasses.replace(step, kind="drift", last_good=sighting(1))
+    step = make_alert(first_bad=run_ref(3), last_seen=START + timedelta(days=9))
+    drift = dataclasses.replace(step, kind="drift", last_good=run_ref(1))
     page = series_page([point(number) for number in range(11)], alerts=[step, drift])
     since, until = START + timedelta(days=5), START + timedelta(days=7)
     part = part_of(page, since=since, until=until)
@@ -183,8 +183,8 @@ def test_a_part_within_a_drift_has_its_slope_and_no_line_of_a_run_that_is_not_th
 
 
 def test_a_mark_says_between_which_runs_why_and_what_people_said() -> None:
-    found = make_alert(first_bad=sighting(3), last_good=sighting(1))
-    alert = dataclasses.replace(found, note="known:\nsee 12", cause_text="new torch")
+    regression = make_alert(first_bad=run_ref(3), last_good=run_ref(1))
+    alert = dataclasses.replace(regression, note="known:\nsee 12", cause_text="new torch")
     page = series_page([point(number) for number in range(5)], alerts=[alert])
     (row,) = mark_rows(page, metric="latency_s", scale=MS)
     assert row["text"].endswith('%: "known: see 12"')
@@ -194,7 +194,7 @@ def test_a_mark_says_between_which_runs_why_and_what_people_said() -> None:
 
 def test_a_long_series_is_drawn_in_part_and_the_chart_says_so() -> None:
     points = [point(number, 0.01 + 0.001 * (number == 777)) for number in range(2000)]
-    page = series_page(points, alerts=[make_alert(first_bad=sighting(1001))])
+    page = series_page(points, alerts=[make_alert(first_bad=run_ref(1001))])
     spec = trend_chart(metric="latency_s", _page=page)
     data = [layer["data"] for layer in spec["layer"]]
     # The lines, dots and bars of the points are one table.
@@ -228,7 +228,7 @@ def test_single_samples_stand_at_their_run_without_warm_ups() -> None:
 
 
 def test_a_mark_without_any_points_does_not_divide_by_zero() -> None:
-    page = series_page(alerts=[make_alert(first_bad=sighting(1))])
+    page = series_page(alerts=[make_alert(first_bad=run_ref(1))])
     assert [row["side"] for row in mark_rows(page, metric="latency_s", scale=MS)] == ["right"]
 
 

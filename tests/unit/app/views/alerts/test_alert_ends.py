@@ -6,16 +6,16 @@ from datetime import timedelta
 
 import pytest
 
-from compile_hud.app.components.alert_rows import alert_row, sightings_text
+from compile_hud.app.components.alert_rows import alert_row, bounds_text
 from compile_hud.app.data.page_records import AlertPage
 from compile_hud.app.views.alerts.event_table import event_facts, event_groups
 from compile_hud.app.views.alerts.markdown import alert_markdown
 from compile_hud.app.views.alerts.tables import alert_facts
-from compile_hud.db.records.alerts import Alert, ends_of
-from tests.support.builders import START, make_alert, make_run, make_sighting
+from compile_hud.db.records.alerts import Alert, alert_bounds
+from tests.support.builders import START, make_alert, make_run, make_run_ref
 
-GOOD = make_sighting(make_run("run-1"))
-BAD = make_sighting(make_run("run-9", started_at=START + timedelta(days=8)))
+GOOD = make_run_ref(make_run("run-1"))
+BAD = make_run_ref(make_run("run-9", started_at=START + timedelta(days=8)))
 DRIFT = make_alert(kind="drift", last_good=GOOD, first_bad=BAD)
 STEP = make_alert(last_good=GOOD, first_bad=BAD)
 
@@ -30,23 +30,23 @@ def texts_of(alert: Alert) -> dict[str, str]:
         "page of the event": event_facts(group),
         "Markdown": alert_markdown(alert, command=""),
         "row": "; ".join(note.text for note in revision.notes),
-        "tooltip": sightings_text(alert),
+        "tooltip": bounds_text(alert),
     }
 
 
-@pytest.mark.parametrize("place", texts_of(DRIFT))
-def test_a_drift_began_before_it_was_seen(place: str) -> None:
-    text = texts_of(DRIFT)[place]
+@pytest.mark.parametrize("view", texts_of(DRIFT))
+def test_a_drift_began_before_it_was_seen(view: str) -> None:
+    text = texts_of(DRIFT)[view]
     assert 0 <= text.index("began") < text.index("first seen")
 
 
-@pytest.mark.parametrize("place", ["page of the alert", "page of the event", "Markdown", "tooltip"])
-def test_a_step_is_told_by_its_first_bad_run(place: str) -> None:
-    text = texts_of(STEP)[place]
+@pytest.mark.parametrize("view", ["page of the alert", "page of the event", "Markdown", "tooltip"])
+def test_a_step_is_told_by_its_first_bad_run(view: str) -> None:
+    text = texts_of(STEP)[view]
     assert 0 <= text.index("first bad") < text.index("last good")
 
 
 def test_each_end_has_its_name() -> None:
-    assert ends_of(DRIFT) == (("began", GOOD), ("first seen", BAD))
-    assert ends_of(STEP) == (("first bad", BAD), ("last good", GOOD))
-    assert ends_of(make_alert(first_bad=BAD)) == (("first bad", BAD), ("last good", None))
+    assert alert_bounds(DRIFT) == (("began", GOOD), ("first seen", BAD))
+    assert alert_bounds(STEP) == (("first bad", BAD), ("last good", GOOD))
+    assert alert_bounds(make_alert(first_bad=BAD)) == (("first bad", BAD), ("last good", None))

@@ -20,7 +20,7 @@ from compile_hud.app.views.kernels.roofline import roofs_of, spots_of
 from compile_hud.app.views.kernels.tables import kernel_id
 from compile_hud.app.views.kernels.timeline import lane_name, strip_rows, strip_text
 from compile_hud.db.queries.kernels import KernelPoint
-from compile_hud.db.records.kernels import KINDS, Profile, Slice
+from compile_hud.db.records.kernels import KINDS, Profile, TimelineSpan
 from tests.support.builders import START, make_kernel
 
 PEAKS = {"fp32_flops_per_s": 100e9, "copy_bytes_per_s": 20e9}
@@ -29,8 +29,8 @@ HOSTILE = make_kernel("<b>" + "x" * 10_000, label="<b>" + "x" * 10_000, kind="<i
 
 
 def rows(spec: dict[str, Any], layer: int) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = spec["layer"][layer]["data"]["values"]
-    return found
+    values: list[dict[str, Any]] = spec["layer"][layer]["data"]["values"]
+    return values
 
 
 def test_the_icicle_has_a_rectangle_for_each_and_words_where_there_is_room() -> None:
@@ -83,20 +83,20 @@ def test_each_kind_has_a_colour_and_a_shape_of_its_own() -> None:
 
 def test_a_lane_of_the_timeline_is_a_thread_or_a_stream() -> None:
     slices = (
-        Slice(start_s=0.0, duration_s=0.002, lane=0, kernel=0),
-        Slice(start_s=0.003, duration_s=0.001, lane=1, kernel=1),
-        Slice(start_s=0.004, duration_s=0.001, lane=0, kernel=99),
+        TimelineSpan(start_s=0.0, duration_s=0.002, lane=0, kernel=0),
+        TimelineSpan(start_s=0.003, duration_s=0.001, lane=1, kernel=1),
+        TimelineSpan(start_s=0.004, duration_s=0.001, lane=0, kernel=99),
     )
     profile = Profile(
         num_iterations=9, iteration_s=0.005, latency_s=None, parts={"gemm": 0.005}, strip=slices
     )
-    found = strip_rows(profile, [PRODUCT, HOSTILE], scale=Scale(1e-3, "ms"))
-    assert [(row["lane"], row["start"], row["end"]) for row in found] == [
+    strips = strip_rows(profile, [PRODUCT, HOSTILE], scale=Scale(1e-3, "ms"))
+    assert [(row["lane"], row["start"], row["end"]) for row in strips] == [
         ("thread 1", 0.0, 2.0),
         ("thread 2", 3.0, 4.0),
     ]
-    assert rows(strip_spec(found, unit="ms"), 0)[1]["kind"] == "other"
-    assert len(json.dumps(strip_spec(found, unit="ms"))) < 8_000
+    assert rows(strip_spec(strips, unit="ms"), 0)[1]["kind"] == "other"
+    assert len(json.dumps(strip_spec(strips, unit="ms"))) < 8_000
     assert lane_name(7, device="cuda") == "stream 7"
     assert "median of 9 iterations" in strip_text(profile)
 

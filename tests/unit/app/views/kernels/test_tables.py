@@ -9,7 +9,7 @@ import pytest
 
 from compile_hud.app.data.page_records import AlertPage, KernelsPage
 from compile_hud.app.ui.urls import OUTCOME, KernelsState
-from compile_hud.app.views.alerts.tables import alert_facts, sighting_cell
+from compile_hud.app.views.alerts.tables import alert_facts, run_ref_cell
 from compile_hud.app.views.kernels.breakdown import (
     header_facts,
     no_trace_text,
@@ -41,7 +41,7 @@ from tests.support.builders import (
     make_kernel,
     make_result,
     make_run,
-    make_sighting,
+    make_run_ref,
 )
 from tests.support.records.page_results import header, point, series_page
 
@@ -64,10 +64,10 @@ PROFILE = Profile(
 def test_modules_are_told_without_the_wrapper_and_one_by_one() -> None:
     layers = [{"path": f"inner.layer.{n}", "count": 2.0, "total_s": 1e-6} for n in range(8)]
     product = dataclasses.replace(PRODUCT, module="inner.layer", launch={MODULES: layers})
-    told = {name: cell.text for name, cell in kernel_facts(product)}
-    assert told["module"] == "8 in layer"
-    assert told["in each module"].startswith("layer.0 (2.00 calls, 1.00 us), layer.1 (")
-    assert told["in each module"].endswith(", 2 more")
+    facts = {name: cell.text for name, cell in kernel_facts(product)}
+    assert facts["module"] == "8 in layer"
+    assert facts["in each module"].startswith("layer.0 (2.00 calls, 1.00 us), layer.1 (")
+    assert facts["in each module"].endswith(", 2 more")
     assert list(kernel_table([product]).frame["module"]) == ["8 in layer"]
     assert matching([product], KernelsState(text="layer.7")) == [product]
 
@@ -92,15 +92,15 @@ def test_all_filters_hold_at_once() -> None:
 
 
 def test_each_column_has_one_unit_and_unknown_numbers_none() -> None:
-    found = kernel_table(KERNELS)
-    labels = {number.key: number.label for number in found.numbers}
+    table = kernel_table(KERNELS)
+    labels = {number.key: number.label for number in table.numbers}
     assert labels["time"] == "time (ms)"
     assert labels["bandwidth"] == "moves (GB/s)"
     assert labels["rate"] == "computes (GFLOP/s)"
-    assert list(found.frame["time"]) == pytest.approx([2.0, 2.0])
-    assert list(found.frame["rate"].isna()) == [True, False]
-    assert list(found.frame["share"]) == pytest.approx([20.0, 20.0])
-    assert found.ids == (kernel_id(FUSED), kernel_id(PRODUCT))
+    assert list(table.frame["time"]) == pytest.approx([2.0, 2.0])
+    assert list(table.frame["rate"].isna()) == [True, False]
+    assert list(table.frame["share"]) == pytest.approx([20.0, 20.0])
+    assert table.ids == (kernel_id(FUSED), kernel_id(PRODUCT))
 
 
 def test_an_id_is_that_of_the_name_the_code_and_the_shapes() -> None:
@@ -126,9 +126,9 @@ def test_what_nobody_knows_is_no_fact() -> None:
 
 
 def test_configuration_and_launch_are_told_without_the_arguments() -> None:
-    told = {name: cell.text for name, cell in kernel_facts(FUSED)}
-    assert told["autotune configuration"] == "num_warps 4, XBLOCK 1024"
-    assert launch_text(FUSED) == told["launch"] == "grid 8x1x1, registers 32, streams 7"
+    facts = {name: cell.text for name, cell in kernel_facts(FUSED)}
+    assert facts["autotune configuration"] == "num_warps 4, XBLOCK 1024"
+    assert launch_text(FUSED) == facts["launch"] == "grid 8x1x1, registers 32, streams 7"
 
 
 def test_origins_have_their_place_in_the_code() -> None:
@@ -169,22 +169,22 @@ def test_counters_are_columns_the_best_known_first() -> None:
         ),
         _counting(PRODUCT, odd=3, said={"value": "much"}),
     ]
-    found = kernel_table(kernels)
-    labels = {number.key: number.label for number in found.numbers}
+    table = kernel_table(kernels)
+    labels = {number.key: number.label for number in table.numbers}
     assert (labels["counter_0"], labels["counter_1"]) == ("SM (%)", "dram__bytes (MiB)")
     assert "counter_2" not in labels
-    assert list(found.frame["counter_0"].fillna(-1)) == [61.5, -1]
-    assert list(found.frame["counter_1"].fillna(-1)) == [4.0, -1]
-    assert list(found.frame).index("counter_1") < list(found.frame).index("operators")
+    assert list(table.frame["counter_0"].fillna(-1)) == [61.5, -1]
+    assert list(table.frame["counter_1"].fillna(-1)) == [4.0, -1]
+    assert list(table.frame).index("counter_1") < list(table.frame).index("operators")
     assert hidden_counters(kernels) == ""
 
 
 def test_of_hundreds_of_counters_some_are_columns_and_the_others_are_counted() -> None:
-    counters = {f"c{place:03}": {"value": place, "unit": ""} for place in range(100)}
-    found = counter_columns([_counting(FUSED, **counters)])
-    assert [column.label for column in found] == [f"c{place:03}" for place in range(MAX_COLUMNS)]
-    told = f"{100 - MAX_COLUMNS} counters more are in the list of each kernel that is opened."
-    assert hidden_counters([_counting(FUSED, **counters)]) == told
+    counters = {f"c{index:03}": {"value": index, "unit": ""} for index in range(100)}
+    columns = counter_columns([_counting(FUSED, **counters)])
+    assert [column.label for column in columns] == [f"c{index:03}" for index in range(MAX_COLUMNS)]
+    text = f"{100 - MAX_COLUMNS} counters more are in the list of each kernel that is opened."
+    assert hidden_counters([_counting(FUSED, **counters)]) == text
 
 
 def test_a_counter_in_two_units_is_shown_as_it_was_counted() -> None:
@@ -265,8 +265,8 @@ def test_gaps_that_recording_adds_are_no_idle_of_the_device() -> None:
 
 
 def test_how_busy_a_device_was_is_told_as_the_latency_leaves_it() -> None:
-    found = dataclasses.replace(page(trace=""), result=make_result(), profile=SLOWED)
-    device = dict(header_facts(found))["device"]
+    slowed = dataclasses.replace(page(trace=""), result=make_result(), profile=SLOWED)
+    device = dict(header_facts(slowed))["device"]
     assert device.text == "busy 87.1 %, launched one by one"
     assert [note.text for note in device.notes] == ["31.4 % under the profiler"]
     assert "The gaps are those under the profiler" in strip_text(SLOWED)
@@ -275,8 +275,8 @@ def test_how_busy_a_device_was_is_told_as_the_latency_leaves_it() -> None:
 @pytest.mark.parametrize("latency_s", [None, 0.0168, 0.0172, 0.02])
 def test_a_profile_that_took_no_longer_is_told_as_it_was_recorded(latency_s: float | None) -> None:
     same = dataclasses.replace(SLOWED, latency_s=latency_s)
-    found = dataclasses.replace(page(trace=""), result=make_result(), profile=same)
-    device = dict(header_facts(found))["device"]
+    unslowed = dataclasses.replace(page(trace=""), result=make_result(), profile=same)
+    device = dict(header_facts(unslowed))["device"]
     assert (device.text, device.notes) == ("busy 31.4 %, launched one by one", ())
     assert "idle: 11.8 ms" in parts_bars(same)
     assert "profiled</div>" in parts_table(same)
@@ -328,19 +328,19 @@ def test_shapes_of_an_argument_list_stay_readable() -> None:
 
 def test_points_and_alerts_lead_to_the_kernels_of_their_runs() -> None:
     series = series_page([point(3)], headers=[header()])
-    found = point_facts(series, point(3), metric="latency_s", profiled=["run-3"])
-    (link,) = [cell.href for _, cell in found if cell.href]
+    facts = point_facts(series, point(3), metric="latency_s", profiled=["run-3"])
+    (link,) = [cell.href for _, cell in facts if cell.href]
     assert not any(cell.href for _, cell in point_facts(series, point(3), metric="latency_s"))
     assert link.startswith("kernels?run=run-3&case=bert%2F")
-    run_9 = make_sighting(make_run("run-9"))
-    seen = sighting_cell(run_9, case_key="bert/x", has_kernels=True)
+    run_9 = make_run_ref(make_run("run-9"))
+    seen = run_ref_cell(run_9, case_key="bert/x", has_kernels=True)
     assert [note.href for note in seen.notes] == ["", "kernels?run=run-9&case=bert%2Fx"]
-    assert len(sighting_cell(run_9, case_key="bert/x").notes) == 1
+    assert len(run_ref_cell(run_9, case_key="bert/x").notes) == 1
 
 
 @pytest.mark.parametrize("profiled", [[], ["good"], ["good", "bad"]])
 def test_a_run_of_which_no_kernels_are_stored_leads_to_none(profiled: list[str]) -> None:
-    first_bad, last_good = (make_sighting(make_run(name)) for name in ("bad", "good"))
+    first_bad, last_good = (make_run_ref(make_run(name)) for name in ("bad", "good"))
     alert = make_alert(kind="outcome", metric=OUTCOME, first_bad=first_bad, last_good=last_good)
     page = AlertPage(
         alert=alert,

@@ -7,7 +7,7 @@ import pytest
 
 from compile_hud.db.records.alerts import Alert, EventKind
 from compile_hud.db.records.results import Case, RunState, Verdict
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.runner.analysis.alerts.event_grouping import events_of, topic_of
 from tests.support.builders import FINGERPRINT, START, make_alert, make_case
@@ -33,9 +33,9 @@ def runs(num_nights: int = 10, *, plan: Sequence[Case] = PLAN) -> list[PlannedRu
     ]
 
 
-def seen(number: int, *, revision: str | None = None) -> Sighting:
+def seen(number: int, *, revision: str | None = None) -> RunRef:
     at = START + timedelta(days=number)
-    return Sighting(run_id=f"run-{number}", revision=revision or f"dev{number}", at=at)
+    return RunRef(run_id=f"run-{number}", revision=revision or f"dev{number}", at=at)
 
 
 def alert(model: str = "bert", number: int = 5, **facts: object) -> Alert:
@@ -51,13 +51,13 @@ def alert(model: str = "bert", number: int = 5, **facts: object) -> Alert:
 
 
 def sizes(alerts: Sequence[Alert]) -> list[tuple[EventKind, int]]:
-    found = {event.id: event for event in events_of(alerts, runs=runs()).values()}
-    return sorted((event.kind, event.size) for event in found.values())
+    events = {event.id: event for event in events_of(alerts, runs=runs()).values()}
+    return sorted((event.kind, event.size) for event in events.values())
 
 
 def title(*alerts: Alert) -> str:
-    (found,) = {event.title for event in events_of(alerts, runs=runs()).values()}
-    return found
+    (event_title,) = {event.title for event in events_of(alerts, runs=runs()).values()}
+    return event_title
 
 
 def test_metrics_of_one_case_are_one_event() -> None:
@@ -80,8 +80,8 @@ def test_step_without_a_new_revision_is_the_environments() -> None:
 
 
 def test_step_that_the_machine_made_is_the_environments() -> None:
-    found = [alert(model, cause_kind="machine") for model in MODELS]
-    assert sizes(found) == [(EventKind.ENVIRONMENT, 3)]
+    alerts = [alert(model, cause_kind="machine") for model in MODELS]
+    assert sizes(alerts) == [(EventKind.ENVIRONMENT, 3)]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_step_that_the_machine_made_is_the_environments() -> None:
 def test_what_differs_in_place_night_topic_or_direction_is_another_event(
     other: dict[str, object],
 ) -> None:
-    found = [alert("bert"), alert("vit"), alert("t5", **other)]
-    assert sizes(found) == [(EventKind.CASE, 1), (EventKind.REVISION, 2)]
+    alerts = [alert("bert"), alert("vit"), alert("t5", **other)]
+    assert sizes(alerts) == [(EventKind.CASE, 1), (EventKind.REVISION, 2)]
 
 
 def test_onset_may_be_a_night_off_and_no_more() -> None:
@@ -174,31 +174,33 @@ def test_title_tells_the_worst_first() -> None:
 def test_title_tells_missing_from_late_cases_and_gives_the_day(
     kinds: list[str], words: str
 ) -> None:
-    found = [
+    alerts = [
         alert(model, kind=kind, metric="outcome", change_pct=None)
         for model, kind in zip(MODELS, kinds, strict=False)
     ]
-    assert title(*found) == f"2 of 6 cases in 2 models: {words} since 2026-01-06 (stable on box)"
+    assert title(*alerts) == f"2 of 6 cases in 2 models: {words} since 2026-01-06 (stable on box)"
 
 
 def test_title_names_the_metrics_that_vanished_and_since_which_revision() -> None:
-    lost = [alert(model, kind="vanished", metric="speedup", change_pct=None) for model in MODELS]
-    assert "in 3 models: without speedup since dev5 (stable on box)" in title(*lost)
+    vanished = [
+        alert(model, kind="vanished", metric="speedup", change_pct=None) for model in MODELS
+    ]
+    assert "in 3 models: without speedup since dev5 (stable on box)" in title(*vanished)
     both = alert(kind="vanished", metric="latency_s", change_pct=None)
-    assert title(lost[0], both) == (
+    assert title(vanished[0], both) == (
         f"{make_case().key}: without latency_s, speedup since dev5 (stable on box)"
     )
     gone = alert("vit", kind="vanished", metric="outcome", change_pct=None)
-    assert "in 2 models: missing or without speedup since dev5 " in title(lost[0], gone)
+    assert "in 2 models: missing or without speedup since dev5 " in title(vanished[0], gone)
 
 
 def test_title_of_missing_cases_gives_the_day_of_most_of_them() -> None:
-    found = [
+    alerts = [
         alert(model, number, kind="vanished", metric="outcome", change_pct=None)
         for model, number in zip(MODELS, (4, 5, 5), strict=True)
     ]
-    assert "missing since 2026-01-06 " in title(*found)
-    assert "missing since 2026-01-05 " in title(*found[:2])
+    assert "missing since 2026-01-06 " in title(*alerts)
+    assert "missing since 2026-01-05 " in title(*alerts[:2])
 
 
 def drift(model: str = "bert", *, began: int, first_seen: int, **facts: object) -> Alert:
@@ -213,11 +215,11 @@ def test_a_drift_is_told_since_it_began() -> None:
 def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it() -> None:
     early, late, other = alert(number=3), alert(number=6), alert("vit", number=6)
     slow = drift(began=1, first_seen=8)
-    found = events_of([slow, early, late, other], runs=runs())
-    assert found[slow.id] == found[late.id] == found[other.id] != found[early.id]
-    assert (found[slow.id].size, found[early.id].size) == (3, 1)
+    events = events_of([slow, early, late, other], runs=runs())
+    assert events[slow.id] == events[late.id] == events[other.id] != events[early.id]
+    assert (events[slow.id].size, events[early.id].size) == (3, 1)
     # Of one model, the drift tells what it has come to; of several the steps do.
-    assert found[slow.id].title.startswith("2 of 6 cases in 2 models: slower by 10.0 % since dev6")
+    assert events[slow.id].title.startswith("2 of 6 cases in 2 models: slower by 10.0 % since dev6")
     alone = events_of([slow, early, late], runs=runs())[slow.id]
     assert alone.title.startswith(f"{slow.case.key}: drifting for the worse by 10.0 % since dev1 ")
     both = [alert(number=6, case=make_case(mode="eager")), late, slow]
@@ -228,7 +230,7 @@ def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it() ->
     joined = [*same, *(drift(model, began=1, first_seen=8) for model in MODELS[:2])]
     assert sizes(joined) == [(EventKind.ENVIRONMENT, 4)]
     # The id stays when a drift joins.
-    assert found[late.id].id == events_of([early, late, other], runs=runs())[late.id].id
+    assert events[late.id].id == events_of([early, late, other], runs=runs())[late.id].id
 
 
 @pytest.mark.parametrize(
@@ -242,8 +244,8 @@ def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it() ->
     ],
 )
 def test_a_drift_has_nothing_to_do_with_what_came_before_after_or_elsewhere(step: Alert) -> None:
-    found = events_of([drift(began=1, first_seen=6), step], runs=runs())
-    assert len({event.id for event in found.values()}) == 2
+    events = events_of([drift(began=1, first_seen=6), step], runs=runs())
+    assert len({event.id for event in events.values()}) == 2
 
 
 def test_title_names_the_metric_where_there_is_no_word_for_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Verdict
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.runner.analysis.alerts.event_grouping import events_of
 from compile_hud.runner.analysis.alerts.lifecycle import NOT_FOUND, Update, known_as, update_alerts
 from tests.support.builders import make_alert
@@ -18,12 +18,12 @@ STATES = list(AlertState)
 OTHER = "e" * 32
 
 
-def update(found: list[Alert], stored: list[Alert], *, runs: tuple[str, ...] = (RUN,)) -> Update:
-    return update_alerts(found, stored=stored, judged_runs=runs)
+def update(detected: list[Alert], stored: list[Alert], *, runs: tuple[str, ...] = (RUN,)) -> Update:
+    return update_alerts(detected, stored=stored, judged_runs=runs)
 
 
-def changed(found: Update) -> tuple[Alert, ...]:
-    return tuple(revision.alert for revision in found.revisions)
+def changed(alert_update: Update) -> tuple[Alert, ...]:
+    return tuple(revision.alert for revision in alert_update.revisions)
 
 
 def in_state(state: AlertState, *, text: str = "") -> Alert:
@@ -31,25 +31,25 @@ def in_state(state: AlertState, *, text: str = "") -> Alert:
 
 
 def test_first_sight_of_an_alert_is_new() -> None:
-    found = update([make_alert()], [])
-    assert found.new == changed(found) == found.alerts == (make_alert(),)
-    assert found.fixed == ()
+    alert_update = update([make_alert()], [])
+    assert alert_update.new == changed(alert_update) == alert_update.alerts == (make_alert(),)
+    assert alert_update.fixed == ()
 
 
 def test_step_that_was_over_before_it_was_judged_is_no_news() -> None:
-    found = update([in_state(AlertState.FIXED)], [])
-    assert (found.new, found.fixed) == ((), ())
-    assert changed(found) == (in_state(AlertState.FIXED),)
+    alert_update = update([in_state(AlertState.FIXED)], [])
+    assert (alert_update.new, alert_update.fixed) == ((), ())
+    assert changed(alert_update) == (in_state(AlertState.FIXED),)
 
 
 def test_judging_the_same_history_again_changes_nothing() -> None:
-    found = update([make_alert()], [make_alert()])
-    assert (changed(found), found.new, found.fixed) == ((), (), ())
-    assert found.alerts == (make_alert(),)
+    alert_update = update([make_alert()], [make_alert()])
+    assert (changed(alert_update), alert_update.new, alert_update.fixed) == ((), (), ())
+    assert alert_update.alerts == (make_alert(),)
 
 
 @pytest.mark.parametrize(
-    ("stored", "found", "then"),
+    ("stored", "detected", "then"),
     [
         (AlertState.OPEN, AlertState.OPEN, AlertState.OPEN),
         (AlertState.OPEN, AlertState.FIXED, AlertState.FIXED),
@@ -64,9 +64,9 @@ def test_judging_the_same_history_again_changes_nothing() -> None:
     ],
 )
 def test_states_that_people_set_are_kept(
-    stored: AlertState, found: AlertState, then: AlertState
+    stored: AlertState, detected: AlertState, then: AlertState
 ) -> None:
-    result = update([in_state(found)], [in_state(stored)])
+    result = update([in_state(detected)], [in_state(stored)])
     assert [alert.state for alert in result.alerts] == [then]
     assert len(result.fixed) == (then is AlertState.FIXED and stored is not AlertState.FIXED)
     assert len(result.new) == (then is AlertState.OPEN and stored is not AlertState.OPEN)
@@ -74,17 +74,17 @@ def test_states_that_people_set_are_kept(
 
 def test_new_numbers_of_a_known_alert_are_saved() -> None:
     later = dataclasses.replace(make_alert(), change_pct=21.0)
-    found = update([later], [make_alert()])
-    assert changed(found) == (later,)
-    assert (found.new, found.fixed) == ((), ())
+    alert_update = update([later], [make_alert()])
+    assert changed(alert_update) == (later,)
+    assert (alert_update.new, alert_update.fixed) == ((), ())
 
 
 def test_alert_that_was_fixed_before_is_not_fixed_again() -> None:
     before = in_state(AlertState.FIXED)
     later = dataclasses.replace(before, change_pct=21.0)
-    found = update([later], [before])
-    assert changed(found) == (later,)
-    assert (found.new, found.fixed) == ((), ())
+    alert_update = update([later], [before])
+    assert changed(alert_update) == (later,)
+    assert (alert_update.new, alert_update.fixed) == ((), ())
 
 
 def test_confirmation_is_kept() -> None:
@@ -101,19 +101,21 @@ def test_text_that_was_added_to_is_kept_and_another_text_replaces_it() -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_alert_that_is_found_no_more_is_over_unless_people_decided(state: AlertState) -> None:
-    found = update([], [in_state(state)])
+    alert_update = update([], [in_state(state)])
     is_ongoing = state in (AlertState.OPEN, AlertState.ACKNOWLEDGED)
-    assert [alert.state for alert in found.alerts] == [AlertState.FIXED if is_ongoing else state]
-    assert len(found.fixed) == len(changed(found)) == is_ongoing
+    assert [alert.state for alert in alert_update.alerts] == [
+        AlertState.FIXED if is_ongoing else state
+    ]
+    assert len(alert_update.fixed) == len(changed(alert_update)) == is_ongoing
 
 
 def test_alert_whose_run_is_no_longer_in_the_store_stays() -> None:
     stored = dataclasses.replace(
-        make_alert(), first_bad=Sighting(run_id="pruned", revision="1", at=make_alert().last_seen)
+        make_alert(), first_bad=RunRef(run_id="pruned", revision="1", at=make_alert().last_seen)
     )
-    found = update([], [stored])
-    assert found.alerts == (stored,)
-    assert changed(found) == ()
+    alert_update = update([], [stored])
+    assert alert_update.alerts == (stored,)
+    assert changed(alert_update) == ()
 
 
 def step(
@@ -123,7 +125,7 @@ def step(
     return make_alert(
         f"alert-{night}",
         state=state,
-        first_bad=Sighting(run_id=f"run-{night}", revision="1", at=nth_night(night)),
+        first_bad=RunRef(run_id=f"run-{night}", revision="1", at=nth_night(night)),
         last_seen=nth_night(until),
         candidate=candidate,
     )
@@ -134,17 +136,17 @@ RUNS = tuple(f"run-{number}" for number in range(100))
 
 def test_step_that_comes_back_after_it_was_fixed_reopens_its_alert() -> None:
     first = step(10, until=15, state="fixed")
-    known = update([first], [step(10, until=12)], runs=RUNS)
-    assert [alert.id for alert in known.fixed] == ["alert-10"]
+    previous = update([first], [step(10, until=12)], runs=RUNS)
+    assert [alert.id for alert in previous.fixed] == ["alert-10"]
     relapse = step(30, until=33)
-    found = update([first, relapse], list(known.alerts), runs=RUNS)
-    assert [alert.id for alert in found.new] == ["alert-10"]
-    assert found.new[0].first_bad == relapse.first_bad
-    assert [revision.why for revision in found.revisions] == [
+    alert_update = update([first, relapse], list(previous.alerts), runs=RUNS)
+    assert [alert.id for alert in alert_update.new] == ["alert-10"]
+    assert alert_update.new[0].first_bad == relapse.first_bad
+    assert [revision.why for revision in alert_update.revisions] == [
         "came back: since run run-30 of 2026-01-31"
     ]
-    again = update([first, relapse], found.alerts, runs=RUNS)
-    assert (again.revisions, again.alerts) == ((), found.alerts)
+    again = update([first, relapse], alert_update.alerts, runs=RUNS)
+    assert (again.revisions, again.alerts) == ((), alert_update.alerts)
 
 
 def test_history_judged_at_once_gives_the_alerts_that_it_gave_night_by_night() -> None:
@@ -168,22 +170,24 @@ def test_history_that_comes_after_an_expected_step_is_an_alert_of_its_own() -> N
 
 def test_fixed_step_whose_onset_moved_is_the_same_alert() -> None:
     stored = step(11, until=15, state="fixed")
-    found = update([step(10, until=16)], [stored], runs=RUNS)
-    assert [(alert.id, alert.state) for alert in found.alerts] == [("alert-11", AlertState.OPEN)]
+    alert_update = update([step(10, until=16)], [stored], runs=RUNS)
+    assert [(alert.id, alert.state) for alert in alert_update.alerts] == [
+        ("alert-11", AlertState.OPEN)
+    ]
 
 
 def test_events_are_those_of_the_alerts_and_not_of_each_time_they_came_back() -> None:
     first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
     other = dataclasses.replace(step(10, until=15), id="other", series_key="other")
 
-    found = update_alerts(
+    alert_update = update_alerts(
         [first, relapse, other],
         stored=[],
         judged_runs=RUNS,
         group=lambda alerts: events_of(alerts, runs=()),
     )
-    assert all(found.events[alert.id].id == alert.event_id for alert in found.alerts)
-    assert sorted((id, event.size) for id, event in found.events.items()) == [
+    assert all(alert_update.events[alert.id].id == alert.event_id for alert in alert_update.alerts)
+    assert sorted((id, event.size) for id, event in alert_update.events.items()) == [
         ("alert-10", 1),
         ("other", 1),
     ]
@@ -191,25 +195,29 @@ def test_events_are_those_of_the_alerts_and_not_of_each_time_they_came_back() ->
 
 @pytest.mark.parametrize("candidate", [0.0125, 0.0115])
 def test_step_to_about_the_old_bad_level_is_a_relapse(candidate: float) -> None:
-    found = update([step(10, until=15, state="fixed"), step(30, until=33, candidate=candidate)], [])
-    assert [alert.id for alert in found.alerts] == ["alert-10"]
+    alert_update = update(
+        [step(10, until=15, state="fixed"), step(30, until=33, candidate=candidate)], []
+    )
+    assert [alert.id for alert in alert_update.alerts] == ["alert-10"]
 
 
 @pytest.mark.parametrize("candidate", [0.0131, 0.0109])
 def test_step_to_another_level_is_another_alert(candidate: float) -> None:
-    found = update([step(10, until=15, state="fixed"), step(30, until=33, candidate=candidate)], [])
-    assert [alert.id for alert in found.alerts] == ["alert-10", "alert-30"]
+    alert_update = update(
+        [step(10, until=15, state="fixed"), step(30, until=33, candidate=candidate)], []
+    )
+    assert [alert.id for alert in alert_update.alerts] == ["alert-10", "alert-30"]
 
 
 def test_step_on_top_of_an_open_one_is_another_alert() -> None:
-    found = update([step(10, until=33), step(30, until=33)], [])
-    assert [alert.id for alert in found.alerts] == ["alert-10", "alert-30"]
+    alert_update = update([step(10, until=33), step(30, until=33)], [])
+    assert [alert.id for alert in alert_update.alerts] == ["alert-10", "alert-30"]
 
 
 def test_improvement_is_no_relapse_of_a_regression() -> None:
     gain = dataclasses.replace(step(30, until=33), verdict=Verdict.IMPROVEMENT)
-    found = update([step(10, until=15, state="fixed"), gain], [])
-    assert [alert.id for alert in found.alerts] == ["alert-10", "alert-30"]
+    alert_update = update([step(10, until=15, state="fixed"), gain], [])
+    assert [alert.id for alert in alert_update.alerts] == ["alert-10", "alert-30"]
 
 
 def test_case_that_fails_again_reopens_its_alert() -> None:
@@ -218,46 +226,57 @@ def test_case_that_fails_again_reopens_its_alert() -> None:
             f"alert-{night}",
             kind="outcome",
             state=state,
-            first_bad=Sighting(run_id=f"run-{night}", revision="1", at=nth_night(night)),
+            first_bad=RunRef(run_id=f"run-{night}", revision="1", at=nth_night(night)),
             last_seen=nth_night(night),
         )
         for night, state in ((1, "fixed"), (3, "fixed"), (5, "open"))
     ]
-    found = update(failures, [])
-    assert [(alert.id, alert.state) for alert in found.alerts] == [("alert-1", AlertState.OPEN)]
+    alert_update = update(failures, [])
+    assert [(alert.id, alert.state) for alert in alert_update.alerts] == [
+        ("alert-1", AlertState.OPEN)
+    ]
 
 
 def test_relapse_of_an_acknowledged_alert_is_news() -> None:
     first = step(10, until=15, state="fixed")
     stored = step(10, until=15, state="acknowledged")
-    found = update([first, step(30, until=33)], [stored], runs=RUNS)
-    assert [alert.state for alert in found.new] == [AlertState.OPEN]
-    assert found.revisions[0].why.startswith("came back: ")
+    alert_update = update([first, step(30, until=33)], [stored], runs=RUNS)
+    assert [alert.state for alert in alert_update.new] == [AlertState.OPEN]
+    assert alert_update.revisions[0].why.startswith("came back: ")
 
 
 def test_relapse_while_open_is_news_though_the_state_is_the_same() -> None:
-    found = update(
+    alert_update = update(
         [step(10, until=15, state="fixed"), step(30, until=33)], [step(10, until=15)], runs=RUNS
     )
-    assert [(alert.id, alert.first_bad.run_id) for alert in found.new] == [("alert-10", "run-30")]
+    assert [(alert.id, alert.first_bad.run_id) for alert in alert_update.new] == [
+        ("alert-10", "run-30")
+    ]
 
 
 def test_relapse_of_noise_stays_silent() -> None:
     stored = step(10, until=15, state="noise")
-    found = update([step(10, until=15, state="fixed"), step(30, until=33)], [stored], runs=RUNS)
-    assert (found.new, [alert.state for alert in found.alerts]) == ((), [AlertState.NOISE])
+    alert_update = update(
+        [step(10, until=15, state="fixed"), step(30, until=33)], [stored], runs=RUNS
+    )
+    assert (alert_update.new, [alert.state for alert in alert_update.alerts]) == (
+        (),
+        [AlertState.NOISE],
+    )
 
 
 def test_next_step_after_an_expected_one_is_another_alert() -> None:
     stored = dataclasses.replace(step(10, until=15), state=AlertState.EXPECTED)
-    found = update([step(10, until=15, state="fixed"), step(30, until=33)], [stored], runs=RUNS)
-    assert [alert.id for alert in found.new] == ["alert-30"]
-    assert stored in found.alerts
+    alert_update = update(
+        [step(10, until=15, state="fixed"), step(30, until=33)], [stored], runs=RUNS
+    )
+    assert [alert.id for alert in alert_update.new] == ["alert-30"]
+    assert stored in alert_update.alerts
 
 
 def test_a_drift_that_goes_on_after_it_was_expected_is_another_alert() -> None:
     began, accepted, seen = (
-        Sighting(run_id=f"r{number}", revision=str(number), at=nth_night(number))
+        RunRef(run_id=f"r{number}", revision=str(number), at=nth_night(number))
         for number in (1, 30, 60)
     )
     drift = make_alert("a", kind="drift", first_bad=accepted, last_good=began)
@@ -270,30 +289,30 @@ def test_a_drift_that_goes_on_after_it_was_expected_is_another_alert() -> None:
 
 def test_expected_alert_keeps_the_run_that_its_baseline_starts_from() -> None:
     expected = dataclasses.replace(step(30, until=33), id="alert-10", state=AlertState.EXPECTED)
-    found = update([step(10, until=15, state="fixed")], [expected], runs=RUNS)
-    assert (found.alerts, found.revisions) == ((expected,), ())
+    alert_update = update([step(10, until=15, state="fixed")], [expected], runs=RUNS)
+    assert (alert_update.alerts, alert_update.revisions) == ((expected,), ())
 
 
 def test_what_came_back_before_it_was_expected_is_that_alert() -> None:
     times = [step(10, until=15, state="fixed"), step(30, until=33, state="fixed")]
     expected = dataclasses.replace(step(50, until=53), id="alert-10", state=AlertState.EXPECTED)
-    found = update(times, [expected], runs=RUNS)
-    assert (found.alerts, found.revisions, found.new) == ((expected,), (), ())
+    alert_update = update(times, [expected], runs=RUNS)
+    assert (alert_update.alerts, alert_update.revisions, alert_update.new) == ((expected,), (), ())
 
 
 def test_step_whose_onset_moved_is_the_same_alert() -> None:
     stored = dataclasses.replace(step(11, until=15, state="acknowledged"), owner="ada")
-    found = update([step(10, until=16)], [stored], runs=RUNS)
-    (alert,) = found.alerts
+    alert_update = update([step(10, until=16)], [stored], runs=RUNS)
+    (alert,) = alert_update.alerts
     assert (alert.id, alert.state, alert.owner) == ("alert-11", AlertState.ACKNOWLEDGED, "ada")
     assert alert.first_bad.run_id == "run-10"
-    again = update([step(10, until=16)], found.alerts, runs=RUNS)
-    assert (again.alerts, again.revisions) == (found.alerts, ())
+    again = update([step(10, until=16)], alert_update.alerts, runs=RUNS)
+    assert (again.alerts, again.revisions) == (alert_update.alerts, ())
 
 
 def test_step_to_another_level_at_the_same_time_is_no_moved_one() -> None:
-    found = update([step(10, until=16, candidate=0.02)], [step(11, until=15)], runs=RUNS)
-    assert {alert.id: str(alert.state) for alert in found.alerts} == {
+    alert_update = update([step(10, until=16, candidate=0.02)], [step(11, until=15)], runs=RUNS)
+    assert {alert.id: str(alert.state) for alert in alert_update.alerts} == {
         "alert-10": "open",
         "alert-11": "fixed",
     }
@@ -309,7 +328,7 @@ def ending(
         metric="outcome",
         state=state,
         fingerprint=fingerprint or make_alert().fingerprint,
-        first_bad=Sighting(run_id=f"run-{night}", revision="1", at=nth_night(night)),
+        first_bad=RunRef(run_id=f"run-{night}", revision="1", at=nth_night(night)),
         last_seen=nth_night(until),
     )
 
@@ -322,12 +341,12 @@ def test_two_ends_in_two_environments_never_become_one_alert(
     stored = ending(11, until=19, state=state)
     moved = ending(nights[0], until=19)
     other = ending(nights[1], until=18, fingerprint=OTHER)
-    found = update([moved, other], [stored], runs=RUNS)
-    assert [alert.id for alert in found.new] == [other.id]
-    kept = next(alert for alert in found.alerts if alert.id == stored.id)
-    assert str(kept.state) == state
+    alert_update = update([moved, other], [stored], runs=RUNS)
+    assert [alert.id for alert in alert_update.new] == [other.id]
+    stored_again = next(alert for alert in alert_update.alerts if alert.id == stored.id)
+    assert str(stored_again.state) == state
     # What people accepted stays as they accepted it.
-    assert kept.first_bad == (stored if state == "expected" else moved).first_bad
+    assert stored_again.first_bad == (stored if state == "expected" else moved).first_bad
 
 
 @pytest.mark.parametrize("kind", ["outcome", "vanished", "late"])
@@ -335,8 +354,8 @@ def test_two_ends_in_two_environments_never_become_one_alert(
 def test_expected_end_of_a_case_whose_onset_moved_stays_silent(kind: str, fingerprint: str) -> None:
     stored = ending(11, until=12, kind=kind, state="expected")
     moved = ending(10, until=20, kind=kind, fingerprint=fingerprint)
-    found = update([moved], [stored], runs=RUNS)
-    assert (found.alerts, found.revisions, found.new) == ((stored,), (), ())
+    alert_update = update([moved], [stored], runs=RUNS)
+    assert (alert_update.alerts, alert_update.revisions, alert_update.new) == ((stored,), (), ())
 
 
 @pytest.mark.parametrize("fingerprint", ["", OTHER])
@@ -348,12 +367,12 @@ def test_what_fails_anew_after_an_expected_failure_whose_onset_moved_is_told(
         ending(10, until=14, state="fixed", fingerprint=fingerprint),
         ending(30, until=31),
     ]
-    known: tuple[Alert, ...] = (stored,)
+    stored_alerts: tuple[Alert, ...] = (stored,)
     for num_new in (1, 0):
-        found = update(times, list(known), runs=RUNS)
-        assert len(found.new) == num_new
-        known = found.alerts
-    assert {(alert.id, str(alert.state)) for alert in known} == {
+        alert_update = update(times, list(stored_alerts), runs=RUNS)
+        assert len(alert_update.new) == num_new
+        stored_alerts = alert_update.alerts
+    assert {(alert.id, str(alert.state)) for alert in stored_alerts} == {
         ("outcome-11", "expected"),
         ("outcome-30", "open"),
     }
@@ -362,40 +381,45 @@ def test_what_fails_anew_after_an_expected_failure_whose_onset_moved_is_told(
 def test_another_failure_before_an_expected_one_is_told() -> None:
     stored = ending(11, until=12, state="expected")
     before = ending(8, until=10)
-    found = update([before, ending(11, until=12)], [stored], runs=RUNS)
-    assert found.new == (before,)
+    alert_update = update([before, ending(11, until=12)], [stored], runs=RUNS)
+    assert alert_update.new == (before,)
 
 
 def test_failure_that_began_in_another_environment_is_one_alert() -> None:
     stored = ending(11, until=12, state="acknowledged")
     moved = ending(10, until=12, fingerprint=OTHER)
-    found = update([moved], [stored], runs=RUNS)
-    assert [(alert.id, str(alert.state)) for alert in found.alerts] == [
+    alert_update = update([moved], [stored], runs=RUNS)
+    assert [(alert.id, str(alert.state)) for alert in alert_update.alerts] == [
         ("outcome-11", "acknowledged")
     ]
-    assert (found.alerts[0].first_bad, found.alerts[0].fingerprint) == (moved.first_bad, OTHER)
-    assert update([moved], list(found.alerts), runs=RUNS).revisions == ()
+    assert (alert_update.alerts[0].first_bad, alert_update.alerts[0].fingerprint) == (
+        moved.first_bad,
+        OTHER,
+    )
+    assert update([moved], list(alert_update.alerts), runs=RUNS).revisions == ()
 
 
 def test_failure_in_another_environment_is_no_relapse() -> None:
     first = ending(10, until=11, state="fixed")
     other = ending(30, until=31, fingerprint=OTHER)
-    found = update([first, other], [], runs=RUNS)
-    assert [alert.id for alert in found.alerts] == ["outcome-10", "outcome-30"]
+    alert_update = update([first, other], [], runs=RUNS)
+    assert [alert.id for alert in alert_update.alerts] == ["outcome-10", "outcome-30"]
 
 
 def test_nights_that_led_to_an_expected_level_and_come_late_stay_silent() -> None:
     stored = step(15, until=20, state="expected")
-    found = update([step(12, until=14)], [stored], runs=RUNS)
-    assert (found.alerts, found.revisions, found.new) == ((stored,), (), ())
+    alert_update = update([step(12, until=14)], [stored], runs=RUNS)
+    assert (alert_update.alerts, alert_update.revisions, alert_update.new) == ((stored,), (), ())
     other = step(12, until=14, candidate=0.02)
     assert update([other], [stored], runs=RUNS).new == (other,)
 
 
 def test_what_people_set_survives_judging() -> None:
-    told = {"owner": "ada", "note": "known", "muted_until": nth_night(50)}
-    found = update([step(10, until=16)], [dataclasses.replace(step(10, until=15), **told)])
-    assert {name: getattr(found.alerts[0], name) for name in told} == told
+    decisions = {"owner": "ada", "note": "known", "muted_until": nth_night(50)}
+    alert_update = update(
+        [step(10, until=16)], [dataclasses.replace(step(10, until=15), **decisions)]
+    )
+    assert {name: getattr(alert_update.alerts[0], name) for name in decisions} == decisions
 
 
 def test_evidence_is_kept_with_its_step_and_dropped_by_a_relapse() -> None:
@@ -410,20 +434,20 @@ def test_evidence_is_kept_with_its_step_and_dropped_by_a_relapse() -> None:
 
 def test_evidence_that_was_found_now_replaces_what_was_known() -> None:
     stored = dataclasses.replace(step(10, until=15), is_confirmed=False)
-    found = dataclasses.replace(step(10, until=16), is_confirmed=True)
-    assert update([found], [stored]).alerts[0].is_confirmed
+    alert = dataclasses.replace(step(10, until=16), is_confirmed=True)
+    assert update([alert], [stored]).alerts[0].is_confirmed
 
 
 def test_the_text_of_a_step_is_that_of_its_ends_as_they_are_now() -> None:
-    def told(text: str, difference: dict[str, Any] | None) -> Alert:
+    def alert_of(text: str, difference: dict[str, Any] | None) -> Alert:
         alert = step(10, until=15)
         return dataclasses.replace(alert, cause_text=text, environment_diff=difference)
 
-    stored = told("since the last good run: a -> b", {"revision": ["a", "b"]})
-    (moved,) = update([told("", {})], [stored]).alerts
+    stored = alert_of("since the last good run: a -> b", {"revision": ["a", "b"]})
+    (moved,) = update([alert_of("", {})], [stored]).alerts
     assert (moved.cause_text, moved.environment_diff) == ("", {})
     # Of runs that were pruned nothing is known any more but what was told.
-    assert update([told("", None)], [stored]).alerts == (stored,)
+    assert update([alert_of("", None)], [stored]).alerts == (stored,)
 
 
 def test_what_is_known_of_a_step_is_found_where_its_onset_moved() -> None:

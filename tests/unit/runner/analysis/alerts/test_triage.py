@@ -8,7 +8,7 @@ import pytest
 
 from compile_hud.db.alerts.replay import check_replayable, replayed_alert
 from compile_hud.db.records.alerts import Alert, AlertState
-from compile_hud.db.records.run_ref import Sighting
+from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.triage import (
     AlertChange,
     ChangedField,
@@ -43,11 +43,11 @@ def alert_of(night: int, *, state: AlertState | str = AlertState.OPEN) -> Alert:
     return make_alert(
         f"alert-{night}",
         state=state,
-        first_bad=Sighting(run_id=f"run-{night}", revision="1", at=at),
+        first_bad=RunRef(run_id=f"run-{night}", revision="1", at=at),
     )
 
 
-def told(changes: tuple[AlertChange, ...]) -> list[tuple[str, str, str]]:
+def summaries_of(changes: tuple[AlertChange, ...]) -> list[tuple[str, str, str]]:
     return [(str(change.field), change.old, change.new) for change in changes]
 
 
@@ -89,7 +89,7 @@ def test_comment_leaves_an_alert_as_it_was_when_all_is_done_again() -> None:
         ({"owner": "bob"}, "owner was -, is bob"),
         ({"muted_until": LATER}, "muted until was -, is 2026-01-31 02:30 UTC"),
         (
-            {"first_bad": Sighting(run_id="r", revision="7", at=START), "owner": "bob"},
+            {"first_bad": RunRef(run_id="r", revision="7", at=START), "owner": "bob"},
             "owner was -, is bob, first bad was 1, is 7",
         ),
     ],
@@ -178,7 +178,7 @@ def test_every_difference_of_an_alert_is_a_change() -> None:
     old = make_alert()
     new = dataclasses.replace(old, state=AlertState.NOISE, owner="ada", muted_until=LATER)
     changes = changes_of_alert(old, new, signature=SIGNATURE)
-    assert told(changes) == [
+    assert summaries_of(changes) == [
         ("state", "open", "noise"),
         ("owner", "", "ada"),
         ("muted_until", "", LATER.isoformat()),
@@ -188,14 +188,14 @@ def test_every_difference_of_an_alert_is_a_change() -> None:
     }
     assert len({item.id for item in changes}) == 3
     assert changes_of_alert(new, new, signature=SIGNATURE) == ()
-    assert told(changes_of_alert(None, old, signature=SIGNATURE)) == [("state", "", "open")]
+    assert summaries_of(changes_of_alert(None, old, signature=SIGNATURE)) == [("state", "", "open")]
 
 
 def test_every_difference_of_settings_is_a_change() -> None:
     old = SeriesSettings(pattern="bert/*", owner="ada")
     new = SeriesSettings(pattern="bert/*", floor=0.1, baseline_run_id="run-7")
     changes = changes_of_settings(old, new, signature=SIGNATURE)
-    assert told(changes) == [
+    assert summaries_of(changes) == [
         ("owner", "ada", ""),
         ("floor", "", "0.1"),
         ("baseline_run_id", "", "run-7"),

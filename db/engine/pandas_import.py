@@ -1,0 +1,50 @@
+"""Keep DuckDB from importing pandas.
+
+For each parameter of a statement DuckDB asks whether it is `pandas.NaT`, and imports pandas to ask:
+half a second of a processor and 60 MB, for a value that no statement of ours has. Where the import
+fails it takes the parameter as it is. Code that imports pandas itself gets it as ever.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# DuckDB imports from C: the innermost Python code is that which executes the statement. PyArrow
+# asks the same of the values of a column.
+_REQUESTERS = ("duckdb_sqlalchemy", "compile_hud.db")
+
+
+class _NoPandas:
+    """An importer that refuses pandas to `_REQUESTERS`."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """Raise ModuleNotFoundError for pandas, and leave all else to the other importers."""
+        del path, target
+        if fullname == "pandas" and _requester().startswith(_REQUESTERS):
+            raise ModuleNotFoundError("DuckDB needs no pandas here", name=fullname)
+        return None
+
+
+def refuse_pandas() -> None:
+    """Let DuckDB do without pandas from now on, unless that is imported already."""
+    if not any(isinstance(finder, _NoPandas) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _NoPandas())
+
+
+def _requester() -> str:
+    """Return the name of the module whose code, or a library below it, imports something."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith("<frozen importlib")
+        or frame.f_globals.get("__name__") == __name__
+    ):
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
