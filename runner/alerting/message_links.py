@@ -26,7 +26,7 @@ from compile_hud.db.records.notifications import Notification
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.errors import ConfigError
-from compile_hud.runner.notifications.receivers.secrets import NotReady, resolved
+from compile_hud.runner.notifications.receivers.secrets import NotReady, resolve_secret
 
 SECRET_NAME = "link_secret"
 
@@ -85,7 +85,7 @@ def link_secret(config: Config, *, env: Mapping[str, str]) -> str:
     base = Path() if config.path is None else config.path.parent
     try:
         if config.link_secret is not None:
-            found = resolved(SECRET_NAME, config.link_secret, base=base, env=env)
+            found = resolve_secret(SECRET_NAME, config.link_secret, base=base, env=env)
         else:
             found = _own_secret(config.state_dir / SECRET_NAME)
     except NotReady as error:

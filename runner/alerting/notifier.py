@@ -51,8 +51,8 @@ from compile_hud.runner.notifications.routes import Route
 from compile_hud.runner.notifications.routing import NotificationPlanner
 from compile_hud.runner.notifications.weekly_digest import (
     fixed_between,
+    make_weekly,
     weekly_notification,
-    weekly_of,
 )
 from compile_hud.runner.workspace import Workspace
 
@@ -168,7 +168,7 @@ def _weekly(notifications: Sequence[Notification], *, workspace: Workspace) -> d
         until = notification.created_at
         routes = [item for item in routes_of(config) if notification.receiver in item.receivers]
         since = until - timedelta(days=7)
-        weekly = weekly_of(
+        weekly = make_weekly(
             # A receiver that no route leads to has asked for the digest alone.
             [alert for alert in alerts if not routes or any(r.covers(alert) for r in routes)],
             fixed_ids=fixed_between(changes, since=since, until=until),

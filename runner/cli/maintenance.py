@@ -18,16 +18,11 @@ from compile_hud.db.store import Store
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.alerting.payload import alerts_json
 from compile_hud.runner.cli.exit_codes import EXIT_USAGE
-from compile_hud.runner.cli.output import (
-    json_option,
-    new_progress,
-    print_json,
-    say_when_empty,
-    stderr,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
+from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.after_run import unless_stopped
 from compile_hud.runner.cli.serve import serve_dashboard
+from compile_hud.runner.cli.tables import stderr
 from compile_hud.runner.config.load import demo_store_url
 from compile_hud.runner.demo.history import fill_demo
 from compile_hud.runner.detection.detect import detect as detect_alerts
@@ -175,7 +170,7 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
             workspace.store(),
             is_full=True,
             timetable=timetable_of(workspace),
-            telling=make_planner(workspace),
+            planner=make_planner(workspace),
             check=check,
         )
     send_waiting(workspace, notify=new_progress(workspace))

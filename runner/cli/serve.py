@@ -20,10 +20,11 @@ from compile_hud.db.shared.access_rules import refusal
 from compile_hud.db.shared.logging import FORMAT_VARIABLE
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
-from compile_hud.runner.cli.output import log_format, new_progress, with_workspace
+from compile_hud.runner.cli.output import with_workspace
+from compile_hud.runner.cli.progress import log_format, new_progress
 from compile_hud.runner.cli.run.after_run import judge, texts_of
 from compile_hud.runner.cli.run.command import print_results, run_in_terminal
-from compile_hud.runner.cli.run.ray import ray_engine
+from compile_hud.runner.cli.run.ray import make_ray_runner
 from compile_hud.runner.cli.toolchain import make_install_dependencies
 from compile_hud.runner.config.load import Config
 from compile_hud.runner.detection.detect import detect
@@ -39,7 +40,9 @@ from compile_hud.runner.errors import (
 )
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.persistence.result_writer import ResultWriter
+from compile_hud.runner.persistence.store_check import check_takes_runs
 from compile_hud.runner.planning.plan import find_suite
+from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 from compile_hud.runner.scheduling.change_triggers import WatchDependencies, Watches, find_revision
 from compile_hud.runner.scheduling.heartbeat import HealthReporter
 from compile_hud.runner.scheduling.job_worker import JobServices, JobWorker
@@ -59,7 +62,7 @@ from compile_hud.runner.system.heartbeat_thread import heartbeat
 from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.toolchains.installer import build_again
 from compile_hud.runner.toolchains.torch_releases import list_versions
-from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace, check_takes_runs
+from compile_hud.runner.workspace import Workspace
 
 host_option = click.option("--host", help="Address to listen on, instead of the one set.")
 port_option = click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.")
@@ -224,8 +227,8 @@ def _catch_up(workspace: Workspace, *, notify: Notify) -> None:
     if report.error:
         return
     try:
-        telling = make_planner(workspace)
-        found = detect(workspace.store(), timetable=timetable_of(workspace), telling=telling)
+        planner = make_planner(workspace)
+        found = detect(workspace.store(), timetable=timetable_of(workspace), planner=planner)
     except (StoreError, JudgingLost) as error:
         notify(LogMessage(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return
@@ -244,7 +247,7 @@ def _first_run(workspace: Workspace, *, notify: Notify, scheduler: Scheduler | N
     try:
         first = first_run_of(workspace.store(), config=workspace.config)
         if first is not None:
-            with _telling(workspace, scheduler=scheduler, doing=lambda: "the first run"):
+            with _reporting_health(workspace, scheduler=scheduler, doing=lambda: "the first run"):
                 _run_first(first, workspace=workspace, notify=notify)
     except RunInterrupted:
         raise
@@ -300,14 +303,14 @@ def _work(
         wake=wake,
         scheduler=scheduler,
         watches=watches,
-        cluster=ray_engine(workspace, notify=notify),
+        cluster=make_ray_runner(workspace, notify=notify),
     )
-    with _telling(workspace, scheduler=scheduler, doing=loop.current_job, watches=watches):
+    with _reporting_health(workspace, scheduler=scheduler, doing=loop.current_job, watches=watches):
         loop.run_forever()
 
 
 @contextmanager
-def _telling(
+def _reporting_health(
     workspace: Workspace,
     *,
     scheduler: Scheduler | None,
@@ -321,12 +324,12 @@ def _telling(
     if scheduler is None:
         yield
         return
-    pulse = HealthReporter(
+    reporter = HealthReporter(
         workspace=workspace,
         schedules=lambda: (*scheduler.states(), *(watches.states() if watches else ())),
         doing=doing,
         started_at=workspace.dependencies.now(),
     )
-    pulse.report()
-    with heartbeat(pulse.report, every_s=BEAT_S):
+    reporter.report()
+    with heartbeat(reporter.report, every_s=BEAT_S):
         yield

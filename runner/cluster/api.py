@@ -108,21 +108,21 @@ class Cluster(Protocol):
 
 
 @contextmanager
-def connected(cluster: Cluster) -> Iterator[None]:
+def connection(cluster: Cluster) -> Iterator[None]:
     """Connect to `cluster`, and disconnect at the end of the block; raise ExecutorError.
 
     When it connects Ray takes SIGTERM for itself, and when it disconnects it leaves nobody to it.
     Whenever a node dies it prints on standard output, where nothing but a JSON document may be.
     """
     # To the very end: some of it is printed when Ray disconnects.
-    with redirect_stdout(sys.stderr), _sigterm_as_it_is() as take_back, closing(cluster):
+    with redirect_stdout(sys.stderr), _preserved_sigterm() as take_back, closing(cluster):
         cluster.open()
         take_back()
         yield
 
 
 @contextmanager
-def _sigterm_as_it_is() -> Iterator[Callable[[], None]]:
+def _preserved_sigterm() -> Iterator[Callable[[], None]]:
     """Yield what gives SIGTERM back to whoever has it now, as the end of the block does."""
     handler = signal.getsignal(signal.SIGTERM)
 

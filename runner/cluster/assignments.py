@@ -1,4 +1,4 @@
-"""Who gets which case: each is counted once, whoever was given it and whenever the answer comes."""
+"""Who gets which case: each is counted once, whoever was assigned it and whenever the answer comes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_ASSIGNMENTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A case in the hands of one machine; `number` counts the machines that it was given to."""
+    """A case in the hands of one machine; `number` counts the machines that it was assigned to."""
 
     planned: PlannedCase
     number: int
@@ -25,7 +25,7 @@ class Assignment:
 
 
 class CaseQueue:
-    """The cases of a plan that wait, those that are given, and how often.
+    """The cases of a plan that wait, those that are assigned, and how often.
 
     `homes` says which machine measured a case last, by the case's key. A series is longest where
     its case stays, so a machine takes its own first, then what has no home among the `machines`
@@ -56,31 +56,31 @@ class CaseQueue:
         planned = self._waiting.pop(index)
         key = planned.case.key
         self._counts[key] = self._counts.get(key, 0) + 1
-        ticket = Assignment(planned=planned, number=self._counts[key])
-        self._assigned[key] = ticket
-        return ticket
+        assignment = Assignment(planned=planned, number=self._counts[key])
+        self._assigned[key] = assignment
+        return assignment
 
-    def accept(self, ticket: Assignment) -> bool:
-        """Return whether a result for `ticket` counts: its case was given to nobody else since."""
-        if self._assigned.get(ticket.key) != ticket:
+    def accept(self, assignment: Assignment) -> bool:
+        """Return whether a result for `assignment` counts: its case was assigned to nobody else since."""
+        if self._assigned.get(assignment.key) != assignment:
             return False
-        del self._assigned[ticket.key]
+        del self._assigned[assignment.key]
         return True
 
-    def take_back(self, ticket: Assignment, *, is_counted: bool = True) -> bool:
+    def take_back(self, assignment: Assignment, *, is_counted: bool = True) -> bool:
         """Take a case from a machine; return whether another one may have it.
 
-        A machine that did not begin with it does not count. What comes for `ticket` later does not
+        A machine that did not begin with it does not count. What comes for `assignment` later does not
         count either.
         """
-        if not self.accept(ticket):
+        if not self.accept(assignment):
             return True
         if not is_counted:
-            self._counts[ticket.key] -= 1
-        if self._counts[ticket.key] >= MAX_ASSIGNMENTS:
+            self._counts[assignment.key] -= 1
+        if self._counts[assignment.key] >= MAX_ASSIGNMENTS:
             return False
         # It has waited longest.
-        self._waiting.insert(0, ticket.planned)
+        self._waiting.insert(0, assignment.planned)
         return True
 
     def drop(self, planned: PlannedCase) -> None:

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compile_hud.db.records.results import CaseResult
-from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status, connected
-from compile_hud.runner.cluster.coordinator import LOOK_EVERY_S, SETUP_LIMIT_S
+from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status, connection
+from compile_hud.runner.cluster.coordinator import POLL_INTERVAL_S, SETUP_LIMIT_S
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession
 from compile_hud.runner.execution.retries import MAX_ATTEMPTS
@@ -35,7 +35,7 @@ class NodeExecutor:
 
     def start(self) -> None:
         """Connect; raise ExecutorError."""
-        self._connection.enter_context(connected(self._cluster))
+        self._connection.enter_context(connection(self._cluster))
 
     def open(self) -> Mapping[str, Any]:
         """Return the environment facts of the machine; raise ExecutorError when it is not there."""
@@ -79,7 +79,7 @@ class NodeExecutor:
         until = self._now() + timedelta(seconds=limit_s)
         ended: Ended | None = None
         while ended is None and not self._is_cancelled and self._now() < until:
-            ended = next(iter(self._cluster.wait(limit_s=LOOK_EVERY_S)), None)
+            ended = next(iter(self._cluster.wait(limit_s=POLL_INTERVAL_S)), None)
         if ended is None:
             self._cluster.cancel(task)
             reason = "stopped" if self._is_cancelled else f"no answer within {clock(limit_s)}"

@@ -1,9 +1,9 @@
 """Execute a plan on the machines of a cluster, and keep what comes of it.
 
 Each machine has a run of its own, with the environment that it measured in and its reference cases,
-and the cases of the plan that it was given: a machine asks for the next one when it is free. All
+and the cases of the plan that it was assigned: a machine asks for the next one when it is free. All
 results pass through the spool of the driver, each case once. A machine may go at any time: what it
-had is given to another one, MAX_GIVEN times in all, and is `lost` then. One may come at any time.
+had is assigned to another one, MAX_ASSIGNMENTS times in all, and is `lost` then. One may come at any time.
 An interrupted plan goes on with the cases that none of its runs has, on the machines there are.
 """
 
@@ -21,7 +21,7 @@ from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDo
 from compile_hud.db.shared.text import counted
 from compile_hud.db.shared.trace_paths import trace_name
 from compile_hud.models_zoo.catalog.reference_cases import REFERENCES
-from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status, connected
+from compile_hud.runner.cluster.api import Cluster, Ended, Reply, Setup, Slot, Status, connection
 from compile_hud.runner.cluster.assignments import MAX_ASSIGNMENTS, Assignment, CaseQueue
 from compile_hud.runner.cluster.machine_run import MachineRun
 from compile_hud.runner.cluster.resume import remaining_plan, resumed_request, resumed_run
@@ -40,7 +40,7 @@ from compile_hud.runner.system.heartbeat_thread import heartbeat
 from compile_hud.runner.system.interrupts import Interrupts
 
 # How often a look is taken at who is there.
-LOOK_EVERY_S = 2.0
+POLL_INTERVAL_S = 2.0
 # A node that has died is listed for some seconds more; others take its case meanwhile.
 BACKOFF_S = 60.0
 # What a task takes at most beyond the limit of its case: a lock that is waited for, a worker host,
@@ -48,12 +48,12 @@ BACKOFF_S = 60.0
 SETUP_LIMIT_S = 900.0
 # How long nobody may be there before the rest of the plan is given up: a machine starts again, or
 # a preempted one comes back, in a few minutes.
-NOBODY_LIMIT_S = 300.0
+NO_NODES_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Task:
-    """What a slot is doing: a case of the board, a reference case, or the first look at it."""
+    """What a slot is doing: a case of the queue, a reference case, or the first look at it."""
 
     slot: Slot
     started_at: datetime
@@ -100,10 +100,10 @@ def run_on_cluster(
         plan = remaining_plan(earlier, catalog=context.catalog)
     else:
         plan = make_plan(request.selection, catalog=context.catalog, device=request.device)
-    with connected(nodes.cluster), Interrupts() as interrupts:
-        context.writer.drain_before_run(goes_on=bool(earlier))
+    with connection(nodes.cluster), Interrupts() as interrupts:
+        context.writer.drain_before_run(is_resume=bool(earlier))
         driver = _Driver(request, plan=plan, nodes=nodes, context=context)
-        driver.take_up(earlier)
+        driver.resume(earlier)
         with interrupts.deferred(lambda: None), heartbeat(driver.record_heartbeat):
             driver.work(is_stopped=interrupts.were_requested)
     documents = driver.documents()
@@ -132,10 +132,11 @@ class _Driver:
         if not self._slots:
             raise ExecutorError(no_nodes_message(request.device, machine=nodes.machine))
         worths = {
-            slot.machine: context.services.worth(_on(request, slot.machine)) for slot in self._slots
+            slot.machine: context.services.worth(_on_machine(request, slot.machine))
+            for slot in self._slots
         }
         self._budget = TimeBudget(
-            request.time_budget_s, worth=_joined(worths.values()), now=context.services.now
+            request.time_budget_s, worth=_merged_worth(worths.values()), now=context.services.now
         )
         ordered = self._budget.in_turn(plan, case_of=lambda planned: planned.case)
         self._queue = CaseQueue(ordered, homes=_homes(worths))
@@ -147,7 +148,7 @@ class _Driver:
         self._tasks: dict[str, _Task] = {}
         self._checked_at = self._last_node_at = self._started_at
 
-    def take_up(self, earlier: Sequence[RunDocument]) -> None:
+    def resume(self, earlier: Sequence[RunDocument]) -> None:
         """Go on with the runs of an interrupted plan, each once its machine is there."""
         for document in earlier:
             self._started_at = document.run.started_at
@@ -171,7 +172,7 @@ class _Driver:
             while not is_stopped() and self._has_work():
                 self._update_slots()
                 self._assign_cases()
-                for ended in self._cluster.wait(limit_s=LOOK_EVERY_S):
+                for ended in self._cluster.wait(limit_s=POLL_INTERVAL_S):
                     self._on_ended(ended)
                 self._cancel_overdue()
             is_complete = not is_stopped()
@@ -191,7 +192,7 @@ class _Driver:
         now = self._context.services.now()
         if usable:
             self._last_node_at = now
-        if now - self._last_node_at < timedelta(seconds=NOBODY_LIMIT_S):
+        if now - self._last_node_at < timedelta(seconds=NO_NODES_LIMIT_S):
             return True
         self._fail_remaining()
         return False
@@ -199,14 +200,14 @@ class _Driver:
     def _update_slots(self) -> None:
         """See who has come and who has gone."""
         now = self._context.services.now()
-        if now - self._checked_at < timedelta(seconds=LOOK_EVERY_S):
+        if now - self._checked_at < timedelta(seconds=POLL_INTERVAL_S):
             return
         self._checked_at = now
         before, self._slots = self._slots, self._nodes.slots()
         for slot in before:
             if slot not in self._slots:
                 self._run_of.pop(slot, None)
-                self._say(f"machine {slot.machine} is gone")
+                self._warn(f"machine {slot.machine} is gone")
 
     def _assign_cases(self) -> None:
         busy = {task.slot for task in self._tasks.values()}
@@ -236,15 +237,17 @@ class _Driver:
 
     def _assign_case(self, slot: Slot, run: MachineRun) -> None:
         machines = {item.machine for item in self._slots if item not in self._unusable}
-        ticket = self._queue.take(slot.machine, machines=machines)
-        assert ticket is not None
-        if not self._budget.allows(ticket.planned.case):
-            self._queue.take_back(ticket, is_counted=False)
+        assignment = self._queue.take(slot.machine, machines=machines)
+        assert assignment is not None
+        if not self._budget.allows(assignment.planned.case):
+            self._queue.take_back(assignment, is_counted=False)
             self._defer(run)
             return
-        run.give(ticket.planned.case)
-        task = _Task(slot=slot, started_at=self._context.services.now(), run=run, assignment=ticket)
-        self._submit(self._order(ticket.planned, run), task)
+        run.assign(assignment.planned.case)
+        task = _Task(
+            slot=slot, started_at=self._context.services.now(), run=run, assignment=assignment
+        )
+        self._submit(self._order(assignment.planned, run), task)
 
     def _submit(self, order: CaseOrder | None, task: _Task) -> None:
         if order is not None:
@@ -264,25 +267,25 @@ class _Driver:
         task = self._tasks.pop(ended.task)
         reply = ended.reply
         if reply is None:
-            self._say(f"machine {task.slot.machine} did not answer: {ended.reason}")
+            self._warn(f"machine {task.slot.machine} did not answer: {ended.reason}")
             self._backoff_until[task.slot] = self._context.services.now() + timedelta(
                 seconds=BACKOFF_S
             )
             if task.assignment is None and task.reference is None:
                 self._unusable[task.slot] = ended.reason
-            self._recover(task, reason=ended.reason)
+            self._reassign(task, reason=ended.reason)
         elif reply.status is Status.BUSY:
-            self._wait_for(task)
+            self._return_case(task)
         elif reply.status is Status.UNUSABLE:
             self._unusable[task.slot] = reply.reason
-            self._say(f"machine {task.slot.machine} cannot measure: {reply.reason}")
-            self._recover(task, reason=reply.reason)
+            self._warn(f"machine {task.slot.machine} cannot measure: {reply.reason}")
+            self._reassign(task, reason=reply.reason)
         elif reply.result is None:
             self._join(task.slot, reply)
         elif task.assignment is None or self._queue.accept(task.assignment):
-            self._keep(reply.result, reply=reply)
+            self._write(reply.result, reply=reply)
 
-    def _keep(self, result: CaseResult, *, reply: Reply) -> None:
+    def _write(self, result: CaseResult, *, reply: Reply) -> None:
         name = trace_name(result.id)
         if reply.trace and name is not None:
             folder = self._nodes.trace_folder
@@ -294,7 +297,7 @@ class _Driver:
     def _by_id(self, run_id: str) -> MachineRun:
         return next(run for run in self._runs.values() if run.run.id == run_id)
 
-    def _recover(self, task: _Task, *, reason: str) -> None:
+    def _reassign(self, task: _Task, *, reason: str) -> None:
         """See that the case of a machine that failed is not forgotten."""
         run = task.run
         if task.reference is not None and run is not None:
@@ -310,7 +313,7 @@ class _Driver:
         text = f"{MAX_ASSIGNMENTS} machines were lost with it, the last by: {reason}"
         run.write(self._node_lost_result(case, run, text))
 
-    def _wait_for(self, task: _Task) -> None:
+    def _return_case(self, task: _Task) -> None:
         """Put back what a busy machine did not begin with."""
         run = task.run
         if task.assignment is not None and run is not None:
@@ -386,11 +389,11 @@ class _Driver:
         if not self._has_begun():
             raise ExecutorError(no_nodes_message(self._request.device, machine=self._nodes.machine))
         run = next(run for run in self._runs.values() if run.has_machine)
-        why = f"no machine was there for {clock(NOBODY_LIMIT_S)}"
+        why = f"no machine was there for {clock(NO_NODES_LIMIT_S)}"
         run.write_all(
             [self._node_lost_result(planned.case, run, why) for planned in self._queue.waiting]
         )
-        self._say(f"{why}: {len(self._queue.waiting)} cases are lost")
+        self._warn(f"{why}: {len(self._queue.waiting)} cases are lost")
 
     def _node_lost_result(self, case: Case, run: MachineRun, reason: str) -> CaseResult:
         at = self._context.services.now()
@@ -419,7 +422,7 @@ class _Driver:
                 run.withdraw(planned.case)
             run.end(is_complete=is_complete)
 
-    def _say(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         self._context.notify(LogMessage(text=text, is_warning=True))
 
 
@@ -437,11 +440,11 @@ def _identity(run: Run) -> tuple[str, str, str]:
     return run.machine, run.fingerprint, run.revision
 
 
-def _on(request: ResolvedRun, machine: str) -> ResolvedRun:
+def _on_machine(request: ResolvedRun, machine: str) -> ResolvedRun:
     return replace(request, machine=machine)
 
 
-def _joined(worths: Iterable[Worth]) -> Worth:
+def _merged_worth(worths: Iterable[Worth]) -> Worth:
     """Return what the cases are worth to all machines: the last of their measurements counts."""
     last_measured: dict[str, datetime] = {}
     joined = Worth()

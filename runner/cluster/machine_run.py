@@ -1,7 +1,7 @@
 """The run of one machine of a cluster.
 
-While it lasts it may be given every case; at its end its plan is what it was given. One that was
-interrupted may still be given every case, when its plan is resumed.
+While it lasts it may be assigned every case; at its end its plan is what it was assigned. One that was
+interrupted may still be assigned every case, when its plan is resumed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MachineRun:
             RunStarted(run=self.run, num_done=len(self._results), label=self.run.machine)
         )
 
-    def give(self, case: Case) -> None:
+    def assign(self, case: Case) -> None:
         """Count on a result of `case`."""
         self._assigned.add(case)
 
@@ -78,12 +78,12 @@ class MachineRun:
     def write_all(self, results: Sequence[CaseResult]) -> None:
         """Put many results that nobody measured into the spool at once; raise SpoolFull."""
         for result in results:
-            self.give(result.case)
+            self.assign(result.case)
         self._context.writer.write_all(self.run, results)
         self._results.extend(results)
 
     def end(self, *, is_complete: bool) -> None:
-        """Store how the run ended, and what it was given unless its plan may be resumed."""
+        """Store how the run ended, and what it was assigned unless its plan may be resumed."""
         state, plan = RunState.INTERRUPTED, self.run.plan
         if is_complete:
             state, plan = RunState.FINISHED, tuple(case for case in plan if case in self._assigned)

@@ -25,7 +25,7 @@ from compile_hud.runner.events import Event
 from compile_hud.runner.execution.device_idle import wait_until_idle
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.local_executor import LocalExecutor
-from compile_hud.runner.execution.paired_launches import PairSide, launch_in_turn
+from compile_hud.runner.execution.paired_launches import PairSide, launch_interleaved
 from compile_hud.runner.execution.retries import measure_with_retries
 from compile_hud.runner.persistence.spool import utc_now
 from compile_hud.runner.protocol.messages import PROTOCOL_VERSION
@@ -36,7 +36,7 @@ from compile_hud.runner.system.machine import LocalMachine
 # Then the driver hears that the machine is busy, and may give the case to another one.
 LOCK_LIMIT_S = 60.0
 # How often a node tells what its case prints: some kilobytes, read by who watches a run.
-TELL_EVERY_S = 5.0
+LOG_INTERVAL_S = 5.0
 # Runner and nodes hand each other records of these versions.
 RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"
 
@@ -60,7 +60,7 @@ def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
         with patient_lock(lock, limit_s=LOCK_LIMIT_S) as is_locked:
             if not is_locked:
                 return Reply(status=Status.BUSY, reason="another run measures there")
-            # A case that was given to nobody before on this GPU finds a process of its own.
+            # A case that was assigned to nobody before on this GPU finds a process of its own.
             device = _open(setup, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
             if order is None:
                 return Reply(status=Status.DONE, facts=device.facts, users=device.users)
@@ -69,8 +69,8 @@ def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
         return Reply(status=Status.UNUSABLE, reason=str(error))
 
 
-def serve_and_tell(
-    order: CaseOrder | None, *, setup: Setup, every_s: float = TELL_EVERY_S
+def serve_with_logs(
+    order: CaseOrder | None, *, setup: Setup, every_s: float = LOG_INTERVAL_S
 ) -> Iterator[LiveLog | Reply]:
     """Yield what the case has printed last, every so often, and in the end what `serve` returns."""
     with ThreadPoolExecutor(max_workers=1) as thread:
@@ -86,7 +86,7 @@ def _measure(order: CaseOrder, *, device: _Device) -> Reply:
     sides = [PairSide(executor=device.executor, order=order)]
     try:
         (result,) = measure_with_retries(
-            sides, measure_case=launch_in_turn, is_stopped=lambda: False
+            sides, measure_case=launch_interleaved, is_stopped=lambda: False
         )
     except DeviceLost as error:
         return Reply(status=Status.UNUSABLE, reason=str(error))
@@ -103,7 +103,7 @@ def _open(setup: Setup, visible_devices: str) -> _Device:
         limit_s=setup.wait_idle_s,
         now=utc_now,
         sleep=time.sleep,
-        notify=_say_nothing,
+        notify=_ignore_event,
     )
     executor = LocalExecutor(
         python=Path(setup.python or sys.executable),
@@ -135,5 +135,5 @@ def _take_trace(result_id: str) -> bytes:
     return content
 
 
-def _say_nothing(_event: Event) -> None:
+def _ignore_event(_event: Event) -> None:
     """The driver hears of users by the reply; nobody watches a node."""

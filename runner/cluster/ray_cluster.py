@@ -21,7 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from compile_hud.db.jobs.live_log import LiveLog
 from compile_hud.runner.cluster.api import Ended, Reply, Setup, Slot, Status
-from compile_hud.runner.cluster.node import serve_and_tell
+from compile_hud.runner.cluster.node import serve_with_logs
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
 
@@ -87,7 +87,7 @@ class RayCluster:
     def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
         """Begin a case, or without one the device's facts, on `slot`; return the task's name."""
         is_gpu = self._device == "cuda"
-        task = ray.remote(serve_and_tell).options(
+        task = ray.remote(serve_with_logs).options(
             num_returns="streaming",
             name="hud" if order is None else f"hud {order.case.key}",
             num_cpus=0 if is_gpu else 1,
@@ -108,7 +108,7 @@ class RayCluster:
             return []
         names = {task.output: name for name, task in self._tasks.items()}
         ready, _ = ray.wait(list(names), num_returns=1, timeout=limit_s)
-        outputs = [self._hear(names[ref]) for ref in ready]
+        outputs = [self._receive(names[ref]) for ref in ready]
         return [ended for ended in outputs if ended is not None]
 
     def log_of(self, run_id: str) -> LiveLog | None:
@@ -127,7 +127,7 @@ class RayCluster:
             self.cancel(task)
         ray.shutdown()
 
-    def _hear(self, name: str) -> Ended | None:
+    def _receive(self, name: str) -> Ended | None:
         """Take what a task says next, and return it where that is the last."""
         task = self._tasks[name]
         try:

@@ -20,7 +20,7 @@ from compile_hud.runner.cluster.resume import load_interrupted
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import ConfigError, ExecutorError
 from compile_hud.runner.events import Notify
-from compile_hud.runner.execution.executor import Executor
+from compile_hud.runner.execution.executor import Executor, MakeExecutor
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.planning.plan import find_names
 from compile_hud.runner.run_requests import (
@@ -29,7 +29,7 @@ from compile_hud.runner.run_requests import (
     make_run_context,
     resolve_run,
 )
-from compile_hud.runner.workspace import MakeExecutor, Workspace
+from compile_hud.runner.workspace import Workspace
 
 # Ray's own names for it.
 ADDRESS_VARIABLE = "RAY_ADDRESS"
@@ -44,7 +44,7 @@ class RayOptions:
     environment: Mapping[str, Any] = field(default_factory=dict)
 
 
-def address_of(env: Mapping[str, str]) -> str:
+def cluster_address(env: Mapping[str, str]) -> str:
     """Return where the cluster is that `env` names, else the one on this machine."""
     return env.get(ADDRESS_VARIABLE) or THIS_MACHINE
 
@@ -88,7 +88,7 @@ def execute_on_ray(
                 device=request.device,
                 num_threads=config.measure.num_threads,
                 release=RELEASE,
-                python=_python_there(request.toolchain, python=python, options=options),
+                python=_node_python(request.toolchain, python=python, options=options),
                 wait_idle_s=config.wait_idle_s,
             ),
             trace_folder=config.state_dir / "spool",
@@ -120,7 +120,7 @@ def _executors_on(run: Run, *, options: RayOptions, workspace: Workspace) -> Mak
                 device=device,
                 num_threads=num_threads,
                 release=RELEASE,
-                python=_python_there(run.toolchain, python=python, options=options),
+                python=_node_python(run.toolchain, python=python, options=options),
                 wait_idle_s=config.wait_idle_s,
             ),
             now=workspace.dependencies.now,
@@ -129,7 +129,7 @@ def _executors_on(run: Run, *, options: RayOptions, workspace: Workspace) -> Mak
     return make
 
 
-def _python_there(toolchain: str, *, python: Path, options: RayOptions) -> str:
+def _node_python(toolchain: str, *, python: Path, options: RayOptions) -> str:
     """Return the interpreter of a toolchain on the nodes, empty for that of the tasks.
 
     It lies at the same path everywhere; the usual one is that of the tasks, as is every one that

@@ -89,11 +89,11 @@ def confirm_run(
     alerts: Sequence[Alert],
     workspace: Workspace,
     notify: Notify,
-    telling: NotificationPlanner = NO_NOTIFICATIONS,
+    planner: NotificationPlanner = NO_NOTIFICATIONS,
 ) -> ConfirmReport:
     """Measure the suspects of `document`, a finished run, again and return what that says.
 
-    `alerts` are those in the store, just judged; `telling` makes the notifications of what is found
+    `alerts` are those in the store, just judged; `planner` makes the notifications of what is found
     beside them. What is found is saved case by case. Holds the
     device meanwhile. Raises what the store raises before anything is measured, LockUnavailable, and
     RunInterrupted when it was stopped before it began.
@@ -113,7 +113,7 @@ def confirm_run(
             document,
             suspects=suspects,
             workspace=workspace,
-            outlet=_Outlet(notify=notify, telling=telling),
+            outlet=_Outlet(notify=notify, planner=planner),
             stop=interrupts,
         )
         try:
@@ -158,7 +158,7 @@ class _Outlet:
     """Who is told: the person who watches the run, and everybody else."""
 
     notify: Notify
-    telling: NotificationPlanner
+    planner: NotificationPlanner
 
 
 class _Confirming:
@@ -177,7 +177,7 @@ class _Confirming:
         self._document = document
         self._workspace = workspace
         self._notify = outlet.notify
-        self._telling = outlet.telling
+        self._planner = outlet.planner
         self._stop = stop
         self._store = workspace.store()
         self._bench = Bench(document.run, workspace=workspace)
@@ -364,7 +364,7 @@ class _Confirming:
             self._store.revise_alerts(
                 lambda now: revised(measured, now=now),
                 by=JUDGE,
-                tell=lambda before, found: self._telling.notifications(
+                tell=lambda before, found: self._planner.notifications(
                     before, found.revisions, events={}
                 ),
             )

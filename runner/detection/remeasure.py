@@ -15,6 +15,7 @@ from compile_hud.runner.analysis.stats.rounds import results_by_case
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.environment import fingerprint, revision
 from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.execution.paired_launches import (
     IsEnough,
     PairLimits,
@@ -171,7 +172,7 @@ class Bench:
     def _open(self, python: Path) -> tuple[Executor, Mapping[str, Any]]:
         elsewhere = self._workspace.elsewhere
         make = (
-            self._workspace.dependencies.make_executor
+            executor_maker(self._workspace.dependencies.make_executor)
             if elsewhere is None
             else elsewhere(self._run)
         )

@@ -24,8 +24,8 @@ from compile_hud.runner.execution.launch_aggregation import (
     Ending,
     combine,
     needs_launch,
+    report_disk_full,
     report_of_ending,
-    report_without_room,
 )
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
 from compile_hud.runner.protocol.messages import (
@@ -167,7 +167,7 @@ class LocalSession:
             report = replace(report, details={**report.details, "launch_wall_s": wall_s})
         # Before the folder goes: what the launch left there may be what filled the disk.
         if report.outcome is Outcome.FAILED and _is_full(self._folder):
-            return report_without_room(report, folder=self._folder.parent)
+            return report_disk_full(report, folder=self._folder.parent)
         return report
 
 

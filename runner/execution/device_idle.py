@@ -12,7 +12,7 @@ from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.format import clock
 
 # A process that ends gives the device back at once; looking takes nvidia-smi 0.1 s of a core.
-LOOK_EVERY_S = 15.0
+POLL_INTERVAL_S = 15.0
 
 # The same code as the worker's (measure/telemetry.py): it is one fact, seen from two places.
 SHARED = "shared-gpu"
@@ -56,7 +56,7 @@ def wait_until_idle(
         text = f"waiting up to {clock(limit_s)} for device {device}, used by {', '.join(users_present)}"
         notify(LogMessage(text=text))
     while users_present and now() < until:
-        sleep(min(LOOK_EVERY_S, (until - now()).total_seconds()))
+        sleep(min(POLL_INTERVAL_S, (until - now()).total_seconds()))
         users_present = users(device)
     if users_present:
         text = f"device {device} is used by {', '.join(users_present)}; measuring all the same"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from compile_hud.db.records.results import Case, CaseResult
@@ -86,4 +87,14 @@ class Executor(SessionMaker, Protocol):
 
     def close(self) -> None:
         """End the worker host and everything it started; may be called twice."""
+        ...
+
+
+class MakeExecutor(Protocol):
+    """How an executor is made."""
+
+    def __call__(
+        self, *, python: Path, state_dir: Path, device: str, num_threads: int = 1
+    ) -> Executor:
+        """Return an executor for cases on `device` under the interpreter `python`."""
         ...

@@ -57,7 +57,7 @@ def with_kernels(result: CaseResult, *, trace: Path, peaks: Mapping[str, Any]) -
     )
 
 
-def leave_trace(result: CaseResult, *, trace: Path, folder: Path) -> CaseResult:
+def store_trace(result: CaseResult, *, trace: Path, folder: Path) -> CaseResult:
     """Copy the trace of `result` into `folder`; where that fails, return it without its trace.
 
     The original stays, with its case: more launches may follow, and then another result.

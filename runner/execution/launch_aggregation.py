@@ -46,7 +46,7 @@ HOST_DIED = Ending(text="host died")
 DISK_FULL = "disk full"
 
 
-def report_without_room(report: LaunchReport, *, folder: Path) -> LaunchReport:
+def report_disk_full(report: LaunchReport, *, folder: Path) -> LaunchReport:
     """Return the `report` of a launch that failed while the disk under `folder` was full."""
     return replace(
         report,

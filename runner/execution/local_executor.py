@@ -18,10 +18,11 @@ from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.case_session import LocalSession
-from compile_hud.runner.execution.executor import CaseOrder, CaseSession
-from compile_hud.runner.execution.kernel_profile import leave_trace, with_kernels
+from compile_hud.runner.execution.executor import CaseOrder, CaseSession, MakeExecutor
+from compile_hud.runner.execution.kernel_profile import store_trace, with_kernels
 from compile_hud.runner.execution.utilisation import with_utilisation
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
+from compile_hud.runner.system.toolchain_home import toolchain_home
 
 FACTS_TIMEOUT_S = 120.0
 # They take about a second; a device that is this slow is better measured without them.
@@ -154,7 +155,7 @@ class LocalExecutor:
         """Return `result` with what only the run knows: its other cases, the device's peaks."""
         result = with_utilisation(self._note_same_code(result), peaks=self._peaks)
         result = with_kernels(result, trace=trace, peaks=self._peaks)
-        return leave_trace(result, trace=trace, folder=self._spool)
+        return store_trace(result, trace=trace, folder=self._spool)
 
     def _note_same_code(self, result: CaseResult) -> CaseResult:
         """Add a warning when the generated code is that of mode default in this run."""
@@ -204,10 +205,12 @@ class LocalExecutor:
         return folder
 
 
-def toolchain_home(state_dir: Path, *, python: Path) -> Path:
-    """Return the folder of what is kept between runs under `python`: logs, compiled headers."""
-    name = hashlib.sha256(str(python).encode()).hexdigest()[:16]
-    return (state_dir / "toolchains" / name).absolute()
+def executor_maker(replacement: MakeExecutor | None) -> MakeExecutor:
+    """Return `replacement`, LocalExecutor where there is none.
+
+    Settings name no executor, so that reading them does not import this module.
+    """
+    return LocalExecutor if replacement is None else replacement
 
 
 def header_mark(facts: Mapping[str, Any]) -> str:

@@ -139,7 +139,7 @@ def _result(sessions: tuple[CaseSession, CaseSession], *, standard: PairStandard
 MeasureCase = Callable[[Sequence[PairSide]], Sequence[CaseResult]]
 
 
-def launch_in_turn(sides: Sequence[PairSide]) -> tuple[CaseResult, ...]:
+def launch_interleaved(sides: Sequence[PairSide]) -> tuple[CaseResult, ...]:
     """Return what the case did on each side, each with the launches that it needs.
 
     Raises ExecutorError when a host is gone for good.

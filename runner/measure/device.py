@@ -99,7 +99,7 @@ class Device:
             buffer.untyped_storage().resize_(0)
             torch.cuda.empty_cache()
 
-    def why_unsupported(self, dtype: Dtype, *, phase: Phase = Phase.INFERENCE) -> str | None:
+    def unsupported_reason(self, dtype: Dtype, *, phase: Phase = Phase.INFERENCE) -> str | None:
         """Return why this device cannot run `dtype` in `phase`, None when it can."""
         if dtype is Dtype.FP16 and phase is Phase.TRAINING:
             # Squares of small gradients and AdamW's epsilon are both 0 in fp16: 0 / 0.
@@ -112,9 +112,9 @@ class Device:
         is_emulated = self.is_cuda and not torch.cuda.is_bf16_supported(including_emulation=False)
         if dtype in (Dtype.BF16, Dtype.BF16_AUTOCAST) and is_emulated:
             return "this CUDA device has no bf16 arithmetic"
-        return self._why_no_tf32() if dtype is Dtype.TF32 else None
+        return self._no_tf32_reason() if dtype is Dtype.TF32 else None
 
-    def _why_no_tf32(self) -> str | None:
+    def _no_tf32_reason(self) -> str | None:
         if not self.is_cuda:
             return "TF32 is a format of CUDA devices: measure it in fp32"
         if torch.cuda.get_device_capability() < TF32_CAPABILITY:

@@ -47,7 +47,7 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     log, findings = StepLog(), Findings()
     with log.step("fingerprint"):
         device = open_device(request.case.device, num_threads=request.settings.num_threads)
-        reason = device.why_unsupported(request.case.dtype, phase=request.case.phase)
+        reason = device.unsupported_reason(request.case.dtype, phase=request.case.phase)
     log.range_of = partial(named_range, device=device)
     if reason is not None:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=reason)
@@ -154,12 +154,12 @@ def _measure_once(context: Context, forward: Forward) -> None:
         explaining = {"energy": report_energy, "breakdown": report_breakdown, **explaining}
     for name, report in explaining.items():
         with log.step(name):
-            _explain(context, forward, name=name, report=report)
+            _explain_failure(context, forward, name=name, report=report)
     with log.step("work"):
         report_work(context)
     if context.request.trace_path or context.request.is_watched:
         with log.step("kernels"):
-            _explain(context, forward, name="kernels", report=report_kernels)
+            _explain_failure(context, forward, name="kernels", report=report_kernels)
 
 
 @contextmanager
@@ -175,7 +175,7 @@ def _origins(context: Context) -> Iterator[None]:
         yield
 
 
-def _explain(
+def _explain_failure(
     context: Context, forward: Forward, *, name: str, report: Callable[[Context, Forward], None]
 ) -> None:
     """Take a step that only explains: where it fails, what was measured before it stays."""

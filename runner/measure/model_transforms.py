@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from compile_hud.models_zoo.catalog.spec import NO_TRANSFORM, ModelTransform
-from compile_hud.runner.measure.quantization import quantize, why_not_quantized
+from compile_hud.runner.measure.quantization import not_quantizable_reason, quantize
 from compile_hud.runner.measure.subject import Subject, optimizer_of
 
 _IMAGE_DIMENSIONS = 4
@@ -45,7 +45,7 @@ def apply_transform(subject: Subject, *, transform: ModelTransform) -> Subject |
     else:
         transformed = _twin(subject)
     if transform.weights:
-        if why := why_not_quantized(transformed, weights=transform.weights):
+        if why := not_quantizable_reason(transformed, weights=transform.weights):
             raise TransformError(why)
         quantize(transformed, weights=transform.weights)
     if transform.is_regional or transform.is_checkpointed:

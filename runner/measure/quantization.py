@@ -19,7 +19,7 @@ _MAX_NAMES = 3
 _CONFIGURATIONS = {"int8": "Int8WeightOnlyConfig", "float8": "Float8WeightOnlyConfig"}
 
 
-def why_not_quantized(subject: Subject, *, weights: str) -> str:
+def not_quantizable_reason(subject: Subject, *, weights: str) -> str:
     """Return why the linear layers of `subject` cannot be had in `weights`, empty when they can."""
     if not any(_takes(module, weights=weights) for module in subject.model.modules()):
         return (

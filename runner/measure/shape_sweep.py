@@ -32,7 +32,7 @@ from compile_hud.runner.measure.latency.timing import (
     calibrate,
     clock_name,
     headline,
-    quiet_python,
+    quiet_interpreter,
 )
 from compile_hud.runner.measure.resources.memory import storage_bytes
 from compile_hud.runner.protocol.messages import ShapeSweep
@@ -217,7 +217,7 @@ def _take_rounds(context: Context, visits: Sequence[Visit]) -> None:
     with (
         context.device.pinned(),
         context.device.flushing(working_set_bytes=num_bytes) as timer,
-        quiet_python(),
+        quiet_interpreter(),
     ):
         for visit in visits:
             for side in visit.sides:

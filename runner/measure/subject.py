@@ -21,8 +21,8 @@ from compile_hud.runner.measure.accuracy.outputs import (
     GRADIENTS,
     Result,
     as_vector,
+    flatten_outputs,
     floating_tensors,
-    take_apart,
 )
 from compile_hud.runner.measure.checkout import check_imports, enter
 from compile_hud.runner.measure.device import Device
@@ -86,7 +86,7 @@ class Subject:
         error in them.
         """
         if self.phase is Phase.INFERENCE:
-            return take_apart(self._infer(forward))
+            return flatten_outputs(self._infer(forward))
         for scale in LOSS_SCALES if self.scaler is not None else (1.0,):
             self.zero_grad()
             outputs, loss = self.forward_loss(forward, inputs=self.inputs)
@@ -97,7 +97,7 @@ class Subject:
             if bool(torch.isfinite(gradients).all()):
                 break
         self.zero_grad()
-        result = take_apart(outputs)
+        result = flatten_outputs(outputs)
         result.parts[GRADIENTS] = gradients / scale
         return result
 

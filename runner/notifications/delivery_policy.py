@@ -111,7 +111,7 @@ class Attempt:
     """
 
     delivery: Delivery
-    answer: Response
+    response: Response
     dropped: frozenset[str] = frozenset()
     reported_states: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,7 +133,7 @@ class DeliveryContext:
     jitter: Callable[[float], float]
     is_gone: Callable[[str], bool | None]
     policy: Policy = field(default_factory=Policy)
-    quiet: Quiet = Quiet.EVERYBODY
+    quiet: Quiet = Quiet.ALL
 
     def pause(self, num_failures: int, *, at_least_s: float = 0.0) -> datetime:
         """Return until when to wait after so many failures in a row."""
@@ -143,43 +143,43 @@ class DeliveryContext:
 
 
 def apply_response(
-    queue: Queue, attempt: Attempt, *, moment: DeliveryContext, attempted: Collection[str] = ()
+    queue: Queue, attempt: Attempt, *, context: DeliveryContext, attempted: Collection[str] = ()
 ) -> Queue:
     """Return `queue` after `attempt`; `tried` are the ids of what was tried before it just now."""
     ids = {item.id for item in attempt.delivery.notifications}
     health = queue.health
-    is_sent = attempt.was_made and attempt.answer.kind is ResponseKind.SENT
+    is_sent = attempt.was_made and attempt.response.kind is ResponseKind.SENT
     # Those that failed while the receiver was down need not wait longer.
     comes_back = is_sent and health.num_failures > 0
     was_dead = comes_back and health.num_failures > NUM_HALVINGS
     waiting = []
     for item in queue.waiting:
         if item.id in ids and item.delivery_id == attempt.delivery.id:
-            waiting.append(_answered(item, attempt, moment=moment))
+            waiting.append(_answered(item, attempt, context=context))
         elif comes_back and item.state is NotificationState.FAILED and item.id not in attempted:
             together = MAX_TOGETHER if was_dead else item.num_together
-            waiting.append(replace(item, due_at=moment.at, num_together=together))
+            waiting.append(replace(item, due_at=context.at, num_together=together))
         else:
             waiting.append(item)
     if attempt.was_made:
-        health = _health_after(health, attempt.answer, moment=moment)
+        health = _health_after(health, attempt.response, context=context)
     return Queue(health=health, waiting=tuple(waiting))
 
 
 def _health_after(
-    health: ReceiverHealth, answer: Response, *, moment: DeliveryContext
+    health: ReceiverHealth, answer: Response, *, context: DeliveryContext
 ) -> ReceiverHealth:
     if answer.kind is ResponseKind.SENT:
         return ReceiverHealth(receiver=health.receiver)
     if answer.kind is ResponseKind.REFUSED:
         return health
     num_failures = health.num_failures + 1
-    paused_until = moment.pause(num_failures, at_least_s=answer.retry_after_s or 0.0)
+    paused_until = context.pause(num_failures, at_least_s=answer.retry_after_s or 0.0)
     return replace(health, num_failures=num_failures, held_until=paused_until)
 
 
-def _answered(item: Notification, attempt: Attempt, *, moment: DeliveryContext) -> Notification:
-    answer, delivery = attempt.answer, attempt.delivery
+def _answered(item: Notification, attempt: Attempt, *, context: DeliveryContext) -> Notification:
+    answer, delivery = attempt.response, attempt.delivery
     item = replace(item, holder="", num_attempts=item.num_attempts + 1)
     if item.id in attempt.dropped:
         return replace(item, state=NotificationState.DROPPED, last_error="")
@@ -187,10 +187,10 @@ def _answered(item: Notification, attempt: Attempt, *, moment: DeliveryContext) 
         return replace(item, state=NotificationState.SENT, last_error=answer.text)
     item = replace(item, last_error=answer.text)
     is_refused = answer.kind is ResponseKind.REFUSED
-    if (is_refused and not delivery.is_digest) or item.num_attempts >= moment.policy.max_attempts:
+    if (is_refused and not delivery.is_digest) or item.num_attempts >= context.policy.max_attempts:
         return replace(item, state=NotificationState.DEAD)
-    pause = moment.pause(item.num_attempts, at_least_s=answer.retry_after_s or 0.0)
-    item = replace(item, state=NotificationState.FAILED, due_at=moment.at if is_refused else pause)
+    pause = context.pause(item.num_attempts, at_least_s=answer.retry_after_s or 0.0)
+    item = replace(item, state=NotificationState.FAILED, due_at=context.at if is_refused else pause)
     if not answer.is_certain and item.num_attempts < NUM_SAME_RETRIES:
         return item
     num_together = item.num_together
@@ -202,7 +202,7 @@ def _answered(item: Notification, attempt: Attempt, *, moment: DeliveryContext) 
 def next_delivery(
     queue: Queue,
     *,
-    moment: DeliveryContext,
+    context: DeliveryContext,
     attempted: Collection[str] = (),
     is_probe: bool = False,
 ) -> tuple[Queue, Delivery | None]:
@@ -211,13 +211,13 @@ def next_delivery(
     `tried` are the ids of what failed just now; a probe asks whether something else gets through.
     """
     sending = [item for item in queue.waiting if item.state is NotificationState.SENDING]
-    if any(_is_leased(item, moment) for item in sending):
+    if any(_is_leased(item, context) for item in sending):
         return queue, None
     paused_until = queue.health.held_until
-    if paused_until is not None and paused_until > moment.at and not (is_probe or sending):
+    if paused_until is not None and paused_until > context.at and not (is_probe or sending):
         return queue, None
-    chosen = _interrupted(queue, sending) if moment.quiet is Quiet.EVERYBODY else []
-    chosen = chosen or _next(queue, moment, attempted=attempted, is_probe=is_probe)
+    chosen = _interrupted(queue, sending) if context.quiet is Quiet.ALL else []
+    chosen = chosen or _next(queue, context, attempted=attempted, is_probe=is_probe)
     if not chosen:
         return queue, None
     delivery_id = chosen[0].delivery_id or (
@@ -228,8 +228,8 @@ def next_delivery(
             item,
             state=NotificationState.SENDING,
             delivery_id=delivery_id,
-            holder=moment.holder,
-            attempted_at=moment.at,
+            holder=context.holder,
+            attempted_at=context.at,
         )
         for item in chosen
     }
@@ -238,13 +238,13 @@ def next_delivery(
     return replace(queue, waiting=waiting), delivery
 
 
-def _is_leased(item: Notification, moment: DeliveryContext) -> bool:
+def _is_leased(item: Notification, context: DeliveryContext) -> bool:
     """Return whether another process that lives is sending `item`."""
-    if item.holder == moment.holder or item.attempted_at is None:
+    if item.holder == context.holder or item.attempted_at is None:
         return False
-    is_gone = moment.is_gone(item.holder)
+    is_gone = context.is_gone(item.holder)
     if is_gone is None:
-        return item.attempted_at + timedelta(seconds=moment.policy.lease_s) > moment.at
+        return item.attempted_at + timedelta(seconds=context.policy.lease_s) > context.at
     return not is_gone
 
 
@@ -263,14 +263,14 @@ def _waiting(queue: Queue) -> list[Notification]:
 
 
 def _next(
-    queue: Queue, moment: DeliveryContext, *, attempted: Collection[str], is_probe: bool
+    queue: Queue, context: DeliveryContext, *, attempted: Collection[str], is_probe: bool
 ) -> list[Notification]:
     # A receiver that failed as a whole is asked again for everything.
     was_down = queue.health.num_failures > 0 and not is_probe
     candidates: list[Notification] = []
     blocked: set[str] = set()
     for item in _waiting(queue):
-        is_deferred = item.due_at > moment.at and not (
+        is_deferred = item.due_at > context.at and not (
             was_down and item.state is NotificationState.FAILED
         )
         # What is behind it about the same alert waits with it.
@@ -278,15 +278,15 @@ def _next(
             blocked |= item.about
         else:
             candidates.append(item)
-    early = [] if moment.quiet is Quiet.NOBODY else urgent(candidates)
+    early = [] if context.quiet is Quiet.NONE else urgent(candidates)
     # What is severe goes ahead of the rest.
-    chosen = early or (candidates if moment.quiet is Quiet.EVERYBODY else [])
+    chosen = early or (candidates if context.quiet is Quiet.ALL else [])
     if not chosen:
         return []
     if chosen[0].delivery_id:
         return _same_delivery(queue, chosen[0].delivery_id)
     free = _free(chosen)
-    policy = moment.policy
+    policy = context.policy
     limit = policy.severe_digest_above if early else policy.digest_above
     return _together(free, policy) if len(free) > (1 if was_down else limit) else free[:1]
 

@@ -27,7 +27,7 @@ from compile_hud.runner.notifications.delivery_policy import (
     next_delivery,
 )
 from compile_hud.runner.notifications.quiet_hours import QuietRule
-from compile_hud.runner.notifications.weekly_digest import Weekly
+from compile_hud.runner.notifications.weekly_digest import WeeklyDigest
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ UNKNOWN = "no receiver of hud.toml has this name, and what waits for it stays un
 MAX_FAILURES_A_PASS = 2
 # Longer than whole digests of any night take. Jobs wait for the slowest receiver of a pass.
 PASS_S = 120.0
-SLOW = "it answers slowly; what is left waits for the next time, or for `hud alerts send`"
+SLOW_RECEIVER = "it answers slowly; what is left waits for the next time, or for `hud alerts send`"
 
 # Of one notification; the dashboard has the rest.
 MAX_ALERTS_SHOWN = 5
@@ -64,7 +64,7 @@ class Item:
     actions: Mapping[str, str] = field(default_factory=dict)
     picture_url: str = ""
     deciders: Mapping[str, str] = field(default_factory=dict)
-    weekly: Weekly | None = None
+    weekly: WeeklyDigest | None = None
 
 
 # The trends of alerts by the alerts' ids, as PNG; those that cannot be drawn are left out.
@@ -167,14 +167,14 @@ class Dispatcher:
         attempt: Attempt | None = None
         started = self.now()
         while True:
-            if attempt is not None and is_over(started, at=self.now(), limit_s=self.limit_s):
+            if attempt is not None and is_timed_out(started, at=self.now(), limit_s=self.limit_s):
                 num_in_a_row = MAX_FAILURES_A_PASS
-                errors.setdefault(name, SLOW)
+                errors.setdefault(name, SLOW_RECEIVER)
             delivery = self._next(name, attempt, attempted=attempted, num_in_a_row=num_in_a_row)
             if delivery is None:
                 break
             attempt = self._attempt(name, delivery)
-            answer = attempt.answer
+            answer = attempt.response
             if answer.kind is ResponseKind.SENT:
                 num_in_a_row = 0 if attempt.was_made else num_in_a_row
                 num_sent += len(delivery.notifications) - len(attempt.dropped)
@@ -196,7 +196,7 @@ class Dispatcher:
         def decide(queue: Queue) -> Queue:
             deliveries[0] = None
             now = self.now()
-            moment = DeliveryContext(
+            context = DeliveryContext(
                 at=now,
                 holder=this_process(),
                 jitter=self.jitter,
@@ -205,10 +205,10 @@ class Dispatcher:
                 quiet=self.quiet.get(name, _NEVER_QUIET).at(now),
             )
             if attempt is not None:
-                queue = apply_response(queue, attempt, moment=moment, attempted=attempted)
+                queue = apply_response(queue, attempt, context=context, attempted=attempted)
             if num_in_a_row < MAX_FAILURES_A_PASS:
                 queue, deliveries[0] = next_delivery(
-                    queue, moment=moment, attempted=attempted, is_probe=num_in_a_row > 0
+                    queue, context=context, attempted=attempted, is_probe=num_in_a_row > 0
                 )
             return queue
 
@@ -226,12 +226,12 @@ class Dispatcher:
             # A defect in one message must end neither the scheduler nor a run.
             logger.exception("delivery %s to receiver %s failed", delivery.id, name)
             answer = Response(kind=ResponseKind.FAILED, text=DEFECT, is_certain=False)
-            return Attempt(delivery=delivery, answer=answer)
+            return Attempt(delivery=delivery, response=answer)
         sent_ids = {item.notification.id for item in items}
         dropped = frozenset(item.id for item in delivery.notifications if item.id not in sent_ids)
         return Attempt(
             delivery=delivery,
-            answer=answer,
+            response=answer,
             dropped=dropped,
             reported_states=reported_states(items, by=self.receivers[name]),
         )
@@ -243,12 +243,12 @@ class Dispatcher:
         return self.receivers[name].send(message)
 
 
-def is_over(started: datetime, *, at: datetime, limit_s: float) -> bool:
+def is_timed_out(started: datetime, *, at: datetime, limit_s: float) -> bool:
     """Return whether a pass that `started` then has nothing to begin any more."""
     return (at - started).total_seconds() >= limit_s
 
 
-def answered(send: Callable[[], Response], *, what: str) -> Response:
+def catch_defects(send: Callable[[], Response], *, what: str) -> Response:
     """Return what `send` returns, a failure where it raises anything but what the store raises."""
     try:
         return send()
@@ -275,12 +275,12 @@ def reported_states(items: Sequence[Item], *, by: object) -> dict[str, str]:
 
 def _sent_message(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
     """Return what is kept of a message that its receiver can change, None of any other."""
-    if attempt.answer.kind is not ResponseKind.SENT or not attempt.answer.reference:
+    if attempt.response.kind is not ResponseKind.SENT or not attempt.response.reference:
         return None
     ids = (item.id for item in attempt.delivery.notifications if item.id not in attempt.dropped)
     return SentMessage(
         receiver=name,
-        reference=attempt.answer.reference,
+        reference=attempt.response.reference,
         notification_ids=tuple(ids),
         reported_states=attempt.reported_states,
         sent_at=at,

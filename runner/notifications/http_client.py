@@ -286,7 +286,7 @@ def _text(error: Exception) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def encoded(content: bytes, files: Mapping[str, bytes]) -> tuple[str, bytes]:
+def encode_multipart(content: bytes, files: Mapping[str, bytes]) -> tuple[str, bytes]:
     """Return the type and the body of JSON `content` with PNG `files`, by their names.
 
     The fields are as Discord names them: https://discord.com/developers/docs/reference#uploading-files

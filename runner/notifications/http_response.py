@@ -93,7 +93,7 @@ def _origin(address: str) -> str:
     return f"{parts.scheme or 'http'}://{host}" if host else "another path"
 
 
-def ask(message: Request, *, rules: HttpRules, now: datetime) -> tuple[Response, str]:
+def send_request(message: Request, *, rules: HttpRules, now: datetime) -> tuple[Response, str]:
     """Send what is `wanted` once; return what came of it and the body of the answer."""
     return _answered(lambda: request(message, rules=rules), url=message.url, now=now)
 

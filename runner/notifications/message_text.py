@@ -59,7 +59,7 @@ class RenderedMessage:
     """A message in words: a heading, and paragraphs of the first of its notifications."""
 
     heading: str
-    paragraphs: tuple[Section, ...]
+    sections: tuple[Section, ...]
     num_notifications: int
 
     def overflow_line(self, num_shown: int) -> str:
@@ -71,12 +71,12 @@ class RenderedMessage:
 def render_message(message: Message) -> RenderedMessage:
     """Return `message` as lines that can be printed, none of them endless."""
     paragraphs = tuple(
-        _paragraph(item, has_picture=number < MAX_PICTURES_SHOWN)
+        _section(item, has_picture=number < MAX_PICTURES_SHOWN)
         for number, item in enumerate(message.items[:MAX_ITEMS_SHOWN])
     )
     heading = paragraphs[0].title if len(message.items) == 1 else _counts(message.items)
     return RenderedMessage(
-        heading=heading, paragraphs=paragraphs, num_notifications=len(message.items)
+        heading=heading, sections=paragraphs, num_notifications=len(message.items)
     )
 
 
@@ -91,11 +91,11 @@ def _counts(items: Sequence[Item]) -> str:
 
 def without_pictures(words: RenderedMessage) -> RenderedMessage:
     """Return `words` with nothing that a receiver would have to fetch or show as a picture."""
-    bare = tuple(replace(item, picture_url="", alert_id="") for item in words.paragraphs)
-    return replace(words, paragraphs=bare)
+    bare = tuple(replace(item, picture_url="", alert_id="") for item in words.sections)
+    return replace(words, sections=bare)
 
 
-def _paragraph(item: Item, *, has_picture: bool) -> Section:
+def _section(item: Item, *, has_picture: bool) -> Section:
     lines = _alert_lines(item) if item.weekly is None else item.weekly.lines()
     if item.alerts:
         lines.append(f"repro: {item.alerts[0]['repro']}")
@@ -124,7 +124,7 @@ def _alert_lines(item: Item) -> list[str]:
     lines = []
     for alert in alerts:
         own = [text for tell in _SHARED if (text := tell(alert)) and text not in shared]
-        lines.append("; ".join(filter(None, (_what(alert), _decided(alert, item), *own))))
+        lines.append("; ".join(filter(None, (_subject(alert), _triage(alert, item), *own))))
     num_left = item.num_alerts - len(alerts)
     return [*lines, *([f"and {num_left} more alerts"] if num_left else []), *shared]
 
@@ -146,7 +146,7 @@ def _headline(item: Item) -> str:
     return _WORDS[item.notification.kind]
 
 
-def _decided(alert: Mapping[str, Any], item: Item) -> str:
+def _triage(alert: Mapping[str, Any], item: Item) -> str:
     """Return what became of an alert, by whom and why; "" where the title has said it."""
     if alert["state"] == AlertState.OPEN or item.notification.kind is AlertChangeKind.FIXED:
         return ""
@@ -156,7 +156,7 @@ def _decided(alert: Mapping[str, Any], item: Item) -> str:
     return f"now {alert['state']}{who}{why}"
 
 
-def _what(alert: Mapping[str, Any]) -> str:
+def _subject(alert: Mapping[str, Any]) -> str:
     """Return whose alert it is, and how much changed."""
     who = " ".join(_short(str(alert[name]), limit=60) for name in _WHO)
     metric = with_kind(_short(alert["metric"], limit=60), kind=alert["kind"])
@@ -172,7 +172,7 @@ def _what(alert: Mapping[str, Any]) -> str:
     return f"{changed}, {' -> '.join(levels)}"
 
 
-def _since(alert: Mapping[str, Any]) -> str:
+def _first_bad(alert: Mapping[str, Any]) -> str:
     """Return the first bad and the last good revision, each with its day; both of a drift."""
     bad, good = alert["first_bad"], alert["last_good"]
     if alert["kind"] == DRIFT and good:
@@ -186,11 +186,11 @@ def _at_revision(seen: Mapping[str, Any]) -> str:
 
 
 def _cause(alert: Mapping[str, Any]) -> str:
-    text, *_ = _parted(alert)
+    text, *_ = _cause_parts(alert)
     return f"cause: {text.removesuffix('; ')}" if text else ""
 
 
-def _parted(alert: Mapping[str, Any]) -> tuple[str, str, str]:
+def _cause_parts(alert: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the cause, how what else changed is introduced, and what that is."""
     is_drift = alert["kind"] == DRIFT
     separator = WHILE_DRIFTING if is_drift else SINCE_LAST_GOOD
@@ -198,9 +198,9 @@ def _parted(alert: Mapping[str, Any]) -> tuple[str, str, str]:
     return cause, WHILE_DRIFTING if is_drift else "changed with it: ", text
 
 
-def _changed(alert: Mapping[str, Any]) -> str:
+def _other_changes(alert: Mapping[str, Any]) -> str:
     """Return what else changed when the first bad run was measured, "" for the revision alone."""
-    *_, how, text = _parted(alert)
+    *_, how, text = _cause_parts(alert)
     ends = (alert["last_good"] or {"revision": ""}, alert["first_bad"])
     change = " -> ".join(short_revision(end["revision"]) for end in ends)
     is_redundant = text in (f"torch {change}", f"revision {change}")
@@ -217,7 +217,7 @@ def _kernels(alert: Mapping[str, Any]) -> str:
 
 
 # In this order: since when, why, with what, and by what.
-_SHARED = (_since, _cause, _changed, _kernels)
+_SHARED = (_first_bad, _cause, _other_changes, _kernels)
 
 
 def _short(text: str, *, limit: int = _PART_LENGTH) -> str:

@@ -24,9 +24,9 @@ _WEEKLY = re.compile(rf"([a-z]+) {_TIME}")
 class Quiet(StrEnum):
     """Who is heard at a moment."""
 
-    EVERYBODY = "everybody"
+    ALL = "everybody"
     SEVERE = "severe"
-    NOBODY = "nobody"
+    NONE = "nobody"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class QuietHours:
     start: int
     end: int
 
-    def has(self, local: datetime) -> bool:
+    def contains(self, local: datetime) -> bool:
         """Return whether the wall clock shows one of these hours."""
         minute = local.hour * 60 + local.minute
         day, day_before = local.weekday(), (local.weekday() - 1) % len(DAYS)
@@ -61,9 +61,9 @@ class QuietRule:
     def at(self, moment: datetime) -> Quiet:
         """Return who is heard at `moment`."""
         local = moment.astimezone(ZoneInfo(self.timezone))
-        if not any(hours.has(local) for hours in self.hours):
-            return Quiet.EVERYBODY
-        return Quiet.SEVERE if self.severe_any_time else Quiet.NOBODY
+        if not any(hours.contains(local) for hours in self.hours):
+            return Quiet.ALL
+        return Quiet.SEVERE if self.severe_any_time else Quiet.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from compile_hud.db.records.triage import Revision
 from compile_hud.db.store import utc_now
 from compile_hud.runner.notifications.alert_changes import diff_alerts
 from compile_hud.runner.notifications.routes import Route
-from compile_hud.runner.notifications.severity import worst_of
+from compile_hud.runner.notifications.severity import worst_severity
 
 # Whoever measures suspects again says when that is over; a process that died cannot.
 MAX_HOLD = timedelta(hours=6)
@@ -47,7 +47,7 @@ class NotificationPlanner:
         notifications = [
             notification
             for group in diff_alerts(before, after, events=events, at=at)
-            for notification in notifications_of(group, routes=self.routes, at=at)
+            for notification in make_notifications(group, routes=self.routes, at=at)
         ]
         if not self.holder:
             return notifications
@@ -57,7 +57,7 @@ class NotificationPlanner:
 NO_NOTIFICATIONS = NotificationPlanner()
 
 
-def notifications_of(
+def make_notifications(
     group: ChangeGroup, *, routes: Sequence[Route], at: datetime
 ) -> list[Notification]:
     """Return one notification for each receiver that a route leads some alert of `news` to."""
@@ -72,7 +72,7 @@ def notifications_of(
             receiver=receiver,
             subject=group.subject,
             kind=group.kind,
-            severity=worst_of(alerts.values()),
+            severity=worst_severity(alerts.values()),
             title=group.title,
             alert_ids=tuple(alerts),
             created_at=at,

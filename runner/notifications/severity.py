@@ -29,6 +29,6 @@ def severity_of(alert: Alert) -> Severity:
     return Severity.MAJOR if change >= MAJOR_PCT else Severity.MINOR
 
 
-def worst_of(alerts: Iterable[Alert]) -> Severity:
+def worst_severity(alerts: Iterable[Alert]) -> Severity:
     """Return the severity of the worst of `alerts`."""
     return max((severity_of(alert) for alert in alerts), key=SEVERITY_RANKS.index)

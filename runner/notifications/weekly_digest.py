@@ -32,7 +32,7 @@ class NoiseShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weekly:
+class WeeklyDigest:
     """What is open, oldest first, what was fixed from `since` to `until`, and what is noise.
 
     `url` leads to the alerts of the dashboard.
@@ -83,21 +83,21 @@ class Weekly:
         ]
 
 
-def weekly_of(
+def make_weekly(
     alerts: Sequence[Alert],
     *,
     fixed_ids: Collection[str],
     since: datetime,
     until: datetime,
     url: str,
-) -> Weekly:
+) -> WeeklyDigest:
     """Return the digest of `alerts`, of which those with `fixed_ids` were fixed in that week."""
     still_open = [
         alert
         for alert in alerts
         if alert.state in ONGOING and not is_muted(alert, at=until) and not is_refuted(alert)
     ]
-    return Weekly(
+    return WeeklyDigest(
         since=since,
         until=until,
         open=tuple(sorted(still_open, key=lambda alert: (alert.first_bad.at, alert.id))),

@@ -26,7 +26,7 @@ from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.system.locks import is_alive
 
 # Longer than any pause between the last look at a case and the writing of its result.
-UNCLAIMED_S = 3600.0
+ORPHAN_AGE_S = 3600.0
 
 
 class ResultStore(Protocol):
@@ -159,7 +159,7 @@ class Spool:
         """
         if self.pending():
             return
-        last = self._now().timestamp() - UNCLAIMED_S
+        last = self._now().timestamp() - ORPHAN_AGE_S
         for path in traces_in(self.directory).values():
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < last:

@@ -27,7 +27,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMIT_DIGITS = 12
 
 # The revision that a schedule's watch is at now; raises WatchFailed.
-Look = Callable[[Schedule], str]
+FindRevision = Callable[[Schedule], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Watches:
         self,
         schedules: Mapping[str, Schedule],
         *,
-        look: Look,
+        look: FindRevision,
         save: Callable[[JobRequest], None],
         now: Callable[[], datetime],
         notify: Notify,

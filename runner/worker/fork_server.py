@@ -40,7 +40,7 @@ from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX
 from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.device import open_device
 from compile_hud.runner.measure.environment_facts import gather_facts
-from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.latency.timing import garbage_collection_paused
 from compile_hud.runner.measure.launch import run_launch
 from compile_hud.runner.measure.resources.device_peaks import measure_peaks
 from compile_hud.runner.measure.user_traceback import user_traceback
@@ -166,7 +166,7 @@ def _preload(build: str) -> None:
     """
     if build.startswith(ZOO_PREFIX) and build not in sys.modules:
         try:
-            with uncollected():
+            with garbage_collection_paused():
                 importlib.import_module(build)
         except (ImportError, RuntimeError):
             # transformers wraps a failing import in RuntimeError. The child meets the same error

@@ -1,4 +1,4 @@
-"""What only a CUDA device can show; tests/worker/measure/latency/test_sampling.py has the twins on a CPU."""
+"""Measurements that need a CUDA device; test_sampling.py has their twins on a CPU."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from compile_hud.db.records.triage import is_muted
 from compile_hud.runner.alerting.notifier import make_planner, send_waiting
 from compile_hud.runner.analysis.confirmation.confirmation import fails_run, is_refuted
 from compile_hud.runner.analysis.judging.attribution import MACHINE
-from compile_hud.runner.cli.output import new_progress
+from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.detection.detect import DetectReport, detect
 from compile_hud.runner.errors import JudgingLost, RunInterrupted
@@ -45,10 +45,10 @@ def judge(*documents: RunDocument, workspace: Workspace) -> list[Alert]:
     """
     progress = new_progress(workspace)
     try:
-        telling = make_planner(workspace, is_held=workspace.config.has_confirmation)
+        planner = make_planner(workspace, is_held=workspace.config.has_confirmation)
         with unless_stopped() as check:
             report = detect(
-                workspace.store(), timetable=timetable_of(workspace), telling=telling, check=check
+                workspace.store(), timetable=timetable_of(workspace), planner=planner, check=check
             )
         confirmed = _confirm(documents, report, workspace=workspace, notify=progress)
     except (StoreError, JudgingLost) as error:
@@ -100,7 +100,7 @@ def _confirm(
             alerts=report.alerts,
             workspace=workspace,
             notify=notify,
-            telling=make_planner(workspace),
+            planner=make_planner(workspace),
         )
         alerts += found.alerts
         if found.is_interrupted:

@@ -11,19 +11,21 @@ import click
 
 from compile_hud.db.records.results import RunDocument
 from compile_hud.runner.cli.model_files import check_model_files
-from compile_hud.runner.cli.output import gather_options, new_progress
+from compile_hud.runner.cli.output import gather_options
+from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.after_run import judge
 from compile_hud.runner.cluster.resume import check_is_silent
 from compile_hud.runner.cluster.setup import (
     RayOptions,
-    address_of,
+    cluster_address,
     execute_on_ray,
     on_cluster,
     read_environment,
 )
 from compile_hud.runner.events import Notify
+from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 from compile_hud.runner.scheduling.job_worker import JobRunner
-from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace
+from compile_hud.runner.workspace import Workspace
 
 RAY = "ray"
 _OPTIONS = (
@@ -70,7 +72,7 @@ class ExecutorOptions:
         """Return where the cluster is and what its tasks run under; raise ConfigError."""
         path = self.environment_path
         return RayOptions(
-            address=address_of(env),
+            address=cluster_address(env),
             environment={} if path is None else read_environment(Path(path)),
         )
 
@@ -81,9 +83,9 @@ class ExecutorOptions:
         return on_cluster(workspace, options=self.ray(workspace.dependencies.env))
 
 
-def ray_engine(workspace: Workspace, *, notify: Notify) -> JobRunner:
+def make_ray_runner(workspace: Workspace, *, notify: Notify) -> JobRunner:
     """Return who does the jobs of schedules that ask for Ray."""
-    options = RayOptions(address=address_of(workspace.dependencies.env))
+    options = RayOptions(address=cluster_address(workspace.dependencies.env))
     return JobRunner(
         measure=partial(execute_on_ray, options=options, workspace=workspace, notify=notify),
         judge=partial(judge, workspace=on_cluster(workspace, options=options)),

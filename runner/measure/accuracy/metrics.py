@@ -123,11 +123,11 @@ def check_accuracy(
 ) -> Accuracy:
     """Return how far flat `result` is from flat `oracle`, and whether that is too far."""
     if result.shape != oracle.shape:
-        return _unlike(f"it has {result.numel()} numbers, the oracle {oracle.numel()}")
+        return _num_mismatches(f"it has {result.numel()} numbers, the oracle {oracle.numel()}")
     if not bool(torch.isfinite(oracle).all()):
-        return _unlike("the fp64 oracle itself is not finite")
+        return _num_mismatches("the fp64 oracle itself is not finite")
     if not bool(torch.isfinite(result).all()):
-        return _unlike("it holds NaN or infinity where the oracle is finite")
+        return _num_mismatches("it holds NaN or infinity where the oracle is finite")
     deviation = distance(result, other=oracle)
     # As with the RMS error: that many times what eager itself differs by.
     floor = min(min_cosine, 1.0 - tolerance.max_rmse_ratio * (1.0 - eager.spread.cosine))
@@ -183,7 +183,7 @@ def num_allowed_flips(num_values: int, *, num_by_eager: int, tolerance: Toleranc
     return max(share, int(tolerance.max_rmse_ratio * num_by_eager))
 
 
-def _unlike(reason: str) -> Accuracy:
+def _num_mismatches(reason: str) -> Accuracy:
     return Accuracy(max_abs_error=math.inf, rmse=math.inf, cosine=0.0, reason=reason)
 
 

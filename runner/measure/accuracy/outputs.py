@@ -29,7 +29,7 @@ class Result:
     layout: tuple[str, ...] = ()
 
 
-def take_apart(outputs: object) -> Result:
+def flatten_outputs(outputs: object) -> Result:
     """Return the numbers of `outputs`, copied; raise TypeError when there is no tensor at all.
 
     The part is called `outputs` where there is one tensor, else `outputs.NAME` or `outputs.0`.

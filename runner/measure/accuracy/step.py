@@ -25,7 +25,7 @@ from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.subject import Subject, fp64_twin
 
 SAME = Distance(max_abs=0.0, rmse=0.0, cosine=1.0)
-NOTHING_ALIKE = Distance(max_abs=math.inf, rmse=math.inf, cosine=0.0)
+NO_SIMILARITY = Distance(max_abs=math.inf, rmse=math.inf, cosine=0.0)
 # One after the other on the same inputs: a variant that gives two answers has no accuracy.
 NUM_CALLS = 2
 
@@ -63,7 +63,7 @@ def make_reference(subject: Subject) -> Reference:
 def differences(first: Result, second: Result) -> dict[str, Distance]:
     """Return the distance between two results in the parts that are not the same to the bit."""
     if first.layout != second.layout:
-        return dict.fromkeys(first.parts, NOTHING_ALIKE)
+        return dict.fromkeys(first.parts, NO_SIMILARITY)
     return {
         part: distance(vector, other=second.parts[part])
         for part, vector in first.parts.items()
@@ -86,7 +86,7 @@ def check_result(context: Context, forward: Forward, *, reference: Reference) ->
     findings.details["accuracy"] = details
     if reason := _other_layout(results, eager=reference.eager):
         return reason
-    _tell_nondeterminism(context, results, reference=reference)
+    _report_nondeterminism(context, results, reference=reference)
     reason, checks = _examine(details, results, reference=reference, tolerance=tolerance)
     if not reason and checks:
         _report(context, checks)
@@ -202,7 +202,7 @@ def _check_discrete(
     return reasons
 
 
-def _tell_nondeterminism(
+def _report_nondeterminism(
     context: Context, results: Sequence[Result], *, reference: Reference
 ) -> None:
     findings = context.findings

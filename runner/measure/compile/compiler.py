@@ -161,7 +161,7 @@ def effective_mode(
     reasons: list[str] = []
     notes: list[RunWarning] = []
     if mode in CUDAGRAPH_MODES:
-        if why := _why_no_cudagraphs(counts, device=device):
+        if why := _no_cudagraphs_reason(counts, device=device):
             mode = CUDAGRAPH_MODES[mode]
             reasons.append(why)
         elif has_recorded_cudagraphs() is None:
@@ -182,7 +182,7 @@ def effective_mode(
     return mode, tuple(notes)
 
 
-def _why_no_cudagraphs(counts: CompileCounts, *, device: Device) -> str:
+def _no_cudagraphs_reason(counts: CompileCounts, *, device: Device) -> str:
     if not device.is_cuda:
         return "CUDA graphs need a CUDA device"
     if counts.num_cudagraph_skips > 0:

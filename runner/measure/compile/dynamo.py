@@ -21,7 +21,7 @@ import torch._dynamo.utils as dynamo_utils
 
 from compile_hud.runner.measure.compile.phases import CompileClock
 from compile_hud.runner.measure.compile.source_locations import (
-    MAX_PLACES,
+    MAX_LOCATIONS,
     CodeLocation,
     location_of_break,
     location_of_recompile,
@@ -119,10 +119,10 @@ def read_counts() -> CompileCounts:
         num_recompiles=sum(not _text(item, "fail_type") for item in recompiled),
         num_autotuned=int(inductor["select_algorithm_autotune"]),
         num_cudagraph_skips=int(inductor["cudagraph_skips"]),
-        cudagraph_skip_reasons=tuple(map(shorten, skips[:MAX_PLACES])),
+        cudagraph_skip_reasons=tuple(map(shorten, skips[:MAX_LOCATIONS])),
         graph_breaks=_graph_breaks([str(reason) for reason in breaks]),
-        recompiles=tuple(map(_recompile, recompiled[:MAX_PLACES])),
-        at_limit=tuple(map(_recompile, at_limit[:MAX_PLACES])),
+        recompiles=tuple(map(_recompile, recompiled[:MAX_LOCATIONS])),
+        at_limit=tuple(map(_recompile, at_limit[:MAX_LOCATIONS])),
         cache={
             f"{name}_{event}": int(counted[f"{prefix}_{counter}"])
             for name, counted, prefix in (
@@ -224,7 +224,9 @@ def _graph_breaks(reasons: list[str]) -> tuple[CodeLocation, ...]:
     known = {location.reason for location in places}
     counted = [location_of_break(reason) for reason in reasons]
     return tuple(
-        [*places, *(location for location in counted if location.reason not in known)][:MAX_PLACES]
+        [*places, *(location for location in counted if location.reason not in known)][
+            :MAX_LOCATIONS
+        ]
     )
 
 

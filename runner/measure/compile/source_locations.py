@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from traceback import FrameSummary
 from typing import Any
 
-MAX_PLACES = 20
+MAX_LOCATIONS = 20
 MAX_REASON_CHARS = 600
 MAX_FAILURE_CHARS = 500
 # How Dynamo begins to quote the lines of the model in an error.

@@ -1,7 +1,7 @@
 """The kernels that Inductor generated in this process: their code, and their calls made visible.
 
 The profiler does not see a call of a generated C++ kernel: it is a plain function of the module
-that Inductor wrote. While `shown_kernels` lasts each such function stands behind a range of its own
+that Inductor wrote. While `visible_kernels` lasts each such function stands behind a range of its own
 name, so that what is profiled is the very code that was sampled, not another one that Inductor
 generates when it is asked for visible kernels (`cpp.enable_kernel_profile`). Triton's are seen by
 themselves. Where the modules are is torch's own business: this is the only file that looks.
@@ -92,7 +92,7 @@ FirstCalls = dict[str, list[Any]]
 
 
 @contextmanager
-def shown_kernels() -> Iterator[FirstCalls]:
+def visible_kernels() -> Iterator[FirstCalls]:
     """Let each call of a generated C++ kernel be a range of its name while the block runs.
 
     Yields what the first call of each was given, by the names in a trace. That of a Triton kernel
@@ -109,10 +109,10 @@ def shown_kernels() -> Iterator[FirstCalls]:
                 kernel = GeneratedKernel(name=name, index=seen[name], language=language, text="")
                 seen[name] += 1
                 if language == "cpp":
-                    show = _shown(kernel.shown_name, function, calls=calls)
+                    show = _with_range(kernel.shown_name, function, calls=calls)
                     shown.enter_context(replaced(module, name, show))
                 else:
-                    look = _looked_at(kernel.shown_name, function.run, calls=calls)
+                    look = _with_first_call(kernel.shown_name, function.run, calls=calls)
                     shown.enter_context(replaced(function, "run", look))
         yield calls
 
@@ -146,7 +146,9 @@ def wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]
         yield
 
 
-def _shown(name: str, function: Callable[..., Any], *, calls: FirstCalls) -> Callable[..., Any]:
+def _with_range(
+    name: str, function: Callable[..., Any], *, calls: FirstCalls
+) -> Callable[..., Any]:
     range_of = range_maker()
 
     def show(*arguments: Any) -> Any:
@@ -158,7 +160,9 @@ def _shown(name: str, function: Callable[..., Any], *, calls: FirstCalls) -> Cal
     return show
 
 
-def _looked_at(name: str, run: Callable[..., Any], *, calls: FirstCalls) -> Callable[..., Any]:
+def _with_first_call(
+    name: str, run: Callable[..., Any], *, calls: FirstCalls
+) -> Callable[..., Any]:
     def look(*arguments: Any, **options: Any) -> Any:
         if name not in calls:
             calls[name] = describe_arguments(arguments)

@@ -120,7 +120,7 @@ class _Loop:
                     index = self._body.indexing_exprs[entry.index_name]
                     yield entry.buffer_name, index, entry.mode
 
-    def touched(self, index: Any, *, position: int) -> tuple[Any, int]:
+    def accessed(self, index: Any, *, position: int) -> tuple[Any, int]:
         """Return which elements an index goes through, and how many: its different values.
 
         Which is known by the first of them and their number; `place` tells apart what the loops of
@@ -246,7 +246,7 @@ def _note(
     side: dict[str, dict[Any, int]], name: str, loop: _Loop, *, index: Any, position: int
 ) -> None:
     """Add an access; the same elements that another access has, of any loop, are one."""
-    part, number = loop.touched(index, position=position)
+    part, number = loop.accessed(index, position=position)
     side.setdefault(name, {})[part] = number
 
 

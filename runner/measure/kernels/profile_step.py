@@ -28,12 +28,12 @@ from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.kernels.generated_code import (
     FirstCalls,
     generated_kernels,
-    shown_kernels,
+    visible_kernels,
 )
 from compile_hud.runner.measure.kernels.library_calls import shown_library_calls
 from compile_hud.runner.measure.kernels.profiler_ranges import named_range
 from compile_hud.runner.measure.kernels.provenance import Origins, Provenance
-from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.latency.timing import garbage_collection_paused
 from compile_hud.runner.measure.runtimes.registry import is_exported
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
@@ -58,7 +58,7 @@ def report_kernels(context: Context, forward: Forward) -> None:
         return
     path = Path(context.request.trace_path)
     num_iterations = _num_iterations(context)
-    with context.device.pinned(), uncollected(), _shown(context) as calls:
+    with context.device.pinned(), garbage_collection_paused(), _shown(context) as calls:
         _profile(context, forward, num_iterations=num_iterations, path=path)
     notes = KernelNotes(
         device=context.request.case.device,
@@ -70,13 +70,13 @@ def report_kernels(context: Context, forward: Forward) -> None:
 
 @contextmanager
 def _shown(context: Context) -> Iterator[FirstCalls]:
-    with shown_library_calls(context.library_calls), shown_kernels() as calls:
+    with shown_library_calls(context.library_calls), visible_kernels() as calls:
         yield calls
 
 
 def _show(context: Context, forward: Forward) -> None:
     step, device = context.step(forward), context.device
-    with device.pinned(), uncollected():
+    with device.pinned(), garbage_collection_paused():
         for _ in range(_num_iterations(context)):
             with named_range("hud/iteration", device=device):
                 step()

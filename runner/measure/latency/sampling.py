@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.latency.conditions import conditions, look
-from compile_hud.runner.measure.latency.machine_pace import open_speed_probe
+from compile_hud.runner.measure.latency.machine_speed import open_speed_probe
 from compile_hud.runner.measure.latency.timing import (
     Side,
     Timing,
     clock_name,
     headline,
-    quiet_python,
+    quiet_interpreter,
     sampling_details,
     take_samples,
     warm_up,
@@ -37,7 +37,7 @@ def sample(context: Context, forward: Forward) -> None:
     with (
         device.pinned() as core,
         device.flushing(working_set_bytes=_working_set_bytes(context)) as timer,
-        quiet_python(),
+        quiet_interpreter(),
     ):
         with context.log.step("warm up"):
             warmup_s = settings.budget_s * WARMUP_BUDGET_SHARE

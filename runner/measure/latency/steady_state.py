@@ -21,7 +21,7 @@ STEADY_SPREAD = 0.05
 # A smaller fall than 5 % is not worth an alert, so not worth throwing samples away either.
 MIN_LEVEL_DROP = 0.05
 # Of all pairs of a round before and one after the fall, this share must have fallen. With
-# MIN_FALL_ROUNDS on either side plain noise gets there in fewer than 1 of 100 launches.
+# MIN_DROP_ROUNDS on either side plain noise gets there in fewer than 1 of 100 launches.
 MIN_DROP_SUPERIORITY = 0.97
 MIN_DROP_ROUNDS = 5
 # A 95 % interval leaves one in 40 on either side. In integers: a float ends at 1023 rounds.
@@ -29,7 +29,7 @@ TAIL_ODDS = 40
 
 
 def is_steady(times_s: Sequence[float]) -> bool:
-    """Return whether the last two blocks of SETTLED_ROUNDS times are at one level."""
+    """Return whether the last two blocks of STEADY_ROUNDS times are at one level."""
     if len(times_s) < 2 * STEADY_ROUNDS:
         return False
     before = _median(times_s[-2 * STEADY_ROUNDS : -STEADY_ROUNDS])

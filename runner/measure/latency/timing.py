@@ -104,15 +104,15 @@ class SamplingSummary:
 
 
 @contextmanager
-def quiet_python() -> Iterator[None]:
+def quiet_interpreter() -> Iterator[None]:
     """Collect the garbage of the steps before, then keep the collector out of the samples."""
     gc.collect()
-    with uncollected():
+    with garbage_collection_paused():
         yield
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def garbage_collection_paused() -> Iterator[None]:
     """Keep the garbage collector out; after a compilation, collecting takes longer than a step."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -197,7 +197,7 @@ def take_samples(
     deadline_s = time.perf_counter() + settings.budget_s
     num_falls = num_rounds = num_extra = 0
     while True:
-        stopped_by = _why_stop(sides, settings=settings, deadline_s=deadline_s)
+        stopped_by = _stop_reason(sides, settings=settings, deadline_s=deadline_s)
         if (
             stopped_by in ("rounds", "interval")
             and num_extra < MIN_DROP_ROUNDS
@@ -224,7 +224,9 @@ def take_samples(
     )
 
 
-def _why_stop(sides: Sequence[Side], *, settings: MeasureSettings, deadline_s: float) -> str | None:
+def _stop_reason(
+    sides: Sequence[Side], *, settings: MeasureSettings, deadline_s: float
+) -> str | None:
     num_rounds = len(sides[0].samples)
     if num_rounds >= settings.num_rounds:
         return "rounds"

@@ -13,19 +13,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compile_hud.runner.measure.context import Context, Forward
-from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.latency.timing import garbage_collection_paused
 from compile_hud.runner.measure.resources.cpu_counters import (
     HARDWARE,
     SOFTWARE,
     CounterGroup,
     Event,
-    Kernel,
-    LinuxKernel,
+    LinuxPerf,
+    PerfInterface,
     Reading,
-    explain_refusal,
     open_group,
     read_paranoid,
-    why_unavailable,
+    refusal_reason,
+    unavailable_reason,
 )
 
 NUM_SAMPLES = 5
@@ -37,7 +37,9 @@ METRICS = ("instructions", "cycles", "cache_misses", "page_faults")
 ONE_THREAD = "counted on a CPU with one thread only: the counters are those of the calling thread"
 
 
-def report_counters(context: Context, forward: Forward, *, kernel: Kernel | None = None) -> None:
+def report_counters(
+    context: Context, forward: Forward, *, kernel: PerfInterface | None = None
+) -> None:
     """Keep the counts of an iteration through `forward`, and why some are missing."""
     device, findings = context.device, context.findings
     details: dict[str, Any] = {"missing": {}, "per_iteration": {}}
@@ -45,12 +47,12 @@ def report_counters(context: Context, forward: Forward, *, kernel: Kernel | None
     if device.is_cuda or device.num_threads != 1:
         details["missing"] = {event.name: ONE_THREAD for event in (*HARDWARE, *SOFTWARE)}
         return
-    kernel = kernel or LinuxKernel()
+    kernel = kernel or LinuxPerf()
     latency_s = statistics.median(findings.metrics["latency_s"].samples)
     num_iterations = max(1, round(SAMPLE_S / latency_s))
     num_samples = max(1, min(NUM_SAMPLES, int(BUDGET_S / (num_iterations * latency_s))))
     details["iterations_per_sample"] = num_iterations
-    with device.pinned(), uncollected(), contextlib.ExitStack() as opened:
+    with device.pinned(), garbage_collection_paused(), contextlib.ExitStack() as opened:
         groups: list[tuple[CounterGroup, list[Event]]] = []
         for events in (HARDWARE, SOFTWARE):
             countable = _countable(events, kernel=kernel, missing=details["missing"])
@@ -69,15 +71,17 @@ def report_counters(context: Context, forward: Forward, *, kernel: Kernel | None
         _keep(context, readings, events=countable, num_iterations=num_iterations)
 
 
-def _countable(events: Sequence[Event], *, kernel: Kernel, missing: dict[str, str]) -> list[Event]:
+def _countable(
+    events: Sequence[Event], *, kernel: PerfInterface, missing: dict[str, str]
+) -> list[Event]:
     """Return the events that can be counted here; tell of the others why they are missing."""
-    refusals = {event: why_unavailable(event, kernel=kernel) for event in events}
+    refusals = {event: unavailable_reason(event, kernel=kernel) for event in events}
     missing.update({event.name: why for event, why in refusals.items() if why})
     return [event for event, why in refusals.items() if not why]
 
 
 def _open(
-    events: Sequence[Event], *, kernel: Kernel, missing: dict[str, str]
+    events: Sequence[Event], *, kernel: PerfInterface, missing: dict[str, str]
 ) -> CounterGroup | None:
     """Return `events` as a group; None without any, or where they cannot be counted together."""
     if not events:
@@ -86,7 +90,7 @@ def _open(
         return open_group(events, kernel=kernel)
     except OSError as error:
         # Each by itself it can: a processor with few counters, or shared ones.
-        why = explain_refusal(error, paranoid=read_paranoid())
+        why = refusal_reason(error, paranoid=read_paranoid())
         missing.update({event.name: why for event in events})
         return None
 

@@ -71,7 +71,7 @@ class Reading:
     running_ns: int
 
 
-class Kernel(Protocol):
+class PerfInterface(Protocol):
     """What the kernel offers; each method raises OSError."""
 
     def open(self, attributes: bytes, *, leader: int) -> int:
@@ -87,7 +87,7 @@ class Kernel(Protocol):
         """Give a counter back."""
 
 
-class LinuxKernel:
+class LinuxPerf:
     """The kernel under this process."""
 
     def open(self, attributes: bytes, *, leader: int) -> int:
@@ -119,7 +119,9 @@ class LinuxKernel:
 class CounterGroup:
     """Events that count together; opened by `open_group`, given back by `close`."""
 
-    def __init__(self, counters: Sequence[int], *, events: Sequence[Event], kernel: Kernel) -> None:
+    def __init__(
+        self, counters: Sequence[int], *, events: Sequence[Event], kernel: PerfInterface
+    ) -> None:
         self._counters = tuple(counters)
         self._kernel = kernel
         self.names = tuple(event.name for event in events)
@@ -139,7 +141,7 @@ class CounterGroup:
             self._kernel.close(counter)
 
 
-def open_group(events: Sequence[Event], *, kernel: Kernel) -> CounterGroup:
+def open_group(events: Sequence[Event], *, kernel: PerfInterface) -> CounterGroup:
     """Return `events` as a group that counts from now on; raise OSError where that is refused."""
     counters: list[int] = []
     try:
@@ -167,7 +169,7 @@ def attribute_bytes(event: Event, *, is_leader: bool) -> bytes:
     return head.ljust(_ATTR_BYTES, b"\0")
 
 
-def explain_refusal(error: OSError, *, paranoid: str) -> str:
+def refusal_reason(error: OSError, *, paranoid: str) -> str:
     """Return why counters are not to be had and what to do; `paranoid` is the kernel's setting."""
     if error.errno == errno.EACCES:
         return (
@@ -195,10 +197,10 @@ def read_paranoid() -> str:
         return "unknown"
 
 
-def why_unavailable(event: Event, *, kernel: Kernel) -> str:
+def unavailable_reason(event: Event, *, kernel: PerfInterface) -> str:
     """Return why `event` cannot be counted here and what to do, empty when it can."""
     try:
         open_group([event], kernel=kernel).close()
     except OSError as error:
-        return explain_refusal(error, paranoid=read_paranoid())
+        return refusal_reason(error, paranoid=read_paranoid())
     return ""

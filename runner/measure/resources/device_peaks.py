@@ -70,7 +70,7 @@ def measure_peaks(device: Device) -> dict[str, Any]:
     peaks: dict[str, Any] = {}
     with device.pinned():
         for dtype, (name, torch_dtype) in PEAK_DTYPES.items():
-            if device.why_unsupported(dtype) is None:
+            if device.unsupported_reason(dtype) is None:
                 peaks[name] = product_flops_per_s(torch_dtype, device=device, budget=budget)
         if device.is_cuda and torch.backends.cudnn.allow_tf32:
             with _tf32_products():

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from compile_hud.runner.measure.context import Context, Forward
-from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.latency.timing import garbage_collection_paused
 from compile_hud.runner.measure.resources.nvml import Gpu, NvmlMissingError, open_gpu
 
 # A hundred steps of RAPL's counter, or ten to fifty of NVML's: 2 % and less at either end.
@@ -72,7 +72,7 @@ def report_energy(context: Context, forward: Forward) -> None:
 
     try:
         meter = open_meter(is_cuda=device.is_cuda)
-        with device.pinned(), uncollected():
+        with device.pinned(), garbage_collection_paused():
             energy = measure_energy(
                 meter,
                 run,

@@ -23,11 +23,11 @@ import torch
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.kernels.profiler_ranges import named_range
-from compile_hud.runner.measure.latency.timing import uncollected
+from compile_hud.runner.measure.latency.timing import garbage_collection_paused
 from compile_hud.runner.measure.subject import Subject
 from compile_hud.runner.protocol.messages import RawMetric
 
-PARTS = ("data", "forward", "backward", "optimizer")
+COMPONENTS = ("data", "forward", "backward", "optimizer")
 # The first iterations fill the caches that the steps before have emptied.
 NUM_WARMUPS = 2
 MIN_ITERATIONS = 5
@@ -113,7 +113,7 @@ class CudaMarks:
 
 
 def _groups(points: list[int] | list[torch.cuda.Event]) -> Iterator[list]:  # type: ignore[type-arg]
-    size = len(PARTS) + 1
+    size = len(COMPONENTS) + 1
     for first in range(0, len(points), size):
         yield points[first : first + size]
 
@@ -130,17 +130,19 @@ def report_breakdown(context: Context, forward: Forward) -> None:
     against = "latency_cpu_s" if _has_cpu_time(device) else "latency_s"
     latency_s = statistics.median(findings.metrics[against].samples)
     num_iterations = min(MAX_ITERATIONS, max(MIN_ITERATIONS, int(BUDGET_S / latency_s)))
-    with device.pinned(), uncollected():
+    with device.pinned(), garbage_collection_paused():
         steps = take_steps(context, forward, num_iterations=NUM_WARMUPS + num_iterations)
     method = METHOD_CUDA if device.is_cuda else METHOD_CPU.format(clock=clock)
-    for index, part in enumerate(PARTS):
+    for index, part in enumerate(COMPONENTS):
         times_s = tuple(step.parts_ns[index] / 1e9 for step in steps)
         findings.metrics[f"{part}_s"] = RawMetric(
             samples=times_s[NUM_WARMUPS:], warmups=times_s[:NUM_WARMUPS], method=method
         )
-    medians_s = {part: statistics.median(findings.metrics[f"{part}_s"].samples) for part in PARTS}
+    medians_s = {
+        part: statistics.median(findings.metrics[f"{part}_s"].samples) for part in COMPONENTS
+    }
     # Sampled iterations find their inputs in place.
-    sum_s = sum(medians_s[part] for part in PARTS if part != "data")
+    sum_s = sum(medians_s[part] for part in COMPONENTS if part != "data")
     findings.details["breakdown"] = {
         "sum_s": sum_s,
         "latency_s": latency_s,
@@ -211,7 +213,7 @@ def batch_source(subject: Subject, *, device: Device) -> Callable[[], Batch]:
 
     def next_batch() -> Batch:
         copies = {
-            key: _as_laid_out(copy(source), like=tensors[key]) for key, source in sources.items()
+            key: _with_layout_of(copy(source), like=tensors[key]) for key, source in sources.items()
         }
         return {name: copies[id(tensor)] for name, tensor in subject.inputs.items()}
 
@@ -232,7 +234,7 @@ def _memory_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.as_strided((span,), (1,))
 
 
-def _as_laid_out(copied: torch.Tensor, *, like: torch.Tensor) -> torch.Tensor:
+def _with_layout_of(copied: torch.Tensor, *, like: torch.Tensor) -> torch.Tensor:
     if like.layout is not torch.strided or copied.stride() == like.stride():
         return copied
     return copied.as_strided(like.shape, like.stride())

@@ -49,7 +49,11 @@ class Apprise:
     def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it."""
         words = render_message(message)
-        order = {"url": self.url, "title": tamed(words.heading), "body": tamed(body_of(words))}
+        order = {
+            "url": self.url,
+            "title": neutralise(words.heading),
+            "body": neutralise(render_body(words)),
+        }
         try:
             done = subprocess.run(
                 self.command,
@@ -79,7 +83,7 @@ def is_installed() -> bool:
     return importlib.util.find_spec(PACKAGE) is not None
 
 
-def tamed(text: str) -> str:
+def neutralise(text: str) -> str:
     """Return `text` in which nothing calls anybody or is markup, in whatever service."""
     return _CALLS.sub(lambda match: match[0] + _UNSEEN, text)
 
@@ -89,13 +93,13 @@ def _failed(text: str) -> Response:
     return Response(kind=ResponseKind.FAILED, text=text, is_certain=False)
 
 
-def body_of(words: RenderedMessage) -> str:
+def render_body(words: RenderedMessage) -> str:
     """Return the text of `words` below their heading; no service takes an empty one."""
     parts = []
-    for paragraph in words.paragraphs:
+    for paragraph in words.sections:
         head = [] if paragraph.title == words.heading else [paragraph.title]
         links = {"Open": paragraph.url, **paragraph.actions}
         lines = [f"{name}: {url}" for name, url in links.items() if url]
         parts.append("\n".join((*head, *paragraph.lines, *lines)))
-    rest = words.overflow_line(len(words.paragraphs))
+    rest = words.overflow_line(len(words.sections))
     return "\n\n".join((*parts, rest) if rest else parts) or words.heading

@@ -63,7 +63,7 @@ def with_or_without_pictures(
 ) -> Response:
     """Send `words`, and without pictures what is refused with them: they may be the reason."""
     answer = send(words)
-    has_pictures = any(item.picture_url for item in words.paragraphs)
+    has_pictures = any(item.picture_url for item in words.sections)
     if answer.kind is ResponseKind.REFUSED and has_pictures:
         return send(without_pictures(words))
     return answer
@@ -74,7 +74,7 @@ def slack(words: RenderedMessage) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": _slack_text(words.heading, limit=SLACK_HEADER)}
     ]
-    for paragraph in words.paragraphs:
+    for paragraph in words.sections:
         if not _lines(paragraph, words):
             continue
         section: dict[str, Any] = {
@@ -89,7 +89,7 @@ def slack(words: RenderedMessage) -> dict[str, Any]:
             }
         apart = [{"type": "divider"}] if words.num_notifications > 1 else []
         blocks += [*apart, section, *_slack_picture(paragraph), *_slack_actions(paragraph)]
-    if rest := words.overflow_line(len(words.paragraphs)):
+    if rest := words.overflow_line(len(words.sections)):
         blocks.append({"type": "section", "text": _slack_text(rest, limit=SLACK_SECTION)})
     # What a phone shows. In text these three signs alone make mentions and links.
     plain = words.heading.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -125,7 +125,7 @@ def discord(words: RenderedMessage) -> dict[str, Any]:
     """Return `words` as embeds of Discord."""
     left = DISCORD_TOTAL
     embeds = []
-    for paragraph in words.paragraphs[:DISCORD_EMBEDS]:
+    for paragraph in words.sections[:DISCORD_EMBEDS]:
         title = _escaped(paragraph.title, limit=min(DISCORD_TITLE, left))
         left -= len(title)
         links = _discord_links(paragraph)
@@ -169,7 +169,7 @@ def _escaped(text: str, *, limit: int) -> str:
 
 def teams(words: RenderedMessage) -> dict[str, Any]:
     """Return `words` as an adaptive card of Microsoft Teams, within what it takes."""
-    shown = len(words.paragraphs)
+    shown = len(words.sections)
     while True:
         card = _card(words, shown=shown)
         if shown <= 1 or len(json.dumps(card)) <= TEAMS_BYTES:
@@ -179,8 +179,8 @@ def teams(words: RenderedMessage) -> dict[str, Any]:
 
 def _card(words: RenderedMessage, *, shown: int) -> dict[str, Any]:
     body = [_teams_text(words.heading, weight="Bolder", size="Medium")]
-    for paragraph in words.paragraphs[:shown]:
-        body += _teams_paragraph(paragraph, words)
+    for paragraph in words.sections[:shown]:
+        body += _teams_section(paragraph, words)
     rest = words.overflow_line(shown)
     body += [{**_teams_text(rest), **_TEAMS_APART}] if rest else []
     content = {
@@ -194,7 +194,7 @@ def _card(words: RenderedMessage, *, shown: int) -> dict[str, Any]:
     return {"type": "message", "attachments": [attachment]}
 
 
-def _teams_paragraph(paragraph: Section, words: RenderedMessage) -> list[dict[str, Any]]:
+def _teams_section(paragraph: Section, words: RenderedMessage) -> list[dict[str, Any]]:
     body = [_teams_text(line) for line in _lines(paragraph, words)]
     if words.num_notifications > 1:
         body[0] = {**_teams_text(paragraph.title, weight="Bolder"), **_TEAMS_APART}

@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
-from compile_hud.runner.notifications.http_client import HttpRules, Request, encoded
-from compile_hud.runner.notifications.http_response import ask
+from compile_hud.runner.notifications.http_client import HttpRules, Request, encode_multipart
+from compile_hud.runner.notifications.http_response import send_request
 from compile_hud.runner.notifications.message_text import RenderedMessage, render_message
 from compile_hud.runner.notifications.receivers.chat import discord, with_or_without_pictures
 
@@ -42,7 +42,7 @@ class Discord:
         return replace(answer, reference=reference)
 
     def _send(self, post: Request, *, message: Message) -> Response:
-        words, files = attached(render_message(message), message)
+        words, files = add_attachments(render_message(message), message)
         send = functools.partial(self._ask, post=post, files=files, now=message.at)
         return with_or_without_pictures(words, send)
 
@@ -55,30 +55,32 @@ class Discord:
         content = {**discord(words), "attachments": attachments}
         kind, body = "application/json", json.dumps(content, allow_nan=False).encode("ascii")
         if shown:
-            kind, body = encoded(body, {name: files[name] for name in shown})
+            kind, body = encode_multipart(body, {name: files[name] for name in shown})
         request = replace(post, body=body, headers={"Content-Type": kind})
-        answer, text = ask(request, rules=self.rules, now=now)
+        answer, text = send_request(request, rules=self.rules, now=now)
         if answer.kind is not ResponseKind.SENT:
             return answer
         return replace(answer, reference=_id_of(text))
 
 
-def attached(words: RenderedMessage, message: Message) -> tuple[RenderedMessage, dict[str, bytes]]:
+def add_attachments(
+    words: RenderedMessage, message: Message
+) -> tuple[RenderedMessage, dict[str, bytes]]:
     """Return `words` that show pictures which go along, and these by their names."""
-    drawn = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
+    drawn = message.draw([item.alert_id for item in words.sections if item.alert_id])
     names = {id: f"trend-{number}.png" for number, id in enumerate(drawn, 1)}
     paragraphs = tuple(
         replace(item, picture_url=f"attachment://{names[item.alert_id]}")
         if item.alert_id in names
         else item
-        for item in words.paragraphs
+        for item in words.sections
     )
     files = {name: drawn[id] for id, name in names.items()}
-    return replace(words, paragraphs=paragraphs), files
+    return replace(words, sections=paragraphs), files
 
 
 def _pictures(words: RenderedMessage) -> set[str]:
-    return {item.picture_url for item in words.paragraphs}
+    return {item.picture_url for item in words.sections}
 
 
 def _address(url: str, *, below: str = "", query: Mapping[str, str] | None = None) -> str:

@@ -20,7 +20,7 @@ from compile_hud.runner.notifications.receivers.discord import Discord
 from compile_hud.runner.notifications.receivers.github import PUBLISHED, GitHub
 from compile_hud.runner.notifications.receivers.github_api import GITHUB_URL, GitHubApi
 from compile_hud.runner.notifications.receivers.mail import Mail
-from compile_hud.runner.notifications.receivers.secrets import NotReady, resolved
+from compile_hud.runner.notifications.receivers.secrets import NotReady, resolve_secret
 from compile_hud.runner.notifications.receivers.settings import (
     ReceiverKind,
     ReceiverSettings,
@@ -37,7 +37,7 @@ _RENDERS: Mapping[ReceiverKind, Render] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unready:
+class UnreadyReceiver:
     """A receiver that cannot be used as things are: everything waits until that is mended."""
 
     reason: str
@@ -53,7 +53,7 @@ def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Rece
     try:
         return _ready(settings, _Secrets(settings=settings, env=env))
     except (NotReady, BadSecret, TargetRefused) as error:
-        return Unready(reason=f"[receivers.{settings.name}]: {error}")
+        return UnreadyReceiver(reason=f"[receivers.{settings.name}]: {error}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,11 @@ class _Secrets:
     def get(self, key: str) -> str:
         """Return the value of a setting, "" where nobody gave it; raise NotReady."""
         value = getattr(self.settings, key)
-        return "" if value is None else resolved(key, value, base=self.settings.base, env=self.env)
+        return (
+            ""
+            if value is None
+            else resolve_secret(key, value, base=self.settings.base, env=self.env)
+        )
 
 
 def _ready(settings: ReceiverSettings, secrets: _Secrets) -> Receiver:

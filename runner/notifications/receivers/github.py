@@ -66,7 +66,7 @@ class GitHub:
 
     def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it."""
-        answer = self._each(message, self._tell_issue)
+        answer = self._each(message, self._post_to_issue)
         # What is changed later is found by markers; the name but tells deliveries apart.
         return replace(answer, reference=message.id) if answer.kind is ResponseKind.SENT else answer
 
@@ -80,7 +80,7 @@ class GitHub:
         try:
             for item in message.items:
                 alone = Message(id=item.notification.id, at=message.at, items=(item,))
-                (paragraph,) = render_message(alone).paragraphs
+                (paragraph,) = render_message(alone).sections
                 if Publication.ISSUE in self.published:
                     error_text = handle(item, paragraph) or error_text
                 self._show_commits(item, paragraph)
@@ -88,7 +88,7 @@ class GitHub:
             return error.answer
         return Response(kind=ResponseKind.SENT, text=error_text)
 
-    def _tell_issue(self, item: Item, paragraph: Section) -> str:
+    def _post_to_issue(self, item: Item, paragraph: Section) -> str:
         """Open or change the issue of an event; return what went wrong though it was told."""
         notification = item.notification
         title = shortened(paragraph.title, limit=MAX_TITLE)

@@ -38,70 +38,70 @@ class Mail:
     def send(self, message: Message) -> Response:
         """Send `message` once and return what came of it."""
         num_attempts = max(item.notification.num_attempts for item in message.items)
-        content = letter_of(message, sender=self.sender, to=self.to).as_bytes(policy=_POLICY)
-        letter = Email(sender=self.sender, to=tuple(self.to), content=content)
-        return self.server.send(letter, waits_for_all=num_attempts < NUM_SAME_RETRIES)
+        content = make_email(message, sender=self.sender, to=self.to).as_bytes(policy=_POLICY)
+        email = Email(sender=self.sender, to=tuple(self.to), content=content)
+        return self.server.send(email, waits_for_all=num_attempts < NUM_SAME_RETRIES)
 
 
-def letter_of(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessage:
+def make_email(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessage:
     """Return `message` as mail, with everything that somebody named as text, and its pictures."""
     words = render_message(message)
-    pictures = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
+    pictures = message.draw([item.alert_id for item in words.sections if item.alert_id])
     ids = {id: f"trend-{number}.{message.id}" for number, id in enumerate(pictures, 1)}
     host = sender.rpartition("@")[2]
-    letter = EmailMessage(policy=_POLICY)
-    letter["From"] = sender
-    letter["To"] = ", ".join(to)
-    letter["Subject"] = words.heading
-    letter["Date"] = format_datetime(message.at)
-    letter["Message-ID"] = f"<{message.id}@{host}>"
+    email = EmailMessage(policy=_POLICY)
+    email["From"] = sender
+    email["To"] = ", ".join(to)
+    email["Subject"] = words.heading
+    email["Date"] = format_datetime(message.at)
+    email["Message-ID"] = f"<{message.id}@{host}>"
     subjects = {item.notification.subject for item in message.items}
     if len(subjects) == 1:
         # No mail has this id: those that name it are shown as one thread.
         thread = f"<{stable_id('thread', *subjects)}@{host}>"
-        letter["In-Reply-To"] = thread
-        letter["References"] = thread
+        email["In-Reply-To"] = thread
+        email["References"] = thread
     # https://www.rfc-editor.org/rfc/rfc3834: nobody's holiday notice shall answer.
-    letter["Auto-Submitted"] = "auto-generated"
-    letter.set_content(_plain(words))
-    letter.add_alternative(_html(words, ids), subtype="html")
-    shown = letter.get_body(("html",))
+    email["Auto-Submitted"] = "auto-generated"
+    email.set_content(_plain(words))
+    email.add_alternative(_html(words, ids), subtype="html")
+    shown = email.get_body(("html",))
     assert isinstance(shown, EmailMessage)
     for id, png in pictures.items():
         # https://www.rfc-editor.org/rfc/rfc2392: the HTML names the part beside it.
         shown.add_related(png, "image", "png", cid=f"<{ids[id]}>", disposition="inline")
-    return letter
+    return email
 
 
 def _plain(words: RenderedMessage) -> str:
     parts = [
-        "\n".join((paragraph.title, *(f"  {line}" for line in _paragraph_lines(paragraph))))
-        for paragraph in words.paragraphs
+        "\n".join((paragraph.title, *(f"  {line}" for line in _section_lines(paragraph))))
+        for paragraph in words.sections
     ]
     return "\n\n".join((*parts, *_rest(words))) + "\n"
 
 
-def _paragraph_lines(paragraph: Section) -> list[str]:
+def _section_lines(paragraph: Section) -> list[str]:
     links = {"Open": paragraph.url, **paragraph.actions}
     return [*paragraph.lines, *(f"{name}: {url}" for name, url in links.items() if url)]
 
 
 def _rest(words: RenderedMessage) -> list[str]:
-    rest = words.overflow_line(len(words.paragraphs))
+    rest = words.overflow_line(len(words.sections))
     return [rest] if rest else []
 
 
 def _html(words: RenderedMessage, picture_ids: Mapping[str, str]) -> str:
     parts = [
-        _html_paragraph(paragraph, picture_id=picture_ids.get(paragraph.alert_id, ""))
-        for paragraph in words.paragraphs
+        _html_section(paragraph, picture_id=picture_ids.get(paragraph.alert_id, ""))
+        for paragraph in words.sections
     ]
     rest = [f"<p>{html.escape(text)}</p>" for text in _rest(words)]
     body = "\n".join((*parts, *rest))
     return f'<!DOCTYPE html>\n<html><body style="{_STYLE}">\n{body}\n</body></html>\n'
 
 
-def _html_paragraph(paragraph: Section, *, picture_id: str) -> str:
+def _html_section(paragraph: Section, *, picture_id: str) -> str:
     lines = "<br>\n".join(html.escape(line) for line in paragraph.lines)
     links = {"Open": paragraph.url, **paragraph.actions}
     shown = " | ".join(_link(name, url) for name, url in links.items() if _is_web(url))

@@ -15,7 +15,7 @@ class NotReady(ValueError):
     """Something that a receiver needs is not where hud.toml says; the message never has it."""
 
 
-def resolved(what: str, value: str, *, base: Path, env: Mapping[str, str]) -> str:
+def resolve_secret(what: str, value: str, *, base: Path, env: Mapping[str, str]) -> str:
     """Return `value`, or what it names: `env:NAME` a variable, `file:PATH` a file below `base`.
 
     Raises NotReady, which calls it `what`.

@@ -20,7 +20,7 @@ from compile_hud.db.shared.text import one_line, shortened
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import MAX_ITEMS_SHOWN, Message
 from compile_hud.runner.notifications.http_client import HttpRules, Request
-from compile_hud.runner.notifications.http_response import ask
+from compile_hud.runner.notifications.http_response import send_request
 from compile_hud.runner.notifications.message_text import RenderedMessage, render_message
 from compile_hud.runner.notifications.receivers.chat import slack, with_or_without_pictures
 
@@ -64,11 +64,14 @@ class SlackBot:
         """Send `message` once and return what came of it; the reference is channel and time."""
         words = render_message(message)
         post = functools.partial(
-            self._say, method="chat.postMessage", target={"channel": self.channel}, message=message
+            self._update_message,
+            method="chat.postMessage",
+            target={"channel": self.channel},
+            message=message,
         )
         answer = with_or_without_pictures(words, post)
         names = _NAMES.fullmatch(answer.reference)
-        if names and not any(item.picture_url for item in words.paragraphs):
+        if names and not any(item.picture_url for item in words.sections):
             self._add_pictures(words, message, channel=names[1], thread=names[2])
         return answer
 
@@ -78,10 +81,12 @@ class SlackBot:
         if names is None:
             return Response(kind=ResponseKind.REFUSED, text=f"no message of Slack: {reference}")
         target = {"channel": names[1], "ts": names[2]}
-        change = functools.partial(self._say, method="chat.update", target=target, message=message)
+        change = functools.partial(
+            self._update_message, method="chat.update", target=target, message=message
+        )
         return with_or_without_pictures(render_message(message), change)
 
-    def _say(
+    def _update_message(
         self, words: RenderedMessage, *, method: str, target: Mapping[str, str], message: Message
     ) -> Response:
         # No `mrkdwn`, which chat.update does not know; no text of a block is markup.
@@ -97,7 +102,7 @@ class SlackBot:
         self, words: RenderedMessage, message: Message, *, channel: str, thread: str
     ) -> None:
         """Add trends below a message; what goes wrong costs the pictures alone."""
-        drawn = message.draw([item.alert_id for item in words.paragraphs if item.alert_id])
+        drawn = message.draw([item.alert_id for item in words.sections if item.alert_id])
         files = [
             {"id": id, "title": f"trend {number}"}
             for number, picture in enumerate(drawn.values(), 1)
@@ -121,7 +126,7 @@ class SlackBot:
             body=picture,
             headers={"Content-Type": "application/octet-stream"},
         )
-        answer, _ = ask(request, rules=self.rules, now=message.at)
+        answer, _ = send_request(request, rules=self.rules, now=message.at)
         return str(document.get("file_id", "")) if answer.kind is ResponseKind.SENT else ""
 
     def _call(
@@ -133,13 +138,13 @@ class SlackBot:
             headers={"Authorization": f"Bearer {self.token}", **headers},
             max_answer_bytes=_MAX_ANSWER_BYTES,
         )
-        answer, text = ask(request, rules=self.rules, now=now)
+        answer, text = send_request(request, rules=self.rules, now=now)
         if answer.kind is not ResponseKind.SENT:
             return answer, {}
-        return _meant(text)
+        return _interpret(text)
 
 
-def _meant(text: str) -> tuple[Response, Mapping[str, Any]]:
+def _interpret(text: str) -> tuple[Response, Mapping[str, Any]]:
     """Return what a body of status 200 means, and what it says."""
     try:
         document = json.loads(text)
@@ -156,9 +161,9 @@ def _meant(text: str) -> tuple[Response, Mapping[str, Any]]:
         return Response(kind=ResponseKind.REFUSED, text=f"Slack: {error}"), {}
     if error in _BROKEN:
         return Response(kind=ResponseKind.FAILED, text=f"Slack: {error}", is_certain=False), {}
-    hint = "" if error in _LIMITED else f"{_needed(document)}; mend that and it goes out"
+    hint = "" if error in _LIMITED else f"{_missing_scope(document)}; mend that and it goes out"
     return Response(kind=ResponseKind.FAILED, text=f"Slack: {error}{hint}", is_down=True), {}
 
 
-def _needed(document: Mapping[str, Any]) -> str:
+def _missing_scope(document: Mapping[str, Any]) -> str:
     return f", needs {one_line(str(document['needed']))}" if "needed" in document else ""

@@ -51,8 +51,8 @@ class MailServer:
     password: str = field(default="", repr=False)
     rules: HttpRules = field(default_factory=HttpRules)
 
-    def send(self, letter: Email, *, waits_for_all: bool) -> Response:
-        """Hand `letter` over once; to nobody where one `waits_for_all` who are refused for now."""
+    def send(self, email: Email, *, waits_for_all: bool) -> Response:
+        """Hand `email` over once; to nobody where one `waits_for_all` who are refused for now."""
         deadline = self.rules.monotonic() + self.rules.total_s
         try:
             parts = check_url(self.url, schemes=MAIL)
@@ -62,9 +62,9 @@ class MailServer:
         has_begun = False
         try:
             client = self._client(connection, parts)
-            _expect(client.mail(letter.sender), _OK)
+            _expect(client.mail(email.sender), _OK)
             has_begun = True
-            return _hand_over(client, letter, waits_for_all=waits_for_all)
+            return _hand_over(client, email, waits_for_all=waits_for_all)
         except smtplib.SMTPResponseException as refused:
             return _answer(refused, is_of_message=has_begun)
         except (OSError, ValueError) as error:
@@ -104,17 +104,17 @@ class MailServer:
         client.ehlo_or_helo_if_needed()
 
 
-def _hand_over(client: smtplib.SMTP, letter: Email, *, waits_for_all: bool) -> Response:
-    replies = {address: client.rcpt(address) for address in letter.to}
+def _hand_over(client: smtplib.SMTP, email: Email, *, waits_for_all: bool) -> Response:
+    replies = {address: client.rcpt(address) for address in email.to}
     refused = {
         address: reply for address, reply in replies.items() if reply[0] not in (_OK, _WILL_FORWARD)
     }
     passes = any(code < 500 for code, _ in refused.values())
     named = ", ".join(f"{address}: {_reply_text(reply)}" for address, reply in refused.items())
-    if len(refused) == len(letter.to) or (passes and waits_for_all):
+    if len(refused) == len(email.to) or (passes and waits_for_all):
         return Response(kind=ResponseKind.FAILED if passes else ResponseKind.REFUSED, text=named)
     try:
-        reply = client.data(letter.content)
+        reply = client.data(email.content)
     except smtplib.SMTPResponseException:
         raise
     except OSError as error:

@@ -17,10 +17,10 @@ from compile_hud.runner.cluster.coordinator import SETUP_LIMIT_S
 from compile_hud.runner.config.load import load_config
 from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.errors import ExecutorError
-from compile_hud.runner.execution.executor import CaseOrder
+from compile_hud.runner.execution.executor import CaseOrder, MakeExecutor
 from compile_hud.runner.planning.plan import plan_case
 from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings
-from compile_hud.runner.workspace import Dependencies, MakeExecutor, Workspace
+from compile_hud.runner.workspace import Dependencies, Workspace
 from tests.support.builders import make_case, make_result
 from tests.support.fake_cluster import SILENT, Behaviour, FakeCluster, measured
 from tests.support.fakes import FACTS, FakeClock, make_catalog

@@ -171,10 +171,10 @@ def test_a_store_that_took_nothing_is_asked_again_before_a_run_goes_on(
     assert sandbox.spool is not None
     sandbox.spool.write(run, result=make_result(run=run))
     writer.back_off(StoreLocked("the store is held by PID 7"))
-    writer.drain_before_run(goes_on=False)
+    writer.drain_before_run(is_resume=False)
     assert store.num_asked == 0
     assert writer.is_backing_off()
-    writer.drain_before_run(goes_on=True)
+    writer.drain_before_run(is_resume=True)
     assert store.num_asked == 1
     assert writer.error == ""
     assert load_run(store, run.id) == run

@@ -1,4 +1,7 @@
-"""What receivers are given is what somebody looked at: `python -m tests.support.records.golden_messages` writes."""
+"""Messages to receivers are those in tests/fixtures/messages.
+
+`python -m tests.support.records.golden_messages` writes them anew.
+"""
 
 from __future__ import annotations
 

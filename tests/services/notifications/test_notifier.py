@@ -279,7 +279,7 @@ def test_what_is_measured_again_is_told_after_that_and_only_if_it_holds(
         workspace = workspace_of(terminal)
         store = workspace.store()
         put(store, nights([2.0] * 12 + [1.4] * 4))
-        report = detect(store, telling=make_planner(workspace, is_held=True))
+        report = detect(store, planner=make_planner(workspace, is_held=True))
         make_dispatcher(workspace).dispatch()
         (notification,) = load_outbox(store)
         assert (str(notification.state), inbox.requests) == ("pending", [])

@@ -25,7 +25,7 @@ NUM_LINES = 9000
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    script = ROOT / "tests" / "integration" / "run_process.py"
+    script = ROOT / "tests" / "support" / "runs" / "run_process.py"
     return subprocess.Popen(
         [sys.executable, str(script), str(folder), *options],
         cwd=ROOT,

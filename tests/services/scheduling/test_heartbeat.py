@@ -39,7 +39,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(config=config, dependencies=dependencies)
 
 
-def make_pulse(workspace: Workspace, *, jobs: list[str]) -> HealthReporter:
+def make_reporter(workspace: Workspace, *, jobs: list[str]) -> HealthReporter:
     return HealthReporter(
         workspace=workspace,
         schedules=lambda: (),
@@ -50,7 +50,7 @@ def make_pulse(workspace: Workspace, *, jobs: list[str]) -> HealthReporter:
 
 def test_a_beat_tells_of_process_devices_disks_and_spool(workspace: Workspace) -> None:
     workspace.spool().write(make_run())
-    make_pulse(workspace, jobs=[]).report()
+    make_reporter(workspace, jobs=[]).report()
     (state,) = load_health(workspace.store()).schedulers
     assert (state.machine, state.process, state.doing) == ("box", this_process(), "")
     assert state.heartbeat_at == state.started_at == workspace.dependencies.now()
@@ -64,11 +64,11 @@ def test_a_beat_tells_of_process_devices_disks_and_spool(workspace: Workspace) -
 
 def test_devices_are_not_looked_at_beside_a_measurement(workspace: Workspace) -> None:
     jobs: list[str] = []
-    pulse = make_pulse(workspace, jobs=jobs)
-    before = pulse.state()
+    reporter = make_reporter(workspace, jobs=jobs)
+    before = reporter.state()
     jobs.append("job night")
     num_commands = len(MACHINE.commands)
-    assert pulse.state() == replace(before, doing="job night")
+    assert reporter.state() == replace(before, doing="job night")
     assert len(MACHINE.commands) == num_commands
 
 
@@ -78,12 +78,12 @@ def test_a_locked_store_hears_the_next_beat(
     def locked(*_args: object, **_kwargs: object) -> None:
         raise StoreLocked("held by PID 7")
 
-    pulse = make_pulse(workspace, jobs=[])
+    reporter = make_reporter(workspace, jobs=[])
     with monkeypatch.context() as patched:
         patched.setattr(Store, "write", locked)
-        pulse.report()
+        reporter.report()
     assert load_health(workspace.store()).schedulers == ()
-    pulse.report()
+    reporter.report()
     assert len(load_health(workspace.store()).schedulers) == 1
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 def start_runner(folder: Path, *, machine: str, store_url: str) -> subprocess.Popen[str]:
     folder.mkdir()
-    script = ROOT / "tests" / "integration" / "run_process.py"
+    script = ROOT / "tests" / "support" / "runs" / "run_process.py"
     options = ["--machine", machine, "--store", store_url]
     return subprocess.Popen(
         [sys.executable, str(script), str(folder), *options],

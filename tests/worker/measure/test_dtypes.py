@@ -109,31 +109,31 @@ def test_tf32_needs_a_device_that_has_it(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     for capability, has_it in (((7, 5), False), ((8, 0), True), ((12, 0), True)):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda found=capability: found)
-        assert (CUDA.why_unsupported(Dtype.TF32) is None) == has_it
-    assert "measure it in fp32" in str(CPU.why_unsupported(Dtype.TF32))
+        assert (CUDA.unsupported_reason(Dtype.TF32) is None) == has_it
+    assert "measure it in fp32" in str(CPU.unsupported_reason(Dtype.TF32))
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
-    assert "unset it" in str(CUDA.why_unsupported(Dtype.TF32))
+    assert "unset it" in str(CUDA.unsupported_reason(Dtype.TF32))
 
 
 def test_a_cpu_has_fp16_where_it_computes_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "_cpu_has_fp16", lambda: False)
-    assert "no fp16 arithmetic, only conversions" in str(CPU.why_unsupported(Dtype.FP16))
-    assert CUDA.why_unsupported(Dtype.FP16) is None
+    assert "no fp16 arithmetic, only conversions" in str(CPU.unsupported_reason(Dtype.FP16))
+    assert CUDA.unsupported_reason(Dtype.FP16) is None
     monkeypatch.setattr(device, "_cpu_has_fp16", lambda: True)
-    assert CPU.why_unsupported(Dtype.FP16) is None
+    assert CPU.unsupported_reason(Dtype.FP16) is None
 
 
 def test_a_torch_without_onednn_computes_nothing_in_fp16(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     monkeypatch.setattr(torch.ops, "mkldnn", None)
-    assert CPU.why_unsupported(Dtype.FP16) is not None
+    assert CPU.unsupported_reason(Dtype.FP16) is not None
 
 
 def test_nothing_trains_weights_in_fp16() -> None:
-    reason = CUDA.why_unsupported(Dtype.FP16, phase=Phase.TRAINING)
+    reason = CUDA.unsupported_reason(Dtype.FP16, phase=Phase.TRAINING)
     assert reason is not None
     assert "ends in NaN" in reason
-    assert CUDA.why_unsupported(Dtype.FP16_AUTOCAST, phase=Phase.TRAINING) is None
+    assert CUDA.unsupported_reason(Dtype.FP16_AUTOCAST, phase=Phase.TRAINING) is None
 
 
 def test_a_step_of_the_optimizer_on_weights_in_fp16_ends_in_nan() -> None:

@@ -17,29 +17,29 @@ WARM = make_measurement("compile_warm_s", samples=(6.0, 8.0, 7.0))
 
 
 def derived(*measurements: Measurement) -> dict[str, Measurement]:
-    found = break_even({item.metric: item for item in measurements})
-    return {item.metric: item for item in found}
+    values = break_even({item.metric: item for item in measurements})
+    return {item.metric: item for item in values}
 
 
 def test_break_even_is_the_cost_over_what_a_call_saves() -> None:
-    found = derived(LATENCY, SPEEDUP, COLD, WARM)
-    cold, warm = found["break_even_calls"], found["break_even_warm_calls"]
+    measurements = derived(LATENCY, SPEEDUP, COLD, WARM)
+    cold, warm = measurements["break_even_calls"], measurements["break_even_warm_calls"]
     assert cold.median == pytest.approx(3000)
     assert (cold.unit, cold.samples) == ("calls", (cold.median,))
     assert warm.median == pytest.approx(700)
 
 
 def test_the_cpu_time_of_a_call_is_taken_where_there_is_one() -> None:
-    found = derived(LATENCY, CPU, SPEEDUP, COLD)["break_even_calls"]
-    assert found.median == pytest.approx(6000)
-    assert found.interval == pytest.approx((30 / 0.016, 30 / 0.002))
-    assert found.method == "compile_cold_s / (latency_cpu_s x (speedup - 1))"
+    break_even_calls = derived(LATENCY, CPU, SPEEDUP, COLD)["break_even_calls"]
+    assert break_even_calls.median == pytest.approx(6000)
+    assert break_even_calls.interval == pytest.approx((30 / 0.016, 30 / 0.002))
+    assert break_even_calls.method == "compile_cold_s / (latency_cpu_s x (speedup - 1))"
 
 
 def test_the_interval_holds_what_both_the_cost_and_the_saving_may_be() -> None:
-    found = derived(LATENCY, SPEEDUP, COLD, WARM)
-    assert found["break_even_calls"].interval == pytest.approx((1500, 6000))
-    assert found["break_even_warm_calls"].interval == pytest.approx((300, 1600))
+    measurements = derived(LATENCY, SPEEDUP, COLD, WARM)
+    assert measurements["break_even_calls"].interval == pytest.approx((1500, 6000))
+    assert measurements["break_even_warm_calls"].interval == pytest.approx((300, 1600))
 
 
 @pytest.mark.parametrize("low", [1.0, 0.9])

@@ -16,7 +16,7 @@ OTHER = ("python3 (PID 7)",)
 def wait(looks: Sequence[tuple[str, ...]], *, limit_s: float) -> tuple[tuple[str, ...], list[str]]:
     """Return what waiting comes to when `looks` are seen in turn, and what was said."""
     clock, events, left = FakeClock(), list[Event](), list(looks)
-    found = wait_until_idle(
+    wait_result = wait_until_idle(
         "cuda",
         users=lambda _device: left.pop(0),
         limit_s=limit_s,
@@ -25,7 +25,7 @@ def wait(looks: Sequence[tuple[str, ...]], *, limit_s: float) -> tuple[tuple[str
         notify=events.append,
     )
     assert not left
-    return found, [event.text for event in events if isinstance(event, LogMessage)]
+    return wait_result, [event.text for event in events if isinstance(event, LogMessage)]
 
 
 def test_an_idle_device_is_not_waited_for() -> None:
@@ -33,20 +33,20 @@ def test_an_idle_device_is_not_waited_for() -> None:
 
 
 def test_a_device_is_waited_for_until_it_is_idle() -> None:
-    found, said = wait([OTHER, OTHER, ()], limit_s=600)
-    assert found == ()
-    assert said == ["waiting up to 10:00 for device cuda, used by python3 (PID 7)"]
+    outcome, messages = wait([OTHER, OTHER, ()], limit_s=600)
+    assert outcome == ()
+    assert messages == ["waiting up to 10:00 for device cuda, used by python3 (PID 7)"]
 
 
 def test_after_the_limit_it_is_measured_all_the_same() -> None:
-    found, said = wait([OTHER] * 4, limit_s=40)
-    assert found == OTHER
-    assert said[1:] == ["device cuda is used by python3 (PID 7); measuring all the same"]
+    outcome, messages = wait([OTHER] * 4, limit_s=40)
+    assert outcome == OTHER
+    assert messages[1:] == ["device cuda is used by python3 (PID 7); measuring all the same"]
 
 
 def test_without_a_limit_nobody_waits() -> None:
-    found, said = wait([OTHER], limit_s=0)
-    assert (found, len(said)) == (OTHER, 1)
+    outcome, messages = wait([OTHER], limit_s=0)
+    assert (outcome, len(messages)) == (OTHER, 1)
 
 
 def test_a_result_says_once_beside_whom_it_was_measured() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
-from compile_hud.runner.execution.paired_launches import PairSide, launch_in_turn
+from compile_hud.runner.execution.paired_launches import PairSide, launch_interleaved
 from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, Workload
 from tests.support.builders import make_case
 from tests.support.fakes import FakeExecutor, FakeSession
@@ -58,7 +58,7 @@ def side(name: str, log: list[str], *, num_launches: int) -> PairSide:
 
 def launches(*counts: int) -> str:
     log: list[str] = []
-    launch_in_turn(
+    launch_interleaved(
         [side(name, log, num_launches=num) for name, num in zip("abc", counts, strict=False)]
     )
     return " ".join(entry for entry in log if "closed" not in entry)
@@ -82,7 +82,7 @@ def test_who_needs_more_launches_goes_on_alone() -> None:
 
 def test_results_are_in_the_order_of_the_sides_and_every_session_is_closed() -> None:
     log: list[str] = []
-    results = launch_in_turn([side(name, log, num_launches=2) for name in "ab"])
+    results = launch_interleaved([side(name, log, num_launches=2) for name in "ab"])
     assert [result.run_id for result in results] == ["run a", "run b"]
     assert {"a closed", "b closed"} < set(log)
 
@@ -90,5 +90,5 @@ def test_results_are_in_the_order_of_the_sides_and_every_session_is_closed() -> 
 def test_a_session_is_closed_when_the_next_one_cannot_begin() -> None:
     log: list[str] = []
     with pytest.raises(ExecutorError):
-        launch_in_turn([side(name, log, num_launches=2) for name in ("a", "dead")])
+        launch_interleaved([side(name, log, num_launches=2) for name in ("a", "dead")])
     assert log == ["a closed"]

@@ -86,10 +86,10 @@ def test_cases_judged_together_need_more_evidence() -> None:
     def width(num_cases: int) -> float:
         limits = PairLimits(num_cases=num_cases)
         result, _ = _measure(_steady(0.01, seed=1), _steady(0.012, seed=2), limits=limits)
-        found = next(row for row in result.rows if row.metric == "latency_cpu_s").comparison
-        assert found.low is not None
-        assert found.high is not None
-        return found.high / found.low
+        comparison = next(row for row in result.rows if row.metric == "latency_cpu_s").comparison
+        assert comparison.low is not None
+        assert comparison.high is not None
+        return comparison.high / comparison.low
 
     assert width(20) > width(1)
 
@@ -156,21 +156,21 @@ def test_impossible_limits_are_refused_before_anything_begins() -> None:
 
 
 def test_the_number_of_pairs_done_is_told() -> None:
-    told: list[int] = []
+    counts: list[int] = []
     draw = _fails_at(3, draw=_steady(0.01, seed=1))
     side = PairSide(executor=FakeExecutor(draw=draw), order=_order("left"))
-    measure_pair(side, side, limits=PairLimits(), on_pair=told.append)
-    assert told == [1, 2, 3, 4]
+    measure_pair(side, side, limits=PairLimits(), on_pair=counts.append)
+    assert counts == [1, 2, 3, 4]
 
 
 def test_another_rule_may_say_what_is_enough() -> None:
-    asked: list[int] = []
+    numbers: list[int] = []
 
-    def is_enough(found: PairResult, number: int) -> bool:
-        asked.append(number)
-        return len(found.rows) > 0 and number >= 6
+    def is_enough(pair: PairResult, number: int) -> bool:
+        numbers.append(number)
+        return len(pair.rows) > 0 and number >= 6
 
     side = PairSide(executor=FakeExecutor(draw=_steady(0.01, seed=1)), order=_order("left"))
     limits = PairLimits(min_launches=4, max_launches=20)
     measure_pair(side, side, limits=limits, is_enough=is_enough)
-    assert asked == [4, 6]
+    assert numbers == [4, 6]

@@ -26,7 +26,7 @@ KILLED = make_result(
     details={"ended_by": "SIGKILL"},
     measurements=(),
 )
-LOST = make_result(
+DEVICE_LOST = make_result(
     outcome=Outcome.FAILED,
     case=make_case(device="cuda"),
     reason="the step warm_up failed: CUDA error: no CUDA-capable device is detected",
@@ -44,10 +44,10 @@ OK = make_result()
 def measure(*results: CaseResult, is_stopped: bool = False) -> tuple[CaseResult, int]:
     """Return what a case with these results in turn comes to, and how many were taken."""
     left = list(results)
-    found = measure_with_retries(
+    final = measure_with_retries(
         (), measure_case=lambda _sides: (left.pop(0),), is_stopped=lambda: is_stopped
     )
-    return found[0], len(results) - len(left)
+    return final[0], len(results) - len(left)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_nothing_is_measured_again_once_the_run_is_stopped() -> None:
 
 
 def test_a_device_that_is_lost_for_good_ends_the_run() -> None:
-    assert is_device_lost(LOST)
-    assert measure(LOST, OK)[0].outcome is Outcome.OK
+    assert is_device_lost(DEVICE_LOST)
+    assert measure(DEVICE_LOST, OK)[0].outcome is Outcome.OK
     with pytest.raises(DeviceLost, match="the device cuda is lost: the step warm_up failed: CUDA"):
-        measure(*[LOST] * MAX_ATTEMPTS)
+        measure(*[DEVICE_LOST] * MAX_ATTEMPTS)
 
 
 def test_a_cpu_is_never_lost() -> None:
-    result = make_result(outcome=Outcome.FAILED, reason=LOST.reason, measurements=())
+    result = make_result(outcome=Outcome.FAILED, reason=DEVICE_LOST.reason, measurements=())
     assert not is_device_lost(result)
 
 

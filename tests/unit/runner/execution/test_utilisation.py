@@ -29,8 +29,8 @@ def used(
         make_measurement("latency_s", samples=[0.5, 0.25, 0.5, 0.25], launches=(2, 2)),
         *(make_measurement(name, samples=[value]) for name, value in numbers.items()),
     ]
-    kept = [item for item in measurements if item.metric != without]
-    result = make_result(case=make_case(dtype=dtype), measurements=kept)
+    measurements_left = [item for item in measurements if item.metric != without]
+    result = make_result(case=make_case(dtype=dtype), measurements=measurements_left)
     return with_utilisation(result, peaks=peaks)
 
 
@@ -84,10 +84,10 @@ def test_convolutions_in_tf32_are_held_against_products_in_tf32(
     by_operator = {"aten.mm": 60, "aten.convolution": 15, "aten.convolution_backward": 25}
     result = make_result(case=make_case(dtype=dtype), measurements=measurements)
     result = replace(result, details={"work": {"flops_by_operator": by_operator}})
-    found = with_utilisation(result, peaks=peaks).measurement("mfu")
-    assert isinstance(found, Measurement)
-    assert found.median == pytest.approx(mfu)
-    assert ("tf32_flops_per_s" in found.method) == (mfu in {0.13, 0.025})
+    measurement = with_utilisation(result, peaks=peaks).measurement("mfu")
+    assert isinstance(measurement, Measurement)
+    assert measurement.median == pytest.approx(mfu)
+    assert ("tf32_flops_per_s" in measurement.method) == (mfu in {0.13, 0.025})
 
 
 def test_kernels_of_a_case_in_tf32_are_held_against_products_in_tf32() -> None:

@@ -18,9 +18,9 @@ class Script:
 
     def play(self, *events: str) -> dict[str, float]:
         """Begin `+name` and end `-name`, 1 s, 2 s, 4 s ... after one another."""
-        for place, event in enumerate(events):
+        for index, event in enumerate(events):
             (self.clock.begin if event[0] == "+" else self.clock.end)(event[1:])
-            self.now_s += 2.0**place
+            self.now_s += 2.0**index
         return self.clock.phases_s
 
 

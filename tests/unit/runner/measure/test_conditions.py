@@ -77,9 +77,9 @@ def test_conditions_are_what_changed_between_two_looks() -> None:
 
 def test_what_a_device_gets_from_the_host_is_a_share_of_the_time() -> None:
     side = side_of(Timing(wall_s=4.0, cpu_s=None, host_share=0.75))
-    found = conditions(BEFORE, AFTER, sides=[side], num_threads=1)
-    assert found["host_share"] == 0.75
-    assert found["cpu_share"] is None
+    warnings = conditions(BEFORE, AFTER, sides=[side], num_threads=1)
+    assert warnings["host_share"] == 0.75
+    assert warnings["cpu_share"] is None
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from compile_hud.runner.measure.resources import cpu_counters as perf_events
 from compile_hud.runner.measure.resources.cpu_counters import (
     HARDWARE,
     SOFTWARE,
-    LinuxKernel,
+    LinuxPerf,
     attribute_bytes,
-    explain_refusal,
     open_group,
-    why_unavailable,
+    refusal_reason,
+    unavailable_reason,
 )
 from tests.support.fakes import FakeKernel
 
@@ -75,21 +75,21 @@ def test_a_group_that_cannot_be_whole_gives_back_what_it_has() -> None:
     ],
 )
 def test_a_refusal_says_why_and_what_to_do(number: int, words: Sequence[str]) -> None:
-    text = explain_refusal(OSError(number, os.strerror(number)), paranoid="3")
+    text = refusal_reason(OSError(number, os.strerror(number)), paranoid="3")
     assert [word for word in words if word not in text] == []
 
 
 def test_what_can_be_counted_has_no_reason() -> None:
     kernel = FakeKernel()
-    assert why_unavailable(HARDWARE[0], kernel=kernel) == ""
+    assert unavailable_reason(HARDWARE[0], kernel=kernel) == ""
     assert kernel.closed == [3]
 
 
 def test_a_machine_of_another_kind_has_no_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    assert why_unavailable(HARDWARE[0], kernel=LinuxKernel()).endswith("riscv64")
+    assert unavailable_reason(HARDWARE[0], kernel=LinuxPerf()).endswith("riscv64")
 
 
 def test_another_system_has_no_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
-    assert "not available on darwin" in why_unavailable(HARDWARE[0], kernel=LinuxKernel())
+    assert "not available on darwin" in unavailable_reason(HARDWARE[0], kernel=LinuxPerf())

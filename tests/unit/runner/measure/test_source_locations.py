@@ -51,8 +51,8 @@ def test_a_graph_break_is_at_the_innermost_line_of_the_model() -> None:
         FrameSummary("/models/net.py", 7, "forward", lookup_line=False),
         FrameSummary("/torch/lib/nn/module.py", 99, "call", lookup_line=False),
     ]
-    place = location_of_break("a print", frames=frames, not_below="/torch/lib")
-    assert place == CodeLocation(
+    location = location_of_break("a print", frames=frames, not_below="/torch/lib")
+    assert location == CodeLocation(
         reason="a print", file="/models/net.py", line=7, function="forward"
     )
     inside = location_of_break("a print", frames=frames[2:], not_below="/torch/lib")

@@ -98,8 +98,8 @@ def test_a_fall_begins_with_times_below_all_before_them(
 @pytest.mark.parametrize("sd", [0.02, 0.1, 0.3])
 @pytest.mark.parametrize("n", [10, 40])
 def test_plain_noise_hardly_ever_falls(sd: float, n: int) -> None:
-    found = sum(last_level_drop(noise(seed, n=n, sd=sd).tolist()) > 0 for seed in range(300))
-    assert found <= 3
+    num_drops = sum(last_level_drop(noise(seed, n=n, sd=sd).tolist()) > 0 for seed in range(300))
+    assert num_drops <= 3
 
 
 @pytest.mark.parametrize("n", [6, 7, 12, 40, 41])

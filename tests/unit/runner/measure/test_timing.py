@@ -23,12 +23,12 @@ from compile_hud.runner.measure.latency.timing import (
     Timing,
     calibrate,
     clock_name,
+    garbage_collection_paused,
     has_cpu_clock,
     headline,
-    quiet_python,
+    quiet_interpreter,
     sampling_details,
     take_samples,
-    uncollected,
     warm_up,
 )
 from compile_hud.runner.protocol.messages import MeasureSettings
@@ -215,7 +215,7 @@ def test_both_sides_lose_the_same_rounds() -> None:
 
 
 def test_pace_has_one_sample_for_each_round_that_is_kept() -> None:
-    side, pace = variant(), Side(name="pace", step=second)
+    side, probe = variant(), Side(name="pace", step=second)
     falling, number = following([0.015] * 20 + [0.01]), itertools.count()
     timer = ScriptedTimer(
         lambda step: (
@@ -224,10 +224,10 @@ def test_pace_has_one_sample_for_each_round_that_is_kept() -> None:
             else falling.time_iterations(step, num_iterations=1).wall_s
         )
     )
-    take_samples([side], device=timer, settings=FIXED, speed_probe=pace)
+    take_samples([side], device=timer, settings=FIXED, speed_probe=probe)
     assert len(side.samples) == FIXED.num_rounds
     # Those of the 20 rounds that turned out to be warm-ups went with them.
-    assert walls(pace.samples) == [20.0 + place for place in range(FIXED.num_rounds)]
+    assert walls(probe.samples) == [20.0 + index for index in range(FIXED.num_rounds)]
 
 
 def test_samples_that_became_too_short_are_taken_again() -> None:
@@ -322,7 +322,7 @@ def test_the_garbage_collector_stays_out_and_is_left_as_it_was(was_enabled: bool
     is_enabled = gc.isenabled()
     (gc.enable if was_enabled else gc.disable)()
     try:
-        for quiet in (quiet_python, uncollected):
+        for quiet in (quiet_interpreter, garbage_collection_paused):
             with quiet():
                 assert not gc.isenabled()
             assert gc.isenabled() is was_enabled
@@ -333,7 +333,7 @@ def test_the_garbage_collector_stays_out_and_is_left_as_it_was(was_enabled: bool
 def test_only_samples_are_worth_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     collections: list[str] = []
     monkeypatch.setattr(gc, "collect", lambda: collections.append("collected"))
-    with uncollected():
+    with garbage_collection_paused():
         assert collections == []
-    with quiet_python():
+    with quiet_interpreter():
         assert collections == ["collected"]

@@ -18,8 +18,12 @@ from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import Revision
 from compile_hud.runner.notifications.alert_changes import diff_alerts, is_current
 from compile_hud.runner.notifications.routes import Route
-from compile_hud.runner.notifications.routing import MAX_HOLD, NotificationPlanner, notifications_of
-from compile_hud.runner.notifications.severity import severity_of, worst_of
+from compile_hud.runner.notifications.routing import (
+    MAX_HOLD,
+    NotificationPlanner,
+    make_notifications,
+)
+from compile_hud.runner.notifications.severity import severity_of, worst_severity
 from tests.support.builders import START, make_alert, make_case, make_run_ref
 
 EVENT = Event(id="event", kind=EventKind.REVISION, title="2 of 9 cases: slower", size=2)
@@ -36,29 +40,29 @@ def state(alert: Alert, name: str) -> Alert:
     return replace(alert, state=AlertState(name))
 
 
-KNOWN = state(ALERT, "acknowledged")
+ACKNOWLEDGED = state(ALERT, "acknowledged")
 
 
-def news_of(*alerts: Alert, kind: AlertChangeKind = AlertChangeKind.OPENED) -> ChangeGroup:
+def change_of(*alerts: Alert, kind: AlertChangeKind = AlertChangeKind.OPENED) -> ChangeGroup:
     return ChangeGroup(
         kind=kind, subject="s", title="t", alerts=alerts, stamps=("run",) * len(alerts)
     )
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "kind"),
     [
         (None, ALERT, "opened"),
         (None, state(ALERT, "fixed"), ""),
         (ALERT, replace(ALERT, candidate=0.0121), ""),
         (state(ALERT, "fixed"), ALERT, "reopened"),
-        (KNOWN, ALERT, "reopened"),
+        (ACKNOWLEDGED, ALERT, "reopened"),
         (ALERT, state(ALERT, "fixed"), "fixed"),
-        (KNOWN, state(ALERT, "fixed"), "fixed"),
+        (ACKNOWLEDGED, state(ALERT, "fixed"), "fixed"),
         (state(ALERT, "noise"), state(ALERT, "fixed"), ""),
         (state(ALERT, "expected"), state(ALERT, "expected"), ""),
         (ALERT, replace(ALERT, change_pct=30.0), "worsened"),
-        (KNOWN, replace(KNOWN, change_pct=30.0), "worsened"),
+        (ACKNOWLEDGED, replace(ACKNOWLEDGED, change_pct=30.0), "worsened"),
         (replace(ALERT, change_pct=30.0), ALERT, ""),
         (None, REFUTED, ""),
         (ALERT, REFUTED, ""),
@@ -68,9 +72,9 @@ def news_of(*alerts: Alert, kind: AlertChangeKind = AlertChangeKind.OPENED) -> C
     ],
 )  # fmt: skip
 def test_people_are_told_of_what_changed_for_them(
-    before: Alert | None, after: Alert, told: str
+    before: Alert | None, after: Alert, kind: str
 ) -> None:
-    assert kinds(before, after) == [told] * bool(told)
+    assert kinds(before, after) == [kind] * bool(kind)
 
 
 def test_muted_alerts_are_no_news() -> None:
@@ -81,23 +85,23 @@ def test_muted_alerts_are_no_news() -> None:
 
 def test_one_event_in_many_series_is_one_piece_of_news() -> None:
     both = [replace(make_alert(name), event_id="event") for name in ("a", "b")]
-    (news,) = diff_alerts([], both, events={"a": EVENT, "b": EVENT}, at=START)
-    assert (news.subject, news.title) == ("event", "2 of 9 cases: slower")
-    assert [alert.id for alert in news.alerts] == ["a", "b"]
+    (group,) = diff_alerts([], both, events={"a": EVENT, "b": EVENT}, at=START)
+    assert (group.subject, group.title) == ("event", "2 of 9 cases: slower")
+    assert [alert.id for alert in group.alerts] == ["a", "b"]
 
 
 def test_alert_alone_is_told_by_its_case_and_change() -> None:
     alone = replace(ALERT, cause_text="compiler side")
-    (news,) = diff_alerts([], [alone], events={"alert-1": EVENT}, at=START)
-    assert news.title == f"{ALERT.case.key}: latency_s +20.0 %"
+    (group,) = diff_alerts([], [alone], events={"alert-1": EVENT}, at=START)
+    assert group.title == f"{ALERT.case.key}: latency_s +20.0 %"
 
 
 def test_alert_without_a_size_is_told_by_what_happened() -> None:
     failed = replace(
         ALERT, metric="outcome", change_pct=None, cause_text="ok -> failed: OOM; since the last"
     )
-    (news,) = diff_alerts([], [failed], events={}, at=START)
-    assert news.title == f"{ALERT.case.key}: outcome ok -> failed: OOM"
+    (group,) = diff_alerts([], [failed], events={}, at=START)
+    assert group.title == f"{ALERT.case.key}: outcome ok -> failed: OOM"
 
 
 def test_alerts_of_an_event_that_is_not_known_are_told_by_the_worst() -> None:
@@ -105,8 +109,8 @@ def test_alerts_of_an_event_that_is_not_known_are_told_by_the_worst() -> None:
         replace(make_alert("a"), event_id="event"),
         replace(make_alert("b", case=make_case("vit"), change_pct=40.0), event_id="event"),
     ]
-    (news,) = diff_alerts([], both, events={}, at=START)
-    assert news.title == f"{make_case('vit').key}: latency_s +40.0 % and 1 more"
+    (group,) = diff_alerts([], both, events={}, at=START)
+    assert group.title == f"{make_case('vit').key}: latency_s +40.0 % and 1 more"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,7 @@ def test_severity_follows_the_cost(alert: Alert, severity: Severity) -> None:
     if alert.kind != "step":
         alert = replace(alert, change_pct=None)
     assert severity_of(alert) is severity
-    assert worst_of([alert, make_alert(change_pct=1.0)]) is severity
+    assert worst_severity([alert, make_alert(change_pct=1.0)]) is severity
 
 
 def test_what_was_settled_or_refuted_meanwhile_is_no_news_and_a_recovery_is() -> None:
@@ -141,17 +145,17 @@ def test_what_was_settled_or_refuted_meanwhile_is_no_news_and_a_recovery_is() ->
 def test_key_is_stable_and_differs_by_receiver_kind_alert_and_occurrence() -> None:
     one, other = make_alert("a"), make_alert("b")
 
-    def key(news: ChangeGroup, receiver: str = "ops") -> str:
-        return notification_id(news, receiver=receiver, alerts=news.alerts)
+    def key(group: ChangeGroup, receiver: str = "ops") -> str:
+        return notification_id(group, receiver=receiver, alerts=group.alerts)
 
-    first = key(news_of(one, other))
-    assert first == key(news_of(other, one))
-    again = replace(news_of(one, other), stamps=("run", "another run"))
+    first = key(change_of(one, other))
+    assert first == key(change_of(other, one))
+    again = replace(change_of(one, other), stamps=("run", "another run"))
     different = [
         first,
-        key(news_of(one)),
-        key(news_of(one, other, kind=AlertChangeKind.FIXED)),
-        key(news_of(one, other), receiver="dev"),
+        key(change_of(one)),
+        key(change_of(one, other, kind=AlertChangeKind.FIXED)),
+        key(change_of(one, other), receiver="dev"),
         key(again),
     ]
     assert len(set(different)) == len(different)
@@ -161,8 +165,8 @@ def test_an_alert_that_is_fixed_twice_is_told_twice() -> None:
     keys = set()
     for days in (1, 2, 2):
         fixed = replace(state(ALERT, "fixed"), last_seen=START + timedelta(days=days))
-        (news,) = diff_alerts([ALERT], [fixed], events={}, at=START)
-        keys.add(notification_id(news, receiver="ops", alerts=news.alerts))
+        (group,) = diff_alerts([ALERT], [fixed], events={}, at=START)
+        keys.add(notification_id(group, receiver="ops", alerts=group.alerts))
     assert len(keys) == 2
 
 
@@ -198,12 +202,12 @@ def test_each_receiver_is_told_once_of_the_alerts_of_all_its_routes() -> None:
         Route(name="2", receivers=("ops",), models=("*",)),
         Route(name="3", receivers=("nobody",), models=("gpt2",)),
     ]
-    found = notifications_of(news_of(*alerts), routes=routes, at=START)
-    assert {item.receiver: item.alert_ids for item in found} == {
+    notifications = make_notifications(change_of(*alerts), routes=routes, at=START)
+    assert {item.receiver: item.alert_ids for item in notifications} == {
         "ops": ("a", "b"),
         "dev": ("a",),
     }
-    assert len({item.id for item in found}) == 2
+    assert len({item.id for item in notifications}) == 2
 
 
 def test_what_is_measured_again_first_waits_for_that() -> None:
@@ -211,15 +215,19 @@ def test_what_is_measured_again_first_waits_for_that() -> None:
     revisions = [Revision(alert=make_alert(first_bad=make_run_ref()))]
     now = NotificationPlanner(routes=[route], now=lambda: START)
     (at_once,) = now.notifications([], revisions, events={})
-    (held,) = replace(now, holder="me").notifications([], revisions, events={})
+    (notification,) = replace(now, holder="me").notifications([], revisions, events={})
     assert (at_once.due_at, at_once.holder) == (START, "")
-    assert (held.due_at, held.holder, held.id) == (START + MAX_HOLD, "me", at_once.id)
+    assert (notification.due_at, notification.holder, notification.id) == (
+        START + MAX_HOLD,
+        "me",
+        at_once.id,
+    )
 
 
-@pytest.mark.parametrize("is_told", [True, False])
-def test_what_was_imported_is_told_only_where_a_route_says_so(is_told: bool) -> None:
+@pytest.mark.parametrize("is_notified", [True, False])
+def test_what_was_imported_is_told_only_where_a_route_says_so(is_notified: bool) -> None:
     imported = replace(ALERT, toolchain="imported:pytorch/main")
-    route = Route(name="r", receivers=("ops",), imported=is_told)
-    assert route.takes(imported, kind=AlertChangeKind.OPENED) is is_told
-    found = notifications_of(news_of(imported, ALERT), routes=[route], at=START)
-    assert [item.alert_ids for item in found] == [(ALERT.id,)]
+    route = Route(name="r", receivers=("ops",), imported=is_notified)
+    assert route.takes(imported, kind=AlertChangeKind.OPENED) is is_notified
+    notifications = make_notifications(change_of(imported, ALERT), routes=[route], at=START)
+    assert [item.alert_ids for item in notifications] == [(ALERT.id,)]

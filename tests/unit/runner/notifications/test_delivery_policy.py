@@ -35,12 +35,12 @@ from tests.support.builders import START, make_notification
 SENT = Response(kind=ResponseKind.SENT)
 ERROR = Response(kind=ResponseKind.FAILED, text="500 Internal Server Error")
 DOWN = Response(kind=ResponseKind.FAILED, text="connection refused", is_down=True)
-LOST = Response(kind=ResponseKind.FAILED, text="timed out", is_certain=False)
+DISCONNECTED = Response(kind=ResponseKind.FAILED, text="timed out", is_certain=False)
 REFUSED = Response(kind=ResponseKind.REFUSED, text="404 Not Found")
 PATIENT = Policy(digest_above=1000)
 
 
-def moment(
+def context(
     at: datetime = START, *, holder: str = "me", policy: Policy | None = None
 ) -> DeliveryContext:
     return DeliveryContext(
@@ -57,8 +57,8 @@ def queue(*waiting: Notification, num_failures: int = 0) -> Queue:
     return Queue(health=health, waiting=waiting)
 
 
-def taken(found: Queue, **options: object) -> tuple[Queue, Delivery]:
-    after, delivery = next_delivery(found, moment=moment(**options))  # type: ignore[arg-type]
+def taken(outbox: Queue, **options: object) -> tuple[Queue, Delivery]:
+    after, delivery = next_delivery(outbox, context=context(**options))  # type: ignore[arg-type]
     assert delivery is not None
     return after, delivery
 
@@ -67,8 +67,8 @@ def ids(delivery: Delivery) -> list[str]:
     return [item.id for item in delivery.notifications]
 
 
-def states(found: Queue) -> list[str]:
-    return [str(item.state) for item in found.waiting]
+def states(outbox: Queue) -> list[str]:
+    return [str(item.state) for item in outbox.waiting]
 
 
 def many(number: int) -> list[Notification]:
@@ -88,32 +88,36 @@ def test_what_is_not_due_waits_and_so_does_what_follows_about_the_same_alert() -
     same = replace(second, alert_ids=later.alert_ids)
     _, delivery = taken(queue(later, same, other))
     assert ids(delivery) == ["n02"]
-    assert next_delivery(queue(later, same), moment=moment()) == (queue(later, same), None)
+    assert next_delivery(queue(later, same), context=context()) == (queue(later, same), None)
 
 
 def test_what_was_answered_with_success_is_sent() -> None:
     after, delivery = taken(queue(*many(1)))
-    done = apply_response(after, Attempt(delivery=delivery, answer=SENT), moment=moment())
+    done = apply_response(after, Attempt(delivery=delivery, response=SENT), context=context())
     assert states(done) == ["sent"]
     assert done.waiting[0].num_attempts == 1
 
 
 def test_a_failure_is_tried_again_and_the_receiver_rests_twice_as_long_each_time() -> None:
-    found, at, pauses = queue(*many(1)), START, []
+    outbox, at, pauses = queue(*many(1)), START, []
     for _ in range(12):
-        after, delivery = taken(found, at=at)
-        found = apply_response(after, Attempt(delivery=delivery, answer=ERROR), moment=moment(at))
-        held_until = found.health.held_until
-        assert held_until is not None
-        assert next_delivery(found, moment=moment(held_until - timedelta(seconds=1)))[1] is None
-        pauses.append((held_until - at).total_seconds())
-        at = held_until
+        after, delivery = taken(outbox, at=at)
+        outbox = apply_response(
+            after, Attempt(delivery=delivery, response=ERROR), context=context(at)
+        )
+        paused_until = outbox.health.held_until
+        assert paused_until is not None
+        assert (
+            next_delivery(outbox, context=context(paused_until - timedelta(seconds=1)))[1] is None
+        )
+        pauses.append((paused_until - at).total_seconds())
+        at = paused_until
     assert pauses == [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600, 3600]
-    assert found.waiting[0].last_error == "500 Internal Server Error"
+    assert outbox.waiting[0].last_error == "500 Internal Server Error"
 
 
 def test_a_pause_is_drawn_from_all_of_its_range() -> None:
-    whole = moment()
+    whole = context()
     none = replace(whole, jitter=lambda _: 0.0)
     assert none.pause(5) == START
     assert whole.pause(5) == START + timedelta(seconds=160)
@@ -121,16 +125,16 @@ def test_a_pause_is_drawn_from_all_of_its_range() -> None:
 
 
 def test_a_receiver_that_asks_for_time_gets_it_up_to_a_day() -> None:
-    for asked_s, given_s in ((5.0, 10.0), (900.0, 900.0), (10.0**9, MAX_RETRY_AFTER_S)):
+    for requested_s, retry_after_s in ((5.0, 10.0), (900.0, 900.0), (10.0**9, MAX_RETRY_AFTER_S)):
         after, delivery = taken(queue(*many(1)))
-        answer = replace(ERROR, retry_after_s=asked_s)
-        done = apply_response(after, Attempt(delivery=delivery, answer=answer), moment=moment())
-        assert done.health.held_until == START + timedelta(seconds=given_s)
+        answer = replace(ERROR, retry_after_s=requested_s)
+        done = apply_response(after, Attempt(delivery=delivery, response=answer), context=context())
+        assert done.health.held_until == START + timedelta(seconds=retry_after_s)
 
 
 def test_what_is_refused_is_dead_at_once_and_the_receiver_is_not_down() -> None:
     after, delivery = taken(queue(*many(2)))
-    done = apply_response(after, Attempt(delivery=delivery, answer=REFUSED), moment=moment())
+    done = apply_response(after, Attempt(delivery=delivery, response=REFUSED), context=context())
     assert states(done) == ["dead", "pending"]
     assert done.health.num_failures == 0
 
@@ -138,20 +142,20 @@ def test_what_is_refused_is_dead_at_once_and_the_receiver_is_not_down() -> None:
 def test_what_failed_for_the_last_time_is_dead() -> None:
     last = replace(many(1)[0], num_attempts=PATIENT.max_attempts - 1)
     after, delivery = taken(queue(last))
-    done = apply_response(after, Attempt(delivery=delivery, answer=DOWN), moment=moment())
+    done = apply_response(after, Attempt(delivery=delivery, response=DOWN), context=context())
     assert states(done) == ["dead"]
 
 
 def test_after_a_failure_something_about_other_alerts_is_tried() -> None:
     first, second, other = many(3)
     after, delivery = taken(queue(first, replace(second, alert_ids=first.alert_ids), other))
-    failed = apply_response(after, Attempt(delivery=delivery, answer=ERROR), moment=moment())
-    assert next_delivery(failed, moment=moment(), attempted={"n00"})[1] is None
-    probing, probe = next_delivery(failed, moment=moment(), attempted={"n00"}, is_probe=True)
+    failed = apply_response(after, Attempt(delivery=delivery, response=ERROR), context=context())
+    assert next_delivery(failed, context=context(), attempted={"n00"})[1] is None
+    probing, probe = next_delivery(failed, context=context(), attempted={"n00"}, is_probe=True)
     assert probe is not None
     assert ids(probe) == ["n02"]
     done = apply_response(
-        probing, Attempt(delivery=probe, answer=SENT), moment=moment(), attempted={"n00"}
+        probing, Attempt(delivery=probe, response=SENT), context=context(), attempted={"n00"}
     )
     assert states(done) == ["failed", "pending", "sent"]
     assert done.health == ReceiverHealth(receiver="ops")
@@ -163,7 +167,7 @@ def test_what_failed_while_the_receiver_was_down_goes_when_it_is_back() -> None:
     later = START + timedelta(hours=1)
     deferred = replace(second, state=NotificationState.FAILED, due_at=later)
     after, delivery = taken(queue(first, deferred, num_failures=3), policy=Policy(max_together=1))
-    done = apply_response(after, Attempt(delivery=delivery, answer=SENT), moment=moment())
+    done = apply_response(after, Attempt(delivery=delivery, response=SENT), context=context())
     assert done.waiting[1].due_at == START
 
 
@@ -198,20 +202,22 @@ def test_a_digest_that_was_answered_with_an_error_is_halved_one_without_answer_i
     policy = Policy()
     after, digest = taken(queue(*many(8)), policy=policy)
     for answer, number in ((ERROR, 4), (REFUSED, 4), (DOWN, 8)):
-        done = apply_response(after, Attempt(delivery=digest, answer=answer), moment=moment())
+        done = apply_response(after, Attempt(delivery=digest, response=answer), context=context())
         assert states(done) == ["failed"] * 8
         later = START + timedelta(hours=1)
         assert len(taken(done, at=later, policy=policy)[1].notifications) == number
 
 
 def test_a_delivery_that_may_have_arrived_is_repeated_unchanged_three_times() -> None:
-    found, at, sizes = queue(*many(4)), START, []
+    outbox, at, sizes = queue(*many(4)), START, []
     for _ in range(4):
-        after, digest = taken(found, at=at, policy=Policy())
+        after, digest = taken(outbox, at=at, policy=Policy())
         sizes.append((digest.id, len(digest.notifications)))
-        failed = apply_response(after, Attempt(delivery=digest, answer=LOST), moment=moment(at))
+        failed = apply_response(
+            after, Attempt(delivery=digest, response=DISCONNECTED), context=context(at)
+        )
         more = make_notification("new", number=99)
-        found = replace(failed, waiting=(*(n for n in failed.waiting if n.id != "new"), more))
+        outbox = replace(failed, waiting=(*(n for n in failed.waiting if n.id != "new"), more))
         at += timedelta(hours=2)
     assert [size for _, size in sizes] == [4, 4, 4, 2]
     assert len({key for key, _ in sizes[:3]}) == 1
@@ -219,7 +225,7 @@ def test_a_delivery_that_may_have_arrived_is_repeated_unchanged_three_times() ->
 
 def test_what_a_dead_process_was_sending_is_sent_again_under_the_same_key() -> None:
     after, digest = taken(queue(*many(4)), holder="gone", policy=Policy())
-    again, repeated = next_delivery(after, moment=moment(policy=Policy()))
+    again, repeated = next_delivery(after, context=context(policy=Policy()))
     assert repeated is not None
     assert (repeated.id, ids(repeated)) == (digest.id, ids(digest))
     assert {item.holder for item in again.waiting} == {"me"}
@@ -227,26 +233,26 @@ def test_what_a_dead_process_was_sending_is_sent_again_under_the_same_key() -> N
 
 def test_nobody_sends_what_a_living_process_is_sending() -> None:
     after, _ = taken(queue(*many(2)), holder="alive")
-    assert next_delivery(after, moment=moment())[1] is None
+    assert next_delivery(after, context=context())[1] is None
 
 
 def test_a_process_on_another_host_counts_as_alive_until_its_lease_ends() -> None:
     after, _ = taken(queue(*many(2)), holder="elsewhere")
     lease = timedelta(seconds=PATIENT.lease_s)
-    assert next_delivery(after, moment=moment(START + lease - timedelta(seconds=1)))[1] is None
+    assert next_delivery(after, context=context(START + lease - timedelta(seconds=1)))[1] is None
     assert ids(taken(after, at=START + lease)[1]) == ["n00"]
 
 
 def test_what_need_not_be_told_any_more_is_dropped_and_says_nothing_about_the_receiver() -> None:
     after, delivery = taken(queue(*many(1), num_failures=2))
-    attempt = Attempt(delivery=delivery, answer=SENT, dropped=frozenset({"n00"}))
-    done = apply_response(after, attempt, moment=moment())
+    attempt = Attempt(delivery=delivery, response=SENT, dropped=frozenset({"n00"}))
+    done = apply_response(after, attempt, context=context())
     assert states(done) == ["dropped"]
     assert done.health.num_failures == 2
 
 
-def severe(item: Notification, **given: object) -> Notification:
-    return replace(item, severity=Severity.SEVERE, **given)  # type: ignore[arg-type]
+def severe(item: Notification, **fields: object) -> Notification:
+    return replace(item, severity=Severity.SEVERE, **fields)  # type: ignore[arg-type]
 
 
 def test_what_is_severe_goes_ahead_of_a_digest() -> None:
@@ -254,7 +260,7 @@ def test_what_is_severe_goes_ahead_of_a_digest() -> None:
     waiting[5] = severe(waiting[5])
     after, first = taken(queue(*waiting), policy=Policy())
     assert ids(first) == ["n05"]
-    done = apply_response(after, Attempt(delivery=first, answer=SENT), moment=moment())
+    done = apply_response(after, Attempt(delivery=first, response=SENT), context=context())
     _, digest = taken(done, policy=Policy())
     assert ids(digest) == ["n00", "n01", "n02", "n03", "n04"]
 
@@ -273,7 +279,7 @@ def test_what_came_before_about_the_same_alert_goes_with_what_is_severe() -> Non
     waiting[5] = severe(waiting[5], subject=waiting[3].subject, alert_ids=("other",))
     after, first = taken(queue(*waiting))
     assert ids(first) == ["n01"]
-    done = apply_response(after, Attempt(delivery=first, answer=SENT), moment=moment())
+    done = apply_response(after, Attempt(delivery=first, response=SENT), context=context())
     assert ids(taken(done)[1]) == ["n03"]
     assert [item.id for item in urgent(waiting)] == ["n01", "n03", "n05"]
 
@@ -285,26 +291,26 @@ def test_that_something_severe_is_over_can_wait() -> None:
 
 
 def hushed(quiet: Quiet, *, at: datetime = START) -> DeliveryContext:
-    return replace(moment(at), quiet=quiet)
+    return replace(context(at), quiet=quiet)
 
 
 def test_in_quiet_hours_everything_waits_and_only_what_is_severe_may_come_through() -> None:
     waiting = many(3)
     waiting[2] = severe(waiting[2])
-    assert next_delivery(queue(*waiting), moment=hushed(Quiet.NOBODY)) == (queue(*waiting), None)
-    after, delivery = next_delivery(queue(*waiting), moment=hushed(Quiet.SEVERE))
+    assert next_delivery(queue(*waiting), context=hushed(Quiet.NONE)) == (queue(*waiting), None)
+    after, delivery = next_delivery(queue(*waiting), context=hushed(Quiet.SEVERE))
     assert delivery is not None
     assert ids(delivery) == ["n02"]
     done = apply_response(
-        after, Attempt(delivery=delivery, answer=SENT), moment=hushed(Quiet.SEVERE)
+        after, Attempt(delivery=delivery, response=SENT), context=hushed(Quiet.SEVERE)
     )
-    assert next_delivery(done, moment=hushed(Quiet.SEVERE))[1] is None
+    assert next_delivery(done, context=hushed(Quiet.SEVERE))[1] is None
     assert ids(taken(done)[1]) == ["n00"]
 
 
 def test_what_a_dead_process_was_sending_waits_for_the_end_of_quiet_hours_too() -> None:
     after, digest = taken(queue(*many(4)), holder="gone", policy=Policy())
-    assert next_delivery(after, moment=hushed(Quiet.SEVERE))[1] is None
+    assert next_delivery(after, context=hushed(Quiet.SEVERE))[1] is None
     assert taken(after)[1].id == digest.id
 
 
@@ -317,7 +323,7 @@ def test_what_follows_a_delivery_that_is_repeated_waits_behind_it() -> None:
 
 
 @given(
-    answers=st.lists(st.sampled_from([SENT, ERROR, DOWN, LOST, REFUSED]), max_size=60),
+    answers=st.lists(st.sampled_from([SENT, ERROR, DOWN, DISCONNECTED, REFUSED]), max_size=60),
     abouts=st.lists(
         st.tuples(st.integers(0, 2), st.sampled_from(Severity)), min_size=1, max_size=8
     ),
@@ -332,18 +338,18 @@ def test_notifications_about_one_alert_never_overtake_each_other(
         )
         for number, (about, severity) in enumerate(abouts)
     ]
-    found, at, order = queue(*waiting), START, []
+    outbox, at, order = queue(*waiting), START, []
     for number, answer in enumerate([*answers, *[SENT] * 60]):
-        quiet = hours[number] if number < len(hours) else Quiet.EVERYBODY
-        now = replace(moment(at, policy=Policy()), quiet=quiet)
-        found, delivery = next_delivery(found, moment=now)
+        quiet = hours[number] if number < len(hours) else Quiet.ALL
+        now = replace(context(at, policy=Policy()), quiet=quiet)
+        outbox, delivery = next_delivery(outbox, context=now)
         at += timedelta(hours=2)
         if delivery is None:
             continue
-        found = apply_response(found, Attempt(delivery=delivery, answer=answer), moment=now)
+        outbox = apply_response(outbox, Attempt(delivery=delivery, response=answer), context=now)
         if answer is SENT:
             order += delivery.notifications
-    assert {item.state for item in found.waiting} <= {
+    assert {item.state for item in outbox.waiting} <= {
         NotificationState.SENT,
         NotificationState.DEAD,
     }

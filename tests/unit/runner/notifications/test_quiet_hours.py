@@ -20,20 +20,22 @@ def utc(text: str) -> datetime:
 
 def is_quiet(hours: str | list[str], at: str, *, zone: str = "UTC") -> bool:
     rule = QuietRule(hours=quiet_hours(hours), timezone=zone)
-    return rule.at(utc(at)) is Quiet.NOBODY
+    return rule.at(utc(at)) is Quiet.NONE
 
 
 def test_hours_over_midnight_begin_in_the_evening_and_end_in_the_morning() -> None:
-    found = [
+    are_quiet = [
         is_quiet("22:00-07:00", f"2026-01-05 {time}")
         for time in ("21:59", "22:00", "00:00", "06:59", "07:00")
     ]
-    assert found == [False, True, True, True, False]
+    assert are_quiet == [False, True, True, True, False]
 
 
 def test_hours_of_a_day_end_on_it() -> None:
-    found = [is_quiet("12:00-13:00", f"2026-01-05 {time}") for time in ("11:59", "12:00", "13:00")]
-    assert found == [False, True, False]
+    are_quiet = [
+        is_quiet("12:00-13:00", f"2026-01-05 {time}") for time in ("11:59", "12:00", "13:00")
+    ]
+    assert are_quiet == [False, True, False]
 
 
 def test_a_night_belongs_to_the_day_on_which_it_begins() -> None:
@@ -71,8 +73,8 @@ def test_an_hour_that_there_is_twice_is_quiet_twice_and_one_that_is_not_there_ne
 def test_what_is_severe_comes_through_by_setting() -> None:
     rule = QuietRule(hours=quiet_hours("22:00-07:00"), severe_any_time=True)
     assert rule.at(utc("2026-01-05 23:00")) is Quiet.SEVERE
-    assert rule.at(utc("2026-01-05 12:00")) is Quiet.EVERYBODY
-    assert QuietRule().at(utc("2026-01-05 12:00")) is Quiet.EVERYBODY
+    assert rule.at(utc("2026-01-05 12:00")) is Quiet.ALL
+    assert QuietRule().at(utc("2026-01-05 12:00")) is Quiet.ALL
 
 
 @pytest.mark.parametrize(
@@ -96,11 +98,11 @@ def test_what_is_no_time_of_a_week_is_said(value: object) -> None:
 
 def test_the_last_time_of_a_week() -> None:
     monday = weekly_time("mon 09:00")
-    found = [
+    texts = [
         monday.last(utc(at), timezone="UTC").strftime("%m-%d %H:%M")
         for at in ("2026-01-05 08:59", "2026-01-05 09:00", "2026-01-11 23:00")
     ]
-    assert found == ["12-29 09:00", "01-05 09:00", "01-05 09:00"]
+    assert texts == ["12-29 09:00", "01-05 09:00", "01-05 09:00"]
 
 
 @given(st.integers(0, 400 * 24 * 4), st.sampled_from(["mon 09:00", "sun 02:30", "wed 00:00"]))

@@ -12,24 +12,24 @@ from compile_hud.runner.notifications.message_text import render_message
 from compile_hud.runner.notifications.receivers.webhook import envelope
 from compile_hud.runner.notifications.weekly_digest import (
     MAX_SHOWN,
-    Weekly,
+    WeeklyDigest,
     fixed_between,
+    make_weekly,
     weekly_notification,
-    weekly_of,
 )
 from tests.support.builders import START, make_alert, make_case, make_run_ref
 
 WEEK = timedelta(days=7)
 
 
-def alert(id: str, *, days: int = 0, model: str = "bert", **given: object) -> Alert:
+def alert(id: str, *, days: int = 0, model: str = "bert", **fields: object) -> Alert:
     seen = replace(make_run_ref(), at=START - timedelta(days=days))
     made = make_alert(id, case=make_case(model), first_bad=seen)
-    return replace(made, **given)  # type: ignore[arg-type]
+    return replace(made, **fields)  # type: ignore[arg-type]
 
 
-def digest(*alerts: Alert, fixed: tuple[str, ...] = ()) -> Weekly:
-    return weekly_of(
+def digest(*alerts: Alert, fixed: tuple[str, ...] = ()) -> WeeklyDigest:
+    return make_weekly(
         alerts, fixed_ids=fixed, since=START - WEEK, until=START, url="http://hud/alerts"
     )
 
@@ -53,14 +53,14 @@ def test_muted_and_refuted_alerts_are_left_out() -> None:
 
 
 def test_what_was_fixed_and_broke_again_is_open() -> None:
-    found = digest(
+    digest_content = digest(
         alert("a", state=AlertState.FIXED),
         alert("b", state=AlertState.FIXED),
         alert("c"),
         fixed=("a", "c"),
     )
-    assert [item.id for item in found.fixed] == ["a"]
-    assert [item.id for item in found.open] == ["c"]
+    assert [item.id for item in digest_content.fixed] == ["a"]
+    assert [item.id for item in digest_content.open] == ["c"]
 
 
 def test_only_changes_of_that_week_count() -> None:
@@ -87,13 +87,15 @@ def test_only_changes_of_that_week_count() -> None:
 
 def test_the_noisiest_series_come_first() -> None:
     noise = AlertState.NOISE
-    found = digest(
+    digest_content = digest(
         alert("a", state=noise),
         alert("b"),
         alert("c", model="gpt", state=noise),
         alert("d", model="vit"),
     ).noise
-    assert [(item.series.partition("/")[0], item.num_noise, item.num_alerts) for item in found] == [
+    assert [
+        (item.series.partition("/")[0], item.num_noise, item.num_alerts) for item in digest_content
+    ] == [
         ("gpt", 1, 1),
         ("bert", 1, 2),
     ]
@@ -119,9 +121,11 @@ def test_a_week_has_one_id_however_its_time_is_moved() -> None:
 
 def test_words_and_webhooks_carry_the_digest() -> None:
     notification = weekly_notification("ops", due=START, at=START)
-    told = Item(notification=notification, alerts=(), num_alerts=0, weekly=digest(alert("a")))
-    message = Message(id="msg_1", at=START, items=(told,))
-    (paragraph,) = render_message(message).paragraphs
+    digest_item = Item(
+        notification=notification, alerts=(), num_alerts=0, weekly=digest(alert("a"))
+    )
+    message = Message(id="msg_1", at=START, items=(digest_item,))
+    (paragraph,) = render_message(message).sections
     assert paragraph.title == "Weekly: 1 open, 0 fixed, 2025-12-25 to 2026-01-01"
     assert paragraph.lines[0] == "open: 1"
     assert paragraph.url == "http://hud/alerts"

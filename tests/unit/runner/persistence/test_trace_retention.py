@@ -20,8 +20,8 @@ def trace(night: int, *, size_bytes: int = 10, is_watched: bool = False) -> Stor
     )
 
 
-def removed(*kept: StoredTrace) -> list[int]:
-    return [int(item.path.name.partition(".")[0]) for item in traces_to_remove(kept, rules=RULES)]
+def removed(*traces: StoredTrace) -> list[int]:
+    return [int(item.path.name.partition(".")[0]) for item in traces_to_remove(traces, rules=RULES)]
 
 
 def test_the_newest_nights_stay() -> None:

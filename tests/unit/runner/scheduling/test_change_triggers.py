@@ -93,8 +93,8 @@ def test_what_does_not_answer_is_asked_less_often_and_said_once() -> None:
         waits.append((state.next_at - looking.clock()).total_seconds())
         looking.clock.advance(waits[-1])
     assert waits == [600, 1200, 2400, 4800, 9600, 19200, MAX_WAIT_S, MAX_WAIT_S, MAX_WAIT_S]
-    said = [event.text for event in looking.events if isinstance(event, LogMessage)]
-    assert said == ["schedule ours: no answer. It is looked at again in 10:00"]
+    messages = [event.text for event in looking.events if isinstance(event, LogMessage)]
+    assert messages == ["schedule ours: no answer. It is looked at again in 10:00"]
     looking.watches.look()
     assert looking.after(600) == 0
     assert len(looking.requests) == 2
@@ -123,8 +123,8 @@ def look(
 @pytest.mark.parametrize(("ref", "commit"), [("", A), ("main", B), ("v1", A)])
 def test_a_repository_is_at_a_commit(ref: str, commit: str) -> None:
     watch = Watch(kind=WatchKind.GIT, url="/src", ref=ref)
-    found, machine = look(watch, reply=Reply(text=REFS))
-    assert found == commit[:12]
+    state, machine = look(watch, reply=Reply(text=REFS))
+    assert state == commit[:12]
     end = ("git", "ls-remote", "--", "/src", ref or "HEAD")
     assert machine.commands == [("env", "GIT_TERMINAL_PROMPT=0", *end)]
 
@@ -144,16 +144,16 @@ def test_a_repository_that_does_not_answer_is_said(reply: Reply, problem: str) -
 
 @pytest.mark.parametrize("kind", [WatchKind.TORCH, WatchKind.TORCH_NIGHTLY])
 def test_an_index_is_at_its_newest_torch(kind: WatchKind) -> None:
-    asked: list[TorchSource] = []
+    queries: list[TorchSource] = []
 
     def list_versions(source: TorchSource) -> Sequence[str]:
-        asked.append(source)
+        queries.append(source)
         return ("2.12.0", "2.13.0")
 
     watch = Watch(kind=kind, url="https://example.org/whl")
     assert look(watch, list_versions=list_versions)[0] == "2.13.0"
     is_nightly = kind is WatchKind.TORCH_NIGHTLY
-    assert asked == [
+    assert queries == [
         TorchSource(python=Path("/python"), index_url=watch.url, is_nightly=is_nightly)
     ]
 

@@ -23,7 +23,7 @@ from compile_hud.runner.measure.accuracy.metrics import (
     num_allowed_flips,
     tolerance_for,
 )
-from compile_hud.runner.measure.accuracy.outputs import take_apart
+from compile_hud.runner.measure.accuracy.outputs import flatten_outputs
 from compile_hud.runner.measure.accuracy.step import check_result, make_reference
 from compile_hud.runner.measure.context import Context
 from compile_hud.runner.measure.subject import Subject, fp64_twin
@@ -128,7 +128,7 @@ class Answer:
 
 def test_outputs_are_taken_apart_whatever_holds_them() -> None:
     outputs = {"a": (torch.ones(2), [torch.zeros(1)]), "b": torch.tensor([7]), "c": None}
-    found = take_apart(outputs)
+    found = flatten_outputs(outputs)
     assert {name: part.tolist() for name, part in found.parts.items()} == {
         "outputs.a.0": [1.0, 1.0],
         "outputs.a.1.0": [0.0],
@@ -139,17 +139,17 @@ def test_outputs_are_taken_apart_whatever_holds_them() -> None:
         "outputs.a.1.0 float32[1]",
         "outputs.b int64[1]",
     )
-    answer = take_apart(Answer(logits=torch.ones(1), labels=torch.tensor([True])))
+    answer = flatten_outputs(Answer(logits=torch.ones(1), labels=torch.tensor([True])))
     assert list(answer.parts) == ["outputs.logits"]
     assert answer.discrete["outputs.labels"].tolist() == [1]
-    assert take_apart(torch.tensor([1 + 2j])).parts["outputs"].tolist() == [1.0, 2.0]
+    assert flatten_outputs(torch.tensor([1 + 2j])).parts["outputs"].tolist() == [1.0, 2.0]
     with pytest.raises(TypeError, match="without any tensor"):
-        take_apart({"b": 7})
+        flatten_outputs({"b": 7})
 
 
 def test_parts_are_copies_in_their_own_dtype() -> None:
     output = torch.ones(2, dtype=torch.bfloat16)
-    found = take_apart(output)
+    found = flatten_outputs(output)
     output.zero_()
     assert found.parts["outputs"].tolist() == [1.0, 1.0]
     assert found.parts["outputs"].dtype is torch.bfloat16

@@ -31,7 +31,7 @@ from compile_hud.runner.measure.kernels.generated_code import (
     describe_arguments,
     generated_kernels,
     generated_modules,
-    shown_kernels,
+    visible_kernels,
 )
 from compile_hud.runner.measure.kernels.library_calls import (
     recorded_library_calls,
@@ -206,7 +206,7 @@ def test_kernels_are_plain_functions_again_afterwards() -> None:
 
     before = functions()
     assert before
-    with shown_kernels():
+    with visible_kernels():
         assert not set(functions()) & set(before)
     assert functions() == before
     assert all(kernel.text for kernel in generated_kernels())
@@ -230,7 +230,7 @@ def test_the_first_call_of_a_triton_kernel_is_looked_at_and_passed_on(
     module = ModuleType("written")
     vars(module)["triton_poi_fused_add_0"] = kernel
     monkeypatch.setattr(generated, "generated_modules", lambda: [module])
-    with shown_kernels() as calls:
+    with visible_kernels() as calls:
         kernel.run(x, x, 6, stream=7)
         kernel.run(x, x, 12, stream=7)
     assert calls["triton_poi_fused_add_0"] == [

@@ -131,6 +131,6 @@ def test_a_device_that_only_emulates_bf16_has_no_bf16(monkeypatch: pytest.Monkey
         torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation
     )
     for dtype in (Dtype.BF16, Dtype.BF16_AUTOCAST):
-        assert CUDA.why_unsupported(dtype) == "this CUDA device has no bf16 arithmetic"
-        assert Device(kind="cpu", num_threads=1).why_unsupported(dtype) is None
-    assert CUDA.why_unsupported(Dtype.FP32) is None
+        assert CUDA.unsupported_reason(dtype) == "this CUDA device has no bf16 arithmetic"
+        assert Device(kind="cpu", num_threads=1).unsupported_reason(dtype) is None
+    assert CUDA.unsupported_reason(Dtype.FP32) is None

@@ -23,9 +23,9 @@ from compile_hud.runner.measure.resources.cpu_counters import (
     HARDWARE,
     SOFTWARE,
     TYPE_HARDWARE,
-    LinuxKernel,
+    LinuxPerf,
     open_group,
-    why_unavailable,
+    unavailable_reason,
 )
 from tests.support.fakes import FakeKernel
 from tests.support.runs.launch_contexts import make_context
@@ -166,12 +166,12 @@ def test_nothing_is_counted_where_other_threads_do_the_work(device: Device) -> N
 
 def test_page_faults_are_the_pages_touched() -> None:
     faults = next(event for event in SOFTWARE if event.name == "page_faults")
-    if why := why_unavailable(faults, kernel=LinuxKernel()):
+    if why := unavailable_reason(faults, kernel=LinuxPerf()):
         pytest.skip(why)
     memory = mmap.mmap(-1, 200 * mmap.PAGESIZE)
     # A huge page would be one fault for many.
     memory.madvise(mmap.MADV_NOHUGEPAGE)
-    group = open_group([faults], kernel=LinuxKernel())
+    group = open_group([faults], kernel=LinuxPerf())
     (before,) = group.read().values
     for page in range(200):
         memory[page * mmap.PAGESIZE] = 1

@@ -100,7 +100,7 @@ def test_a_cpu_has_the_peaks_that_its_cases_need(monkeypatch: pytest.MonkeyPatch
     json.dumps(found)
     assert min(found[f"{name}_flops_per_s"] for name in ("fp32", "bf16")) > 0
     assert found["copy_bytes_per_s"] > 0
-    assert ("fp16_flops_per_s" in found) == (CPU.why_unsupported(Dtype.FP16) is None)
+    assert ("fp16_flops_per_s" in found) == (CPU.unsupported_reason(Dtype.FP16) is None)
     assert found["float32_matmul_precision"] == torch.get_float32_matmul_precision()
     assert os.sched_getaffinity(0) == before
 

@@ -16,10 +16,10 @@ from compile_hud.runner.measure.context import Context
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.resources import training_breakdown as breakdown
 from compile_hud.runner.measure.resources.training_breakdown import (
+    COMPONENTS,
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     NUM_WARMUPS,
-    PARTS,
     CudaMarks,
     batch_source,
     report_breakdown,
@@ -44,7 +44,7 @@ def test_the_parts_of_a_real_step_are_the_step() -> None:
     steps = take_steps(context, context.subject.model, num_iterations=4)
     assert len(steps) == 4
     for step in steps:
-        assert len(step.parts_ns) == len(PARTS)
+        assert len(step.parts_ns) == len(COMPONENTS)
         assert min(step.parts_ns) > 0
         assert sum(step.parts_ns) == step.whole_ns
 
@@ -91,7 +91,7 @@ def test_the_parts_are_ranges_in_a_profiler_of_their_own() -> None:
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         take_steps(context, context.subject.model, num_iterations=3)
     counts = {event.key: event.count for event in profiler.key_averages()}
-    assert [counts[f"hud/{part}"] for part in PARTS] == [3, 3, 3, 3]
+    assert [counts[f"hud/{part}"] for part in COMPONENTS] == [3, 3, 3, 3]
 
 
 def test_an_iteration_leaves_no_gradient_and_steps_the_optimizer() -> None:
@@ -163,7 +163,7 @@ def test_on_cuda_nothing_is_synchronised_before_the_last_event(
     monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: FakeEvent.log.append("synchronize"))
     marks = CudaMarks()
-    for _ in range(2 * (len(PARTS) + 1)):
+    for _ in range(2 * (len(COMPONENTS) + 1)):
         marks.mark()
     steps = marks.steps()
     assert FakeEvent.log == ["event"] * 10 + ["synchronize"]
@@ -185,7 +185,7 @@ def test_on_cuda_each_part_is_an_nvtx_range_and_a_compiled_iteration_is_marked(
     context = make_training(device=CUDA)
     model = context.subject.model
     take_steps(context, lambda **inputs: model(**inputs), num_iterations=1)
-    ranges = [name for part in PARTS for name in (f"hud/{part}", "pop")]
+    ranges = [name for part in COMPONENTS for name in (f"hud/{part}", "pop")]
     assert seen == ["mark", *ranges]
     seen.clear()
     take_steps(context, model, num_iterations=1)
@@ -204,4 +204,4 @@ def test_the_parts_of_a_step_on_cuda_are_the_step() -> None:
     for step in take_steps(context, context.subject.model, num_iterations=5):
         assert min(step.parts_ns) > 0
         # An event is good to half a microsecond.
-        assert abs(sum(step.parts_ns) - step.whole_ns) <= 1000 * len(PARTS)
+        assert abs(sum(step.parts_ns) - step.whole_ns) <= 1000 * len(COMPONENTS)

@@ -62,24 +62,26 @@ def item(
     title: str = "bert is slower",
     alerts: int = 1,
     note: str = "",
-    **given: Any,
+    **fields: Any,
 ) -> Item:
     alert = replace(
-        make_alert(first_bad=make_run_ref(), last_good=make_run_ref(), **given),
+        make_alert(first_bad=make_run_ref(), last_good=make_run_ref(), **fields),
         cause_text="compiler side",
         note=note,
     )
-    told = tuple(document(alert) for _ in range(alerts))
-    return Item(notification=make_notification(name, title=title), alerts=told, num_alerts=alerts)
-
-
-def full(name: str = "a", **given: Any) -> Item:
-    """Return an item with all that there can be: kernels, a picture and what can be done."""
-    found = item(name, **given)
-    told = tuple(
-        {**alert, "cause": {**alert["cause"], "kernels": KERNELS}} for alert in found.alerts
+    documents = tuple(document(alert) for _ in range(alerts))
+    return Item(
+        notification=make_notification(name, title=title), alerts=documents, num_alerts=alerts
     )
-    return replace(found, alerts=told, actions=ACTIONS, picture_url=PICTURE)
+
+
+def full(name: str = "a", **fields: Any) -> Item:
+    """Return an item with all that there can be: kernels, a picture and what can be done."""
+    full_item = item(name, **fields)
+    documents = tuple(
+        {**alert, "cause": {**alert["cause"], "kernels": KERNELS}} for alert in full_item.alerts
+    )
+    return replace(full_item, alerts=documents, actions=ACTIONS, picture_url=PICTURE)
 
 
 def message(*items: Item) -> Message:
@@ -96,25 +98,25 @@ LINES = (
 
 
 def test_words_say_who_how_much_since_when_and_why() -> None:
-    (paragraph,) = render_message(message(item())).paragraphs
+    (paragraph,) = render_message(message(item())).sections
     assert paragraph.title == "New (major): bert is slower"
     assert paragraph.lines == LINES
     assert paragraph.url == "http://hud/series?case=1"
 
 
 def test_words_say_when_a_drift_began_and_when_it_was_seen() -> None:
-    found = item(kind="drift")
+    drift_item = item(kind="drift")
     earlier = {"run_id": "r1", "revision": "2.12.0", "at": "2025-12-01T02:30:00Z"}
     text = "changed while it drifted: torch 2.12.0 -> 2.13.0, numpy 1 -> 2"
-    told = {**found.alerts[0], "last_good": earlier, "cause": {"text": text, "kernels": []}}
-    (paragraph,) = render_message(message(replace(found, alerts=(told,)))).paragraphs
+    alert = {**drift_item.alerts[0], "last_good": earlier, "cause": {"text": text, "kernels": []}}
+    (paragraph,) = render_message(message(replace(drift_item, alerts=(alert,)))).sections
     assert paragraph.lines[1:3] == (f"since 2.12.0 (2025-12-01), first seen {SINCE}", text)
 
 
 def test_words_name_the_kernels_and_what_was_decided() -> None:
     decided = full(state=AlertState.ACKNOWLEDGED, note="known since May")
     decided = replace(decided, deciders={"alert-1": "team link"})
-    (paragraph,) = render_message(message(decided)).paragraphs
+    (paragraph,) = render_message(message(decided)).sections
     assert paragraph.title == "Acknowledged (major): bert is slower"
     assert paragraph.lines[0].endswith("; now acknowledged by team link: known since May")
     assert paragraph.lines[3] == "kernels: triton_gelu +1438 us, gemm -3 us"
@@ -123,17 +125,19 @@ def test_words_name_the_kernels_and_what_was_decided() -> None:
 
 
 def test_what_is_fixed_is_said_once_and_by_nobody() -> None:
-    found = replace(item(state=AlertState.FIXED), deciders={"alert-1": "judge"})
-    (paragraph,) = render_message(message(found)).paragraphs
+    fixed = replace(item(state=AlertState.FIXED), deciders={"alert-1": "judge"})
+    (paragraph,) = render_message(message(fixed)).sections
     assert paragraph.title.startswith("Fixed (major)")
     assert paragraph.lines[0].endswith("; now fixed")
-    news = replace(found, notification=replace(found.notification, kind=AlertChangeKind.FIXED))
-    assert "now fixed" not in render_message(message(news)).paragraphs[0].lines[0]
+    change = replace(fixed, notification=replace(fixed.notification, kind=AlertChangeKind.FIXED))
+    assert "now fixed" not in render_message(message(change)).sections[0].lines[0]
 
 
 def test_what_got_worse_is_news_although_it_was_acknowledged() -> None:
-    found = item(state=AlertState.ACKNOWLEDGED)
-    worse = replace(found, notification=replace(found.notification, kind=AlertChangeKind.WORSENED))
+    worsened = item(state=AlertState.ACKNOWLEDGED)
+    worse = replace(
+        worsened, notification=replace(worsened.notification, kind=AlertChangeKind.WORSENED)
+    )
     assert render_message(message(worse)).heading.startswith("Worse (major)")
     noise = replace(worse, alerts=tuple({**alert, "state": "noise"} for alert in worse.alerts))
     assert render_message(message(noise)).heading.startswith("Noise (major)")
@@ -141,15 +145,15 @@ def test_what_got_worse_is_news_although_it_was_acknowledged() -> None:
     assert render_message(message(both)).heading.startswith("Worse (major)")
 
 
-def with_cause(found: Item, *texts: str) -> Item:
+def with_cause(source: Item, *texts: str) -> Item:
     """Return `found` with an alert for each text of a cause."""
-    (alert,) = found.alerts
-    told = tuple({**alert, "cause": {**alert["cause"], "text": text}} for text in texts)
-    return replace(found, alerts=told, num_alerts=len(told))
+    (alert,) = source.alerts
+    documents = tuple({**alert, "cause": {**alert["cause"], "text": text}} for text in texts)
+    return replace(source, alerts=documents, num_alerts=len(documents))
 
 
 def test_a_long_cause_cuts_nothing_else() -> None:
-    (paragraph,) = render_message(message(with_cause(item(), "x" * 1000))).paragraphs
+    (paragraph,) = render_message(message(with_cause(item(), "x" * 1000))).sections
     assert paragraph.lines[2].endswith("x...")
     assert (*paragraph.lines[:2], paragraph.lines[3]) == (*LINES[:2], LINES[3])
 
@@ -157,7 +161,7 @@ def test_a_long_cause_cuts_nothing_else() -> None:
 def test_what_is_true_of_all_alerts_is_said_once_and_the_rest_beside_each() -> None:
     (paragraph,) = render_message(
         message(with_cause(item(), "compiler side", "machine side"))
-    ).paragraphs
+    ).sections
     assert paragraph.lines == (
         f"{LINES[0]}; cause: compiler side",
         f"{LINES[0]}; cause: machine side",
@@ -170,9 +174,9 @@ def test_what_is_true_of_all_alerts_is_said_once_and_the_rest_beside_each() -> N
 def test_what_else_changed_is_told_unless_it_is_the_revision(what: str) -> None:
     revision = make_run_ref().revision
     cause = f"compiler side; since the last good run: {what} {revision} -> {revision}"
-    assert render_message(message(with_cause(item(), cause))).paragraphs[0].lines == LINES
+    assert render_message(message(with_cause(item(), cause))).sections[0].lines == LINES
     more = with_cause(item(), f"{cause}, driver 1 -> 2")
-    assert render_message(message(more)).paragraphs[0].lines == (
+    assert render_message(message(more)).sections[0].lines == (
         *LINES[:3],
         f"changed with it: {what} {revision} -> {revision}, driver 1 -> 2",
         LINES[3],
@@ -202,28 +206,28 @@ EVERYTHING = {
 @pytest.mark.parametrize("what", EVERYTHING)
 @pytest.mark.parametrize("render", [slack, discord, teams])
 def test_every_receiver_is_told_everything(render: Render, what: str) -> None:
-    found = json.dumps(render(render_message(message(full())))).replace("\\", "")
-    assert EVERYTHING[what] in found
+    rendered_text = json.dumps(render(render_message(message(full())))).replace("\\", "")
+    assert EVERYTHING[what] in rendered_text
 
 
 def test_a_drift_and_noise_are_told_as_such() -> None:
-    (drift,) = render_message(message(item(kind="drift"))).paragraphs
+    (drift,) = render_message(message(item(kind="drift"))).sections
     assert ": latency_s (drift) +20.0 % [+18.0 %, +22.0 %], 10.0 ms -> 12.0 ms" in drift.lines[0]
-    (noise,) = render_message(message(item(kind="variance"))).paragraphs
+    (noise,) = render_message(message(item(kind="variance"))).sections
     assert noise.lines[0].endswith(": latency_s (noise) +20.0 % [+18.0 %, +22.0 %]")
 
 
 def test_an_alert_without_numbers_has_none() -> None:
-    (paragraph,) = render_message(message(item(kind="vanished", change_pct=None))).paragraphs
+    (paragraph,) = render_message(message(item(kind="vanished", change_pct=None))).sections
     assert "->" not in paragraph.lines[0]
 
 
 def test_what_is_left_out_is_counted() -> None:
     words = render_message(message(*(item(alerts=9) for _ in range(25))))
     assert words.heading == "Compile HUD: 25 new"
-    assert len(words.paragraphs) == MAX_ITEMS_SHOWN
+    assert len(words.sections) == MAX_ITEMS_SHOWN
     assert words.overflow_line(MAX_ITEMS_SHOWN).startswith("and 15 more")
-    assert f"and {9 - MAX_ALERTS_SHOWN} more alerts" in words.paragraphs[0].lines
+    assert f"and {9 - MAX_ALERTS_SHOWN} more alerts" in words.sections[0].lines
 
 
 def texts_of(card: dict[str, Any]) -> list[str]:
@@ -231,7 +235,7 @@ def texts_of(card: dict[str, Any]) -> list[str]:
     return [run["text"] for block in card["body"] for run in block.get("inlines", [])]
 
 
-def told_of_the_rest(text: str) -> int:
+def num_left_out(text: str) -> int:
     """Return how many notifications `text` says are left out."""
     (num_left,) = re.findall(r"and (\d+) more\b(?! alerts)", text.replace("\\", ""))
     return int(num_left)
@@ -242,12 +246,12 @@ def test_what_a_receiver_does_not_take_is_counted_with_the_rest() -> None:
     words = render_message(message(*(item(case=long, alerts=9) for _ in range(25))))
     in_discord = discord(words)
     assert len(in_discord["embeds"]) < MAX_ITEMS_SHOWN
-    assert len(in_discord["embeds"]) + told_of_the_rest(in_discord["content"]) == 25
+    assert len(in_discord["embeds"]) + num_left_out(in_discord["content"]) == 25
     card = teams(words)["attachments"][0]["content"]
     texts = texts_of(card)
     num_shown = sum(text.startswith("New (major)") for text in texts)
     assert num_shown < MAX_ITEMS_SHOWN
-    assert num_shown + told_of_the_rest(texts[-1]) == 25
+    assert num_shown + num_left_out(texts[-1]) == 25
 
 
 def test_golden_message_of_slack() -> None:
@@ -281,20 +285,20 @@ def test_golden_message_of_slack() -> None:
 
 
 def test_golden_message_of_discord() -> None:
-    found = discord(render_message(message(item())))
-    assert found["allowed_mentions"] == {"parse": []}
-    assert found["content"] == ""
-    (embed,) = found["embeds"]
+    rendered = discord(render_message(message(item())))
+    assert rendered["allowed_mentions"] == {"parse": []}
+    assert rendered["content"] == ""
+    (embed,) = rendered["embeds"]
     assert embed["title"] == r"New \(major\)\: bert is slower"
     assert embed["url"] == "http://hud/series?case=1"
     assert embed["description"].replace("\\", "") == "\n".join(LINES)
 
 
 def test_golden_message_of_teams() -> None:
-    found = teams(render_message(message(item())))
-    (attachment,) = found["attachments"]
+    rendered = teams(render_message(message(item())))
+    (attachment,) = rendered["attachments"]
     card = attachment["content"]
-    assert (found["type"], card["type"], card["version"]) == ("message", "AdaptiveCard", "1.4")
+    assert (rendered["type"], card["type"], card["version"]) == ("message", "AdaptiveCard", "1.4")
     assert texts_of(card) == [
         "New (major): bert is slower",
         *LINES,
@@ -319,8 +323,8 @@ def test_each_notification_of_a_digest_begins_below_a_line() -> None:
 
 def bare() -> Message:
     """Return a message of which the heading says all, as one that is a test."""
-    told = make_notification(title="ops gets notifications", kind=AlertChangeKind.TEST)
-    return message(Item(notification=told, alerts=(), num_alerts=0))
+    notification = make_notification(title="ops gets notifications", kind=AlertChangeKind.TEST)
+    return message(Item(notification=notification, alerts=(), num_alerts=0))
 
 
 def test_what_the_heading_says_is_not_said_again() -> None:
@@ -365,16 +369,16 @@ def hostile() -> Message:
 
 
 def test_slack_is_given_nothing_that_calls_or_links() -> None:
-    found = slack(render_message(hostile()))
+    rendered = slack(render_message(hostile()))
     # Every text is plain, and there is no kind of block that has others.
-    assert problems(found) == []
-    assert "<" not in found["text"]
-    assert "\x1b" not in json.dumps(found)
+    assert problems(rendered) == []
+    assert "<" not in rendered["text"]
+    assert "\x1b" not in json.dumps(rendered)
 
 
 def test_discord_is_given_nothing_that_is_markup() -> None:
-    found = discord(render_message(hostile()))
-    for embed in found["embeds"]:
+    rendered = discord(render_message(hostile()))
+    for embed in rendered["embeds"]:
         for text in (embed["title"], embed["description"]):
             ours = re.sub(r"\[\w+\]\(https://hud/act/\d\)( \| )?", "", text)
             bare = re.sub(r"\\.", "", ours)

@@ -17,7 +17,7 @@ NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 def failure(status: int, body: str = "{}", headers: Mapping[str, str] | None = None) -> Response:
     """Return what a request comes to that is answered so."""
 
-    def request(_wanted: Request, **_rules: object) -> Reply:
+    def request(_request: Request, **_rules: object) -> Reply:
         return Reply(status=status, headers=headers or {}, body=body)
 
     api = GitHubApi(

@@ -13,7 +13,7 @@ from email.message import EmailMessage
 import pytest
 
 from compile_hud.runner.notifications.dispatcher import Message
-from compile_hud.runner.notifications.receivers.mail import letter_of
+from compile_hud.runner.notifications.receivers.mail import make_email
 from tests.support.builders import START, make_case
 from tests.unit.runner.notifications.receivers.test_chat import HOSTILE, LINES, item, message
 
@@ -23,25 +23,25 @@ SHOWN = "<br>\n".join(html.escape(line) for line in LINES)
 RIGHT_TO_LEFT = "\u202egnp.exe"
 
 
-def letter(told: Message, *, to: tuple[str, ...] = ("team@example.org",)) -> EmailMessage:
+def letter(content: Message, *, to: tuple[str, ...] = ("team@example.org",)) -> EmailMessage:
     """Return what a program of mail makes of what is sent."""
-    sent = letter_of(told, sender="hud@example.org", to=to).as_bytes()
+    sent = make_email(content, sender="hud@example.org", to=to).as_bytes()
     assert sent.isascii()
-    found = email.message_from_bytes(sent, policy=email.policy.default)
-    assert isinstance(found, EmailMessage)
-    return found
+    parsed = email.message_from_bytes(sent, policy=email.policy.default)
+    assert isinstance(parsed, EmailMessage)
+    return parsed
 
 
-def text_of(found: EmailMessage, kind: str) -> str:
-    part = found.get_body((kind,))
+def text_of(mail: EmailMessage, kind: str) -> str:
+    part = mail.get_body((kind,))
     assert part is not None
     return str(part.get_content()).replace("\r\n", "\n")
 
 
 def test_golden_message_of_mail() -> None:
-    found = letter(message(item()), to=("a@example.org", "b@example.org"))
-    thread = found["References"]
-    assert {name: str(value) for name, value in found.items()} == {
+    mail = letter(message(item()), to=("a@example.org", "b@example.org"))
+    thread = mail["References"]
+    assert {name: str(value) for name, value in mail.items()} == {
         "From": "hud@example.org",
         "To": "a@example.org, b@example.org",
         "Subject": "New (major): bert is slower",
@@ -51,13 +51,13 @@ def test_golden_message_of_mail() -> None:
         "References": thread,
         "Auto-Submitted": "auto-generated",
         "MIME-Version": "1.0",
-        "Content-Type": found["Content-Type"],
+        "Content-Type": mail["Content-Type"],
     }
-    assert text_of(found, "plain") == (
+    assert text_of(mail, "plain") == (
         "\n  ".join(("New (major): bert is slower", *LINES, "Open: http://hud/series?case=1"))
         + "\n"
     )
-    assert text_of(found, "html") == (
+    assert text_of(mail, "html") == (
         "<!DOCTYPE html>\n"
         '<html><body style="font-family: sans-serif; font-size: 14px; line-height: 1.4">\n'
         "<h3>New (major): bert is slower</h3>\n"
@@ -68,34 +68,32 @@ def test_golden_message_of_mail() -> None:
 
 
 def test_what_can_be_done_is_linked() -> None:
-    told = replace(item(), actions={"acknowledge": "https://hud/a?t=1&u=2"})
-    found = letter(message(told))
-    assert '<a href="https://hud/a?t=1&amp;u=2">Acknowledge</a>' in text_of(found, "html")
-    assert "Acknowledge: https://hud/a?t=1&u=2" in text_of(found, "plain")
+    linked_item = replace(item(), actions={"acknowledge": "https://hud/a?t=1&u=2"})
+    mail = letter(message(linked_item))
+    assert '<a href="https://hud/a?t=1&amp;u=2">Acknowledge</a>' in text_of(mail, "html")
+    assert "Acknowledge: https://hud/a?t=1&u=2" in text_of(mail, "plain")
 
 
 def test_trends_are_shown_in_the_mail_itself() -> None:
-    asked: list[list[str]] = []
+    requests: list[list[str]] = []
 
     def draw(ids: Sequence[str]) -> Mapping[str, bytes]:
-        asked.append(list(ids))
+        requests.append(list(ids))
         return {ids[0]: PNG}
 
-    told = replace(message(item("a")), draw=draw)
-    found = letter(told)
-    (picture,) = [part for part in found.walk() if part.get_content_type() == "image/png"]
+    content = replace(message(item("a")), draw=draw)
+    mail = letter(content)
+    (picture,) = [part for part in mail.walk() if part.get_content_type() == "image/png"]
     assert picture.get_content() == PNG
     assert picture["Content-ID"] == "<trend-1.msg_1>"
-    assert (
-        text_of(found, "html").count('<img src="cid:trend-1.msg_1" alt="Trend" width="620">') == 1
-    )
-    assert asked == [[alert["id"] for one in told.items for alert in one.alerts]]
+    assert text_of(mail, "html").count('<img src="cid:trend-1.msg_1" alt="Trend" width="620">') == 1
+    assert requests == [[alert["id"] for one in content.items for alert in one.alerts]]
     assert picture["Content-Disposition"].startswith("inline")
 
 
 def test_an_address_of_another_kind_is_no_link() -> None:
-    told = replace(item(), actions={"run": "javascript:alert(1)"})
-    assert "javascript" not in text_of(letter(message(told)), "html")
+    linked_item = replace(item(), actions={"run": "javascript:alert(1)"})
+    assert "javascript" not in text_of(letter(message(linked_item)), "html")
 
 
 @pytest.mark.parametrize("name", [HOSTILE, HEADERS, RIGHT_TO_LEFT, "x" * 10_000, "\udcff\x00"])
@@ -125,9 +123,9 @@ def test_mails_about_one_event_are_one_thread_and_those_of_a_digest_are_none() -
 
 
 def test_what_is_left_out_is_counted() -> None:
-    found = letter(message(*(item(str(number)) for number in range(25))))
+    mail = letter(message(*(item(str(number)) for number in range(25))))
     for kind in ("plain", "html"):
-        assert "and 15 more: `hud alerts list` shows every one" in text_of(found, kind)
+        assert "and 15 more: `hud alerts list` shows every one" in text_of(mail, kind)
 
 
 def test_a_mail_that_is_sent_again_has_the_same_id() -> None:

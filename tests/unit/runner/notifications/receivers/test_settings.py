@@ -12,12 +12,12 @@ from compile_hud.runner.config.setting import SecretRefused
 from compile_hud.runner.notifications.receivers.settings import ReceiverKind, ReceiverSettings
 
 
-def settings(kind: str, **given: Any) -> ReceiverSettings:
-    return ReceiverSettings(name="ops", base=Path(), kind=ReceiverKind(kind), **given)
+def settings(kind: str, **fields: Any) -> ReceiverSettings:
+    return ReceiverSettings(name="ops", base=Path(), kind=ReceiverKind(kind), **fields)
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "key", "problem"),
+    ("kind", "fields", "key", "problem"),
     [
         ("webhook", {}, None, "url is missing; a receiver of kind webhook needs it"),
         ("discord", {"url": "env:A", "to": ("a@b.c",)}, "to", "of kind discord has no to"),
@@ -39,10 +39,10 @@ def settings(kind: str, **given: Any) -> ReceiverSettings:
     ],
 )
 def test_wrong_section_is_told_with_its_key(
-    kind: str, given: dict[str, Any], key: str | None, problem: str
+    kind: str, fields: dict[str, Any], key: str | None, problem: str
 ) -> None:
     with pytest.raises(WrongReceiver, match=problem) as caught:
-        check_receiver(settings(kind, **given))
+        check_receiver(settings(kind, **fields))
     assert caught.value.key == key
 
 

@@ -159,21 +159,21 @@ def test_reason_is_told_in_a_line() -> None:
     assert response_of(reply(404, "no\n\x1b[31msuch hook"), now=START).text == (
         "404 Not Found: no ?[31msuch hook"
     )
-    told = {
+    document = {
         "https://me:pass@hooks.example/services/TOKEN": "https://hooks.example",
         "/services/TOKEN": "another path",
         "https://[TOKEN": "no address",
     }
-    for where, shown in told.items():
+    for where, shown in document.items():
         answer = response_of(reply(302, location=where), now=START)
         assert answer.text == f"302 Found: redirects to {shown}"
     assert len(response_of(reply(500, "x" * 10_000), now=START).text) < 300
 
 
 def test_without_an_answer_nobody_knows_whether_it_arrived() -> None:
-    lost = failure_response(RequestFailed("timed out", may_have_arrived=True))
+    failure = failure_response(RequestFailed("timed out", may_have_arrived=True))
     never = failure_response(RequestFailed("refused"))
-    assert (lost.is_certain, lost.is_down) == (False, False)
+    assert (failure.is_certain, failure.is_down) == (False, False)
     assert (never.is_certain, never.is_down) == (True, True)
 
 
@@ -197,10 +197,10 @@ def test_retry_after_is_seconds_or_a_date(value: str, wait_s: float | None) -> N
 
 
 def test_a_server_that_repeats_the_address_tells_no_secret() -> None:
-    said = "no hook /services/T0KEN?key=K3Y here"
+    body = "no hook /services/T0KEN?key=K3Y here"
     poster = Poster(
         url="https://hooks.example/services/T0KEN?key=K3Y",
-        post=lambda *_args, **_options: reply(404, said),
+        post=lambda *_args, **_options: reply(404, body),
     )
     answer = poster.send(b"", headers={}, now=START)
     assert answer.text == "404 Not Found: no hook ...?... here"

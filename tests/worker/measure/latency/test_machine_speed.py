@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from compile_hud.runner.measure.device import open_device
-from compile_hud.runner.measure.latency.machine_pace import (
+from compile_hud.runner.measure.latency.machine_speed import (
     CHAIN_LENGTH,
     fixed_work,
     open_speed_probe,
