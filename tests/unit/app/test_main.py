@@ -15,15 +15,15 @@ from compile_hud.app.data.store import URL_VARIABLE
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Return what the server was started with."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
 
     def run(server: uvicorn.Server) -> None:
-        given.update(name=server.config.app, host=server.config.host, port=server.config.port)
+        arguments.update(name=server.config.app, host=server.config.host, port=server.config.port)
         server.started = True
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
     monkeypatch.setenv(URL_VARIABLE, "duckdb:///before.duckdb")
-    return given
+    return arguments
 
 
 def test_it_listens_on_this_machine_alone_unless_told(served: dict[str, Any]) -> None:
@@ -55,10 +55,12 @@ def test_a_server_that_cannot_listen_ends_with_3(monkeypatch: pytest.MonkeyPatch
     assert ended.value.code == 3
 
 
-@pytest.mark.parametrize(("starts", "said"), [(True, "the dashboard answers now\n"), (False, "")])
+@pytest.mark.parametrize(
+    ("starts", "message"), [(True, "the dashboard answers now\n"), (False, "")]
+)
 def test_it_says_when_it_answers(
     starts: bool,
-    said: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -67,4 +69,4 @@ def test_it_says_when_it_answers(
 
     monkeypatch.setattr(uvicorn.Server, "startup", startup)
     asyncio.run(command.Server(uvicorn.Config("compile_hud.app.asgi:app")).startup())
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == message

@@ -7,13 +7,7 @@ import pytest
 
 from benchmarks.limits.__main__ import Replay, observed, summarise
 from benchmarks.limits.histories import FIRST, LAST, NUM_NIGHTS, STEPS, Event, Shape, draw
-from benchmarks.limits.observer import (
-    GRID,
-    chances_of_step,
-    densities,
-    known_from,
-    stories,
-)
+from benchmarks.limits.observer import GRID, chances_of_step, densities, known_from, stories
 
 
 def chances(rises: dict[range, float]) -> np.ndarray:
@@ -35,9 +29,9 @@ def test_densities_of_noise_add_up_to_one() -> None:
 
 
 def test_three_nights_are_a_step_for_the_observer_and_two_are_not() -> None:
-    found = chances({range(40, NUM_NIGHTS): 0.08})
-    assert found[39] < 0.2
-    assert found[41] < 0.95 < found[42] < found[43]
+    probabilities = chances({range(40, NUM_NIGHTS): 0.08})
+    assert probabilities[39] < 0.2
+    assert probabilities[41] < 0.95 < probabilities[42] < probabilities[43]
 
 
 def test_nights_that_go_between_are_a_mode_for_the_observer() -> None:
@@ -48,9 +42,9 @@ def test_nights_that_go_between_are_a_mode_for_the_observer() -> None:
 def test_a_night_that_is_missing_tells_nothing() -> None:
     values = np.ones(NUM_NIGHTS)
     values[50] = math.nan
-    found = chances_of_step(values, shape=Shape.NORMAL, spread=0.005)
-    assert found[50] == 0.0
-    assert found[51] > 0.0
+    probabilities = chances_of_step(values, shape=Shape.NORMAL, spread=0.005)
+    assert probabilities[50] == 0.0
+    assert probabilities[51] > 0.0
 
 
 @pytest.mark.parametrize("event", Event)
@@ -61,29 +55,29 @@ def test_history_is_what_its_event_says(event: Event) -> None:
     assert np.isnan(history.values).any() == (event is Event.LASTING)
     if history.onset is not None:
         assert FIRST <= history.onset < LAST
-        known = known_from(history)
-        after = np.nanmedian(known[history.onset : history.onset + 7])
-        assert after / np.nanmedian(known[: history.onset]) > 1.05
+        probabilities = known_from(history)
+        after = np.nanmedian(probabilities[history.onset : history.onset + 7])
+        assert after / np.nanmedian(probabilities[: history.onset]) > 1.05
 
 
 def test_the_first_night_above_the_limit_is_the_alert() -> None:
     history = draw(Event.PASSING, 0, seed=1)
     assert history.onset is not None
-    found = np.where(np.arange(NUM_NIGHTS) >= history.onset + 3, 0.99, 0.1)
-    assert observed(history, chances=found, limit=0.9).delay == 3
-    assert observed(history, chances=found, limit=0.995).delay is None
+    probabilities = np.where(np.arange(NUM_NIGHTS) >= history.onset + 3, 0.99, 0.1)
+    assert observed(history, chances=probabilities, limit=0.9).delay == 3
+    assert observed(history, chances=probabilities, limit=0.995).delay is None
     early = observed(history, chances=np.ones(NUM_NIGHTS), limit=0.9)
     assert (early.delay, early.num_false) == (None, 1)
 
 
 def test_rates_count_steps_found_and_false_alarms() -> None:
-    found = summarise(
+    rates = summarise(
         [
             Replay(event=event, has_step=event in STEPS, delay=delay, num_false=num_false)
             for event in Event
             for delay, num_false in [(2 if event in STEPS else None, 0), (None, 1)]
         ]
     )
-    assert (found["found"], found["new_modes_silent"], found["told_within_2"]) == (0.5, 0.5, 1.0)
-    assert found["f1"] == pytest.approx(2 * 3 / (3 + 8 + 6), abs=1e-4)
-    assert found["right"][Event.LASTING.value] == 0.5
+    assert (rates["found"], rates["new_modes_silent"], rates["told_within_2"]) == (0.5, 0.5, 1.0)
+    assert rates["f1"] == pytest.approx(2 * 3 / (3 + 8 + 6), abs=1e-4)
+    assert rates["right"][Event.LASTING.value] == 0.5

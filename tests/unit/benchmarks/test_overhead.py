@@ -44,10 +44,10 @@ RESULTS = [
 
 
 def test_every_second_of_a_run_is_in_one_part() -> None:
-    found = account(
+    accounts = account(
         make_document(RUN, results=RESULTS), started_at=ORIGIN_S + 2, ended_at=ORIGIN_S + 66
     )
-    assert found["parts_s"] == {
+    assert accounts["parts_s"] == {
         "before_run": 8.0,
         # 9 s passed before the first compiled case, usually 1 s does.
         "priming": 8.0,
@@ -59,12 +59,18 @@ def test_every_second_of_a_run_is_in_one_part() -> None:
         "other_steps": 6.0,
         "after_run": 5.0,
     }
-    assert found["unavoidable_s"] == 12.0
-    assert found["wall_s"] == 64.0 == sum(found["parts_s"].values()) + found["unavoidable_s"]
-    assert found["ratio"] == round(64 / 12, 4)
-    assert found["ratio_with_header"] == round(64 / (12 + 8), 4)
-    assert (found["num_cases"], found["num_reference_cases"], found["num_launches"]) == (3, 1, 6)
-    assert found["launches"][0] == {
+    assert accounts["unavoidable_s"] == 12.0
+    assert (
+        accounts["wall_s"] == 64.0 == sum(accounts["parts_s"].values()) + accounts["unavoidable_s"]
+    )
+    assert accounts["ratio"] == round(64 / 12, 4)
+    assert accounts["ratio_with_header"] == round(64 / (12 + 8), 4)
+    assert (accounts["num_cases"], accounts["num_reference_cases"], accounts["num_launches"]) == (
+        3,
+        1,
+        6,
+    )
+    assert accounts["launches"][0] == {
         "case": RESULTS[1].case.key,
         "launch": 0,
         "wall_s": 4.0,
@@ -73,10 +79,10 @@ def test_every_second_of_a_run_is_in_one_part() -> None:
 
 
 def test_without_a_compiled_case_nothing_was_primed() -> None:
-    found = account(
+    accounts = account(
         make_document(RUN, results=RESULTS[:2]), started_at=ORIGIN_S, ended_at=ORIGIN_S + 70
     )
-    assert found["parts_s"]["priming"] == 0.0
+    assert accounts["parts_s"]["priming"] == 0.0
 
 
 @pytest.mark.parametrize("is_finished", [True, False])

@@ -43,10 +43,10 @@ def _trial(planted: float, verdict: str, *, changes: int = 0) -> dict[str, Any]:
 
 
 def test_variation_is_the_sd_over_the_mean_with_its_interval() -> None:
-    found = variation([0.9, 1.0, 1.1])
-    assert found["cv"] == pytest.approx(0.1)
-    assert found["cv_interval"][0] < 0.1 < found["cv_interval"][1]
-    assert (found["median"], found["num_estimates"]) == (1.0, 3)
+    estimate = variation([0.9, 1.0, 1.1])
+    assert estimate["cv"] == pytest.approx(0.1)
+    assert estimate["cv_interval"][0] < 0.1 < estimate["cv_interval"][1]
+    assert (estimate["median"], estimate["num_estimates"]) == (1.0, 3)
 
 
 def test_variation_of_one_value_is_refused() -> None:
@@ -66,21 +66,21 @@ def test_ours_is_held_against_the_best_peer_of_each_quantity() -> None:
         *(_estimate("interleaved loop", eager_s, 2.0) for eager_s in (0.96, 1.0, 1.04)),
         *(_estimate(OURS, eager_s, 1.0, speedup=1.0) for eager_s in (0.95, 1.0, 1.05)),
     ]
-    found = summarise(estimates)["eager_s"]
-    assert found["models"]["bert"]["best_peer"] == "pyperf"
-    assert found["models"]["bert"]["ours_over_best"] == pytest.approx(0.5)
-    assert found["models"]["bert"]["is_reached"]
-    assert found["models"]["bert"]["ours_over_interleaved"] == pytest.approx(1.25)
-    assert found["num_reached"] == found["num_models"] == 1
-    assert found["geometric_mean_of_ours_over_best"] == pytest.approx(0.5)
+    row = summarise(estimates)["eager_s"]
+    assert row["models"]["bert"]["best_peer"] == "pyperf"
+    assert row["models"]["bert"]["ours_over_best"] == pytest.approx(0.5)
+    assert row["models"]["bert"]["is_reached"]
+    assert row["models"]["bert"]["ours_over_interleaved"] == pytest.approx(1.25)
+    assert row["num_reached"] == row["num_models"] == 1
+    assert row["geometric_mean_of_ours_over_best"] == pytest.approx(0.5)
 
 
 def test_a_tool_with_one_estimate_is_left_out_and_no_peer_gives_no_ratio() -> None:
     estimates = [_estimate("pyperf", 1.0, 1.0)]
     estimates += [_estimate(OURS, eager_s, 1.0, speedup=1.0) for eager_s in (1.0, 1.1)]
-    found = summarise(estimates)["eager_s"]
-    assert set(found["models"]["bert"]) == {"tools", "drift"}
-    assert "num_models" not in found
+    row = summarise(estimates)["eager_s"]
+    assert set(row["models"]["bert"]) == {"tools", "drift"}
+    assert "num_models" not in row
 
 
 def test_nothing_measured_gives_an_empty_summary() -> None:
@@ -101,14 +101,14 @@ def test_our_numbers_are_levels_and_beside_them_the_shown_medians() -> None:
             ),
         ]
     )
-    found = numbers(result)
-    assert found["compiled_s"] == pytest.approx(2.0)
-    assert found["launches"]["compiled_s"] == pytest.approx([2.0, 2.0])
-    assert found["shown"]["compiled_s"] == 6.0
-    assert found["launch_medians"]["latency_cpu_s"] == [8.0, 4.0]
-    assert found["launch_medians"]["pace_s"] == [4 * PACE_S, 2 * PACE_S]
-    assert found["launches"]["eager_s"] == pytest.approx([0.5, 1.0])
-    assert found["speedup"] == 1.2
+    values = numbers(result)
+    assert values["compiled_s"] == pytest.approx(2.0)
+    assert values["launches"]["compiled_s"] == pytest.approx([2.0, 2.0])
+    assert values["shown"]["compiled_s"] == 6.0
+    assert values["launch_medians"]["latency_cpu_s"] == [8.0, 4.0]
+    assert values["launch_medians"]["pace_s"] == [4 * PACE_S, 2 * PACE_S]
+    assert values["launches"]["eager_s"] == pytest.approx([0.5, 1.0])
+    assert values["speedup"] == 1.2
 
 
 def test_each_tool_goes_first_in_turn() -> None:
@@ -148,9 +148,9 @@ def test_a_document_of_pyperf_gives_medians_over_all_its_processes(
     ("num_hits", "low", "high"), [(0, 0.0, 0.0602), (57, 0.8630, 0.9829), (60, 0.9398, 1.0)]
 )
 def test_wilson_interval_of_known_shares(num_hits: int, low: float, high: float) -> None:
-    found = wilson_interval(num_hits, 60)
-    assert found[0] == pytest.approx(low, abs=1e-4)
-    assert found[1] == pytest.approx(high, abs=1e-4)
+    interval = wilson_interval(num_hits, 60)
+    assert interval[0] == pytest.approx(low, abs=1e-4)
+    assert interval[1] == pytest.approx(high, abs=1e-4)
 
 
 def test_a_share_of_no_trials_is_refused() -> None:
@@ -166,18 +166,18 @@ def test_trials_are_counted_by_what_was_planted() -> None:
         _trial(1.05, "regression", changes=1),
         _trial(1.05, "improvement", changes=1),
     ]
-    found = summarise_trials(trials)
-    assert found["same_code"]["num_trials"] == 3
-    assert found["same_code"]["num_false_verdicts"] == 1
-    assert found["same_code"]["undecided"] == 1
-    assert found["planted_5_percent"]["num_found"] == 1
-    assert found["planted_5_percent"]["share"] == 0.5
+    rates = summarise_trials(trials)
+    assert rates["same_code"]["num_trials"] == 3
+    assert rates["same_code"]["num_false_verdicts"] == 1
+    assert rates["same_code"]["undecided"] == 1
+    assert rates["planted_5_percent"]["num_found"] == 1
+    assert rates["planted_5_percent"]["share"] == 0.5
 
 
 def test_equal_and_planted_trials_alternate_over_all_subjects() -> None:
-    found = list(plan(["eager"], num_same=2, num_planted=3))
-    assert [factor for _, factor in found] == [1.0, 1.05, 1.0, 1.05, 1.05]
-    assert [kind for (kind, _), _ in found][::2] == list(KINDS[:3])
+    trials = list(plan(["eager"], num_same=2, num_planted=3))
+    assert [factor for _, factor in trials] == [1.0, 1.05, 1.0, 1.05, 1.05]
+    assert [kind for (kind, _), _ in trials][::2] == list(KINDS[:3])
 
 
 def test_the_best_peer_is_the_best_over_all_models() -> None:
@@ -188,11 +188,11 @@ def test_the_best_peer_is_the_best_over_all_models() -> None:
         "a": row(compile_hud=0.01, pyperf=0.01, plain_loop=0.04, interleaved_loop=0.001),
         "b": row(compile_hud=0.01, pyperf=0.16, plain_loop=0.04, interleaved_loop=0.001),
     }
-    found = over_models(models)
-    assert found["cv"]["pyperf"] == pytest.approx(0.04)
-    assert found["best_peer"] in ("plain loop", "pyperf")
-    assert found["ours_over_best"] == pytest.approx(0.25)
-    assert found["is_reached"]
+    best = over_models(models)
+    assert best["cv"]["pyperf"] == pytest.approx(0.04)
+    assert best["best_peer"] in ("plain loop", "pyperf")
+    assert best["ours_over_best"] == pytest.approx(0.25)
+    assert best["is_reached"]
     del models["b"]["tools"]["compile hud"]
     assert "best_peer" not in over_models(models)
     assert over_models({}) == {"cv": {}}

@@ -23,8 +23,8 @@ def noise_of(correlation: float, *, random: np.random.Generator) -> NDArray[np.f
 
 def percent_that_hold_no_growth(correlation: float) -> float:
     random = np.random.default_rng(0)
-    found = [trend_of(noise_of(correlation, random=random), at=CASES) for _ in range(300)]
-    return 100 * float(np.mean([item.low <= 0 <= item.high for item in found]))
+    trends = [trend_of(noise_of(correlation, random=random), at=CASES) for _ in range(300)]
+    return 100 * float(np.mean([item.low <= 0 <= item.high for item in trends]))
 
 
 # Those that the module quotes.
@@ -43,8 +43,8 @@ def test_without_correlation_the_interval_is_that_of_sen(monkeypatch: pytest.Mon
     monkeypatch.setattr(trend, "inflation", lambda _left: 1.0)
     # With ties.
     values = np.round(noise_of(0.0, random=np.random.default_rng(1)), 1)
-    found, sens = trend_of(values, at=CASES), theilslopes(values, CASES, 0.95)
-    assert (found.slope, found.low, found.high) == pytest.approx(
+    estimate, sens = trend_of(values, at=CASES), theilslopes(values, CASES, 0.95)
+    assert (estimate.slope, estimate.low, estimate.high) == pytest.approx(
         (sens.slope, sens.low_slope, sens.high_slope)
     )
 
@@ -52,10 +52,10 @@ def test_without_correlation_the_interval_is_that_of_sen(monkeypatch: pytest.Mon
 def test_a_planted_slope_is_found_whatever_the_unit() -> None:
     noise = noise_of(0.6, random=np.random.default_rng(2))
     for unit in (1.0, 1e6):
-        found = trend_of(unit * (noise + 0.01 * CASES), at=CASES)
-        assert 0 < found.low < 0.01 * unit < found.high
+        trend = trend_of(unit * (noise + 0.01 * CASES), at=CASES)
+        assert 0 < trend.low < 0.01 * unit < trend.high
 
 
 def test_what_is_always_the_same_does_not_grow() -> None:
-    found = trend_of(np.full(10, 5.0), at=np.arange(10.0))
-    assert (found.slope, found.low, found.high) == (0, 0, 0)
+    trend = trend_of(np.full(10, 5.0), at=np.arange(10.0))
+    assert (trend.slope, trend.low, trend.high) == (0, 0, 0)

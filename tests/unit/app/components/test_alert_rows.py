@@ -11,17 +11,11 @@ from compile_hud.app.components.alert_rows import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
     alert_row,
-    alert_topic,
-    bounds_text,
-    change_text,
-    event_words,
     lets_through,
-    levels_text,
-    mark_text,
-    named_change,
     open_alerts,
 )
 from compile_hud.app.data.series import told
+from compile_hud.app.ui.alert_text import alert_text, event_words
 from compile_hud.app.ui.urls import OverviewState
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Verdict
@@ -79,14 +73,14 @@ def test_alert_is_about_the_metric_as_every_page_names_it(
 ) -> None:
     change_pct = None if topic == "late" else 20.0
     alert = dataclasses.replace(make_alert(**facts), change_pct=change_pct)
-    assert (alert_topic(alert), mark_text(alert)) == (topic, mark)
+    assert (alert_text(alert).topic, alert_text(alert).mark) == (topic, mark)
 
 
 def test_change_of_a_count_from_0_is_told_by_its_levels() -> None:
     alert = make_alert(
         metric="graph_breaks", unit="1", baseline=0.0, candidate=2.0, change_pct=None
     )
-    assert change_text(alert) == "0 -> 2"
+    assert alert_text(alert).change == "0 -> 2"
 
 
 def test_the_best_improvement_comes_first() -> None:
@@ -162,8 +156,8 @@ def test_an_improvement_is_not_coloured_as_a_regression() -> None:
 
 def test_an_improvement_is_not_called_bad() -> None:
     alert = make_alert(verdict=Verdict.IMPROVEMENT, last_good=make_run_ref())
-    assert bounds_text(alert).startswith("first better 2.13.0+abc1234")
-    assert "; last before 2.13.0+abc1234" in bounds_text(alert)
+    assert alert_text(alert).bounds.startswith("first better 2.13.0+abc1234")
+    assert "; last before 2.13.0+abc1234" in alert_text(alert).bounds
     labels = [column.label for column in IMPROVEMENT_COLUMNS]
     assert "first better revision" in labels
     assert len(labels) == len(ALERT_COLUMNS)
@@ -182,22 +176,22 @@ def test_a_change_reads_in_a_few_characters(
     kind: str, verdict: Verdict, change: str, mark: str
 ) -> None:
     alert = make_alert(kind=kind, verdict=verdict)
-    assert (change_text(alert), mark_text(alert)) == (change, mark)
+    assert (alert_text(alert).change, alert_text(alert).mark) == (change, mark)
 
 
 def test_a_metric_that_vanished_is_named_once() -> None:
     missing = make_alert(kind="vanished", metric="speedup")
-    assert (alert_topic(missing), change_text(missing)) == ("speedup", "vanished")
-    assert mark_text(missing) == named_change(missing) == "speedup vanished"
+    assert (alert_text(missing).topic, alert_text(missing).change) == ("speedup", "vanished")
+    assert alert_text(missing).mark == alert_text(missing).named_change == "speedup vanished"
     gone = make_alert(kind="vanished")
-    assert alert_topic(gone) == change_text(gone) == named_change(gone) == "vanished"
-    assert named_change(make_alert()) == "+20.0 %"
+    assert alert_text(gone).topic == alert_text(gone).change == alert_text(gone).named_change == "vanished"
+    assert alert_text(make_alert()).named_change == "+20.0 %"
 
 
 def test_levels_of_a_ratio_read_as_ratios() -> None:
     alert = make_alert(metric="speedup", unit="x", baseline=2.0, candidate=1.5)
-    assert levels_text(alert) == "2.00x -> 1.50x"
+    assert alert_text(alert).values == "2.00x -> 1.50x"
 
 
 def test_no_levels_no_text() -> None:
-    assert levels_text(make_alert(baseline=None)) == ""
+    assert alert_text(make_alert(baseline=None)).values == ""

@@ -9,8 +9,8 @@ from compile_hud.app.components.evidence import confirmation_text, difference_ta
 from tests.support.builders import make_alert
 
 
-def again(**found: Any) -> str:
-    confirmation = {"verdict": "confirmed", "method": "in_turn", "reason": "it is", **found}
+def again(**values: Any) -> str:
+    confirmation = {"verdict": "confirmed", "method": "in_turn", "reason": "it is", **values}
     return confirmation_text(dataclasses.replace(make_alert(), confirmation=confirmation))
 
 

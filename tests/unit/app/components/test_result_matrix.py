@@ -143,9 +143,9 @@ def test_a_cell_without_new_results_says_so_beside_what_is_worse(kind: str) -> N
 
 
 def test_a_case_that_lost_but_a_metric_has_new_results() -> None:
-    lost = make_alert(kind="vanished", metric="speedup")
-    assert missing_cases([lost]) == {}
-    assert [note.text for note in only_cell(latest(DEFAULT), lost).notes] == ["speedup vanished"]
+    missing = make_alert(kind="vanished", metric="speedup")
+    assert missing_cases([missing]) == {}
+    assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == ["speedup vanished"]
 
 
 def test_an_acknowledged_alert_stays_visible_and_says_so() -> None:

@@ -143,8 +143,8 @@ def test_vanished_cases_are_told_from_late_ones() -> None:
     cells = [latest(case, values={"speedup": 2.0}) for case in cases]
     kinds = [(0, "late"), (1, "vanished"), (2, "late"), (1, "late")]
     alerts = [
-        make_alert(str(number), case=cases[place], kind=kind)
-        for number, (place, kind) in enumerate(kinds)
+        make_alert(str(number), case=cases[index], kind=kind)
+        for number, (index, kind) in enumerate(kinds)
     ]
     (default,) = mode_summaries(cells, alerts=alerts)
     assert default.missing == (("vanished", 1), ("late", 2))
@@ -160,8 +160,8 @@ def test_what_ended_badly_is_counted_by_outcome_and_what_was_not_tried_apart() -
         Outcome.FAILED,
     ]
     cells = [
-        latest(make_case(str(place), mode="default"), outcome=outcome)
-        for place, outcome in enumerate([Outcome.OK, *outcomes])
+        latest(make_case(str(index), mode="default"), outcome=outcome)
+        for index, outcome in enumerate([Outcome.OK, *outcomes])
     ]
     (summary,) = mode_summaries(cells, alerts=[])
     assert (summary.num_ok, summary.num_tried) == (1, 4)
@@ -203,8 +203,8 @@ def levels(
 
 
 def test_times_are_told_as_they_were_at_the_first_pace() -> None:
-    found = levels(times(0.010, 0.012, 0.010), times(0.5, 0.6, 0.4))
-    assert found == pytest.approx([0.010, 0.010, 0.0125])
+    times_shown = levels(times(0.010, 0.012, 0.010), times(0.5, 0.6, 0.4))
+    assert times_shown == pytest.approx([0.010, 0.010, 0.0125])
 
 
 def test_interval_moves_with_its_median() -> None:
@@ -224,8 +224,8 @@ def test_each_environment_has_a_pace_of_its_own() -> None:
         point(9, 0.7, fingerprint=OTHER),
         point(10, 0.84, fingerprint=OTHER),
     ]
-    found = levels([*times(0.010, 0.012), *new], paces)
-    assert found == pytest.approx([0.010, 0.010, 0.02, 0.025])
+    times_shown = levels([*times(0.010, 0.012), *new], paces)
+    assert times_shown == pytest.approx([0.010, 0.010, 0.02, 0.025])
 
 
 def test_run_without_a_pace_is_left_as_it_is() -> None:

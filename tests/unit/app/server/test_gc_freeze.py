@@ -28,10 +28,10 @@ def _thawed() -> Iterator[None]:
 
 def test_what_came_to_stay_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap, "MAX_LOOSE", 1000)
-    kept = [_Knot() for _ in range(2000)]
+    knots = [_Knot() for _ in range(2000)]
     assert heap.settle()
     assert len(gc.get_objects()) < 1000
-    assert gc.get_freeze_count() > len(kept)
+    assert gc.get_freeze_count() > len(knots)
     assert not heap.settle()
 
 

@@ -112,8 +112,8 @@ def test_two_points_picked_with_shift_are_a_pair_and_one_is_not() -> None:
 
 
 def test_a_brush_is_two_moments_in_order() -> None:
-    found = brushed({"selection": {PART: {"at": [1767398400000, 1767225600000]}}})
-    assert found == (
+    interval = brushed({"selection": {PART: {"at": [1767398400000, 1767225600000]}}})
+    assert interval == (
         datetime(2026, 1, 1, tzinfo=timezone.utc),
         datetime(2026, 1, 3, tzinfo=timezone.utc),
     )

@@ -69,12 +69,12 @@ def test_no_text_becomes_an_element_or_an_attribute(text: str) -> None:
         + heading(text)
         + link(text, text)
     )
-    found = Elements(page)
-    assert found.names <= {
+    elements = Elements(page)
+    assert elements.names <= {
         *("div", "table", "thead", "tbody", "tr", "th", "td", "a"),
         *("dl", "dt", "dd", "details", "summary", "code"),
     }
-    assert found.attributes <= {
+    assert elements.attributes <= {
         *("class", "href", "title", "scope", "role", "tabindex"),
         *("aria-label", "aria-level"),
     }

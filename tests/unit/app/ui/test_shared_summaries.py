@@ -24,7 +24,7 @@ OK, BAD = make_case("bert"), make_case("vit")
 def row(name: str = "bert", **values: object) -> ComparedRow:
     """Return a comparison of the latency of a model that became a fifth slower."""
     case = make_case(name)
-    found = ComparedRow(
+    summary = ComparedRow(
         baseline_case=case,
         candidate_case=case,
         metric="latency_s",
@@ -39,7 +39,7 @@ def row(name: str = "bert", **values: object) -> ComparedRow:
         is_relevant=True,
         reason="slower",
     )
-    return dataclasses.replace(found, **values)  # type: ignore[arg-type]
+    return dataclasses.replace(summary, **values)  # type: ignore[arg-type]
 
 
 def compared(*rows: ComparedRow, refusal: str = "") -> ComparePage:

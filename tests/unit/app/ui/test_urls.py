@@ -43,8 +43,8 @@ def test_what_pages_of_kernels_cannot_show_is_reported_and_ignored() -> None:
     state, problems = parse_kernels({"kind": "zzz", "library": "aten"})
     assert state == KernelsState(library="aten")
     assert problems[0].startswith("The URL asks for kind 'zzz', which does not exist;")
-    asked = {"change": "lol", "row": "-99", "baseline_run": "a"}
-    diff, problems = parse_kernel_diff(asked, classes=("new", "vanished"))
+    query = {"change": "lol", "row": "-99", "baseline_run": "a"}
+    diff, problems = parse_kernel_diff(query, classes=("new", "vanished"))
     assert diff == KernelDiffState(baseline_run="a")
     assert "Allowed: new, vanished." in problems[0]
     assert problems[1] == "The URL asks for row '-99', which is no number; none is opened."
@@ -139,5 +139,5 @@ def test_a_filter_can_be_taken_back() -> None:
 
 
 def _params(url: str) -> dict[str, str]:
-    found = parse_qs(urlsplit(url).query, keep_blank_values=True, errors="strict")
-    return {name: values[-1] for name, values in found.items()}
+    parameters = parse_qs(urlsplit(url).query, keep_blank_values=True, errors="strict")
+    return {name: values[-1] for name, values in parameters.items()}

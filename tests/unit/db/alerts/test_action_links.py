@@ -54,8 +54,8 @@ def test_another_key_opens_nothing() -> None:
 
 
 @given(st.integers(0, len(TOKEN) - 1), st.characters())
-def test_a_token_with_any_sign_changed_is_refused(place: int, sign: str) -> None:
-    changed = TOKEN[:place] + sign + TOKEN[place + 1 :]
+def test_a_token_with_any_sign_changed_is_refused(index: int, sign: str) -> None:
+    changed = TOKEN[:index] + sign + TOKEN[index + 1 :]
     if changed != TOKEN:
         with pytest.raises(LinkRefused, match="not signed here"):
             read_action(changed, key=KEY, now=START)

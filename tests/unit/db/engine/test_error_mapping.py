@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 from compile_hud.db.engine.error_mapping import is_lock_conflict, lock_holder, mapped_errors
 from compile_hud.db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
 
-HELD = (
+LOCKED = (
     'IO Error: Could not set lock on file "/a/hud.duckdb": Conflicting lock is held in'
     " /usr/bin/python3.11 (PID 7125). See also https://duckdb.org/docs/stable/connect/concurrency"
 )
@@ -39,7 +39,7 @@ def _sql(original: Exception) -> OperationalError:
 @pytest.mark.parametrize(
     ("text", "kind", "says"),
     [
-        (HELD, StoreLocked, "process 7125 holds it .* within 30 s. .*ps -fp 7125"),
+        (LOCKED, StoreLocked, "process 7125 holds it .* within 30 s. .*ps -fp 7125"),
         ("IO Error: Could not set lock on file", StoreLocked, "another process holds it"),
         ('IO Error: Could not write file "x": No space left on device', StoreFull, "hud ingest"),
         ("Out of Memory Error: out of disk space", StoreFull, "then repeat the command"),
@@ -96,7 +96,7 @@ def test_other_errors_pass(error: Exception) -> None:
 
 
 def test_the_holder_is_read_from_the_message() -> None:
-    assert lock_holder(duckdb.IOException(HELD)) == 7125
+    assert lock_holder(duckdb.IOException(LOCKED)) == 7125
     assert lock_holder(duckdb.IOException("IO Error")) is None
-    assert is_lock_conflict(duckdb.IOException(HELD))
+    assert is_lock_conflict(duckdb.IOException(LOCKED))
     assert not is_lock_conflict(duckdb.IOException("IO Error"))

@@ -58,22 +58,23 @@ def test_jitter_spreads_the_naps() -> None:
 
 def test_a_long_wait_is_told_once_with_the_holder_and_what_is_left() -> None:
     naps_s: list[float] = []
-    told: list[tuple[int | None, float]] = []
+    messages: list[tuple[int | None, float]] = []
     lock_timeout = dataclasses.replace(
         _lock_timeout(naps_s, timeout_s=5.0),
-        on_wait=lambda holder, left_s: told.append((holder, left_s)),
+        on_wait=lambda holder, left_s: messages.append((holder, left_s)),
     )
     assert not lock_timeout.wait(is_free=lambda: False, holder=lambda: 7)
-    ((holder, left_s),) = told
+    ((holder, left_s),) = messages
     assert holder == 7
     assert left_s == pytest.approx(3.0, abs=0.01)
 
 
 def test_a_short_wait_is_not_told() -> None:
     naps_s: list[float] = []
-    told: list[int | None] = []
+    messages: list[int | None] = []
     lock_timeout = dataclasses.replace(
-        _lock_timeout(naps_s, timeout_s=5.0), on_wait=lambda holder, _left_s: told.append(holder)
+        _lock_timeout(naps_s, timeout_s=5.0),
+        on_wait=lambda holder, _left_s: messages.append(holder),
     )
     assert lock_timeout.wait(is_free=lambda: sum(naps_s) > 1.9)
-    assert told == []
+    assert messages == []

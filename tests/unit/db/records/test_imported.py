@@ -18,7 +18,7 @@ LOWER, HIGHER, NEITHER = (
 )
 
 
-def said(direction: Direction, *, night: int) -> Statement:
+def statement(direction: Direction, *, night: int) -> Statement:
     return Statement(direction=direction, at=START + timedelta(days=night))
 
 
@@ -31,15 +31,22 @@ def test_guesses_state_nothing() -> None:
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_the_newest_statement_counts_in_whatever_order_they_come(order: tuple[int, ...]) -> None:
-    given = [said(LOWER, night=0), None, said(HIGHER, night=2), said(LOWER, night=1)]
-    found = None
-    for place in order:
-        found = newest_statement(found, given[place])
-    assert found == said(HIGHER, night=2)
+    statements = [
+        statement(LOWER, night=0),
+        None,
+        statement(HIGHER, night=2),
+        statement(LOWER, night=1),
+    ]
+    newest = None
+    for index in order:
+        newest = newest_statement(newest, statements[index])
+    assert newest == statement(HIGHER, night=2)
 
 
 def test_statements_of_one_time_that_differ_say_neither() -> None:
-    one, other = said(LOWER, night=3), said(HIGHER, night=3)
+    one, other = statement(LOWER, night=3), statement(HIGHER, night=3)
     assert newest_statement(one, one) == one
-    assert newest_statement(one, other) == newest_statement(other, one) == said(NEITHER, night=3)
-    assert newest_statement(newest_statement(one, other), one) == said(NEITHER, night=3)
+    assert (
+        newest_statement(one, other) == newest_statement(other, one) == statement(NEITHER, night=3)
+    )
+    assert newest_statement(newest_statement(one, other), one) == statement(NEITHER, night=3)

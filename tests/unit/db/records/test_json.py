@@ -68,7 +68,7 @@ def test_a_kernel_takes_no_number_that_is_none() -> None:
 
 def test_the_remainder_is_what_the_parts_leave_of_the_latency() -> None:
     profile = Profile(
-        num_iterations=3, iteration_s=5.0, latency_s=4.5, parts={"gemm": 4.0, "python": 1.0}
+        num_iterations=3, iteration_s=5.0, latency_s=4.5, components={"gemm": 4.0, "python": 1.0}
     )
     assert profile.remainder_s == -0.5
 

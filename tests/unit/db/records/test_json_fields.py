@@ -55,8 +55,8 @@ def test_numbers_hold_nothing_but_numbers() -> None:
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "\udfffb"])
 def test_a_name_is_kept_as_it_is_or_refused(text: str) -> None:
-    told = rf"^field 'x' is {re.escape(repr(text))}: no name has a NUL character, or half of one"
-    with pytest.raises(RecordError, match=told):
+    message = rf"^field 'x' is {re.escape(repr(text))}: no name has a NUL character, or half of one"
+    with pytest.raises(RecordError, match=message):
         get_name({"x": text}, "x")
     assert get_text({"x": text}, "x") == text
     assert get_name({"x": "\U0001f525 \n\t"}, "x") == "\U0001f525 \n\t"

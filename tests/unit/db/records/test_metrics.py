@@ -20,10 +20,10 @@ from compile_hud.db.records.metrics import METRICS, Direction, metric_of
     ],
 )
 def test_unit_and_name_say_which_way_is_better(name: str, unit: str, direction: str) -> None:
-    found = metric_of(name, unit=unit)
-    assert found is not None
-    assert (found.name, found.unit, found.direction) == (name, unit, Direction(direction))
-    assert found.is_judged
+    metric = metric_of(name, unit=unit)
+    assert metric is not None
+    assert (metric.name, metric.unit, metric.direction) == (name, unit, Direction(direction))
+    assert metric.is_judged
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_our_own_metrics_are_those_of_the_table() -> None:
 @pytest.mark.parametrize("name", ["queue_depth", "ttft_s", "throughput"])
 def test_what_records_state_counts_before_name_and_unit(name: str) -> None:
     for direction in (Direction.LOWER_IS_BETTER, Direction.HIGHER_IS_BETTER):
-        found = metric_of(name, unit="s", stated=direction)
-        assert found is not None
-        assert found.direction is direction
+        metric = metric_of(name, unit="s", stated=direction)
+        assert metric is not None
+        assert metric.direction is direction
     assert metric_of(name, unit="s", stated=Direction.NEITHER) is None

@@ -40,8 +40,8 @@ def test_values_are_an_array() -> None:
 
 def test_points_above_zero_are_kept() -> None:
     series = make_series([1.0, 0.0, -1.0, 2.0])
-    kept = point_columns(series.header.key, series.points).above_zero()
-    assert [point.run_id for point in kept] == ["run-0", "run-3"]
+    positive = point_columns(series.header.key, series.points).above_zero()
+    assert [point.run_id for point in positive] == ["run-0", "run-3"]
 
 
 def test_each_machine_and_toolchain_has_its_own_points_in_the_order_of_first_runs() -> None:
@@ -49,8 +49,8 @@ def test_each_machine_and_toolchain_has_its_own_points_in_the_order_of_first_run
     early = make_series([7.0, 8.0, 9.0], machine="b")
     nightly = make_series([5.0], machine="a", toolchain="nightly", first_night=9)
     both = joined(joined(late, early), nightly)
-    found = point_columns(both.header.key, both.points).by_place()
-    assert [(place, list(points.medians)) for place, points in found.items()] == [
+    columns = point_columns(both.header.key, both.points).by_scope()
+    assert [(scope, list(points.medians)) for scope, points in columns.items()] == [
         (("b", "stable"), [7.0, 8.0, 9.0]),
         (("a", "stable"), [1.0, 2.0]),
         (("a", "nightly"), [5.0]),
@@ -58,4 +58,4 @@ def test_each_machine_and_toolchain_has_its_own_points_in_the_order_of_first_run
 
 
 def test_series_without_points_has_no_place() -> None:
-    assert columns([]).by_place() == {}
+    assert columns([]).by_scope() == {}

@@ -30,7 +30,7 @@ RULES = AccessRules(
 )
 
 
-def claims(**changed: Any) -> dict[str, Any]:
+def user_claims(**changed: Any) -> dict[str, Any]:
     """Return what the provider says of eve, signed in ten minutes ago."""
     return {
         "iss": "https://login.example.org",
@@ -44,7 +44,7 @@ def claims(**changed: Any) -> dict[str, Any]:
 
 
 def person(**changed: Any) -> Person:
-    return person_of(claims(**changed), rules=RULES, at=NOW)
+    return person_of(user_claims(**changed), rules=RULES, at=NOW)
 
 
 def test_each_role_includes_those_before_it() -> None:
@@ -71,20 +71,20 @@ def test_each_role_includes_those_before_it() -> None:
     ],
 )
 def test_highest_role_of_the_lists_is_given(changed: dict[str, Any], role: Role | None) -> None:
-    assert role_of(claims(**changed), rules=RULES) is role
+    assert role_of(user_claims(**changed), rules=RULES) is role
 
 
 @pytest.mark.parametrize("verified", [False, None, "false", "true"])
 def test_address_that_nobody_verified_gives_no_role(verified: Any) -> None:
-    found = person(email="ada@example.org", email_verified=verified, name="Ada")
-    assert (found.role, found.name) == (None, "Ada")
+    user = person(email="ada@example.org", email_verified=verified, name="Ada")
+    assert (user.role, user.name) == (None, "Ada")
 
 
 def test_address_counts_unverified_where_the_provider_is_trusted_with_it() -> None:
     rules = AccessRules(
         issuer=RULES.issuer, client_id="hud", admins=("eve@example.org",), trusts_email=True
     )
-    unsaid = {key: value for key, value in claims().items() if key != "email_verified"}
+    unsaid = {key: value for key, value in user_claims().items() if key != "email_verified"}
     assert person_of(unsaid, rules=rules, at=NOW).role is Role.ADMIN
 
 
@@ -107,9 +107,9 @@ def test_everybody_who_signs_in_may_look_by_default() -> None:
     ],
 )
 def test_sign_in_that_does_not_count_is_nobodys(changed: dict[str, Any], problem: str) -> None:
-    found = person(**changed, groups=["perf"])
-    assert problem in found.problem
-    assert (found.is_signed_in, found.role, found.may(Role.VIEWER)) == (False, None, False)
+    user = person(**changed, groups=["perf"])
+    assert problem in user.problem
+    assert (user.is_signed_in, user.role, user.may(Role.VIEWER)) == (False, None, False)
 
 
 def test_audience_may_be_one_of_several() -> None:
@@ -118,13 +118,13 @@ def test_audience_may_be_one_of_several() -> None:
 
 def test_who_signed_out_is_signed_out_everywhere_until_the_next_sign_in() -> None:
     ended = {person().session}
-    gone = person_of(claims(), rules=RULES, at=NOW, ended=ended)
+    gone = person_of(user_claims(), rules=RULES, at=NOW, ended=ended)
     assert (gone.role, gone.problem) == (None, "you have signed out")
-    assert person_of(claims(nonce="n2"), rules=RULES, at=NOW, ended=ended).is_signed_in
+    assert person_of(user_claims(nonce="n2"), rules=RULES, at=NOW, ended=ended).is_signed_in
 
 
 def test_claims_mean_nothing_where_there_is_no_sign_in() -> None:
-    assert person_of(claims(), rules=AccessRules(), at=NOW) == Person(role=Role.VIEWER)
+    assert person_of(user_claims(), rules=AccessRules(), at=NOW) == Person(role=Role.VIEWER)
 
 
 def test_name_that_was_typed_is_marked_and_no_other_is() -> None:
@@ -149,7 +149,7 @@ def test_lists_that_are_gone_are_the_default_ones() -> None:
 
 def test_rules_for_nobody_let_nobody_in() -> None:
     rules = RULES.for_nobody()
-    assert person_of(claims(groups=["perf"]), rules=rules, at=NOW).role is None
+    assert person_of(user_claims(groups=["perf"]), rules=rules, at=NOW).role is None
     assert person_of({}, rules=rules, at=NOW).role is None
 
 

@@ -18,7 +18,7 @@ def test_text_stays(text: str) -> None:
 
 
 def test_signs_that_a_caller_does_not_keep_are_replaced() -> None:
-    assert printable("two\nlines", kept="") == "two?lines"
+    assert printable("two\nlines", allowed="") == "two?lines"
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def test_a_glob_of_a_provider_is_refused(name: str) -> None:
 
 
 def test_models_of_providers_come_after_those_of_the_catalog() -> None:
-    found = find_models(["timm/resnet50", "bert"])
-    assert [row.name for row in found] == ["bert", "timm/resnet50"]
+    models = find_models(["timm/resnet50", "bert"])
+    assert [row.name for row in models] == ["bert", "timm/resnet50"]
 
 
 def test_every_model_is_every_model_of_the_catalog() -> None:

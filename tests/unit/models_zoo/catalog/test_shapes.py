@@ -31,9 +31,9 @@ def a_model(
     return replace(row, sizes=dict.fromkeys(row.sizes, size), shapes=shapes)
 
 
-def shapes(*wanted: str, models: tuple[str, ...] = ("*",), device: str = "cpu") -> list[str]:
+def shapes(*names: str, models: tuple[str, ...] = ("*",), device: str = "cpu") -> list[str]:
     vision = replace(a_model("vit", config={"batch": 4, "image_size": 64}), shapes={})
-    selection = Selection(models=models, modes=("eager",), shapes=wanted)
+    selection = Selection(models=models, modes=("eager",), shapes=names)
     catalog = {"bert": a_model(), "vit": vision}
     plan = make_plan(selection, catalog=catalog, device=device)
     return [f"{planned.case.model} {planned.case.shape}" for planned in plan]

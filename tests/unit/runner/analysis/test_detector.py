@@ -81,7 +81,7 @@ def test_floor_moves_the_trigger_with_it() -> None:
     assert len(find_steps(values, floor=0.05)) == 1
 
 
-def nights_until_found(num_before: int) -> int:
+def num_nights_to_detect(num_before: int) -> int:
     """Return how many nights of a step of 10 % it takes to find it."""
     values = noisy([(num_before, 1.0), (20, 1.1)])
     nights = range(1, 20)
@@ -89,7 +89,7 @@ def nights_until_found(num_before: int) -> int:
 
 
 def test_the_less_is_known_of_a_series_the_more_nights_a_step_takes() -> None:
-    assert nights_until_found(10) > nights_until_found(30) == DEFAULT_CONFIG.sustained_points
+    assert num_nights_to_detect(10) > num_nights_to_detect(30) == DEFAULT_CONFIG.sustained_points
 
 
 def test_too_short_a_level_has_no_step() -> None:
@@ -233,8 +233,8 @@ def test_step_well_above_floor_and_noise_is_always_found(seed: int, change: floa
 @given(SEEDS)
 def test_a_level_once_found_keeps_its_place_as_nights_arrive(seed: int) -> None:
     values = noisy([(20, 1.0), (20, 1.15)], cv=0.01, seed=seed)
-    found = [{step.index for step in describe_steps(values[:stop])} for stop in range(24, 41)]
-    assert all(20 in indexes for indexes in found)
+    steps = [{step.index for step in describe_steps(values[:stop])} for stop in range(24, 41)]
+    assert all(20 in indexes for indexes in steps)
 
 
 @settings(max_examples=20)
@@ -250,8 +250,8 @@ def test_years_at_the_noise_of_a_nightly_suite_have_hardly_a_step() -> None:
     generator = np.random.default_rng(11)
     sds = np.exp(generator.normal(np.log(0.008), 0.7, size=60))
     heavy = generator.standard_t(4, size=(60, 365)) / np.sqrt(2)
-    found = [find_steps(np.exp(sd * row)) for sd, row in zip(sds, heavy, strict=True)]
-    assert sum(map(len, found)) <= 3
+    steps = [find_steps(np.exp(sd * row)) for sd, row in zip(sds, heavy, strict=True)]
+    assert sum(map(len, steps)) <= 3
 
 
 @pytest.mark.parametrize("night", [12, 42, 43, 47, 60])

@@ -36,14 +36,14 @@ def reading(ratio: float, *, spread: float = 1.02) -> Reading:
     )
 
 
-def step(place: int, mark: Mark) -> Step:
+def step(index: int, mark: Mark) -> Step:
     ratio = 1.2 if mark is Mark.BAD else 1.0
-    found = None if mark is Mark.SKIPPED else reading(ratio)
-    return Step(place=place, mark=mark, reason="it broke", reading=found, took_s=60.0)
+    step_reading = None if mark is Mark.SKIPPED else reading(ratio)
+    return Step(place=index, mark=mark, reason="it broke", reading=step_reading, took_s=60.0)
 
 
 ENDS = reading(1.2)
-KNOWN = Bisection(
+BISECTION = Bisection(
     id="b1",
     started_at=START,
     axis=Axis.TOOLCHAIN,
@@ -60,17 +60,17 @@ KNOWN = Bisection(
 )
 
 
-def first_line(known: Bisection) -> str:
-    return next(iter(conclusion(known)))
+def first_line(bisection: Bisection) -> str:
+    return next(iter(conclusion(bisection)))
 
 
 def test_a_check_that_carries_the_change_names_the_revision() -> None:
-    assert KNOWN.ending is Ending.FOUND
-    assert first_line(KNOWN) == "first bad revision: c"
+    assert BISECTION.ending is Ending.FOUND
+    assert first_line(BISECTION) == "first bad revision: c"
 
 
 @pytest.mark.parametrize(
-    ("check", "told"),
+    ("check", "text"),
     [
         (reading(1.05), "it came in several steps, or an answer was wrong"),
         (
@@ -79,29 +79,29 @@ def test_a_check_that_carries_the_change_names_the_revision() -> None:
         ),
     ],
 )
-def test_a_check_that_does_not_names_none_and_says_why(check: Reading, told: str) -> None:
-    known = replace(KNOWN, check=check)
-    assert known.ending is Ending.UNCONFIRMED
-    assert first_line(known).startswith("no single revision: the search ended at c, ")
-    assert first_line(known).endswith(told)
+def test_a_check_that_does_not_names_none_and_says_why(check: Reading, text: str) -> None:
+    bisection = replace(BISECTION, check=check)
+    assert bisection.ending is Ending.UNCONFIRMED
+    assert first_line(bisection).startswith("no single revision: the search ended at c, ")
+    assert first_line(bisection).endswith(text)
 
 
 def test_it_goes_on_while_there_is_somebody_to_ask() -> None:
-    assert replace(KNOWN, ends=None).ending is None
-    assert replace(KNOWN, steps=(step(2, Mark.BAD),)).ending is None
-    assert replace(KNOWN, check=None).ending is None
+    assert replace(BISECTION, ends=None).ending is None
+    assert replace(BISECTION, steps=(step(2, Mark.BAD),)).ending is None
+    assert replace(BISECTION, check=None).ending is None
 
 
 def test_a_step_that_compared_the_two_is_the_evidence() -> None:
-    known = replace(KNOWN, steps=(step(1, Mark.BAD),), check=None)
-    assert known.evidence is known.steps[0].reading
-    assert known.ending is Ending.FOUND
+    bisection = replace(BISECTION, steps=(step(1, Mark.BAD),), check=None)
+    assert bisection.evidence is bisection.steps[0].reading
+    assert bisection.ending is Ending.FOUND
 
 
 def test_only_skipped_revisions_between_leave_a_range() -> None:
-    known = replace(KNOWN, steps=(step(1, Mark.SKIPPED), step(2, Mark.BAD)), check=None)
-    assert known.ending is Ending.RANGE
-    assert list(conclusion(known))[:3] == [
+    bisection = replace(BISECTION, steps=(step(1, Mark.SKIPPED), step(2, Mark.BAD)), check=None)
+    assert bisection.ending is Ending.RANGE
+    assert list(conclusion(bisection))[:3] == [
         "first bad revision: one of 2, since the others could not be told",
         "  b",
         "  c",
@@ -123,19 +123,19 @@ def test_a_change_has_its_interval_and_its_pairs() -> None:
 
 
 def test_one_step_is_one_step() -> None:
-    known = replace(KNOWN, revisions=KNOWN.revisions[:3])
-    assert ends_text(known).endswith("regression; 1 step follows")
+    bisection = replace(BISECTION, revisions=BISECTION.revisions[:3])
+    assert ends_text(bisection).endswith("regression; 1 step follows")
 
 
 def test_the_repro_of_commits_names_the_toolchain_and_the_metric() -> None:
-    known = replace(
-        KNOWN,
+    bisection = replace(
+        BISECTION,
         axis=Axis.COMMIT,
         origin={"repository": "/home/me/my models"},
         toolchain="night",
         metric="peak_bytes",
     )
-    assert repro(known).startswith(
+    assert repro(bisection).startswith(
         "hud bisect --repo '/home/me/my models' --good b --bad c --toolchain night --model bert"
     )
-    assert repro(known).endswith(" --metric peak_bytes")
+    assert repro(bisection).endswith(" --metric peak_bytes")

@@ -7,17 +7,17 @@ import io
 import pytest
 from rich.console import Console
 
-from compile_hud.runner.cli.output import Column, print_table
+from compile_hud.runner.cli.tables import Column, print_table
 
 
 @pytest.mark.parametrize("sign", ["\n", "\r\n", "\r", "\v", "\N{LINE SEPARATOR}", "\x1b", "\t"])
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_row_is_one_line_whatever_a_model_is_called(sign: str, is_terminal: bool) -> None:
-    said = io.StringIO()
-    console = Console(file=said, width=80, force_terminal=is_terminal, color_system=None)
+    stream = io.StringIO()
+    console = Console(file=stream, width=80, force_terminal=is_terminal, color_system=None)
     columns = [Column(name="case"), Column(name="state")]
     print_table(columns, rows=[(f"bert{sign}large", "open"), ("gpt2", "open")], console=console)
-    lines = said.getvalue().splitlines()
+    lines = stream.getvalue().splitlines()
     assert len(lines) == 3
     assert lines[1].startswith(("bert large", "bert?large"))
     # Columns stand below each other.
@@ -25,6 +25,8 @@ def test_a_row_is_one_line_whatever_a_model_is_called(sign: str, is_terminal: bo
 
 
 def test_spaces_within_a_cell_stay() -> None:
-    said = io.StringIO()
-    print_table([Column(name="part")], rows=[("  a  part",)], console=Console(file=said, width=80))
-    assert "  a  part" in said.getvalue()
+    stream = io.StringIO()
+    print_table(
+        [Column(name="part")], rows=[("  a  part",)], console=Console(file=stream, width=80)
+    )
+    assert "  a  part" in stream.getvalue()

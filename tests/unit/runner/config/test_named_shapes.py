@@ -21,10 +21,10 @@ def shapes_of(model: str, content: str) -> list[str]:
 
 def test_each_axis_that_is_a_list_is_in_the_names() -> None:
     content = '[shapes.grid]\nsize = "small"\nmodels = "bert"\nbatch = [1, 8]\nlength = 100'
-    found = catalog(content)["bert"].shapes
-    assert list(found) == ["grid-b1", "grid-b8"]
-    assert found["grid-b8"].size.num_tokens == 800
-    assert not found["grid-b8"].is_tracked
+    shapes = catalog(content)["bert"].shapes
+    assert list(shapes) == ["grid-b1", "grid-b8"]
+    assert shapes["grid-b8"].size.num_tokens == 800
+    assert not shapes["grid-b8"].is_tracked
 
 
 def test_two_lists_are_a_grid() -> None:
@@ -42,9 +42,9 @@ def test_a_glob_means_the_models_that_have_such_a_shape() -> None:
     content = '[shapes.long]\nsize = "small"\nmodels = ["gpt2*", "vit"]\nlength = [16, 512]'
     with pytest.raises(ConfigError, match="vit has no axis l"):
         catalog(content)
-    found = catalog(content.replace(', "vit"', ""))
-    assert list(found["gpt2"].shapes) == ["long-l16"]
-    assert list(found["gpt2_decode"].shapes) == []
+    models = catalog(content.replace(', "vit"', ""))
+    assert list(models["gpt2"].shapes) == ["long-l16"]
+    assert list(models["gpt2_decode"].shapes) == []
 
 
 def test_the_error_names_the_key_that_is_wrong() -> None:

@@ -58,16 +58,16 @@ def test_how_missed_times_are_made_up_for_can_be_set() -> None:
     ],
 )
 def test_a_repository_can_be_watched(text: str, expected: Watch) -> None:
-    found = schedule(f'watch = "{text}"\nevery = "5 min"')
-    assert (found.watch, found.every_s, found.build, found.cron) == (expected, 300, False, "")
+    parsed = schedule(f'watch = "{text}"\nevery = "5 min"')
+    assert (parsed.watch, parsed.every_s, parsed.build, parsed.cron) == (expected, 300, False, "")
     assert expected.text == text
 
 
 def test_a_toolchain_whose_torch_is_watched_is_built_again() -> None:
     nightly = 'watch = "torch-nightly:https://example.org/whl"\ntoolchain = "nightly"'
-    found = schedule(nightly)
-    assert found.watch == Watch(kind=WatchKind.TORCH_NIGHTLY, url="https://example.org/whl")
-    assert (found.build, found.every_s) == (True, 1800)
+    parsed = schedule(nightly)
+    assert parsed.watch == Watch(kind=WatchKind.TORCH_NIGHTLY, url="https://example.org/whl")
+    assert (parsed.build, parsed.every_s) == (True, 1800)
     assert schedule(f"{nightly}\nbuild = false").build is False
     assert schedule('watch = "torch"\ntoolchain = "nightly"').build is True
     assert schedule('at = "02:30"\ntoolchain = "nightly"\nbuild = true').build is True
@@ -139,8 +139,8 @@ BERLIN = Schedule(name="n", suite="s", toolchain="t", cron="30 2 * * *", timezon
 )
 def test_each_night_fires_once_when_clocks_change(month: int, day: int, hours: list[int]) -> None:
     start = datetime(2026, month, day, tzinfo=timezone.utc)
-    found = list(itertools.islice(fire_times(BERLIN, after=start), 3))
-    assert found == [
+    times = list(itertools.islice(fire_times(BERLIN, after=start), 3))
+    assert times == [
         start + timedelta(days=night, hours=hour, minutes=30) for night, hour in enumerate(hours)
     ]
 

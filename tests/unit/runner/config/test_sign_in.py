@@ -27,17 +27,19 @@ def sign_in(text: str) -> SignIn:
 
 
 def exported(text: str, *, url: str = "https://hud.example.org", path: str = "") -> dict[str, Any]:
-    place = Path(path) if path else None
-    found: dict[str, Any] = json.loads(export_to_child(sign_in(text), url=url, path=place, env=ENV))
-    return found
+    config_path = Path(path) if path else None
+    variables: dict[str, Any] = json.loads(
+        export_to_child(sign_in(text), url=url, path=config_path, env=ENV)
+    )
+    return variables
 
 
 def test_without_settings_everybody_may_look_and_nobody_decides() -> None:
     assert sign_in("").rules == AccessRules()
     assert sign_in("").rules.anonymous is Role.VIEWER
-    told = exported("", url="http://10.0.0.7")
-    assert AccessRules.from_json(told.pop("rules")) == AccessRules()
-    assert told == {"path": "", "url": "http://10.0.0.7"}
+    variables = exported("", url="http://10.0.0.7")
+    assert AccessRules.from_json(variables.pop("rules")) == AccessRules()
+    assert variables == {"path": "", "url": "http://10.0.0.7"}
 
 
 def test_with_sign_in_nobody_looks_without() -> None:
@@ -48,11 +50,11 @@ def test_with_sign_in_nobody_looks_without() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "role"), [("nobody", None), ("viewer", Role.VIEWER), ("triager", Role.TRIAGER)]
+    ("setting", "role"), [("nobody", None), ("viewer", Role.VIEWER), ("triager", Role.TRIAGER)]
 )
-def test_role_of_who_is_not_signed_in_can_be_set(said: str, role: Role | None) -> None:
-    assert sign_in(f'{AUTH}anonymous = "{said}"').rules.anonymous is role
-    assert sign_in(f'[auth]\nanonymous = "{said}"').rules.anonymous is role
+def test_role_of_who_is_not_signed_in_can_be_set(setting: str, role: Role | None) -> None:
+    assert sign_in(f'{AUTH}anonymous = "{setting}"').rules.anonymous is role
+    assert sign_in(f'[auth]\nanonymous = "{setting}"').rules.anonymous is role
 
 
 def test_lists_and_times_are_those_of_the_file() -> None:
@@ -92,9 +94,9 @@ def test_provider_of_this_machine_needs_no_https() -> None:
 
 
 def test_dashboard_is_told_its_secrets_and_where_the_lists_are() -> None:
-    told = exported(f'{AUTH}cookie_secret = "env:HUD_COOKIES"', path="conf/hud.toml")
-    assert AccessRules.from_json(told.pop("rules")) == sign_in(AUTH).rules
-    assert told == {
+    variables = exported(f'{AUTH}cookie_secret = "env:HUD_COOKIES"', path="conf/hud.toml")
+    assert AccessRules.from_json(variables.pop("rules")) == sign_in(AUTH).rules
+    assert variables == {
         "path": str(Path("conf/hud.toml").absolute()),
         "url": "https://hud.example.org",
         "scope": "openid email profile",

@@ -53,7 +53,7 @@ class ColdExecutor(FakeExecutor):
         )
 
 
-class Place:
+class FakeWorkspace:
     """A workspace whose executors are fakes, by the folder of their interpreter."""
 
     def __init__(self, facts: Mapping[str, Mapping[str, Any]]) -> None:
@@ -100,17 +100,17 @@ def run_on(facts: Mapping[str, Any] = FACTS, **values: Any) -> Run:
 
 
 def test_the_baseline_is_the_toolchain_at_the_revision_whatever_its_name() -> None:
-    place = Place({"old": OLD})
-    bench = place.bench(run_on())
+    workspace = FakeWorkspace({"old": OLD})
+    bench = workspace.bench(run_on())
     baseline = bench.baseline("2.12.0@0123456789")
     assert baseline is not None
     assert (baseline.name, baseline.revision) == ("old", "2.12.0@0123456789")
     # One that does not start is passed over, and another torch is not even started.
-    assert list(place.opened) == ["broken", "old"]
+    assert list(workspace.opened) == ["broken", "old"]
     assert bench.baseline("2.12.0@0123456789") is baseline
-    assert len(place.opened) == 2
+    assert len(workspace.opened) == 2
     bench.close()
-    assert not place.opened["old"].is_open
+    assert not workspace.opened["old"].is_open
 
 
 @pytest.mark.parametrize(
@@ -119,65 +119,65 @@ def test_the_baseline_is_the_toolchain_at_the_revision_whatever_its_name() -> No
     ids=["commit", "environment"],
 )
 def test_another_commit_or_environment_is_no_baseline(facts: Mapping[str, Any]) -> None:
-    assert Place({"old": facts}).bench(run_on()).baseline("2.12.0@0123456789") is None
+    assert FakeWorkspace({"old": facts}).bench(run_on()).baseline("2.12.0@0123456789") is None
 
 
 def test_the_same_revision_needs_no_baseline() -> None:
-    place = Place({})
-    assert place.bench(run_on()).baseline("2.13.0+cpu@0123456789") is None
-    assert place.opened == {}
+    workspace = FakeWorkspace({})
+    assert workspace.bench(run_on()).baseline("2.13.0+cpu@0123456789") is None
+    assert workspace.opened == {}
 
 
 def test_a_toolchain_that_changed_or_went_is_refused() -> None:
     with pytest.raises(ExecutorError, match=r"toolchain stable is at 2\.12\.0@0123456789 by now"):
-        Place({"new": OLD}).bench(run_on()).candidate()
+        FakeWorkspace({"new": OLD}).bench(run_on()).candidate()
     other = {**FACTS, "cpu_model": "Another"}
     with pytest.raises(ExecutorError, match="or its environment changed"):
-        Place({"new": other}).bench(run_on()).candidate()
+        FakeWorkspace({"new": other}).bench(run_on()).candidate()
     gone = make_run(plan=[CASE], toolchain="gone")
     with pytest.raises(ExecutorError, match="there is no toolchain gone any more"):
-        Place({}).bench(gone).candidate()
+        FakeWorkspace({}).bench(gone).candidate()
 
 
 def test_a_case_is_measured_as_in_its_run() -> None:
-    place = Place({})
-    bench = place.bench(run_on(measure_settings={"num_launches": 5, "memory_snapshot": True}))
+    workspace = FakeWorkspace({})
+    bench = workspace.bench(run_on(measure_settings={"num_launches": 5, "memory_snapshot": True}))
     bench.measure(CASE)
     bench.measure(CASE, num_launches=1)
-    first, second = place.opened["new"].orders
+    first, second = workspace.opened["new"].orders
     assert first.settings == MeasureSettings(num_launches=5)
     assert (second.settings.num_launches, second.settings.max_launches) == (1, 1)
 
 
 def test_cold_compiles_are_sessions_of_their_own_in_turn_until_it_is_enough() -> None:
-    place = Place({"old": OLD})
-    bench = place.bench(run_on())
+    workspace = FakeWorkspace({"old": OLD})
+    bench = workspace.bench(run_on())
     baseline = bench.baseline("2.12.0@0123456789")
     assert baseline is not None
     seen: list[int] = []
 
-    def is_enough(_found: PairResult, number: int) -> bool:
+    def is_enough(_pair: PairResult, number: int) -> bool:
         seen.append(number)
         return number == 4
 
     limits = PairLimits(min_launches=3, max_launches=6)
-    found = bench.compile_in_turn(CASE, baseline=baseline, limits=limits, is_enough=is_enough)
+    pair = bench.compile_in_turn(CASE, baseline=baseline, limits=limits, is_enough=is_enough)
     assert seen == [3, 4]
-    sides = (place.opened["old"], place.opened["new"])
+    sides = (workspace.opened["old"], workspace.opened["new"])
     assert [len(side.orders) for side in sides] == [4, 4]
     assert {order.settings.num_launches for order in sides[0].orders} == {1}
-    cold = found.baseline.measurement("compile_cold_s")
+    cold = pair.baseline.measurement("compile_cold_s")
     assert cold is not None
     assert cold.launches == (1, 1, 1, 1)
-    (row,) = [row for row in found.rows if row.metric == "compile_cold_s"]
+    (row,) = [row for row in pair.rows if row.metric == "compile_cold_s"]
     assert row.comparison.ratio == pytest.approx(1.3, abs=0.02)
 
 
 def test_a_cancelled_bench_opens_nothing_more() -> None:
-    place = Place({"old": OLD})
-    bench = place.bench(run_on())
+    workspace = FakeWorkspace({"old": OLD})
+    bench = workspace.bench(run_on())
     bench.candidate()
     bench.cancel()
-    assert place.opened["new"].is_cancelled
+    assert workspace.opened["new"].is_cancelled
     assert bench.baseline("2.12.0@0123456789") is None
-    assert not place.opened["old"].is_started
+    assert not workspace.opened["old"].is_started

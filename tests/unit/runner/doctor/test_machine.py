@@ -42,9 +42,9 @@ def on_gpu(line: str, *, users: str = "") -> dict[str, Check]:
 
 
 def test_where_nothing_can_be_adjusted_there_is_nothing_to_warn_of() -> None:
-    found = look(FakeMachine(VIRTUAL, replies=SETARCH))
-    assert {check.state for check in found.values()} == {OK}
-    assert {name: check.text for name, check in found.items()} == {
+    checks = look(FakeMachine(VIRTUAL, replies=SETARCH))
+    assert {check.state for check in checks.values()} == {OK}
+    assert {name: check.text for name, check in checks.items()} == {
         "gpu": "none; cases run on the CPU",
         "governor": "not adjustable here",
         "turbo": "not adjustable here",
@@ -56,8 +56,8 @@ def test_where_nothing_can_be_adjusted_there_is_nothing_to_warn_of() -> None:
 
 
 def test_a_server_as_it_comes_is_warned_of_with_what_would_change_it() -> None:
-    found = look(FakeMachine(SERVER, replies=SETARCH))
-    warned = {name: check for name, check in found.items() if check.state is WARN}
+    checks = look(FakeMachine(SERVER, replies=SETARCH))
+    warned = {name: check for name, check in checks.items() if check.state is WARN}
     assert list(warned) == ["governor", "turbo", "smt", "thp"]
     assert warned["governor"].text == "powersave on 2 of 3 CPUs"
     assert {name: check.commands for name, check in warned.items()} == {
@@ -92,36 +92,36 @@ def test_turbo_is_where_the_driver_of_the_cpu_has_it(
 
 
 def test_a_gpu_in_order_is_fine() -> None:
-    found = on_gpu(GPU)
-    assert found["gpu"].text == "NVIDIA H100 80GB HBM3, driver 570.124.06"
+    checks = on_gpu(GPU)
+    assert checks["gpu"].text == "NVIDIA H100 80GB HBM3, driver 570.124.06"
     names = ("persistence", "clocks", "power", "mig", "gpu-users")
-    assert {found[name].state for name in names} == {OK}
-    assert found["power"].text == "limit 700 W, as by default"
-    assert found["clocks"].text.startswith("up to 1980 MHz; ")
+    assert {checks[name].state for name in names} == {OK}
+    assert checks["power"].text == "limit 700 W, as by default"
+    assert checks["clocks"].text.startswith("up to 1980 MHz; ")
 
 
 def test_what_is_unusual_of_a_gpu_is_warned_of() -> None:
     line = "0, GPU-a, H100, 570, Disabled, Enabled, 500.00, 700.00, 1980"
-    found = on_gpu(line, users="GPU-a, 4242, /usr/bin/python3")
-    assert found["power"].text == "limit 500 W, by default 700 W"
-    assert found["mig"].text == "split into instances"
-    assert found["gpu-users"].text == "used by python3 (PID 4242)"
-    assert {name: check.commands for name, check in found.items() if check.commands} == {
+    checks = on_gpu(line, users="GPU-a, 4242, /usr/bin/python3")
+    assert checks["power"].text == "limit 500 W, by default 700 W"
+    assert checks["mig"].text == "split into instances"
+    assert checks["gpu-users"].text == "used by python3 (PID 4242)"
+    assert {name: check.commands for name, check in checks.items() if check.commands} == {
         "persistence": ("sudo nvidia-smi -i GPU-a -pm 1",),
         "power": ("sudo nvidia-smi -i GPU-a -pl 700",),
     }
 
 
 def test_what_a_gpu_does_not_tell_is_not_warned_of() -> None:
-    found = on_gpu("0, GPU-a, GeForce, 470, [N/A], [N/A], [N/A], [N/A], [N/A]")
-    assert {check.state for check in found.values()} - {OK} == {WARN}
-    assert [name for name, check in found.items() if check.state is WARN] == ["aslr"]
-    assert (found["power"].text, found["clocks"].text) == ("unknown", "unknown")
+    checks = on_gpu("0, GPU-a, GeForce, 470, [N/A], [N/A], [N/A], [N/A], [N/A]")
+    assert {check.state for check in checks.values()} - {OK} == {WARN}
+    assert [name for name, check in checks.items() if check.state is WARN] == ["aslr"]
+    assert (checks["power"].text, checks["clocks"].text) == ("unknown", "unknown")
 
 
 def test_one_of_several_gpus_is_measured() -> None:
-    found = on_gpu(f"{GPU}\n{GPU.replace('0, GPU-a', '1, GPU-b')}")
-    assert found["gpu"].text.endswith(", the first of 2")
+    checks = on_gpu(f"{GPU}\n{GPU.replace('0, GPU-a', '1, GPU-b')}")
+    assert checks["gpu"].text.endswith(", the first of 2")
 
 
 def test_a_driver_without_a_gpu_says_why() -> None:
@@ -143,9 +143,9 @@ def test_random_addresses_are_warned_of_where_workers_have_them_too() -> None:
     assert look(FakeMachine(off))["aslr"].text == "off on the whole machine"
 
 
-@pytest.mark.parametrize(("said", "state"), [("yes", OK), ("no", WARN), ("", OK)])
-def test_a_clock_that_nobody_sets_right_is_warned_of(said: str, state: CheckState) -> None:
-    check = look(FakeMachine(replies={"timedatectl": Reply(text=said)}))["time"]
+@pytest.mark.parametrize(("output", "state"), [("yes", OK), ("no", WARN), ("", OK)])
+def test_a_clock_that_nobody_sets_right_is_warned_of(output: str, state: CheckState) -> None:
+    check = look(FakeMachine(replies={"timedatectl": Reply(text=output)}))["time"]
     assert check.state is state
     assert check.commands == (("sudo timedatectl set-ntp true",) if state is WARN else ())
 

@@ -26,11 +26,11 @@ CASE = make_case()
 
 
 def evidence(**launches: list[tuple[float, ...]]) -> Evidence:
-    found = Evidence()
+    joined = Evidence()
     for name, values in launches.items():
         for launch in values:
-            found.add_launches(find_metric(name), [launch])
-    return found
+            joined.add_launches(find_metric(name), [launch])
+    return joined
 
 
 def test_every_known_metric_is_one_of_ours() -> None:
@@ -40,8 +40,12 @@ def test_every_known_metric_is_one_of_ours() -> None:
 
 def test_our_own_metrics_are_known() -> None:
     for name, ours in METRICS.items():
-        found = find_metric(name, unit=ours.unit, direction="higher_is_better")
-        assert (found.unit, found.direction, found.is_guessed) == (ours.unit, ours.direction, False)
+        metric = find_metric(name, unit=ours.unit, direction="higher_is_better")
+        assert (metric.unit, metric.direction, metric.is_guessed) == (
+            ours.unit,
+            ours.direction,
+            False,
+        )
 
 
 @pytest.mark.parametrize(
@@ -59,8 +63,8 @@ def test_our_own_metrics_are_known() -> None:
 def test_a_direction_that_nobody_gives_is_guessed_from_the_name(
     name: str, direction: Direction
 ) -> None:
-    found = find_metric(name)
-    assert (found.direction, found.is_guessed) == (direction, True)
+    metric = find_metric(name)
+    assert (metric.direction, metric.is_guessed) == (direction, True)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +72,9 @@ def test_a_direction_that_nobody_gives_is_guessed_from_the_name(
     [("foo", "samples/s"), ("tok_rate", "tokens/s"), ("foo", "GB/sec"), ("score", "ms")],
 )
 def test_a_direction_that_the_unit_tells_is_the_one_that_is_judged(name: str, unit: str) -> None:
-    found = find_metric(name, unit=unit)
-    assert found.is_guessed
-    assert found.direction is found.judged_as
+    metric = find_metric(name, unit=unit)
+    assert metric.is_guessed
+    assert metric.direction is metric.judged_as
 
 
 @given(
@@ -79,10 +83,10 @@ def test_a_direction_that_the_unit_tells_is_the_one_that_is_judged(name: str, un
     st.sampled_from(["", "lower", "higher", "neither", "sideways"]),
 )
 def test_what_is_judged_is_judged_in_the_direction_that_is_told(
-    name: str, unit: str, said: str
+    name: str, unit: str, stated: str
 ) -> None:
-    found = find_metric(name, unit=unit, direction=said)
-    assert found.judged_as in (None, found.direction)
+    metric = find_metric(name, unit=unit, direction=stated)
+    assert metric.judged_as in (None, metric.direction)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +116,7 @@ def test_a_known_metric_in_a_unit_it_cannot_have_is_refused(unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "direction"),
+    ("stated", "direction"),
     [
         ("higher_is_better", Direction.HIGHER_IS_BETTER),
         ("Up", Direction.HIGHER_IS_BETTER),
@@ -120,9 +124,9 @@ def test_a_known_metric_in_a_unit_it_cannot_have_is_refused(unit: str) -> None:
         ("neither", Direction.NEITHER),
     ],
 )
-def test_a_direction_that_is_given_is_no_guess(given: str, direction: Direction) -> None:
-    found = find_metric("throughput", direction=given)
-    assert (found.direction, found.is_guessed) == (direction, False)
+def test_a_direction_that_is_given_is_no_guess(stated: str, direction: Direction) -> None:
+    metric = find_metric("throughput", direction=stated)
+    assert (metric.direction, metric.is_guessed) == (direction, False)
 
 
 @pytest.mark.parametrize(
@@ -204,21 +208,21 @@ def test_evidence_of_a_failed_case_is_kept() -> None:
 
 
 def test_the_worst_of_what_is_said_is_the_outcome() -> None:
-    said = Evidence()
+    collected = Evidence()
     for word in ("pass", "fail_accuracy", "eager_1st_run_OOM: 2 GiB more", "fail_to_run"):
-        said.add_text("accuracy", word)
-    result = result_of(said, case=CASE, run_id="run", at=START)
+        collected.add_text("accuracy", word)
+    result = result_of(collected, case=CASE, run_id="run", at=START)
     assert (result.outcome, result.reason) == (Outcome.OUT_OF_MEMORY, "2 GiB more")
 
 
 def test_eager_latency_follows_only_where_both_sides_are_alike() -> None:
     uneven = evidence(speedup=[(1.5, 1.5)], latency_s=[(0.010,)])
     more = evidence(speedup=[(1.5,), (1.6,)], latency_s=[(0.010,)])
-    known = evidence(speedup=[(1.5,)], latency_s=[(0.010,)], eager_latency_s=[(0.016,)])
-    for found in (uneven, more):
-        result = result_of(found, case=CASE, run_id="run", at=START)
+    complete = evidence(speedup=[(1.5,)], latency_s=[(0.010,)], eager_latency_s=[(0.016,)])
+    for metrics in (uneven, more):
+        result = result_of(metrics, case=CASE, run_id="run", at=START)
         assert result.measurement("eager_latency_s") is None
-    eager = result_of(known, case=CASE, run_id="run", at=START).measurement("eager_latency_s")
+    eager = result_of(complete, case=CASE, run_id="run", at=START).measurement("eager_latency_s")
     assert eager is not None
     assert eager.samples == (0.016,)
 

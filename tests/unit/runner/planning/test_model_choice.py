@@ -82,11 +82,11 @@ def test_models_named_by_hand_are_measured_whatever_the_suite_makes_of_its_own()
         config=parse_config(content, path=None, env={}), dependencies=Dependencies()
     )
 
-    def selection(**given: tuple[str, ...]) -> Selection:
+    def selection(**options: tuple[str, ...]) -> Selection:
         nothing = dict.fromkeys((item.name for item in fields(CaseOptions)), ())
-        wanted = CaseOptions(**{**nothing, "suite": "ours", "device": None, **given})
+        case_options = CaseOptions(**{**nothing, "suite": "ours", "device": None, **options})
         (order,) = make_run_requests(
-            wanted, toolchains=("current",), workspace=workspace, has_references=False
+            case_options, toolchains=("current",), workspace=workspace, has_references=False
         )
         return order.suite.selection
 

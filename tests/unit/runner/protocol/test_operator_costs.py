@@ -19,9 +19,9 @@ from compile_hud.runner.protocol.operator_costs import (
 F = 4
 
 
-def work(operator: str, dims: Sequence[Any], *, types: Sequence[str] = (), **given: Any) -> Work:
-    tensors = tensors_of(dims, types or ["float"] * len(dims), given.get("strides", ()))
-    return work_of(operator, tensors=tensors, values=given.get("values", ()))
+def work(operator: str, dims: Sequence[Any], *, types: Sequence[str] = (), **facts: Any) -> Work:
+    tensors = tensors_of(dims, types or ["float"] * len(dims), facts.get("strides", ()))
+    return work_of(operator, tensors=tensors, values=facts.get("values", ()))
 
 
 @pytest.mark.parametrize(
@@ -86,18 +86,18 @@ def test_what_is_spread_over_a_dimension_is_read_as_it_lies_in_memory(
 
 def test_a_convolution_counts_each_weight_at_each_result() -> None:
     values = ["", "", "", "[2, 2]", "[1, 1]", "[1, 1]", "False", "[0, 0]", "1"]
-    found = work("aten::convolution", [[2, 3, 9, 9], [8, 3, 3, 3], [8]], values=values)
+    cost = work("aten::convolution", [[2, 3, 9, 9], [8, 3, 3, 3], [8]], values=values)
     results = 2 * 8 * 5 * 5
-    assert found.flops == 2 * results * 3 * 3 * 3
-    assert found.num_bytes == F * (2 * 3 * 81 + 8 * 27 + 8 + results)
-    assert found.is_convolution
+    assert cost.flops == 2 * results * 3 * 3 * 3
+    assert cost.num_bytes == F * (2 * 3 * 81 + 8 * 27 + 8 + results)
+    assert cost.is_convolution
 
 
 def test_a_grouped_convolution_without_bias_and_with_one_stride_for_all() -> None:
     values = ["", "", "", "[0]", "[1]", "[2]", "4"]
     dims = [[1, 8, 9, 9], [8, 2, 3, 3], []]
-    found = work("aten::mkldnn_convolution", dims, types=["float", "float", ""], values=values)
-    assert found.flops == 2 * (8 * 5 * 5) * (2 * 3 * 3)
+    cost = work("aten::mkldnn_convolution", dims, types=["float", "float", ""], values=values)
+    assert cost.flops == 2 * (8 * 5 * 5) * (2 * 3 * 3)
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,13 @@ def test_bytes_of_what_computes_little(operator: str, dims: list[Any], num_eleme
 
 def test_a_norm_reads_its_weight_and_bias() -> None:
     types = ["float", "ScalarList", "float", "float", "Scalar"]
-    found = work("aten::native_layer_norm", [[2, 8], [], [8], [8], []], types=types)
-    assert found == Work(num_bytes=F * (16 + 16 + 8 + 8))
+    cost = work("aten::native_layer_norm", [[2, 8], [], [8], [8], []], types=types)
+    assert cost == Work(num_bytes=F * (16 + 16 + 8 + 8))
 
 
 def test_a_copy_counts_each_side_in_its_own_type() -> None:
-    found = work("aten::copy_", [[8], [8]], types=["c10::BFloat16", "double"])
-    assert found.num_bytes == 8 * 2 + 8 * 8
+    cost = work("aten::copy_", [[8], [8]], types=["c10::BFloat16", "double"])
+    assert cost.num_bytes == 8 * 2 + 8 * 8
 
 
 @pytest.mark.parametrize(
@@ -178,21 +178,23 @@ PEAKS = {
 
 
 def test_the_share_is_that_of_the_nearer_roof() -> None:
-    found = Work(num_bytes=1, flops=40, dtype="float32")
-    assert share_of_peak(found, mean_s=1, peaks=PEAKS) == pytest.approx(0.4)
-    assert share_of_peak(found, mean_s=1, peaks={"copy_bytes_per_s": 10}) == pytest.approx(0.1)
+    cost = Work(num_bytes=1, flops=40, dtype="float32")
+    assert share_of_peak(cost, mean_s=1, peaks=PEAKS) == pytest.approx(0.4)
+    assert share_of_peak(cost, mean_s=1, peaks={"copy_bytes_per_s": 10}) == pytest.approx(0.1)
     in_bf16 = Work(flops=40, dtype="bfloat16")
     assert share_of_peak(in_bf16, mean_s=2, peaks=PEAKS) == pytest.approx(0.02)
 
 
 def test_convolutions_are_held_against_tf32_where_it_was_measured() -> None:
-    found = Work(flops=40, dtype="float32", is_convolution=True)
-    assert share_of_peak(found, mean_s=1, peaks=PEAKS) == pytest.approx(0.05)
-    assert share_of_peak(found, mean_s=1, peaks={"fp32_flops_per_s": 100.0}) == pytest.approx(0.4)
+    convolution = Work(flops=40, dtype="float32", is_convolution=True)
+    assert share_of_peak(convolution, mean_s=1, peaks=PEAKS) == pytest.approx(0.05)
+    assert share_of_peak(convolution, mean_s=1, peaks={"fp32_flops_per_s": 100.0}) == pytest.approx(
+        0.4
+    )
 
 
 @pytest.mark.parametrize(
-    ("found", "mean_s", "peaks"),
+    ("cost", "mean_s", "peaks"),
     [
         (Work(), 1.0, PEAKS),
         (Work(num_bytes=1), 0.0, PEAKS),
@@ -204,8 +206,8 @@ def test_convolutions_are_held_against_tf32_where_it_was_measured() -> None:
         (Work(num_bytes=1), 1.0, {"copy_bytes_per_s": math.nan}),
     ],
 )
-def test_no_share_where_nobody_knows(found: Work, mean_s: float, peaks: dict[str, float]) -> None:
-    assert share_of_peak(found, mean_s=mean_s, peaks=peaks) is None
+def test_no_share_where_nobody_knows(cost: Work, mean_s: float, peaks: dict[str, float]) -> None:
+    assert share_of_peak(cost, mean_s=mean_s, peaks=peaks) is None
 
 
 def test_shapes_are_text_of_the_tensors_only() -> None:

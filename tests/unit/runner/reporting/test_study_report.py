@@ -201,11 +201,11 @@ def test_large_counts_are_written_out() -> None:
 
 
 def test_json_has_numbers_words_and_the_cases_behind_them() -> None:
-    found = study_json(STUDY, StudyRun(run=RUN, seen=SEEN))
-    (table,) = found["tables"]
+    document = study_json(STUDY, StudyRun(run=RUN, seen=SEEN))
+    (table,) = document["tables"]
     bert, vit = table["rows"]
     assert bert["cells"][0]["value"] == 1.5
     assert bert["cells"][0]["cases"] == ["bert/inference/tiny/fp32/default/cpu"]
     assert (vit["cells"][0]["value"], vit["cells"][0]["why"]) == (None, "1 failed")
-    assert [item["unlike"] for item in found["published"]] == ["", "nothing is trained"]
-    assert [gap["variant"] for gap in found["not_measured"]] == ["default", "openvino"]
+    assert [item["unlike"] for item in document["published"]] == ["", "nothing is trained"]
+    assert [gap["variant"] for gap in document["not_measured"]] == ["default", "openvino"]

@@ -35,18 +35,18 @@ def test_without_a_version_the_newest_that_can_be_measured_is_asked_for() -> Non
 
 
 def test_a_nightly_comes_from_its_own_place() -> None:
-    wanted = request(torch=None, is_nightly=True, index_url="file:///nightly")
-    assert torch_arguments(wanted) == ["--pre", "--index-url", "file:///nightly", "torch>=2.9"]
+    nightly = request(torch=None, is_nightly=True, index_url="file:///nightly")
+    assert torch_arguments(nightly) == ["--pre", "--index-url", "file:///nightly", "torch>=2.9"]
 
 
 def test_the_zoo_is_installed_within_the_constraints_and_torch_is_left_alone() -> None:
-    found = zoo_arguments(request(packages=("timm",)), constraints=Path("c.txt"))
-    assert found == ["-c", "c.txt", "numpy>=2.1", "transformers>=5", "timm"]
+    arguments = zoo_arguments(request(packages=("timm",)), constraints=Path("c.txt"))
+    assert arguments == ["-c", "c.txt", "numpy>=2.1", "transformers>=5", "timm"]
 
 
 def test_what_goes_with_torch_is_looked_for_where_torch_is() -> None:
-    found = zoo_arguments(request(index_url="file:///nightly"), constraints=Path("c.txt"))
-    assert found[2:4] == ["--extra-index-url", "file:///nightly"]
+    arguments = zoo_arguments(request(index_url="file:///nightly"), constraints=Path("c.txt"))
+    assert arguments[2:4] == ["--extra-index-url", "file:///nightly"]
 
 
 UNKNOWN = (

@@ -73,7 +73,7 @@ def test_pins_leave_out_what_torch_brings_but_not_what_the_worker_needs(
         "torch": ["sympy>=1", 'requests; extra == "all"'],
         "sympy": ["mpmath<2", "numpy", "torch"],
     }
-    found = [
+    pins = [
         SimpleNamespace(metadata={"Name": name}, version=version)
         for name, version in versions.items()
     ]
@@ -83,6 +83,6 @@ def test_pins_leave_out_what_torch_brings_but_not_what_the_worker_needs(
             raise importlib.metadata.PackageNotFoundError
         return needed.get(name)
 
-    monkeypatch.setattr(importlib.metadata, "distributions", lambda: found)
+    monkeypatch.setattr(importlib.metadata, "distributions", lambda: pins)
     monkeypatch.setattr(requirements.importlib.metadata, "requires", requires)
     assert installed_pins() == ["numpy==2.4", "requests==2.3", "transformers==5.23"]

@@ -23,9 +23,9 @@ def read(intervals: Intervals) -> list[tuple[int, int]]:
 
 @given(PAIRS)
 def test_union_covers_the_same_in_order_and_apart(pairs: list[tuple[int, int]]) -> None:
-    found = read(Intervals.of(pairs).union())
-    assert moments(found) == moments(pairs)
-    assert all(before[1] < after[0] for before, after in zip(found, found[1:], strict=False))
+    union = read(Intervals.of(pairs).union())
+    assert moments(union) == moments(pairs)
+    assert all(before[1] < after[0] for before, after in zip(union, union[1:], strict=False))
     assert Intervals.of(pairs).covered_ns == len(moments(pairs))
     assert Intervals.of(pairs).total_ns == sum(end - start for start, end in pairs)
 
@@ -34,15 +34,15 @@ def test_union_covers_the_same_in_order_and_apart(pairs: list[tuple[int, int]]) 
 def test_within_is_what_both_cover(
     pairs: list[tuple[int, int]], windows: list[tuple[int, int]]
 ) -> None:
-    found = Intervals.of(pairs).within(Intervals.of(windows))
-    assert moments(read(found)) == moments(pairs) & moments(windows)
+    intervals = Intervals.of(pairs).within(Intervals.of(windows))
+    assert moments(read(intervals)) == moments(pairs) & moments(windows)
 
 
 @given(PAIRS)
 def test_holds_says_which_moments_are_covered(pairs: list[tuple[int, int]]) -> None:
     line = Intervals.of((moment, moment) for moment in range(-25, 30)).starts
-    held = Intervals.of(pairs).holds(line)
-    assert set(line[held].tolist()) == moments(pairs)
+    is_inside = Intervals.of(pairs).holds(line)
+    assert set(line[is_inside].tolist()) == moments(pairs)
 
 
 @given(PAIRS, PAIRS, PAIRS)

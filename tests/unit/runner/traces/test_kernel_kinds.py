@@ -64,8 +64,8 @@ FLASH = (
     ],
 )
 def test_operators(name: str, kind: str, library: str) -> None:
-    found = class_of_operator(name, has_children=False)
-    assert (found.kind, found.library) == (kind, library)
+    kernel_class = class_of_operator(name, has_children=False)
+    assert (kernel_class.kind, kernel_class.library) == (kind, library)
 
 
 def test_an_operator_that_calls_others_dispatches_unless_it_is_known_to_compute() -> None:
@@ -106,21 +106,21 @@ def test_an_operator_that_calls_others_dispatches_unless_it_is_known_to_compute(
     ],
 )
 def test_kernels_of_a_gpu(name: str, kind: str, library: str) -> None:
-    found = class_of_kernel(name, operator="", is_triton=False)
-    assert (found.kind, found.library) == (kind, library)
+    kernel_class = class_of_kernel(name, operator="", is_triton=False)
+    assert (kernel_class.kind, kernel_class.library) == (kind, library)
 
 
 def test_a_product_that_computes_a_convolution_is_one() -> None:
     by = "aten::cudnn_convolution"
-    found = class_of_kernel("ampere_sgemm_128x64_nn", operator=by, is_triton=False)
-    assert (found.kind, found.library) == ("convolution", "cublas")
+    kernel_class = class_of_kernel("ampere_sgemm_128x64_nn", operator=by, is_triton=False)
+    assert (kernel_class.kind, kernel_class.library) == ("convolution", "cublas")
     copied = class_of_kernel("Memset (Device)", operator=by, is_triton=False)
     assert copied.kind == "copy"
 
 
 def test_a_kernel_of_the_user_is_tritons_where_triton_launched_it() -> None:
-    found = class_of_kernel("my_kernel", operator="my_kernel", is_triton=True)
-    assert (found.kind, found.library) == ("other", "triton")
+    kernel_class = class_of_kernel("my_kernel", operator="my_kernel", is_triton=True)
+    assert (kernel_class.kind, kernel_class.library) == ("other", "triton")
 
 
 def test_every_row_of_the_tables_names_a_kind_a_library_and_its_source() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from compile_hud.app.components.trend.window import kept, part_of
 from compile_hud.app.data.series import with_samples
-from tests.support.builders import START, make_alert, make_sighting
+from tests.support.builders import START, make_alert, make_run_ref
 from tests.support.records.page_results import outcome_point, point, series_page
 
 NIGHTS = [point(number) for number in range(10)]
@@ -17,17 +17,17 @@ DAY = timedelta(days=1)
 
 
 def test_a_part_has_the_runs_between_its_ends_and_what_happened_there() -> None:
-    late = make_alert("late", first_bad=make_sighting())
+    late = make_alert("late", first_bad=make_run_ref())
     page = series_page(
         NIGHTS,
-        paced=NIGHTS,
+        normalised=NIGHTS,
         outcomes=[outcome_point(number, None) for number in range(10)],
         alerts=[late],
     )
-    found = part_of(page, since=START + 3 * DAY, until=START + 5 * DAY)
-    for items in (found.points, found.paced, found.outcomes):
+    part = part_of(page, since=START + 3 * DAY, until=START + 5 * DAY)
+    for items in (part.points, part.paced, part.outcomes):
         assert [item.run_id for item in items] == ["run-3", "run-4", "run-5"]
-    assert found.alerts == ()
+    assert part.alerts == ()
 
 
 def test_an_open_end_is_open_and_the_whole_is_the_page_itself() -> None:
@@ -50,7 +50,7 @@ def test_no_extreme_and_no_change_is_lost(
     assert places == sorted(set(places))
     assert len(places) <= max(limit, 2) + 2 + len(always)
     assert always <= set(places) or len(values) <= limit
-    shown = [values[place] for place in places]
+    shown = [values[index] for index in places]
     assert (min(shown), max(shown)) == (min(values), max(values))
     assert {0, len(values) - 1} <= set(places)
 
@@ -61,8 +61,8 @@ def test_a_short_series_keeps_every_point() -> None:
 
 def test_samples_are_drawn_of_as_many_of_the_newest_runs_as_fit() -> None:
     page = series_page([point(number) for number in range(300)])
-    found = with_samples(page)
+    page_part = with_samples(page)
     # 24 samples a point and 4000 at most.
-    assert len(found) == 166
-    assert found[-1].run_id == "run-299"
+    assert len(page_part) == 166
+    assert page_part[-1].run_id == "run-299"
     assert with_samples(series_page()) == ()

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from compile_hud.app.components.alert_rows import alert_row, bounds_text
+from compile_hud.app.components.alert_rows import alert_row
 from compile_hud.app.data.page_records import AlertPage
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.views.alerts.event_table import event_facts, event_groups
 from compile_hud.app.views.alerts.markdown import alert_markdown
 from compile_hud.app.views.alerts.tables import alert_facts
@@ -30,7 +31,7 @@ def texts_of(alert: Alert) -> dict[str, str]:
         "page of the event": event_facts(group),
         "Markdown": alert_markdown(alert, command=""),
         "row": "; ".join(note.text for note in revision.notes),
-        "tooltip": bounds_text(alert),
+        "tooltip": alert_text(alert).bounds,
     }
 
 

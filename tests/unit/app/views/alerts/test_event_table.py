@@ -19,7 +19,7 @@ from compile_hud.app.views.alerts.event_table import (
 from compile_hud.app.views.alerts.tables import changes_table, decidable
 from compile_hud.db.records.alerts import Alert, AlertState, Event, EventKind
 from compile_hud.db.records.triage import AlertChange, ChangedField
-from tests.support.builders import START, make_alert, make_case, make_run, make_sighting
+from tests.support.builders import START, make_alert, make_case, make_run, make_run_ref
 
 EVENT = Event(id="e", kind=EventKind.REVISION, title="many cases: slower", size=2)
 
@@ -65,7 +65,7 @@ def test_what_is_settled_is_the_worst_only_where_all_is() -> None:
 
 def test_event_begins_with_the_run_of_most_of_its_alerts() -> None:
     early, late = (
-        make_sighting(make_run(name, started_at=START + timedelta(days=number)))
+        make_run_ref(make_run(name, started_at=START + timedelta(days=number)))
         for number, name in enumerate(("early", "late"))
     )
     group = group_of(
@@ -77,7 +77,7 @@ def test_event_begins_with_the_run_of_most_of_its_alerts() -> None:
 
 def test_event_of_one_model_begins_with_its_drift_and_one_of_several_with_the_steps() -> None:
     first, step, seen = (
-        make_sighting(make_run(name, started_at=START + timedelta(days=10 * number)))
+        make_run_ref(make_run(name, started_at=START + timedelta(days=10 * number)))
         for number, name in enumerate(("first", "step", "seen"))
     )
     case = make_case("a")
@@ -90,7 +90,7 @@ def test_event_of_one_model_begins_with_its_drift_and_one_of_several_with_the_st
 
 
 @pytest.mark.parametrize(
-    ("kind", "told", "text"),
+    ("kind", "stored_text", "text"),
     [
         ("machine", "machine side: ref_copy moved +9 %", "machine side: ref_copy moved +9 %"),
         ("compiler", "eager moved by 0.0 %: compiler side", "eager moved by 0.0 %: compiler side"),
@@ -98,15 +98,15 @@ def test_event_of_one_model_begins_with_its_drift_and_one_of_several_with_the_st
         ("unknown", "torch differs", "torch differs"),
     ],
 )
-def test_a_cause_says_its_side_once(kind: str, told: str, text: str) -> None:
-    alert = dataclasses.replace(member("a", cause_kind=kind), cause_text=told)
+def test_a_cause_says_its_side_once(kind: str, stored_text: str, text: str) -> None:
+    alert = dataclasses.replace(member("a", cause_kind=kind), cause_text=stored_text)
     assert cause_text(group_of(alert)) == text
 
 
 def test_causes_are_named_once_and_told_by_the_worst_alert_that_has_one() -> None:
-    known = dataclasses.replace(member("a", cause_kind="compiler"), cause_text="eager is as it was")
+    alert = dataclasses.replace(member("a", cause_kind="compiler"), cause_text="eager is as it was")
     worse = dataclasses.replace(member("b", change_pct=50.0), cause_text="torch differs")
-    assert cause_texts(group_of(known, worse)) == ("compiler", "eager is as it was")
+    assert cause_texts(group_of(alert, worse)) == ("compiler", "eager is as it was")
     assert cause_texts(group_of(worse)) == ("", "torch differs")
     assert cause_texts(group_of(member("c"))) == ("", "unknown")
 

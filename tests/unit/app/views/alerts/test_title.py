@@ -6,7 +6,6 @@ import dataclasses
 
 import pytest
 
-from compile_hud.app.views.alerts.tables import alert_title
 from tests.support.builders import make_alert, make_case
 
 
@@ -20,4 +19,4 @@ from tests.support.builders import make_alert, make_case
 )
 def test_a_percentage_that_is_no_step_says_of_what_it_is(kind: str, title: str) -> None:
     alert = dataclasses.replace(make_alert(case=make_case("bert", mode="default")), kind=kind)
-    assert alert_title(alert) == title
+    assert alert_text(alert).title == title

@@ -50,7 +50,7 @@ FULL = DiskState(name="traces", path="/t", free_bytes=2**30, total_bytes=2**40)
 
 def job(**values: Any) -> QueuedJob:
     """Return a job that waits."""
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": "job-1",
         "dedupe_key": "night 1",
         "suite": "nightly",
@@ -61,7 +61,7 @@ def job(**values: Any) -> QueuedJob:
         "enqueued_at": NOW - timedelta(hours=2),
         **values,
     }
-    return QueuedJob(**given)
+    return QueuedJob(**fields)
 
 
 def page_of(
@@ -95,8 +95,8 @@ def test_a_silent_scheduler_is_the_trouble_and_its_schedules_are_not_coming() ->
 def test_full_disks_broken_results_and_failed_jobs_are_troubles() -> None:
     scheduler = dataclasses.replace(SCHEDULER, disks=(FULL,), num_broken=2)
     failed = job(state=JobState.FAILED, reason="no such toolchain")
-    found = troubles(page_of(scheduler, ended_jobs=(failed, job(state=JobState.DONE))), now=NOW)
-    assert [text.split(":")[0] for text in found] == [
+    problems = troubles(page_of(scheduler, ended_jobs=(failed, job(state=JobState.DONE))), now=NOW)
+    assert [text.split(":")[0] for text in problems] == [
         "The disk for traces of box has 1.00 GiB left",
         "The spool of box has 2 results that cannot be read",
         "1 of the newest 2 jobs failed, the last one 2 h ago",

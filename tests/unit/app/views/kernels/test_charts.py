@@ -88,7 +88,11 @@ def test_a_lane_of_the_timeline_is_a_thread_or_a_stream() -> None:
         TimelineSpan(start_s=0.004, duration_s=0.001, lane=0, kernel=99),
     )
     profile = Profile(
-        num_iterations=9, iteration_s=0.005, latency_s=None, parts={"gemm": 0.005}, strip=slices
+        num_iterations=9,
+        iteration_s=0.005,
+        latency_s=None,
+        components={"gemm": 0.005},
+        timeline=slices,
     )
     strips = strip_rows(profile, [PRODUCT, HOSTILE], scale=Scale(1e-3, "ms"))
     assert [(row["lane"], row["start"], row["end"]) for row in strips] == [

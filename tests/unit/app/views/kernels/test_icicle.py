@@ -55,9 +55,9 @@ def test_a_level_stands_side_by_side_the_longest_first() -> None:
 def test_shares_of_each_level_add_up_to_all() -> None:
     rects = layout(MODEL)
     for level in (WHOLE, MODULE, OPERATOR, KERNEL):
-        found = [rect for rect in rects if rect.level == level]
-        assert sum(rect.share for rect in found) == pytest.approx(1.0)
-        assert sum(rect.num_kernels for rect in found) == len(MODEL)
+        level_rects = [rect for rect in rects if rect.level == level]
+        assert sum(rect.share for rect in level_rects) == pytest.approx(1.0)
+        assert sum(rect.num_kernels for rect in level_rects) == len(MODEL)
 
 
 def test_a_kind_is_told_where_all_kernels_have_it() -> None:

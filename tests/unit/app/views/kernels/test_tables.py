@@ -34,7 +34,7 @@ from compile_hud.app.views.kernels.tables import (
 from compile_hud.app.views.kernels.timeline import strip_text
 from compile_hud.app.views.kernels.view import row_id
 from compile_hud.app.views.series.tables import point_facts
-from compile_hud.db.records.kernels import MODULES, Kernel, Origin, Profile, with_told_shares
+from compile_hud.db.records.kernels import MODULES, Kernel, Origin, Profile, with_latency_shares
 from tests.support.builders import (
     make_alert,
     make_case,
@@ -57,7 +57,7 @@ PROFILE = Profile(
     num_iterations=10,
     iteration_s=0.008,
     latency_s=0.006,
-    parts={"python": 0.003, "fused": 0.001, "gemm": 0.004},
+    components={"python": 0.003, "fused": 0.001, "gemm": 0.004},
 )
 
 
@@ -246,7 +246,7 @@ SLOWED = Profile(
     num_iterations=10,
     iteration_s=0.0172,
     latency_s=0.0062,
-    parts={"idle": 0.0118, "gemm": 0.0054},
+    components={"idle": 0.0118, "gemm": 0.0054},
     busy=0.0054 / 0.0172,
 )
 
@@ -282,11 +282,11 @@ def test_a_profile_that_took_no_longer_is_told_as_it_was_recorded(latency_s: flo
     assert "profiled</div>" in parts_table(same)
     assert "idle, profiled" not in parts_table(same)
     assert "gaps" not in strip_text(same) + profiler_text(same)
-    assert with_told_shares(KERNELS, same) == tuple(KERNELS)
+    assert with_latency_shares(KERNELS, same) == tuple(KERNELS)
 
 
 def test_shares_of_kernels_are_of_the_iteration_that_is_told() -> None:
-    (product,) = with_told_shares([dataclasses.replace(PRODUCT, share=0.0054 / 0.0172)], SLOWED)
+    (product,) = with_latency_shares([dataclasses.replace(PRODUCT, share=0.0054 / 0.0172)], SLOWED)
     assert product.share == pytest.approx(0.0054 / 0.0062)
     # Of kernels that alone take longer than the latency nothing was idle.
     short = dataclasses.replace(SLOWED, latency_s=0.005)

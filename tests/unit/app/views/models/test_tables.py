@@ -24,9 +24,9 @@ WOBBLE = tuple((1.3 if number > 9 else 1.0) * (1.0 + 0.01 * (number % 2)) for nu
 
 
 def healths(
-    *cells: LatestCell, alerts: tuple[Alert, ...] = (), known: Known = NOTHING
+    *cells: LatestCell, alerts: tuple[Alert, ...] = (), context: Known = NOTHING
 ) -> tuple[ModelHealth, ...]:
-    return model_healths(cells, alerts=alerts, known=known)
+    return model_healths(cells, alerts=alerts, known=context)
 
 
 def table_of(*items: ModelHealth, num_shown: int = 100) -> str:
@@ -34,19 +34,19 @@ def table_of(*items: ModelHealth, num_shown: int = 100) -> str:
 
 
 def test_what_does_worst_comes_first() -> None:
-    found = healths(
+    models = healths(
         latest(make_case("a")),
         latest(make_case("b"), outcome=Outcome.FAILED),
         latest(make_case("c")),
         alerts=(make_alert(case=make_case("c")),),
     )
-    html = table_of(*found)
+    html = table_of(*models)
     assert html.index(">c<") < html.index(">b<") < html.index(">a<")
-    first = table_of(*found, num_shown=1)
+    first = table_of(*models, num_shown=1)
     assert ">c<" in first
     assert ">b<" not in first
-    assert models_title(found) == "3 models, 2 of them with every case ok"
-    assert models_title(found[:1]) == "1 model, every case ok"
+    assert models_title(models) == "3 models, 2 of them with every case ok"
+    assert models_title(models[:1]) == "1 model, every case ok"
 
 
 def test_a_mode_leads_to_the_case_that_is_not_ok() -> None:
@@ -81,17 +81,17 @@ def test_what_the_machine_did_is_counted_apart() -> None:
 
 
 def test_noise_is_what_two_nights_differ_by_and_no_step() -> None:
-    known = Known(trends={(BERT.key, "latency_s"): WOBBLE}, last_ok={}, summaries={})
-    (item,) = healths(latest(BERT), known=known)
+    context = Known(trends={(BERT.key, "latency_s"): WOBBLE}, last_ok={}, summaries={})
+    (item,) = healths(latest(BERT), context=context)
     # The middle 70 % of the differences are as wide as two of them.
     assert item.noise == pytest.approx(2 * math.log(1.01) / 2.0729 / math.sqrt(2), rel=0.01)
     few = Known(trends={(BERT.key, "latency_s"): WOBBLE[:4]}, last_ok={}, summaries={})
-    assert healths(latest(BERT), known=few)[0].noise is None
+    assert healths(latest(BERT), context=few)[0].noise is None
 
 
 def test_the_last_ok_is_that_of_any_of_its_cases() -> None:
-    known = Known(trends={}, last_ok={BERT.key: START - timedelta(days=3)}, summaries={})
-    (bert, vit) = healths(latest(BERT), latest(VIT, outcome=Outcome.FAILED), known=known)
+    context = Known(trends={}, last_ok={BERT.key: START - timedelta(days=3)}, summaries={})
+    (bert, vit) = healths(latest(BERT), latest(VIT, outcome=Outcome.FAILED), context=context)
     assert bert.last_ok == START - timedelta(days=3)
     assert vit.last_ok is None
     html = table_of(bert, vit)
@@ -107,10 +107,10 @@ def test_coverage_is_told_only_where_it_differs() -> None:
 
 
 def test_a_search_looks_at_name_family_and_summary() -> None:
-    known = Known(trends={}, last_ok={}, summaries={"bert": "Attention both ways."})
-    found = healths(latest(BERT), latest(VIT), known=known)
-    assert [item.model for item in fitting(found, ModelsState(text="both WAYS"))] == ["bert"]
-    assert [item.model for item in fitting(found, ModelsState(text="vit"))] == ["vit"]
-    assert len(fitting(found, ModelsState(text="transformer"))) == 2
-    assert not fitting(found, ModelsState(text="nothing"))
-    assert "no description was stored with its results" in table_of(*found)
+    context = Known(trends={}, last_ok={}, summaries={"bert": "Attention both ways."})
+    models = healths(latest(BERT), latest(VIT), context=context)
+    assert [item.model for item in fitting(models, ModelsState(text="both WAYS"))] == ["bert"]
+    assert [item.model for item in fitting(models, ModelsState(text="vit"))] == ["vit"]
+    assert len(fitting(models, ModelsState(text="transformer"))) == 2
+    assert not fitting(models, ModelsState(text="nothing"))
+    assert "no description was stored with its results" in table_of(*models)

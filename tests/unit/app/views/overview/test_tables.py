@@ -36,7 +36,7 @@ from compile_hud.app.views.series.tables import (
 from compile_hud.db.jobs.health import SchedulerState, ScheduleState
 from compile_hud.db.records.metrics import Direction
 from compile_hud.db.records.results import Outcome, Verdict
-from tests.support.builders import START, make_alert, make_case, make_run, make_sighting
+from tests.support.builders import START, make_alert, make_case, make_run, make_run_ref
 from tests.support.records.page_results import (
     header,
     latest,
@@ -114,7 +114,7 @@ def test_only_dimensions_that_differ_have_a_column() -> None:
 
 
 def test_a_regression_is_marked_only_in_its_first_bad_run() -> None:
-    alert = make_alert(first_bad=make_sighting(make_run("run-1")))
+    alert = make_alert(first_bad=make_run_ref(make_run("run-1")))
     here = run_page([result_summary()], alerts=[alert])
     later = run_page([result_summary()], run=make_run("run-2"), alerts=[alert])
     improvement = make_alert(verdict=Verdict.IMPROVEMENT)
@@ -218,7 +218,7 @@ def test_a_series_without_points_says_only_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "direction", "told"),
+    ("metric", "direction", "text"),
     [
         ("theirs", Direction.HIGHER_IS_BETTER, "higher, as its records say"),
         ("theirs", Direction.NEITHER, "neither, as its records say: not judged"),
@@ -228,12 +228,12 @@ def test_a_series_without_points_says_only_what_it_is() -> None:
     ],
 )
 def test_which_way_is_better_is_told_of_metrics_of_others(
-    metric: str, direction: Direction | None, told: str | None
+    metric: str, direction: Direction | None, text: str | None
 ) -> None:
     headers = [header(metric=metric, key=point(0).series_key, direction=direction)]
     page = series_page([point(0)], headers=headers)
     facts = {name: cell.text for name, cell in header_facts(page, metric=metric)}
-    assert facts.get("better") == told
+    assert facts.get("better") == text
 
 
 def test_the_newest_points_are_listed_first() -> None:
@@ -259,7 +259,7 @@ def test_a_point_of_one_sample_is_said_to_have_no_interval() -> None:
 
 
 def test_an_alert_is_told_with_interval_levels_and_both_revisions() -> None:
-    alert = make_alert(last_good=make_sighting(make_run(revision="2.12")))
+    alert = make_alert(last_good=make_run_ref(make_run(revision="2.12")))
     (text,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
     assert text == (
         "regression: +20.0 % [+18.0, +22.0] %; 10.0 -> 12.0 ms;"
@@ -354,14 +354,14 @@ def test_results_that_are_not_ok_without_an_alert_are_counted_below_the_title() 
         latest(make_case(f"model-{number}"), outcome=Outcome.FAILED, values={}) for number in "abc"
     ]
     fine = latest(make_case("fine"), values={})
-    known = make_alert(case=failed[0].summary.case, toolchain=failed[0].toolchain)
-    known = replace(known, machine=failed[0].machine)
-    better = replace(known, case=failed[1].summary.case, verdict=Verdict.IMPROVEMENT)
-    assert unwatched_text([*failed, fine], alerts=[known, better]).startswith(
+    alert = make_alert(case=failed[0].summary.case, toolchain=failed[0].toolchain)
+    alert = replace(alert, machine=failed[0].machine)
+    better = replace(alert, case=failed[1].summary.case, verdict=Verdict.IMPROVEMENT)
+    assert unwatched_text([*failed, fine], alerts=[alert, better]).startswith(
         "2 cases below are not ok and have no open alert: "
     )
-    assert unwatched_text(failed[:2], alerts=[known]).startswith("1 case below is not ok and has")
-    assert unwatched_text([failed[0], fine], alerts=[known]) == ""
+    assert unwatched_text(failed[:2], alerts=[alert]).startswith("1 case below is not ok and has")
+    assert unwatched_text([failed[0], fine], alerts=[alert]) == ""
 
 
 def test_a_real_mean_stands_as_it_is() -> None:

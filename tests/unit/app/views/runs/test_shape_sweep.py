@@ -32,9 +32,9 @@ def details(*rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def swept(*rows: dict[str, Any]) -> Sweep:
-    found = sweep_of(details(*rows))
-    assert found is not None
-    return found
+    sweep = sweep_of(details(*rows))
+    assert sweep is not None
+    return sweep
 
 
 AGAIN = row(4, num_recompiles=1, compile_s=2.9, recompiles=[GUARD])

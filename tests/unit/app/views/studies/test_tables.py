@@ -19,7 +19,7 @@ from compile_hud.db.records.results import Outcome
 from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.studies.catalog import STUDIES
 from compile_hud.runner.analysis.studies.study import Published, StudyRun, TableSpec
-from compile_hud.runner.analysis.studies.tables import Beside, StudyCell, study_tables
+from compile_hud.runner.analysis.studies.tables import PublishedComparison, StudyCell, study_tables
 from tests.support.builders import make_case, make_run
 from tests.support.records.studies import make_seen, make_study, speedup
 
@@ -60,8 +60,8 @@ def test_all_columns_of_one_metric_have_one_unit() -> None:
         make_seen(mode="max-autotune", values={"latency_s": (0.0004, 0.0004, 0.0004)}),
         make_seen(mode="reduce-overhead", outcome=Outcome.FAILED),
     ]
-    (found,) = study_tables(make_study(spec), seen)
-    part = table_part(found, run_id="r")
+    (table,) = study_tables(make_study(spec), seen)
+    part = table_part(table, run_id="r")
     assert [column.label for column in part.columns] == [
         "model",
         "eager (ms)",
@@ -89,7 +89,8 @@ def test_an_article_is_a_link_and_a_book_is_not() -> None:
         cell.text: cell.href
         for study in STUDIES.values()
         for row in published_part(
-            [Beside(published=item, ours={}) for item in study.published], device_name="x"
+            [PublishedComparison(published=item, ours={}) for item in study.published],
+            device_name="x",
         ).rows
         for cell in [row[3]]
     }
@@ -100,7 +101,7 @@ def test_an_article_is_a_link_and_a_book_is_not() -> None:
 
 def test_what_nothing_is_like_says_why() -> None:
     figure = Published(what="w", low=1, high=2, device="d", source="s", unlike="they trained it")
-    (row,) = published_part([Beside(published=figure, ours={})], device_name="x").rows
+    (row,) = published_part([PublishedComparison(published=figure, ours={})], device_name="x").rows
     assert row[4].text == "none: they trained it"
 
 

@@ -9,7 +9,12 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.runner.analysis.alerts.event_grouping import events_of
-from compile_hud.runner.analysis.alerts.lifecycle import NOT_FOUND, Update, known_as, update_alerts
+from compile_hud.runner.analysis.alerts.lifecycle import (
+    NO_LONGER_DETECTED,
+    Update,
+    match_stored,
+    update_alerts,
+)
 from tests.support.builders import make_alert
 from tests.support.records.histories import night as nth_night
 
@@ -452,19 +457,19 @@ def test_the_text_of_a_step_is_that_of_its_ends_as_they_are_now() -> None:
 
 def test_what_is_known_of_a_step_is_found_where_its_onset_moved() -> None:
     stored = step(11, until=15)
-    assert known_as([step(10, until=16)], stored=[stored]) == {"alert-10": stored}
+    assert match_stored([step(10, until=16)], stored=[stored]) == {"alert-10": stored}
     (moved,) = update([step(10, until=16)], [stored], runs=RUNS).alerts
-    assert known_as([step(10, until=17)], stored=[moved]) == {"alert-10": moved}
+    assert match_stored([step(10, until=17)], stored=[moved]) == {"alert-10": moved}
 
 
 def test_nothing_is_known_of_what_is_new_or_came_back() -> None:
     first, relapse = step(10, until=15, state="fixed"), step(30, until=33)
-    assert known_as([first, relapse], stored=[]) == {}
-    assert known_as([first, relapse], stored=[step(10, until=12)]) == {
+    assert match_stored([first, relapse], stored=[]) == {}
+    assert match_stored([first, relapse], stored=[step(10, until=12)]) == {
         "alert-10": step(10, until=12)
     }
     (back,) = update([first, relapse], [first], runs=RUNS).alerts
-    assert known_as([first, relapse], stored=[back])["alert-30"] == back
+    assert match_stored([first, relapse], stored=[back])["alert-30"] == back
 
 
 def test_reasons_say_what_the_judge_saw() -> None:
@@ -474,4 +479,4 @@ def test_reasons_say_what_the_judge_saw() -> None:
     fixed = update([step(10, until=15, state="fixed")], [step(10, until=12)])
     assert fixed.revisions[0].why == "recovered: seen last on 2026-01-16"
     gone = update([], [step(10, until=12)], runs=RUNS)
-    assert gone.revisions[0].why == NOT_FOUND
+    assert gone.revisions[0].why == NO_LONGER_DETECTED

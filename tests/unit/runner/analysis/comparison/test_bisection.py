@@ -17,9 +17,9 @@ from compile_hud.runner.analysis.comparison.bisection import (
     answer,
     find_suspects,
     judge_ends,
-    next_place,
+    log_position,
+    next_index,
     num_answers,
-    place_of,
     read_pair,
     verdict_of,
 )
@@ -90,7 +90,7 @@ def test_ends_differ_only_when_half_of_the_change_is_sure(
 
 
 @pytest.mark.parametrize(
-    ("found", "mark"),
+    ("step_reading", "mark"),
     [
         (reading(1.01, 0.98, 1.04), Mark.GOOD),
         (reading(1.20, 1.16, 1.24), Mark.BAD),
@@ -101,8 +101,10 @@ def test_ends_differ_only_when_half_of_the_change_is_sure(
         (reading(None), Mark.SKIPPED),
     ],
 )
-def test_an_answer_is_held_against_half_of_the_change(found: Reading, mark: Mark | None) -> None:
-    assert answer(found, ends=reading(1.20, 1.15, 1.25)) is mark
+def test_an_answer_is_held_against_half_of_the_change(
+    step_reading: Reading, mark: Mark | None
+) -> None:
+    assert answer(step_reading, ends=reading(1.20, 1.15, 1.25)) is mark
 
 
 def test_an_improvement_is_searched_the_same_way() -> None:
@@ -135,7 +137,7 @@ def test_a_bisection_of_outcomes_skips_what_ended_in_a_third_way() -> None:
 
 
 def test_a_share_needs_a_change_to_be_a_share_of() -> None:
-    assert place_of(reading(1.1), ends=reading(1.0, 0.9, 1.1)) is None
+    assert log_position(reading(1.1), ends=reading(1.0, 0.9, 1.1)) is None
 
 
 def test_the_time_that_decides_is_read_unless_another_metric_is_named() -> None:
@@ -149,8 +151,8 @@ def test_the_time_that_decides_is_read_unless_another_metric_is_named() -> None:
         for level in (1.0, 2.0)
     ]
     rows = compare_pair(sides[0], candidate=sides[1], standard=PairStandard())
-    found = read_pair(*sides, rows=rows)
-    assert (found.metric, found.baseline, found.candidate) == (CPU, 1.0, 2.0)
+    reading = read_pair(*sides, rows=rows)
+    assert (reading.metric, reading.baseline, reading.candidate) == (CPU, 1.0, 2.0)
     assert read_pair(*sides, rows=rows, metric="peak_bytes").unit == "B"
     absent = read_pair(*sides, rows=rows, metric="compile_cold_s")
     assert (absent.ratio, absent.unit) == (None, "")
@@ -161,39 +163,39 @@ def test_a_history_of_one_step_takes_as_many_answers_as_it_can_be_halved() -> No
 
 
 def test_the_middle_is_asked_first() -> None:
-    assert next_place(find_suspects(11, {})) == 5
+    assert next_index(find_suspects(11, {})) == 5
 
 
 def test_neighbours_are_left_when_one_is_skipped() -> None:
     marks: dict[int, Mark] = {}
-    asked = []
+    indexes = []
     for _ in range(4):
-        place = next_place(find_suspects(33, marks))
-        assert place is not None
-        asked.append(place)
-        marks[place] = Mark.SKIPPED
-    assert asked == [16, 8, 24, 4]
+        index = next_index(find_suspects(33, marks))
+        assert index is not None
+        indexes.append(index)
+        marks[index] = Mark.SKIPPED
+    assert indexes == [16, 8, 24, 4]
 
 
 @pytest.mark.parametrize("num_revisions", [2, 3, 8, 31])
 def test_sure_answers_find_each_step_in_the_fewest_questions(num_revisions: int) -> None:
     for first_bad in range(1, num_revisions):
         marks: dict[int, Mark] = {}
-        while (place := next_place(find_suspects(num_revisions, marks))) is not None:
-            marks[place] = Mark.BAD if place >= first_bad else Mark.GOOD
-        found = find_suspects(num_revisions, marks)
-        assert (found.last_good, found.first_bad) == (first_bad - 1, first_bad)
+        while (index := next_index(find_suspects(num_revisions, marks))) is not None:
+            marks[index] = Mark.BAD if index >= first_bad else Mark.GOOD
+        suspects = find_suspects(num_revisions, marks)
+        assert (suspects.last_good, suspects.first_bad) == (first_bad - 1, first_bad)
         assert len(marks) + 2 <= num_answers(num_revisions)
 
 
 def test_what_is_skipped_around_the_step_leaves_a_range() -> None:
     marks: dict[int, Mark] = {}
-    while (place := next_place(find_suspects(20, marks))) is not None:
-        broken = 9 <= place <= 12
-        marks[place] = Mark.SKIPPED if broken else Mark.BAD if place >= 11 else Mark.GOOD
-    found = find_suspects(20, marks)
-    assert found == Suspects(last_good=8, first_bad=13, skipped=(9, 10, 11, 12))
-    assert found.num_left == 5
+    while (index := next_index(find_suspects(20, marks))) is not None:
+        broken = 9 <= index <= 12
+        marks[index] = Mark.SKIPPED if broken else Mark.BAD if index >= 11 else Mark.GOOD
+    suspects = find_suspects(20, marks)
+    assert suspects == Suspects(last_good=8, first_bad=13, skipped=(9, 10, 11, 12))
+    assert suspects.num_left == 5
 
 
 # Standard deviations between launches of one build that were measured on CPUs: docs/methodology.md.
@@ -237,17 +239,17 @@ class Oracle:
         """Return what pairs of launches show until it is enough or there are no more."""
         logs = self._noise(self._generator, SCHEDULE[-1])
         samples = [
-            self._levels[place] * np.exp(side)
-            for place, side in zip((before, after), logs, strict=True)
+            self._levels[index] * np.exp(side)
+            for index, side in zip((before, after), logs, strict=True)
         ]
         for num in SCHEDULE:
             sides = [_timed(side[:num]) for side in samples]
             rows = compare_pair(sides[0], candidate=sides[1], standard=self.standard)
-            found = read_pair(*sides, rows=rows)
-            if is_enough(found):
+            reading = read_pair(*sides, rows=rows)
+            if is_enough(reading):
                 break
         self.num_pairs += num
-        return found
+        return reading
 
 
 def _timed(levels: np.ndarray) -> CaseResult:
@@ -258,8 +260,8 @@ def _timed(levels: np.ndarray) -> CaseResult:
 def search(oracle: Oracle, *, num_revisions: int) -> Suspects | EndsVerdict:
     """Return what a whole search finds, or why there was none."""
 
-    def are_judged(found: Reading) -> bool:
-        return judge_ends(found, floor=FLOOR) is not EndsVerdict.UNCLEAR
+    def are_judged(reading: Reading) -> bool:
+        return judge_ends(reading, floor=FLOOR) is not EndsVerdict.UNCLEAR
 
     last = num_revisions - 1
     ends = oracle.measure(0, last, is_enough=are_judged)
@@ -267,11 +269,11 @@ def search(oracle: Oracle, *, num_revisions: int) -> Suspects | EndsVerdict:
     if verdict is not EndsVerdict.DIFFER:
         return verdict
     marks: dict[int, Mark] = {}
-    while (place := next_place(find_suspects(num_revisions, marks))) is not None:
-        found = oracle.measure(
-            0, place, is_enough=lambda found: answer(found, ends=ends) is not None
+    while (index := next_index(find_suspects(num_revisions, marks))) is not None:
+        reading = oracle.measure(
+            0, index, is_enough=lambda found: answer(found, ends=ends) is not None
         )
-        marks[place] = answer(found, ends=ends) or Mark.SKIPPED
+        marks[index] = answer(reading, ends=ends) or Mark.SKIPPED
     return find_suspects(num_revisions, marks)
 
 
@@ -284,13 +286,13 @@ def trials(noise: Noise, *, change: float, num_trials: int) -> tuple[int, int, f
     num_right = num_wrong = num_pairs = 0
     for _ in range(num_trials):
         first_bad = int(generator.integers(1, 24))
-        levels = [1.0 + change * (place >= first_bad) for place in range(24)]
+        levels = [1.0 + change * (index >= first_bad) for index in range(24)]
         oracle = Oracle(levels, noise=noise, generator=generator)
-        found = search(oracle, num_revisions=24)
+        bisection = search(oracle, num_revisions=24)
         num_pairs += oracle.num_pairs
-        if isinstance(found, Suspects):
-            is_inside = found.last_good < first_bad <= found.first_bad
-            num_right += is_inside and found.num_left == 1
+        if isinstance(bisection, Suspects):
+            is_inside = bisection.last_good < first_bad <= bisection.first_bad
+            num_right += is_inside and bisection.num_left == 1
             num_wrong += not is_inside
     return num_right, num_wrong, num_pairs / num_trials
 
@@ -307,19 +309,19 @@ def test_the_step_is_found(name: str, change: float) -> None:
 @pytest.mark.parametrize("change", [0.07, -0.10, 0.30])
 def test_the_right_revision_is_found_in_95_of_a_hundred(name: str, change: float) -> None:
     num_right, num_wrong, num_pairs = trials(NOISES[name], change=change, num_trials=100)
-    found = f"{num_right} right, {num_wrong} wrong of 100, {num_pairs:.0f} pairs a search"
-    assert num_right >= 95, found
-    assert num_wrong <= 1, found
+    text = f"{num_right} right, {num_wrong} wrong of 100, {num_pairs:.0f} pairs a search"
+    assert num_right >= 95, text
+    assert num_wrong <= 1, text
 
 
 def refusals(noise: Noise, *, num_trials: int) -> tuple[int, int]:
     """Return how many searches between equal ends are refused, and how many go ahead."""
     generator = np.random.default_rng(5)
-    found = [
+    searches = [
         search(Oracle([1.0] * 24, noise=noise, generator=generator), num_revisions=24)
         for _ in range(num_trials)
     ]
-    return found.count(EndsVerdict.SAME), sum(isinstance(item, Suspects) for item in found)
+    return searches.count(EndsVerdict.SAME), sum(isinstance(item, Suspects) for item in searches)
 
 
 @pytest.mark.parametrize("name", NOISES)
@@ -331,6 +333,6 @@ def test_equal_ends_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", NOISES)
 def test_equal_ends_are_refused_in_95_of_a_hundred(name: str) -> None:
     num_refused, num_searched = refusals(NOISES[name], num_trials=100)
-    found = f"{num_refused} refused, {num_searched} searched of 100"
-    assert num_refused >= 95, found
-    assert num_searched <= 1, found
+    text = f"{num_refused} refused, {num_searched} searched of 100"
+    assert num_refused >= 95, text
+    assert num_searched <= 1, text

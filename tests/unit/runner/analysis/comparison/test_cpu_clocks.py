@@ -56,17 +56,17 @@ def times(
 @pytest.mark.parametrize("metric", ["latency_s", "latency_cpu_s"])
 def test_machine_that_is_slower_for_a_while_is_no_regression(metric: str) -> None:
     before, after = {metric: SAME, "pace_s": SAME}, {metric: SLOWER, "pace_s": SLOWER}
-    found = compare(before, after)[metric]
-    assert found.ratio == pytest.approx(1.0)
-    assert not found.is_significant
+    comparison = compare(before, after)[metric]
+    assert comparison.ratio == pytest.approx(1.0)
+    assert not comparison.is_significant
 
 
 @pytest.mark.parametrize("metric", ["latency_s", "latency_cpu_s"])
 def test_code_that_is_slower_on_a_faster_machine_is_a_regression(metric: str) -> None:
     before, after = {metric: SAME, "pace_s": SLOWER}, {metric: SLOW, "pace_s": SAME}
-    found = compare(before, after)[metric]
-    assert found.verdict is REGRESSION
-    assert found.ratio == pytest.approx(2.6)
+    comparison = compare(before, after)[metric]
+    assert comparison.verdict is REGRESSION
+    assert comparison.ratio == pytest.approx(2.6)
 
 
 def test_pace_itself_is_not_judged() -> None:
@@ -74,55 +74,55 @@ def test_pace_itself_is_not_judged() -> None:
 
 
 def test_wall_clock_of_a_busy_machine_is_no_regression() -> None:
-    found = compare(
+    comparisons = compare(
         times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
         times(SLOW, SAME, eager_wall=SLOW, eager_cpu=SAME),
     )["latency_s"]
-    assert found.verdict is INCONCLUSIVE
-    assert found.reason == (
+    assert comparisons.verdict is INCONCLUSIVE
+    assert comparisons.reason == (
         "wall clock moved by +30.0 %, and nothing vouches for it: the machine was busy"
     )
-    assert found.ratio == pytest.approx(1.3)
-    assert found.is_relevant
+    assert comparisons.ratio == pytest.approx(1.3)
+    assert comparisons.is_relevant
 
 
 def test_wall_clock_counts_when_cpu_time_moved_as_well() -> None:
-    found = compare(times(SAME, SAME), times(SLOW, SLOW))
-    assert found["latency_cpu_s"].verdict is REGRESSION
-    assert found["latency_s"].verdict is REGRESSION
-    assert found["latency_s"].is_significant
+    comparisons = compare(times(SAME, SAME), times(SLOW, SLOW))
+    assert comparisons["latency_cpu_s"].verdict is REGRESSION
+    assert comparisons["latency_s"].verdict is REGRESSION
+    assert comparisons["latency_s"].is_significant
     # The interval that decided is that of the witness: the wall clock's own may hold no change.
-    cpu = found["latency_cpu_s"]
+    cpu = comparisons["latency_cpu_s"]
     assert cpu.low is not None
-    assert found["latency_s"].reason.startswith(
+    assert comparisons["latency_s"].reason.startswith(
         f"wall clock +30.0 %: CPU time moved as well, by {100 * (cpu.low - 1):+.1f} % to +"
     )
 
 
 def test_faster_on_both_clocks_is_an_improvement() -> None:
-    found = compare(times(SLOW, SLOW), times(SAME, SAME))
-    assert found["latency_s"].verdict is Verdict.IMPROVEMENT
+    comparisons = compare(times(SLOW, SLOW), times(SAME, SAME))
+    assert comparisons["latency_s"].verdict is Verdict.IMPROVEMENT
 
 
 def test_wall_clock_does_not_count_when_cpu_time_moved_the_other_way() -> None:
-    found = compare(times(SAME, SLOW), times(SLOW, SAME))
-    assert found["latency_s"].verdict is INCONCLUSIVE
+    comparisons = compare(times(SAME, SLOW), times(SLOW, SAME))
+    assert comparisons["latency_s"].verdict is INCONCLUSIVE
 
 
 def test_wall_clock_needs_a_cpu_time_that_moved_enough() -> None:
-    found = compare(times([1.0] * 40, [1.0] * 40), times([1.3] * 40, [1.03] * 40))
-    assert not found["latency_cpu_s"].is_relevant
-    assert found["latency_s"].verdict is INCONCLUSIVE
-    assert "nothing vouches for it" in found["latency_s"].reason
+    comparisons = compare(times([1.0] * 40, [1.0] * 40), times([1.3] * 40, [1.03] * 40))
+    assert not comparisons["latency_cpu_s"].is_relevant
+    assert comparisons["latency_s"].verdict is INCONCLUSIVE
+    assert "nothing vouches for it" in comparisons["latency_s"].reason
 
 
 def test_variant_that_waits_while_eager_does_not_is_a_regression() -> None:
-    found = compare(
+    comparisons = compare(
         times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
         times(SLOW, SAME, eager_wall=SAME, eager_cpu=SAME),
     )["latency_s"]
-    assert found.verdict is REGRESSION
-    assert found.reason.startswith("wall clock +30.0 %: it moved against eager, by +")
+    assert comparisons.verdict is REGRESSION
+    assert comparisons.reason.startswith("wall clock +30.0 %: it moved against eager, by +")
 
 
 @pytest.mark.parametrize(
@@ -139,90 +139,90 @@ def test_variant_that_waits_while_eager_does_not_is_a_regression() -> None:
 def test_eager_that_cannot_be_paired_vouches_for_nothing(
     before: list[float] | None, after: list[float] | None
 ) -> None:
-    found = compare(
+    comparisons = compare(
         times(SAME, SAME, eager_wall=before, eager_cpu=before),
         times(SLOW, SAME, eager_wall=after, eager_cpu=after),
     )
-    assert found["latency_s"].verdict is INCONCLUSIVE
+    assert comparisons["latency_s"].verdict is INCONCLUSIVE
 
 
 def test_wall_clock_alone_decides_where_nothing_else_was_measured() -> None:
-    found = compare({"latency_s": SAME}, {"latency_s": SLOWER})
-    assert found["latency_s"].verdict is REGRESSION
+    comparisons = compare({"latency_s": SAME}, {"latency_s": SLOWER})
+    assert comparisons["latency_s"].verdict is REGRESSION
 
 
 def test_wall_clock_is_judged_against_eager_where_there_is_no_cpu_time() -> None:
-    found = compare(
+    comparisons = compare(
         {"latency_s": SAME, "eager_latency_s": SAME},
         {"latency_s": SLOWER, "eager_latency_s": SLOWER},
     )
-    assert found["latency_s"].verdict is INCONCLUSIVE
+    assert comparisons["latency_s"].verdict is INCONCLUSIVE
 
 
 def test_wall_clock_within_the_floor_needs_nobody_to_vouch() -> None:
-    found = compare(times(SAME, SAME), times([1.001] * 3, SAME))
-    assert "vouch" not in found["latency_s"].reason
+    comparisons = compare(times(SAME, SAME), times([1.001] * 3, SAME))
+    assert "vouch" not in comparisons["latency_s"].reason
 
 
 def test_wall_clock_of_zero_is_inconclusive() -> None:
-    found = compare(times([0.0], [1.0]), times([0.0], [1.0]))
-    assert found["latency_s"].reason == "a sample is 0 or below, so there is no ratio"
+    comparisons = compare(times([0.0], [1.0]), times([0.0], [1.0]))
+    assert comparisons["latency_s"].reason == "a sample is 0 or below, so there is no ratio"
 
 
 def test_cpu_time_of_a_busy_machine_is_no_regression() -> None:
-    found = compare(times(SAME, SAME), times(SLOWER, SLOW))
-    assert found["latency_cpu_s"].verdict is INCONCLUSIVE
-    assert found["latency_cpu_s"].reason == (
+    comparisons = compare(times(SAME, SAME), times(SLOWER, SLOW))
+    assert comparisons["latency_cpu_s"].verdict is INCONCLUSIVE
+    assert comparisons["latency_cpu_s"].reason == (
         "CPU time moved by +30.0 % while the machine was busy: measure again when it is quiet"
     )
-    assert found["latency_s"].verdict is INCONCLUSIVE
+    assert comparisons["latency_s"].verdict is INCONCLUSIVE
 
 
 def test_baseline_of_a_busy_machine_is_none_either() -> None:
-    found = compare(times(SLOWER, SLOW), times(SAME, SAME))
-    assert found["latency_cpu_s"].verdict is INCONCLUSIVE
+    comparisons = compare(times(SLOWER, SLOW), times(SAME, SAME))
+    assert comparisons["latency_cpu_s"].verdict is INCONCLUSIVE
 
 
 def test_one_busy_launch_makes_a_side_busy() -> None:
-    found = compare(times(SAME, SAME), times([1.3, 1.3, 1.5], SLOW))
-    assert found["latency_cpu_s"].verdict is INCONCLUSIVE
+    comparisons = compare(times(SAME, SAME), times([1.3, 1.3, 1.5], SLOW))
+    assert comparisons["latency_cpu_s"].verdict is INCONCLUSIVE
 
 
 def test_cpu_time_of_a_busy_machine_that_eager_shares_is_no_regression() -> None:
-    found = compare(
+    comparison = compare(
         times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
         times(SLOWER, SLOW, eager_wall=SLOWER, eager_cpu=SLOW),
     )["latency_cpu_s"]
-    assert found.verdict is INCONCLUSIVE
-    assert ", and eager with it: measure again" in found.reason
+    assert comparison.verdict is INCONCLUSIVE
+    assert ", and eager with it: measure again" in comparison.reason
 
 
 def test_cpu_time_that_moved_against_eager_counts_on_a_busy_machine_too() -> None:
-    found = compare(
+    comparisons = compare(
         times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
         times(SLOWER, SLOW, eager_wall=SLOWER, eager_cpu=SAME),
     )
-    assert found["latency_cpu_s"].verdict is REGRESSION
-    reason = found["latency_cpu_s"].reason
+    assert comparisons["latency_cpu_s"].verdict is REGRESSION
+    reason = comparisons["latency_cpu_s"].reason
     assert reason.startswith("CPU time +30.0 %: it moved against eager, by +")
-    assert found["latency_s"].verdict is REGRESSION
+    assert comparisons["latency_s"].verdict is REGRESSION
 
 
 def test_cpu_time_lost_in_the_noise_of_a_busy_machine_is_found_against_eager() -> None:
     noise = [0.8, 1.0, 1.25]
     slow = [1.15 * level for level in noise]
-    found = compare(
+    comparison = compare(
         times(noise, noise, eager_wall=noise, eager_cpu=noise),
         times(SLOWER, slow, eager_wall=SLOWER, eager_cpu=noise),
     )["latency_cpu_s"]
-    assert found.verdict is REGRESSION
-    assert found.is_significant
+    assert comparison.verdict is REGRESSION
+    assert comparison.is_significant
 
 
 def test_cpu_time_lost_in_the_noise_of_a_busy_machine_alone_is_not_found() -> None:
     noise = [0.8, 1.0, 1.25]
-    found = compare(times(noise, noise), times(SLOWER, [1.15 * level for level in noise]))
-    assert "more launches are needed" in found["latency_cpu_s"].reason
+    comparisons = compare(times(noise, noise), times(SLOWER, [1.15 * level for level in noise]))
+    assert "more launches are needed" in comparisons["latency_cpu_s"].reason
 
 
 def test_machine_is_busy_when_a_quarter_of_the_time_is_gone_though_the_median_is_not() -> None:
@@ -235,8 +235,8 @@ def test_machine_is_busy_when_a_quarter_of_the_time_is_gone_though_the_median_is
         )
 
     rows = compare_results([result([1.0] * 4, 1.0)], [result([1.6, 1.6, 1.6, 4.0], 1.6)])
-    (found,) = [row.comparison for row in rows if row.metric == "latency_cpu_s"]
-    assert "while the machine was busy" in found.reason
+    (comparison,) = [row.comparison for row in rows if row.metric == "latency_cpu_s"]
+    assert "while the machine was busy" in comparison.reason
 
 
 def test_quiet_is_told_where_nobody_counted_launches() -> None:
@@ -253,8 +253,8 @@ def test_quiet_is_told_where_nobody_counted_launches() -> None:
 
 
 def test_cpu_time_that_did_not_move_is_judged_as_always() -> None:
-    found = compare(times([1.0] * 40, [1.0] * 40), times([2.0] * 40, [1.0] * 40))
-    assert "more launches are needed" in found["latency_cpu_s"].reason
+    comparisons = compare(times([1.0] * 40, [1.0] * 40), times([2.0] * 40, [1.0] * 40))
+    assert "more launches are needed" in comparisons["latency_cpu_s"].reason
 
 
 def test_compile_time_of_a_busy_machine_proves_nothing() -> None:
@@ -266,5 +266,5 @@ def test_compile_time_of_a_busy_machine_proves_nothing() -> None:
 
 
 def test_clock_of_a_gpu_stands_alone() -> None:
-    found = compare(times(SAME, SAME), times(SLOW, SAME), case=make_case(device="cuda"))
-    assert found["latency_s"].verdict is REGRESSION
+    comparisons = compare(times(SAME, SAME), times(SLOW, SAME), case=make_case(device="cuda"))
+    assert comparisons["latency_s"].verdict is REGRESSION

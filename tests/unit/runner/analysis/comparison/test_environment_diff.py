@@ -46,7 +46,7 @@ def test_equal_environments_have_no_difference() -> None:
 
 
 def test_what_changed_is_named_once_the_most_telling_first() -> None:
-    found = diff_with(
+    differences = diff_with(
         "2.14.0@4567",
         torch_version="2.14.0",
         torch_git="4567",
@@ -57,7 +57,7 @@ def test_what_changed_is_named_once_the_most_telling_first() -> None:
         model_commits={"models_zoo": "aaaa", "net": "cccc"},
         num_cpus=4,
     )
-    assert list(found.items()) == [
+    assert list(differences.items()) == [
         ("torch", ["2.13.0@0123", "2.14.0@4567"]),
         ("triton", ["3.4.0", "3.5.0"]),
         ("driver", ["550", "560"]),
@@ -93,12 +93,15 @@ def test_a_revision_of_others_is_called_so() -> None:
 
 def test_warnings_of_one_side_alone_differ_and_are_not_of_the_environment() -> None:
     both = RunWarning(code="drift", text="it drifts")
-    found = warnings_diff(
+    differences = warnings_diff(
         [both, RunWarning(code="bimodal", text="two modes")],
         after=[both, RunWarning(code="throttled", text="hot")],
     )
-    assert found == {"warnings.bimodal": ["two modes", None], "warnings.throttled": [None, "hot"]}
-    assert environment_text(found) == ""
+    assert differences == {
+        "warnings.bimodal": ["two modes", None],
+        "warnings.throttled": [None, "hot"],
+    }
+    assert environment_text(differences) == ""
 
 
 def test_packages_forbid_no_comparison_and_fill_no_message() -> None:

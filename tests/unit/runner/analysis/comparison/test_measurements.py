@@ -45,54 +45,54 @@ def compare(
 
 
 def test_planted_slowdown_is_a_regression() -> None:
-    found = compare([1.0, 1.01, 0.99], [1.15, 1.16, 1.14])
-    assert found.verdict is Verdict.REGRESSION
-    assert found.is_failure
-    assert found.ratio == pytest.approx(1.15, rel=1e-3)
-    assert found.low is not None
-    assert 1 < found.low < 1.15
+    comparison = compare([1.0, 1.01, 0.99], [1.15, 1.16, 1.14])
+    assert comparison.verdict is Verdict.REGRESSION
+    assert comparison.is_failure
+    assert comparison.ratio == pytest.approx(1.15, rel=1e-3)
+    assert comparison.low is not None
+    assert 1 < comparison.low < 1.15
 
 
 def test_planted_speedup_is_an_improvement() -> None:
-    found = compare([1.15, 1.16, 1.14], [1.0, 1.01, 0.99])
-    assert found.verdict is Verdict.IMPROVEMENT
-    assert not found.is_failure
+    comparison = compare([1.15, 1.16, 1.14], [1.0, 1.01, 0.99])
+    assert comparison.verdict is Verdict.IMPROVEMENT
+    assert not comparison.is_failure
 
 
 def test_lower_speedup_is_a_regression() -> None:
-    found = compare([2.0, 2.01, 1.99], [1.6, 1.61, 1.59], metric="speedup")
-    assert found.verdict is Verdict.REGRESSION
+    comparison = compare([2.0, 2.01, 1.99], [1.6, 1.61, 1.59], metric="speedup")
+    assert comparison.verdict is Verdict.REGRESSION
 
 
 def test_equal_samples_are_unchanged() -> None:
-    found = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=Judgement(floor=0.1))
-    assert found.ratio == 1.0
-    assert not found.is_significant
-    assert found.verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
+    comparison = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=Judgement(floor=0.1))
+    assert comparison.ratio == 1.0
+    assert not comparison.is_significant
+    assert comparison.verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
 
 
 def test_significant_change_below_the_floor_is_unchanged_and_says_so() -> None:
     calm = Judgement(floor=0.05, launch_sd=0.001)
-    found = compare([1.0, 1.0, 1.0], [1.03, 1.03, 1.03], judgement=calm)
-    assert found.verdict is Verdict.UNCHANGED
-    assert found.is_significant
-    assert not found.is_relevant
-    assert found.reason == "+3.0 % is outside noise, but not beyond 5 %"
+    comparison = compare([1.0, 1.0, 1.0], [1.03, 1.03, 1.03], judgement=calm)
+    assert comparison.verdict is Verdict.UNCHANGED
+    assert comparison.is_significant
+    assert not comparison.is_relevant
+    assert comparison.reason == "+3.0 % is outside noise, but not beyond 5 %"
 
 
 def test_relevant_change_within_noise_is_inconclusive_and_says_what_fits() -> None:
-    found = compare([1.0, 0.8, 1.2], [1.1, 0.9, 1.3])
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.is_relevant
-    assert not found.is_significant
-    assert "more launches are needed to tell 5 %" in found.reason
+    comparison = compare([1.0, 0.8, 1.2], [1.1, 0.9, 1.3])
+    assert comparison.verdict is Verdict.INCONCLUSIVE
+    assert comparison.is_relevant
+    assert not comparison.is_significant
+    assert "more launches are needed to tell 5 %" in comparison.reason
 
 
 def test_tight_interval_around_nothing_is_unchanged() -> None:
     calm = Judgement(floor=0.05, launch_sd=0.001)
-    found = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=calm)
-    assert found.verdict is Verdict.UNCHANGED
-    assert found.reason == "a change of 5 % would have shown"
+    comparison = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=calm)
+    assert comparison.verdict is Verdict.UNCHANGED
+    assert comparison.reason == "a change of 5 % would have shown"
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_tight_interval_around_nothing_is_unchanged() -> None:
 def test_interval_that_reaches_the_floor_on_either_side_is_inconclusive(
     low: float, high: float, verdict: Verdict
 ) -> None:
-    found = decide(1.0, low=low, high=high, direction=Direction.LOWER_IS_BETTER, floor=0.05)
-    assert found.verdict is verdict
+    decision = decide(1.0, low=low, high=high, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    assert decision.verdict is verdict
 
 
 def test_floor_is_a_factor_and_so_the_same_in_both_directions() -> None:
@@ -137,9 +137,9 @@ def test_floor_is_a_factor_and_so_the_same_in_both_directions() -> None:
 def test_the_interval_decides_what_is_as_large_as_the_floor(
     ratio: float, low: float, high: float, verdict: Verdict, is_relevant: bool, reason: str
 ) -> None:
-    found = decide(ratio, low=low, high=high, direction=Direction.LOWER_IS_BETTER, floor=0.05)
-    assert (found.verdict, found.is_relevant) == (verdict, is_relevant)
-    assert found.reason.startswith(reason)
+    decision = decide(ratio, low=low, high=high, direction=Direction.LOWER_IS_BETTER, floor=0.05)
+    assert (decision.verdict, decision.is_relevant) == (verdict, is_relevant)
+    assert decision.reason.startswith(reason)
 
 
 def test_more_comparisons_made_together_need_more_evidence() -> None:
@@ -161,8 +161,8 @@ def test_launches_that_differ_widen_the_interval() -> None:
 
 
 def test_two_launches_that_happen_to_agree_do_not_prove_a_change() -> None:
-    found = compare([1.0, 1.0], [1.06, 1.06], judgement=Judgement(floor=0.05, launch_sd=0.04))
-    assert found.verdict is Verdict.INCONCLUSIVE
+    comparison = compare([1.0, 1.0], [1.06, 1.06], judgement=Judgement(floor=0.05, launch_sd=0.04))
+    assert comparison.verdict is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize("launches", [(), (5,)])
@@ -188,9 +188,9 @@ def test_scatter_within_a_single_launch_counts(launches: tuple[int, ...]) -> Non
 def test_counts_are_compared_exactly(
     before: float, after: float, verdict: Verdict, ratio: float | None
 ) -> None:
-    found = compare([before], [after], metric="graph_breaks")
-    assert (found.verdict, found.ratio) == (verdict, ratio)
-    assert found.is_significant is (before != after)
+    comparison = compare([before], [after], metric="graph_breaks")
+    assert (comparison.verdict, comparison.ratio) == (verdict, ratio)
+    assert comparison.is_significant is (before != after)
 
 
 def test_reason_of_a_count_names_both_sides() -> None:
@@ -208,13 +208,13 @@ def test_what_no_clock_measured_and_is_the_same_is_unchanged(metric: str) -> Non
     assert (same.verdict, same.ratio, same.low, same.high) == (Verdict.UNCHANGED, 1.0, 1.0, 1.0)
     assert same.reason == "the same on both sides"
     for after in ([36.0], [35.0, 36.0]):
-        found = compare([35.0], after, metric=metric, judgement=lax)
-        assert found.verdict is Verdict.INCONCLUSIVE
+        comparison = compare([35.0], after, metric=metric, judgement=lax)
+        assert comparison.verdict is Verdict.INCONCLUSIVE
 
 
 def test_times_that_are_the_same_by_chance_prove_nothing() -> None:
-    found = compare([35.0], [35.0], judgement=Judgement(floor=0.05, launch_sd=0.5))
-    assert found.verdict is Verdict.INCONCLUSIVE
+    comparison = compare([35.0], [35.0], judgement=Judgement(floor=0.05, launch_sd=0.5))
+    assert comparison.verdict is Verdict.INCONCLUSIVE
 
 
 def test_count_of_the_worst_launch_counts() -> None:
@@ -223,9 +223,9 @@ def test_count_of_the_worst_launch_counts() -> None:
 
 def test_unknown_metric_is_inconclusive() -> None:
     sample = make_measurement("flux", samples=[1.0])
-    found = compare_measurements(sample, candidate=sample, judgement=STRICT)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.reason == "no direction of flux is the better one"
+    comparison = compare_measurements(sample, candidate=sample, judgement=STRICT)
+    assert comparison.verdict is Verdict.INCONCLUSIVE
+    assert comparison.reason == "no direction of flux is the better one"
 
 
 def test_metric_without_a_better_direction_is_inconclusive(
@@ -234,45 +234,45 @@ def test_metric_without_a_better_direction_is_inconclusive(
     row = Metric(name="flux", unit="1", direction=Direction.NEITHER, description="")
     monkeypatch.setitem(METRICS, "flux", row)
     sample = make_measurement("flux", samples=[1.0])
-    found = compare_measurements(sample, candidate=sample, judgement=STRICT)
-    assert found.reason == "no direction of flux is the better one"
+    comparison = compare_measurements(sample, candidate=sample, judgement=STRICT)
+    assert comparison.reason == "no direction of flux is the better one"
 
 
 def test_other_unit_is_inconclusive() -> None:
-    found = compare_measurements(
+    comparison = compare_measurements(
         make_measurement(samples=[1.0]),
         candidate=make_measurement(samples=[1000.0], unit="ms"),
         judgement=STRICT,
     )
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.reason == "latency_s in s and latency_s in ms do not compare"
+    assert comparison.verdict is Verdict.INCONCLUSIVE
+    assert comparison.reason == "latency_s in s and latency_s in ms do not compare"
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, -1.0)])
 def test_numbers_without_a_ratio_are_inconclusive(before: float, after: float) -> None:
-    found = compare([before], [after])
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.ratio is None
+    comparison = compare([before], [after])
+    assert comparison.verdict is Verdict.INCONCLUSIVE
+    assert comparison.ratio is None
 
 
 def test_error_rate_over_a_family_is_what_it_says() -> None:
     generator = np.random.default_rng(0)
     judgement = Judgement(floor=0.0, num_comparisons=1, launch_sd=0.05)
     sides = 0.05 * generator.standard_normal((4000, 2, 3))
-    found = [
+    verdicts = [
         compare_logs(
             before, after, direction=Direction.LOWER_IS_BETTER, judgement=judgement
         ).is_significant
         for before, after in sides
     ]
-    assert 0.005 < np.mean(found) < 0.03
+    assert 0.005 < np.mean(verdicts) < 0.03
 
 
 def test_what_a_whole_run_is_off_by_widens_the_interval_however_many_launches() -> None:
     shared = Judgement(floor=0.05, launch_sd=0.001, run_sd=0.03)
     levels = [1.0] * 50
-    found = compare(levels, [1.06 * level for level in levels], judgement=shared)
-    assert found.verdict is Verdict.INCONCLUSIVE
+    comparison = compare(levels, [1.06 * level for level in levels], judgement=shared)
+    assert comparison.verdict is Verdict.INCONCLUSIVE
     alone = Judgement(floor=0.05, launch_sd=0.001)
     assert compare(levels, [1.06] * 50, judgement=alone).verdict is Verdict.REGRESSION
 
@@ -362,13 +362,13 @@ def test_swapping_the_sides_inverts_the_ratio(levels: list[float]) -> None:
 @pytest.mark.parametrize("times", [1e-320, 1e304])
 def test_levels_as_far_apart_as_numbers_go_have_a_ratio(times: float) -> None:
     baseline, candidate = np.log([1e-3] * 3), np.log([times * 1e3] * 3)
-    found = compare_logs(
+    comparison = compare_logs(
         baseline,
         candidate,
         direction=Direction.LOWER_IS_BETTER,
         judgement=STRICT,
     )
-    assert found.ratio is not None
-    assert found.ratio > 0
-    assert math.isfinite(found.ratio * 100)
-    assert math.isfinite(100 / found.ratio)
+    assert comparison.ratio is not None
+    assert comparison.ratio > 0
+    assert math.isfinite(comparison.ratio * 100)
+    assert math.isfinite(100 / comparison.ratio)

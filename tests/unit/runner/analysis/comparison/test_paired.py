@@ -59,18 +59,18 @@ def test_impossible_limits_are_refused(least: int, most: int) -> None:
 
 def test_a_drift_that_both_sides_share_cancels() -> None:
     drift = np.exp(np.linspace(0, 0.5, 12))
-    found = _rows(_times(drift), _times(1.06 * drift))["latency_cpu_s"].comparison
-    assert found.verdict is Verdict.REGRESSION
-    assert found.ratio == pytest.approx(1.06)
+    comparison = _rows(_times(drift), _times(1.06 * drift))["latency_cpu_s"].comparison
+    assert comparison.verdict is Verdict.REGRESSION
+    assert comparison.ratio == pytest.approx(1.06)
 
 
 def test_a_disturbed_pair_is_left_out() -> None:
     levels = 1 + 0.001 * np.arange(12)
     disturbed = levels.copy()
     disturbed[3] = 1.6
-    found = _rows(_times(levels), _times(disturbed))["latency_cpu_s"].comparison
-    assert found.ratio == pytest.approx(1.0)
-    assert found.verdict is Verdict.UNCHANGED
+    comparison = _rows(_times(levels), _times(disturbed))["latency_cpu_s"].comparison
+    assert comparison.ratio == pytest.approx(1.0)
+    assert comparison.verdict is Verdict.UNCHANGED
 
 
 def test_calm_pairs_favour_no_side() -> None:
@@ -87,9 +87,9 @@ def test_at_least_a_third_of_the_pairs_counts_and_never_fewer_than_four() -> Non
 
 def test_wall_clock_needs_the_cpu_time_as_a_witness() -> None:
     steady = [1.0] * 20
-    found = _rows(_times(steady), _times(steady, wall=1.3))["latency_s"].comparison
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "nothing vouches for it" in found.reason
+    comparison = _rows(_times(steady), _times(steady, wall=1.3))["latency_s"].comparison
+    assert comparison.verdict is Verdict.INCONCLUSIVE
+    assert "nothing vouches for it" in comparison.reason
 
 
 def test_wall_clock_decides_where_there_is_no_other() -> None:
@@ -112,13 +112,13 @@ def test_speedup_is_compared_pair_by_pair_and_by_the_calm_of_its_times() -> None
             _launches([2.0 / level for level in levels], metric="speedup"),
         )
 
-    found = _rows(side(variant), side(noisy))["speedup"].comparison
-    assert found.ratio == pytest.approx(1.0)
+    comparison = _rows(side(variant), side(noisy))["speedup"].comparison
+    assert comparison.ratio == pytest.approx(1.0)
 
 
 def test_sides_with_other_numbers_of_launches_are_compared_as_two_runs() -> None:
-    found = _rows(_times([1.0] * 12), _times([1.2] * 9))["latency_cpu_s"].comparison
-    assert found.verdict is Verdict.REGRESSION
+    comparison = _rows(_times([1.0] * 12), _times([1.2] * 9))["latency_cpu_s"].comparison
+    assert comparison.verdict is Verdict.REGRESSION
 
 
 def test_counts_are_compared_exactly() -> None:
@@ -140,10 +140,10 @@ def test_what_is_not_ok_is_a_row_and_decided() -> None:
 def test_more_looks_and_more_cases_need_more_evidence() -> None:
     def width(standard: PairStandard, *more: Measurement) -> float:
         side = _result(_launches([1.0, 1.02] * 6), *more)
-        found = _rows(side, side, standard)["latency_cpu_s"].comparison
-        assert found.low is not None
-        assert found.high is not None
-        return found.high / found.low
+        comparison = _rows(side, side, standard)["latency_cpu_s"].comparison
+        assert comparison.low is not None
+        assert comparison.high is not None
+        return comparison.high / comparison.low
 
     once = width(STANDARD)
     assert width(PairStandard(num_looks=5)) > once

@@ -10,8 +10,8 @@ from compile_hud.db.records.results import Case, CaseResult, Run
 from compile_hud.runner.analysis.comparison.run_selection import (
     mean_ratios,
     of_variant,
+    previous_run,
     run_at_revision,
-    run_before,
 )
 from compile_hud.runner.analysis.comparison.runs import compare_results
 from tests.support.builders import START, make_case, make_measurement, make_result, make_run
@@ -35,16 +35,16 @@ def test_the_run_before_is_the_newest_older_one_of_its_suite_and_machine() -> No
         night(1),
         night(0),
     ]
-    found = run_before(runs[1], runs)
-    assert found is not None
-    assert found.id == "run-1"
-    assert run_before(runs[-1], runs) is None
+    run = previous_run(runs[1], runs)
+    assert run is not None
+    assert run.id == "run-1"
+    assert previous_run(runs[-1], runs) is None
 
 
 def test_the_run_before_is_of_the_same_toolchain_where_there_is_one() -> None:
     runs = [night(3), night(2, toolchain="nightly"), night(1)]
-    assert run_before(runs[0], runs) is runs[2]
-    assert run_before(runs[0], runs[:2]) is runs[1]
+    assert previous_run(runs[0], runs) is runs[2]
+    assert previous_run(runs[0], runs[:2]) is runs[1]
 
 
 @pytest.mark.parametrize("name", ["2.14.0@abc", "2.14.0", "abc"])
@@ -66,8 +66,8 @@ def test_results_of_a_variant_compare_as_those_of_another() -> None:
 
 
 def test_a_mean_is_over_the_cases_that_both_sides_have() -> None:
-    bert, vit, lost = (make_case(name) for name in ("bert", "vit", "lost"))
-    before = [result(bert, 0.010), result(vit, 0.010), result(lost, 0.010)]
+    bert, vit, absent = (make_case(name) for name in ("bert", "vit", "lost"))
+    before = [result(bert, 0.010), result(vit, 0.010), result(absent, 0.010)]
     rows = compare_results(before, [result(bert, 0.020), result(vit, 0.005)])
     (mean,) = mean_ratios(rows, metrics=["latency_s", "speedup"])
     assert (mean.metric, mean.variant) == ("latency_s", "default")

@@ -78,16 +78,16 @@ def simulated_run(generator: np.random.Generator, *, slowdown: float = 1.0) -> l
 
 def test_repeats_of_one_build_give_no_verdict_and_a_planted_slowdown_does() -> None:
     generator = np.random.default_rng(7)
-    false, found = 0, 0
+    false, num_detected = 0, 0
     for _ in range(20):
         baseline = simulated_run(generator)
         rows = compare_results(baseline, simulated_run(generator))
         verdicts = {item.comparison.verdict for item in rows}
         false += bool(verdicts & {Verdict.REGRESSION, Verdict.IMPROVEMENT})
         rows = compare_results(baseline, simulated_run(generator, slowdown=1.15))
-        found += has_failure(rows)
+        num_detected += has_failure(rows)
     assert false <= 1
-    assert found == 20
+    assert num_detected == 20
 
 
 def test_rows_are_paired_by_case_whatever_the_order() -> None:
@@ -136,8 +136,8 @@ def test_outcomes_compare(before: Outcome, after: Outcome, verdict: Verdict) -> 
 
 def test_reason_of_a_new_failure_is_told() -> None:
     failed = make_result(outcome="failed", reason="CppCompileError")
-    (found,) = compare_results([make_result(measurements=[make_measurement("flux")])], [failed])
-    assert found.comparison.reason == "ok -> failed: CppCompileError"
+    (row,) = compare_results([make_result(measurements=[make_measurement("flux")])], [failed])
+    assert row.comparison.reason == "ok -> failed: CppCompileError"
 
 
 def test_case_of_one_side_only_is_inconclusive() -> None:
@@ -175,10 +175,10 @@ def test_both_sides_differ_by_the_ratio_beside_them() -> None:
     rows = compare_results(
         [result({"compile_cold_s": before})], [result({"compile_cold_s": after})]
     )
-    found = row(rows, "compile_cold_s")
-    assert found.baseline is not None
-    assert found.candidate is not None
-    assert found.comparison.ratio == pytest.approx(found.candidate / found.baseline)
+    comparison = row(rows, "compile_cold_s")
+    assert comparison.baseline is not None
+    assert comparison.candidate is not None
+    assert comparison.comparison.ratio == pytest.approx(comparison.candidate / comparison.baseline)
 
 
 def test_counts_stand_with_their_medians() -> None:

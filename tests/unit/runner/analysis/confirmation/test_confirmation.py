@@ -13,15 +13,15 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Verdict
 from compile_hud.runner.analysis.comparison.measurements import Comparison
 from compile_hud.runner.analysis.confirmation.confirmation import (
-    concluded,
+    conclusion_text,
     confirmation_json,
     fails_run,
     is_refuted,
     revised,
     side_json,
-    told,
+    with_conclusion,
 )
-from compile_hud.runner.analysis.confirmation.verdict import Conclusion, Finding, Method
+from compile_hud.runner.analysis.confirmation.verdict import Conclusion, ConfirmationResult, Method
 from compile_hud.runner.analysis.judging.attribution import Cause
 from compile_hud.runner.analysis.stats.launch_levels import launch_levels
 from tests.support.builders import make_alert, make_measurement, make_result
@@ -37,8 +37,8 @@ CHANGE = Comparison(
 )
 
 
-def finding(conclusion: Conclusion = Conclusion.CONFIRMED, **values: Any) -> Finding:
-    return Finding(
+def finding(conclusion: Conclusion = Conclusion.CONFIRMED, **values: Any) -> ConfirmationResult:
+    return ConfirmationResult(
         **{
             "conclusion": conclusion,
             "reason": CHANGE.reason,
@@ -52,20 +52,22 @@ def finding(conclusion: Conclusion = Conclusion.CONFIRMED, **values: Any) -> Fin
     )
 
 
-def kept(of: Finding, *, alert: Alert, is_early: bool = False) -> Mapping[str, Any]:
+def record_of(of: ConfirmationResult, *, alert: Alert, is_early: bool = False) -> Mapping[str, Any]:
     how = {"run_id": "run-1", "baseline_side": {"toolchain": "old"}}
     return confirmation_json(of, alert=alert, how=how, is_early=is_early)
 
 
-def after(of: Finding, *, alert: Alert | None = None, is_early: bool = False) -> Alert:
+def after(of: ConfirmationResult, *, alert: Alert | None = None, is_early: bool = False) -> Alert:
     alert = alert or make_alert()
-    return concluded(alert, of, kept=kept(of, alert=alert, is_early=is_early), is_early=is_early)
+    return with_conclusion(
+        alert, of, kept=record_of(of, alert=alert, is_early=is_early), is_early=is_early
+    )
 
 
 def test_what_is_kept_has_numbers_method_cause_and_tries() -> None:
     alert = dataclasses.replace(make_alert(), confirmation={"num_tries": 1})
-    found = kept(finding(), alert=alert)
-    assert found == {
+    record = record_of(finding(), alert=alert)
+    assert record == {
         "verdict": "confirmed",
         "reason": "+12.0 % is beyond the floor",
         "method": "in_turn",
@@ -84,19 +86,19 @@ def test_what_is_kept_has_numbers_method_cause_and_tries() -> None:
 
 def test_what_was_not_measured_costs_no_try_and_has_no_numbers() -> None:
     none = finding(Conclusion.INCONCLUSIVE, method=Method.NONE, comparison=None)
-    found = kept(none, alert=make_alert())
-    assert (found["num_tries"], found["change_pct"], found["interval_pct"]) == (0, None, None)
+    record = record_of(none, alert=make_alert())
+    assert (record["num_tries"], record["change_pct"], record["interval_pct"]) == (0, None, None)
 
 
 def test_the_summary_of_a_side_keeps_the_level_of_each_launch() -> None:
     measurement = make_measurement(samples=[0.010, 0.012, 0.014, 0.016], launches=[2, 2])
     result = make_result(measurements=[measurement], details={"num_launches": 2})
-    found = side_json(result, "latency_s", toolchain="old", revision="2.12.0")
-    assert found["num_samples"] == 4
-    assert found["num_launches"] == 2
-    assert found["median"] == measurement.median
-    assert found["launch_levels"] == launch_levels(result, "latency_s").tolist()
-    assert len(found["launch_levels"]) == 2
+    summary = side_json(result, "latency_s", toolchain="old", revision="2.12.0")
+    assert summary["num_samples"] == 4
+    assert summary["num_launches"] == 2
+    assert summary["median"] == measurement.median
+    assert summary["launch_levels"] == launch_levels(result, "latency_s").tolist()
+    assert len(summary["launch_levels"]) == 2
     failed = side_json(
         make_result(outcome="failed"), "latency_s", toolchain="old", revision="2.12.0"
     )
@@ -105,26 +107,26 @@ def test_the_summary_of_a_side_keeps_the_level_of_each_launch() -> None:
 
 def test_a_confirmed_alert_takes_the_measured_cause() -> None:
     alert = dataclasses.replace(make_alert(cause_kind="unknown"), cause_text="eager moved")
-    found = after(finding(), alert=alert)
-    assert (found.is_confirmed, found.cause_kind) == (True, "compiler")
-    assert found.cause_text == "eager moved; in turn: compiler side"
-    assert fails_run(found)
-    assert not is_refuted(found)
+    confirmed = after(finding(), alert=alert)
+    assert (confirmed.is_confirmed, confirmed.cause_kind) == (True, "compiler")
+    assert confirmed.cause_text == "eager moved; in turn: compiler side"
+    assert fails_run(confirmed)
+    assert not is_refuted(confirmed)
 
 
 def test_a_refuted_alert_stays_open_and_fails_nothing() -> None:
-    found = after(finding(Conclusion.REFUTED, cause=Cause()), alert=make_alert(cause_kind="eager"))
-    assert (found.state, found.verdict) == (AlertState.OPEN, Verdict.REGRESSION)
-    assert (found.is_confirmed, found.cause_kind) == (False, "eager")
-    assert is_refuted(found)
-    assert not fails_run(found)
+    alert = after(finding(Conclusion.REFUTED, cause=Cause()), alert=make_alert(cause_kind="eager"))
+    assert (alert.state, alert.verdict) == (AlertState.OPEN, Verdict.REGRESSION)
+    assert (alert.is_confirmed, alert.cause_kind) == (False, "eager")
+    assert is_refuted(alert)
+    assert not fails_run(alert)
 
 
 def test_an_inconclusive_alert_is_told_and_fails_nothing() -> None:
-    found = after(finding(Conclusion.INCONCLUSIVE))
-    assert found.is_confirmed is None
-    assert not is_refuted(found)
-    assert not fails_run(found)
+    alert = after(finding(Conclusion.INCONCLUSIVE))
+    assert alert.is_confirmed is None
+    assert not is_refuted(alert)
+    assert not fails_run(alert)
 
 
 @pytest.mark.parametrize("kind", ["step", "drift", "vanished"])
@@ -133,16 +135,16 @@ def test_an_alert_that_nobody_wanted_measured_again_fails_a_run_by_its_history(k
 
 
 def test_an_alert_that_could_not_be_measured_again_is_told_and_fails_nothing() -> None:
-    found = after(finding(Conclusion.INCONCLUSIVE, method=Method.NONE, comparison=None))
-    assert not is_refuted(found)
-    assert not fails_run(found)
+    alert = after(finding(Conclusion.INCONCLUSIVE, method=Method.NONE, comparison=None))
+    assert not is_refuted(alert)
+    assert not fails_run(alert)
 
 
 def test_an_early_suspect_opens_when_it_is_confirmed() -> None:
     alert = dataclasses.replace(make_alert(), environment_diff={"torch": ["2.12", "2.13"]})
-    found = after(finding(), alert=alert, is_early=True)
-    assert (found.state, found.verdict) == (AlertState.OPEN, Verdict.REGRESSION)
-    assert found.cause_text == (
+    confirmed = after(finding(), alert=alert, is_early=True)
+    assert (confirmed.state, confirmed.verdict) == (AlertState.OPEN, Verdict.REGRESSION)
+    assert confirmed.cause_text == (
         "in turn: compiler side; since the last good run: torch 2.12 -> 2.13"
     )
 
@@ -155,9 +157,9 @@ def test_an_early_suspect_opens_when_it_is_confirmed() -> None:
     ],
 )
 def test_an_early_suspect_is_over_otherwise(conclusion: Conclusion, verdict: Verdict) -> None:
-    found = after(finding(conclusion), is_early=True)
-    assert (found.state, found.verdict) == (AlertState.FIXED, verdict)
-    assert found.confirmation is not None
+    alert = after(finding(conclusion), is_early=True)
+    assert (alert.state, alert.verdict) == (AlertState.FIXED, verdict)
+    assert alert.confirmation is not None
 
 
 @pytest.mark.parametrize(
@@ -170,17 +172,17 @@ def test_an_early_suspect_is_over_otherwise(conclusion: Conclusion, verdict: Ver
 )
 def test_a_line_says_verdict_method_case_and_reason(method: Method, how: str) -> None:
     alert = make_alert()
-    line = told(after(finding(method=method), alert=alert))
+    line = conclusion_text(after(finding(method=method), alert=alert))
     assert line == f"{how}{alert.case.key} latency_s: +12.0 % is beyond the floor"
 
 
 def test_what_people_decided_meanwhile_stays() -> None:
-    found = after(finding())
+    confirmed = after(finding())
     until = datetime(2026, 2, 1, tzinfo=timezone.utc)
     stored = dataclasses.replace(
         make_alert(state=AlertState.ACKNOWLEDGED), owner="ada", muted_until=until, note="mine"
     )
-    (revision,) = revised([found], now=[stored]).revisions
+    (revision,) = revised([confirmed], now=[stored]).revisions
     assert revision.why == "measured again: confirmed"
     alert = revision.alert
     assert (alert.state, alert.owner, alert.muted_until, alert.note) == (
@@ -190,7 +192,7 @@ def test_what_people_decided_meanwhile_stays() -> None:
         "mine",
     )
     assert alert.is_confirmed
-    (fresh,) = revised([found], now=[]).revisions
-    assert fresh.alert == found
-    (still,) = revised([found], now=[make_alert()]).revisions
+    (fresh,) = revised([confirmed], now=[]).revisions
+    assert fresh.alert == confirmed
+    (still,) = revised([confirmed], now=[make_alert()]).revisions
     assert still.alert.state is AlertState.OPEN

@@ -10,9 +10,9 @@ from compile_hud.db.records.summaries import Series
 from compile_hud.runner.analysis.confirmation.suspects import early_suspects
 from compile_hud.runner.analysis.confirmation.verdict import (
     Conclusion,
-    Finding,
-    find_by_history,
-    past_of,
+    ConfirmationResult,
+    baseline_history,
+    confirm_by_history,
 )
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
 from tests.support.builders import make_case, make_measurement, make_result, make_run
@@ -22,7 +22,7 @@ CASE = make_case(mode="eager")
 REFERENCE = make_case("ref_gemm", family="reference", mode="eager")
 CASE_S = [0.0100, 0.0101, 0.0099, 0.0100, 0.0102, 0.0098, 0.0100, 0.0101, 0.0099, 0.0100]
 REFERENCE_S = [value / 2 for value in CASE_S]
-PACE_S = 0.0006
+SPEED_PROBE_S = 0.0006
 
 
 def histories() -> list[Series]:
@@ -31,7 +31,7 @@ def histories() -> list[Series]:
     return [
         make_series(numbers, metric=metric, case=case)
         for case, times in values.items()
-        for metric, numbers in (("latency_cpu_s", times), ("pace_s", [PACE_S] * 11))
+        for metric, numbers in (("latency_cpu_s", times), ("pace_s", [SPEED_PROBE_S] * 11))
     ]
 
 
@@ -49,31 +49,33 @@ def evening(case: Case, level: float, *, slowdown: float) -> CaseResult:
             make_measurement(
                 name, samples=[value * slowdown * factor for factor in (0.99, 1, 1.01)]
             )
-            for name, value in (("latency_cpu_s", level), ("pace_s", PACE_S))
+            for name, value in (("latency_cpu_s", level), ("pace_s", SPEED_PROBE_S))
         ],
     )
 
 
-def measured_again(level: float, *, slowdown: float, reference_s: float = 0.005) -> Finding:
+def measured_again(
+    level: float, *, slowdown: float, reference_s: float = 0.005
+) -> ConfirmationResult:
     alert = suspect()
     now = {REFERENCE.key: evening(REFERENCE, reference_s, slowdown=slowdown)}
-    past = past_of(alert, histories(), alerts=[alert], now=now)
-    return find_by_history(alert, evening(CASE, level, slowdown=slowdown), past=past)
+    past = baseline_history(alert, histories(), alerts=[alert], now=now)
+    return confirm_by_history(alert, evening(CASE, level, slowdown=slowdown), past=past)
 
 
 @pytest.mark.parametrize("slowdown", [0.8, 1.0, 1.3])
 def test_good_level_is_refuted_at_any_pace_of_the_evening(slowdown: float) -> None:
-    found = measured_again(0.0100, slowdown=slowdown)
-    assert (found.conclusion, found.cause.kind) == (Conclusion.REFUTED, "unknown")
+    finding = measured_again(0.0100, slowdown=slowdown)
+    assert (finding.conclusion, finding.cause.kind) == (Conclusion.REFUTED, "unknown")
 
 
 @pytest.mark.parametrize("slowdown", [0.8, 1.0, 1.3])
 def test_bad_level_is_confirmed_at_its_size_at_any_pace_of_the_evening(slowdown: float) -> None:
-    found = measured_again(0.0112, slowdown=slowdown)
-    assert (found.conclusion, found.cause.kind) == (Conclusion.CONFIRMED, "eager")
-    assert found.candidate == pytest.approx(0.0112)
+    finding = measured_again(0.0112, slowdown=slowdown)
+    assert (finding.conclusion, finding.cause.kind) == (Conclusion.CONFIRMED, "eager")
+    assert finding.candidate == pytest.approx(0.0112)
 
 
 def test_machine_that_is_slower_beyond_its_pace_is_still_told_by_the_reference_case() -> None:
-    found = measured_again(0.0112, slowdown=1.1, reference_s=0.0057)
-    assert (found.conclusion, found.cause.kind) == (Conclusion.REFUTED, "machine")
+    finding = measured_again(0.0112, slowdown=1.1, reference_s=0.0057)
+    assert (finding.conclusion, finding.cause.kind) == (Conclusion.REFUTED, "machine")

@@ -14,7 +14,7 @@ from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.records.summaries import Series
 from compile_hud.db.records.triage import SeriesSettings
 from compile_hud.runner.analysis.confirmation.suspects import (
-    Standing,
+    ProvisionalAlerts,
     early_suspects,
     suspects_among,
     worst_first,
@@ -51,7 +51,7 @@ def suspects_of(
 def judged_in(values: Sequence[float]) -> list[Alert]:
     """Return what the judge finds in this history of CPU time."""
     series = make_series(values, metric="latency_cpu_s")
-    return [claim.alert for claim in judge_case([series])]
+    return [candidate.alert for candidate in judge_case([series])]
 
 
 def test_a_night_outside_the_noise_is_a_suspect_with_all_its_facts() -> None:
@@ -142,10 +142,10 @@ def test_the_wall_clock_of_a_cpu_is_a_suspect_with_its_cpu_time_alone() -> None:
 def test_after_a_known_step_the_new_level_counts() -> None:
     values = [*noisy(10, 0.010), *noisy(5, 0.0112, seed=1)]
     series = make_series(values, metric="latency_cpu_s")
-    (known,) = judged_in(values)
-    assert suspects_of(series, alerts=[known]) == []
+    (step,) = judged_in(values)
+    assert suspects_of(series, alerts=[step]) == []
     worse = make_series([*values, 0.0130], metric="latency_cpu_s")
-    (alert,) = suspects_of(worse, alerts=[known])
+    (alert,) = suspects_of(worse, alerts=[step])
     assert alert.baseline == pytest.approx(0.0112, rel=0.01)
 
 
@@ -161,31 +161,35 @@ def test_the_floor_and_the_baseline_that_people_set_count() -> None:
 def test_a_suspect_remembers_its_earlier_tries() -> None:
     series = make_series([*noisy(10, 0.010), 0.0112], metric="latency_cpu_s")
     (first,) = suspects_of(series)
-    known = dataclasses.replace(first, state=AlertState.FIXED, confirmation={"num_tries": 2})
-    (again,) = suspects_of(series, alerts=[known])
-    assert (again.id, again.confirmation) == (known.id, {"num_tries": 2})
+    earlier = dataclasses.replace(first, state=AlertState.FIXED, confirmation={"num_tries": 2})
+    (again,) = suspects_of(series, alerts=[earlier])
+    assert (again.id, again.confirmation) == (earlier.id, {"num_tries": 2})
 
 
 # A third slower on the newest night.
-PACE_S = [*[0.0006] * 10, 0.0008]
+SPEED_PROBES_S = [*[0.0006] * 10, 0.0008]
 
 
-def with_pace(values: Sequence[float], pace_s: Sequence[float] = PACE_S) -> list[Series]:
+def with_speed_probe(
+    values: Sequence[float], probe_s: Sequence[float] = SPEED_PROBES_S
+) -> list[Series]:
     """Return the CPU time of a case and, in the same runs, the pace of the machine."""
     return [
         make_series(values, metric="latency_cpu_s"),
-        make_series(pace_s, metric="pace_s"),
+        make_series(probe_s, metric="pace_s"),
     ]
 
 
 def test_a_slow_night_of_the_machine_is_no_suspect() -> None:
     slowed = [*noisy(10, 0.010), 0.010 * 4 / 3]
-    assert len(suspects_of(with_pace(slowed)[0])) == 1
-    assert suspects_of(with_pace(slowed)) == []
+    assert len(suspects_of(with_speed_probe(slowed)[0])) == 1
+    assert suspects_of(with_speed_probe(slowed)) == []
 
 
 def test_slower_code_on_a_fast_night_of_the_machine_is_a_suspect_at_its_size() -> None:
-    (alert,) = suspects_of(with_pace([*noisy(10, 0.010), 0.0112 * 0.75], [*PACE_S[:10], 0.00045]))
+    (alert,) = suspects_of(
+        with_speed_probe([*noisy(10, 0.010), 0.0112 * 0.75], [*SPEED_PROBES_S[:10], 0.00045])
+    )
     assert alert.change_pct == pytest.approx(12.0, abs=1.0)
     assert alert.candidate == pytest.approx(0.0112, rel=0.01)
 
@@ -241,18 +245,18 @@ def test_the_worst_case_comes_first_and_a_failure_before_it() -> None:
     ]
 
 
-def standing(
+def provisional_alerts(
     alert: Alert,
     values: Sequence[float],
     *,
-    found: Sequence[Alert] = (),
-    beside: Sequence[Series] = (),
+    detected: Sequence[Alert] = (),
+    others: Sequence[Series] = (),
 ) -> list[Alert]:
     """Return what stands of a confirmed `alert` when this history is judged, `beside` others."""
-    watcher = Standing([alert], rules=RULES)
-    histories = [make_series(values, metric="latency_cpu_s"), *beside]
+    watcher = ProvisionalAlerts([alert], rules=RULES)
+    histories = [make_series(values, metric="latency_cpu_s"), *others]
     assert list(watcher.watch(histories)) == histories
-    return watcher.beside(found)
+    return watcher.beside(detected)
 
 
 def confirmed(values: Sequence[float]) -> Alert:
@@ -263,21 +267,21 @@ def confirmed(values: Sequence[float]) -> Alert:
 def test_a_confirmed_suspect_stands_until_three_nights_are_back() -> None:
     values = [*noisy(10, 0.010), 0.0112]
     alert = confirmed(values)
-    (same,) = standing(alert, [*values, 0.0112])
+    (same,) = provisional_alerts(alert, [*values, 0.0112])
     assert (same.state, same.last_seen) == (AlertState.OPEN, night(11))
-    (waiting,) = standing(alert, [*values, 0.010, 0.010])
+    (waiting,) = provisional_alerts(alert, [*values, 0.010, 0.010])
     assert waiting.state is AlertState.OPEN
-    (over,) = standing(alert, [*values, 0.010, 0.010, 0.010])
+    (over,) = provisional_alerts(alert, [*values, 0.010, 0.010, 0.010])
     assert (over.state, over.last_seen) == (AlertState.FIXED, night(10))
 
 
 def test_a_level_that_is_back_on_slow_nights_of_the_machine_is_back() -> None:
     values = [*noisy(10, 0.010), 0.0112]
     later = [*values, *[0.0134] * 3]
-    pace = make_series([*[0.0006] * 11, *[0.0008] * 3], metric="pace_s")
-    (over,) = standing(confirmed(values), later, beside=[pace])
+    speed_probe = make_series([*[0.0006] * 11, *[0.0008] * 3], metric="pace_s")
+    (over,) = provisional_alerts(confirmed(values), later, others=[speed_probe])
     assert over.state is AlertState.FIXED
-    (still,) = standing(confirmed(values), later)
+    (still,) = provisional_alerts(confirmed(values), later)
     assert still.state is AlertState.OPEN
 
 
@@ -285,7 +289,7 @@ def test_a_suspect_stands_when_the_nights_that_told_the_pace_are_gone() -> None:
     values = [*noisy(10, 0.010), 0.0112]
     # What remains begins on a machine half as fast.
     later = make_series([0.020] * 6 + [0.0224], metric="latency_cpu_s", first_night=4)
-    watcher = Standing([confirmed(values)], rules=RULES)
+    watcher = ProvisionalAlerts([confirmed(values)], rules=RULES)
     assert list(watcher.watch([later])) == [later]
     (alert,) = watcher.beside([])
     assert (alert.state, alert.last_seen) == (AlertState.OPEN, night(10))
@@ -294,15 +298,15 @@ def test_a_suspect_stands_when_the_nights_that_told_the_pace_are_gone() -> None:
 def test_a_suspect_that_the_judge_found_does_not_stand_beside_it() -> None:
     values = [*noisy(10, 0.010), *noisy(3, 0.0112, seed=1)]
     alert = confirmed(values[:11])
-    found = judged_in(values)
-    assert standing(alert, values, found=found) == []
-    moved = [dataclasses.replace(item, id="another") for item in found]
-    assert standing(alert, values, found=moved) == []
+    alerts = judged_in(values)
+    assert provisional_alerts(alert, values, detected=alerts) == []
+    moved = [dataclasses.replace(item, id="another") for item in alerts]
+    assert provisional_alerts(alert, values, detected=moved) == []
     long_ago = [
         dataclasses.replace(item, first_bad=make_run_ref(run_of(2)), last_seen=night(4))
-        for item in found
+        for item in alerts
     ]
-    assert len(standing(alert, values, found=long_ago)) == 1
+    assert len(provisional_alerts(alert, values, detected=long_ago)) == 1
 
 
 @pytest.mark.parametrize(
@@ -316,13 +320,13 @@ def test_a_suspect_that_the_judge_found_does_not_stand_beside_it() -> None:
 )
 def test_what_is_not_confirmed_over_or_the_judges_does_not_stand(changed: dict[str, Any]) -> None:
     values = [*noisy(10, 0.010), 0.0112]
-    assert standing(dataclasses.replace(confirmed(values), **changed), values) == []
+    assert provisional_alerts(dataclasses.replace(confirmed(values), **changed), values) == []
 
 
 def test_a_suspect_whose_nights_were_pruned_stands_as_it_is() -> None:
     values = [*noisy(10, 0.010), 0.0112]
     alert = confirmed(values)
-    assert standing(alert, values[:5]) == [alert]
+    assert provisional_alerts(alert, values[:5]) == [alert]
 
 
 def test_the_identity_is_that_of_series_kind_and_run() -> None:

@@ -19,14 +19,14 @@ from compile_hud.runner.analysis.comparison.measurements import Comparison
 from compile_hud.runner.analysis.comparison.paired import PairStandard, compare_pair
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.analysis.confirmation.verdict import (
+    BaselineHistory,
     Conclusion,
-    Finding,
+    ConfirmationResult,
     Method,
-    Past,
     bad_in_both,
-    find_by_history,
-    find_in_turn,
-    find_outcome,
+    confirm_by_history,
+    confirm_interleaved,
+    confirm_outcome,
     not_measured,
 )
 from compile_hud.runner.analysis.judging.machine_state import MachineChange, level_change
@@ -76,12 +76,12 @@ def by_history(
     references: Sequence[MachineChange] = (),
     past: Sequence[float] | None = None,
     **metrics: float,
-) -> Finding:
+) -> ConfirmationResult:
     alert = alert or suspect()
-    return find_by_history(
+    return confirm_by_history(
         alert,
         measured({alert.metric: level, **metrics}, case=alert.case),
-        past=Past(
+        past=BaselineHistory(
             medians=nights(10, 0.010) if past is None else past,
             eager={"eager_latency_cpu_s": nights(10, 0.020, seed=2)},
             references=references,
@@ -90,18 +90,18 @@ def by_history(
 
 
 def test_a_level_that_is_still_bad_beside_a_steady_machine_is_confirmed() -> None:
-    found = by_history(0.0112, references=[reference(0.005)])
-    assert (found.conclusion, found.method) == (CONFIRMED, Method.HISTORY)
-    assert found.cause.kind == "eager"
-    assert found.comparison is not None
-    assert found.comparison.ratio == pytest.approx(1.12, abs=0.01)
-    assert found.baseline == pytest.approx(0.010, rel=0.005)
-    assert found.candidate == pytest.approx(0.0112)
+    finding = by_history(0.0112, references=[reference(0.005)])
+    assert (finding.conclusion, finding.method) == (CONFIRMED, Method.HISTORY)
+    assert finding.cause.kind == "eager"
+    assert finding.comparison is not None
+    assert finding.comparison.ratio == pytest.approx(1.12, abs=0.01)
+    assert finding.baseline == pytest.approx(0.010, rel=0.005)
+    assert finding.candidate == pytest.approx(0.0112)
 
 
 def test_a_level_that_is_back_is_refuted() -> None:
-    found = by_history(0.0100, references=[reference(0.005)])
-    assert (found.conclusion, found.cause.kind) == (REFUTED, "unknown")
+    finding = by_history(0.0100, references=[reference(0.005)])
+    assert (finding.conclusion, finding.cause.kind) == (REFUTED, "unknown")
 
 
 def test_a_level_halfway_is_not_decided() -> None:
@@ -116,98 +116,98 @@ def test_an_interval_that_leaves_out_the_suspicion_refutes_it_though_not_the_flo
 
 
 def test_a_machine_that_explains_it_all_refutes_it() -> None:
-    found = by_history(0.0112, references=[reference(0.005), reference(0.0056)])
-    assert (found.conclusion, found.cause.kind) == (REFUTED, "machine")
-    assert found.cause.text.startswith("the machine moved: ref_gemm (compute) +1")
-    assert found.comparison is not None
-    assert found.comparison.ratio == pytest.approx(1.0, abs=0.02)
+    finding = by_history(0.0112, references=[reference(0.005), reference(0.0056)])
+    assert (finding.conclusion, finding.cause.kind) == (REFUTED, "machine")
+    assert finding.cause.text.startswith("the machine moved: ref_gemm (compute) +1")
+    assert finding.comparison is not None
+    assert finding.comparison.ratio == pytest.approx(1.0, abs=0.02)
 
 
 def test_a_machine_that_explains_a_part_leaves_the_rest() -> None:
-    found = by_history(0.0140, references=[reference(0.0054)])
-    assert found.conclusion is CONFIRMED
-    assert found.comparison is not None
-    assert found.comparison.ratio == pytest.approx(1.40 / 1.08, abs=0.02)
-    assert "corrected by ref_gemm" in found.reason
+    finding = by_history(0.0140, references=[reference(0.0054)])
+    assert finding.conclusion is CONFIRMED
+    assert finding.comparison is not None
+    assert finding.comparison.ratio == pytest.approx(1.40 / 1.08, abs=0.02)
+    assert "corrected by ref_gemm" in finding.reason
 
 
 def test_a_machine_that_may_have_moved_leaves_it_undecided() -> None:
     # Six percent, with an interval that does not leave out no change.
     unsteady = reference(0.0053, cv=0.05)
     assert unsteady.verdict == "unknown"
-    found = by_history(0.0107, references=[unsteady])
-    assert (found.conclusion, found.cause.kind) == (INCONCLUSIVE, "unknown")
+    finding = by_history(0.0107, references=[unsteady])
+    assert (finding.conclusion, finding.cause.kind) == (INCONCLUSIVE, "unknown")
 
 
 def test_a_machine_that_got_faster_excuses_nothing() -> None:
-    found = by_history(0.0112, references=[reference(0.0045)])
-    assert found.conclusion is CONFIRMED
-    assert found.comparison is not None
-    assert found.comparison.ratio == pytest.approx(1.12, abs=0.01)
+    finding = by_history(0.0112, references=[reference(0.0045)])
+    assert finding.conclusion is CONFIRMED
+    assert finding.comparison is not None
+    assert finding.comparison.ratio == pytest.approx(1.12, abs=0.01)
 
 
 def test_without_reference_cases_a_time_is_not_decided() -> None:
-    found = by_history(0.0112)
-    assert found.conclusion is INCONCLUSIVE
-    assert found.reason == "no reference case tells whether the machine got slower"
+    finding = by_history(0.0112)
+    assert finding.conclusion is INCONCLUSIVE
+    assert finding.reason == "no reference case tells whether the machine got slower"
 
 
 def test_a_graph_of_eager_kernels_has_eager_iterations_for_witnesses() -> None:
     graph = dataclasses.replace(EAGER, variant="cuda-graph", backend="cuda_graph")
-    found = by_history(0.0112, alert=suspect(case=graph), eager_latency_cpu_s=0.020)
-    assert (found.conclusion, found.cause.kind) == (CONFIRMED, "compiler")
+    finding = by_history(0.0112, alert=suspect(case=graph), eager_latency_cpu_s=0.020)
+    assert (finding.conclusion, finding.cause.kind) == (CONFIRMED, "compiler")
 
 
 def test_steady_eager_iterations_need_no_reference_case() -> None:
-    found = by_history(0.0112, alert=suspect(case=COMPILED), eager_latency_cpu_s=0.020)
-    assert (found.conclusion, found.cause.kind) == (CONFIRMED, "compiler")
+    finding = by_history(0.0112, alert=suspect(case=COMPILED), eager_latency_cpu_s=0.020)
+    assert (finding.conclusion, finding.cause.kind) == (CONFIRMED, "compiler")
 
 
 def test_a_ratio_needs_no_reference_case() -> None:
     alert = suspect(case=COMPILED, metric="speedup", baseline=2.0, candidate=1.7)
-    found = by_history(1.7, alert=alert, past=nights(10, 2.0))
-    assert found.conclusion is CONFIRMED
+    finding = by_history(1.7, alert=alert, past=nights(10, 2.0))
+    assert finding.conclusion is CONFIRMED
     assert by_history(2.0, alert=alert, past=nights(10, 2.0)).conclusion is REFUTED
 
 
 def test_counts_are_held_against_the_worst_of_before() -> None:
     alert = suspect(metric="graph_breaks", unit="1", baseline=1.0, candidate=3.0)
     assert by_history(3, alert=alert, past=[1, 2, 1]).conclusion is CONFIRMED
-    found = by_history(2, alert=alert, past=[1, 2, 1])
-    assert found.conclusion is REFUTED
-    assert found.reason == "2 when it was measured again, at worst 2 before"
+    finding = by_history(2, alert=alert, past=[1, 2, 1])
+    assert finding.conclusion is REFUTED
+    assert finding.reason == "2 when it was measured again, at worst 2 before"
     assert by_history(2, alert=alert, past=[]).conclusion is INCONCLUSIVE
 
 
 def test_accuracy_is_held_against_its_distance_from_the_ideal() -> None:
     alert = suspect(metric="cosine_similarity", unit="1", baseline=0.9999, candidate=0.99)
-    past = Past(medians=[0.9999, 0.9998, 0.9999])
+    past = BaselineHistory(medians=[0.9999, 0.9998, 0.9999])
 
     def again(cosine: float) -> Conclusion:
         measurement = make_measurement("cosine_similarity", samples=[1.0, cosine])
         result = make_result(case=EAGER, measurements=[measurement])
-        return find_by_history(alert, result, past=past).conclusion
+        return confirm_by_history(alert, result, past=past).conclusion
 
     assert again(0.99) is CONFIRMED
     assert again(0.9998) is REFUTED
 
 
 def test_too_short_a_past_says_so() -> None:
-    found = by_history(0.0112, past=[0.010, 0.010])
-    assert found.conclusion is INCONCLUSIVE
-    assert found.reason == "2 earlier runs to compare with; 3 are needed"
+    finding = by_history(0.0112, past=[0.010, 0.010])
+    assert finding.conclusion is INCONCLUSIVE
+    assert finding.reason == "2 earlier runs to compare with; 3 are needed"
 
 
 def test_what_was_not_measured_says_so() -> None:
-    past = Past(medians=nights(10, 0.010))
+    past = BaselineHistory(medians=nights(10, 0.010))
     failed = make_result(case=EAGER, outcome=Outcome.FAILED, reason="it broke")
-    found = find_by_history(suspect(), failed, past=past)
-    assert found.conclusion is INCONCLUSIVE
-    assert found.reason == "the case ended failed when it was measured again: it broke"
-    other = find_by_history(suspect(), measured({"latency_s": 0.01}), past=past)
+    finding = confirm_by_history(suspect(), failed, past=past)
+    assert finding.conclusion is INCONCLUSIVE
+    assert finding.reason == "the case ended failed when it was measured again: it broke"
+    other = confirm_by_history(suspect(), measured({"latency_s": 0.01}), past=past)
     assert other.reason == "latency_cpu_s was not measured again"
     zero = make_result(case=EAGER, measurements=[make_measurement("latency_cpu_s", samples=[0.0])])
-    assert find_by_history(suspect(), zero, past=past).conclusion is INCONCLUSIVE
+    assert confirm_by_history(suspect(), zero, past=past).conclusion is INCONCLUSIVE
 
 
 @given(seed=st.integers(0, 10**6), factor=st.sampled_from([1e-6, 1.0, 1e3]))
@@ -229,11 +229,11 @@ def test_a_worse_measurement_is_never_less_confirmed(seed: int) -> None:
     past = nights(10, 0.010, cv=0.01, seed=seed)
     ranks = [REFUTED, INCONCLUSIVE, CONFIRMED]
     levels = [0.0098, 0.0102, 0.0106, 0.0110, 0.0120]
-    found = [
+    conclusions = [
         ranks.index(by_history(level, past=past, references=[reference(0.005)]).conclusion)
         for level in levels
     ]
-    assert found == sorted(found)
+    assert conclusions == sorted(conclusions)
 
 
 @pytest.mark.parametrize(
@@ -257,10 +257,10 @@ def test_only_what_is_nearer_to_before_than_to_the_suspicion_is_refuted(
         case=EAGER, metric="latency_cpu_s", unit="s", baseline=1, candidate=ratio, comparison=change
     )
     sides = (side(0.01, seed=1), side(0.01, seed=2))
-    found = find_in_turn(suspect(candidate=0.0106), [row], sides=sides)
-    assert found.conclusion is conclusion
+    finding = confirm_interleaved(suspect(candidate=0.0106), [row], sides=sides)
+    assert finding.conclusion is conclusion
     refuted = "+2.8 % (+0.1 % to +5.8 %) leaves out the suspected +6.0 %"
-    assert found.reason == (refuted if conclusion is REFUTED else "more launches are needed")
+    assert finding.reason == (refuted if conclusion is REFUTED else "more launches are needed")
 
 
 def trials(change: float, *, spread: float, num: int = 300) -> Counter[Conclusion]:
@@ -269,7 +269,7 @@ def trials(change: float, *, spread: float, num: int = 300) -> Counter[Conclusio
     Case and machine differ by `spread` from one night to the next, the machine by half of it; what
     was suspected is what the bad night showed, or, with nothing changed, just beyond the noise.
     """
-    found: Counter[Conclusion] = Counter()
+    conclusions: Counter[Conclusion] = Counter()
     for seed in range(num):
         generator = np.random.default_rng(10_000 + seed)
         past, machine = (
@@ -286,15 +286,15 @@ def trials(change: float, *, spread: float, num: int = 300) -> Counter[Conclusio
         suspected = change or 3.5 * spread + 0.035
         again = 0.010 * (1 + change) * math.exp(generator.normal(0, spread))
         alert = suspect(candidate=0.010 * (1 + suspected))
-        found[by_history(again, alert=alert, past=past, references=[now]).conclusion] += 1
-    return found
+        conclusions[by_history(again, alert=alert, past=past, references=[now]).conclusion] += 1
+    return conclusions
 
 
 def test_equal_code_is_mostly_refuted_and_hardly_ever_confirmed() -> None:
     for spread in (0.01, 0.02):
-        found = trials(0.0, spread=spread)
-        assert found[CONFIRMED] <= 3
-        assert found[REFUTED] >= 225
+        conclusions = trials(0.0, spread=spread)
+        assert conclusions[CONFIRMED] <= 3
+        assert conclusions[REFUTED] >= 225
 
 
 def test_slower_code_is_mostly_confirmed_and_hardly_ever_refuted() -> None:
@@ -321,14 +321,14 @@ def side(level_s: float, *, seed: int, eager_s: float | None = None, num: int = 
     )
 
 
-def in_turn(old: CaseResult, new: CaseResult, *, alert: Alert | None = None) -> Finding:
+def in_turn(old: CaseResult, new: CaseResult, *, alert: Alert | None = None) -> ConfirmationResult:
     rows = compare_pair(old, candidate=new, standard=PairStandard())
-    return find_in_turn(alert or suspect(case=old.case), rows, sides=(old, new))
+    return confirm_interleaved(alert or suspect(case=old.case), rows, sides=(old, new))
 
 
 def test_two_toolchains_that_differ_confirm_it_and_tell_the_side() -> None:
-    found = in_turn(side(0.010, seed=1), side(0.0112, seed=2))
-    assert (found.conclusion, found.method, found.cause.kind) == (
+    finding = in_turn(side(0.010, seed=1), side(0.0112, seed=2))
+    assert (finding.conclusion, finding.method, finding.cause.kind) == (
         CONFIRMED,
         Method.IN_TURN,
         "eager",
@@ -340,8 +340,8 @@ def test_two_toolchains_that_differ_confirm_it_and_tell_the_side() -> None:
 
 
 def test_two_toolchains_that_are_alike_refute_it() -> None:
-    found = in_turn(side(0.010, seed=1), side(0.010, seed=2))
-    assert (found.conclusion, found.cause.text) == (REFUTED, "")
+    finding = in_turn(side(0.010, seed=1), side(0.010, seed=2))
+    assert (finding.conclusion, finding.cause.text) == (REFUTED, "")
 
 
 def test_an_improvement_refutes_it() -> None:
@@ -350,9 +350,9 @@ def test_an_improvement_refutes_it() -> None:
 
 def test_a_metric_of_one_side_alone_is_not_decided() -> None:
     alert = suspect(metric="speedup", baseline=2.0, candidate=1.7)
-    found = in_turn(side(0.010, seed=1), side(0.0112, seed=2), alert=alert)
-    assert found.conclusion is INCONCLUSIVE
-    assert found.reason == "speedup was not measured on both sides"
+    finding = in_turn(side(0.010, seed=1), side(0.0112, seed=2), alert=alert)
+    assert finding.conclusion is INCONCLUSIVE
+    assert finding.reason == "speedup was not measured on both sides"
 
 
 def test_a_size_has_no_cause_by_clocks() -> None:
@@ -370,16 +370,16 @@ def test_a_size_has_no_cause_by_clocks() -> None:
     )
     alert = suspect(metric="peak_bytes", baseline=10.0, candidate=12.0)
     sides = (side(0.01, seed=1), side(0.01, seed=2))
-    found = find_in_turn(alert, [row], sides=sides)
-    assert (found.conclusion, found.cause.kind) == (CONFIRMED, "unknown")
+    finding = confirm_interleaved(alert, [row], sides=sides)
+    assert (finding.conclusion, finding.cause.kind) == (CONFIRMED, "unknown")
 
 
 def test_what_is_bad_under_both_toolchains_is_confirmed_and_not_the_toolchains() -> None:
     refuted = in_turn(side(0.0112, seed=1), side(0.0112, seed=2))
     bad = by_history(0.0112, references=[reference(0.005)])
-    found = bad_in_both(refuted, bad)
-    assert (found.conclusion, found.cause.kind) == (CONFIRMED, "eager")
-    assert found.cause.text.endswith("not the toolchain")
+    finding = bad_in_both(refuted, bad)
+    assert (finding.conclusion, finding.cause.kind) == (CONFIRMED, "eager")
+    assert finding.cause.text.endswith("not the toolchain")
     by_compiler = dataclasses.replace(bad, cause=dataclasses.replace(bad.cause, kind="compiler"))
     assert bad_in_both(refuted, by_compiler).cause.kind == "unknown"
     good = by_history(0.0100, references=[reference(0.005)])
@@ -387,7 +387,7 @@ def test_what_is_bad_under_both_toolchains_is_confirmed_and_not_the_toolchains()
 
 
 @pytest.mark.parametrize(
-    ("outcome", "reason", "conclusion", "told"),
+    ("outcome", "reason", "conclusion", "text"),
     [
         ("failed", "it broke", CONFIRMED, "failed again: it broke"),
         ("timeout", "", CONFIRMED, "timeout again"),
@@ -397,12 +397,16 @@ def test_what_is_bad_under_both_toolchains_is_confirmed_and_not_the_toolchains()
     ],
 )
 def test_a_failure_is_confirmed_by_failing_again(
-    outcome: str, reason: str, conclusion: Conclusion, told: str
+    outcome: str, reason: str, conclusion: Conclusion, text: str
 ) -> None:
-    found = find_outcome(make_result(case=EAGER, outcome=outcome, reason=reason))
-    assert (found.conclusion, found.reason, found.method) == (conclusion, told, Method.REPEAT)
+    finding = confirm_outcome(make_result(case=EAGER, outcome=outcome, reason=reason))
+    assert (finding.conclusion, finding.reason, finding.method) == (conclusion, text, Method.REPEAT)
 
 
 def test_what_is_not_measured_is_inconclusive_with_its_reason() -> None:
-    found = not_measured("no time")
-    assert (found.conclusion, found.reason, found.method) == (INCONCLUSIVE, "no time", Method.NONE)
+    finding = not_measured("no time")
+    assert (finding.conclusion, finding.reason, finding.method) == (
+        INCONCLUSIVE,
+        "no time",
+        Method.NONE,
+    )

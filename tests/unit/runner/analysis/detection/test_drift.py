@@ -98,17 +98,17 @@ def test_levels_between_steps_are_no_drift(num_levels: int) -> None:
 
 def test_drift_of_a_month_is_told_as_a_whole_though_it_looks_like_steps() -> None:
     histories = [noisy(slope(60, 30, per_point=0.006), cv=0.0125, seed=seed) for seed in range(40)]
-    found = [max((drift.change for drift in stepped(values)), default=0) for values in histories]
+    changes = [max((drift.change for drift in stepped(values)), default=0) for values in histories]
     # 18 % in all; the medians of the first block and of the last lie somewhat within.
-    assert np.median(found) == pytest.approx(0.176, abs=0.02)
-    assert sum(change > 0.1 for change in found) >= 35
+    assert np.median(changes) == pytest.approx(0.176, abs=0.02)
+    assert sum(change > 0.1 for change in changes) >= 35
 
 
 @pytest.mark.parametrize("num_steps", [1, 2, 3])
 def test_steps_in_short_order_are_rarely_a_drift(num_steps: int) -> None:
     levels = np.repeat(0.08 * np.arange(num_steps + 1), [60, *[10] * (num_steps - 1), 30])
-    found = [stepped(noisy(levels, cv=0.02, seed=seed)) for seed in range(60)]
-    assert sum(map(bool, found)) <= 4
+    drifts = [stepped(noisy(levels, cv=0.02, seed=seed)) for seed in range(60)]
+    assert sum(map(bool, drifts)) <= 4
 
 
 def test_what_was_before_the_last_step_is_no_season_of_the_drift() -> None:
@@ -123,8 +123,8 @@ def test_what_was_before_the_last_step_is_no_season_of_the_drift() -> None:
 def test_a_season_that_comes_back_is_no_drift_across_steps() -> None:
     # As high as before the step at 40: a window across that at 115 is no news.
     logs = np.concatenate([np.zeros(40), np.full(30, -0.2), np.linspace(-0.2, -0.05, 100)])
-    found = drifts_of(noisy(logs, cv=0.003), breaks=[40, 115])
-    assert [(drift.start, drift.end) for drift in found] == [(58, 115), (115, 170)]
+    drifts = drifts_of(noisy(logs, cv=0.003), breaks=[40, 115])
+    assert [(drift.start, drift.end) for drift in drifts] == [(58, 115), (115, 170)]
 
 
 def test_places_are_counted_from_the_start_of_the_history() -> None:
@@ -170,8 +170,8 @@ def test_drifts_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
 @given(SEEDS)
 def test_drift_once_found_keeps_its_start_as_points_arrive(seed: int) -> None:
     values = noisy(slope(20, 70), cv=0.007, seed=seed)
-    found = [drifts_of(values[:stop]) for stop in range(40, 91, 3)]
-    places = [(drifts[0].start, drifts[0].index) for drifts in found if drifts]
+    drifts_by_night = [drifts_of(values[:stop]) for stop in range(40, 91, 3)]
+    places = [(drifts[0].start, drifts[0].index) for drifts in drifts_by_night if drifts]
     assert len(places) > 5
     assert len(set(places)) == 1
 

@@ -19,14 +19,14 @@ from tests.support.builders import make_alert
 OLD = 1 + 0.01 * np.array([-1.2, 0.3, 0.9, -0.4, 1.5, -0.8, 0.1, -1.6, 0.6, 1.1, -0.2, 0.4] * 3)
 
 
-def claim(name: str, p_value: float | None, *, run_id: str = "run-1") -> AlertCandidate:
+def candidate(name: str, p_value: float | None, *, run_id: str = "run-1") -> AlertCandidate:
     return AlertCandidate(alert=make_alert(name), run_id=run_id, p_value=p_value)
 
 
-def told(claims: list[AlertCandidate], *, size: int, **others: set[str]) -> list[str]:
+def detected(candidates: list[AlertCandidate], *, size: int, **others: set[str]) -> list[str]:
     sizes = {"run-1": size, "run-2": size}
     return [
-        item.alert.id for item in apply_false_discovery_rate(claims, num_series=sizes, **others)
+        item.alert.id for item in apply_false_discovery_rate(candidates, num_series=sizes, **others)
     ]
 
 
@@ -127,37 +127,38 @@ def test_interval_that_just_leaves_out_no_change_has_p_of_a_twentieth() -> None:
 
 
 def test_one_step_needs_more_evidence_among_more_series() -> None:
-    alone = [claim("a", 1e-5)]
-    assert told(alone, size=100) == ["a"]
-    assert told(alone, size=10_000) == []
+    alone = [candidate("a", 1e-5)]
+    assert detected(alone, size=100) == ["a"]
+    assert detected(alone, size=10_000) == []
 
 
 def test_many_steps_of_one_run_stand_by_each_other() -> None:
-    together = [claim(f"{number}", 1e-5) for number in range(30)]
-    assert len(told(together, size=10_000)) == 30
+    together = [candidate(f"{number}", 1e-5) for number in range(30)]
+    assert len(detected(together, size=10_000)) == 30
 
 
 def test_steps_of_other_runs_do_not_help() -> None:
-    others = [claim(f"{number}", 1e-9, run_id="run-2") for number in range(30)]
-    assert "a" not in told([claim("a", 1e-5), *others], size=10_000)
+    others = [candidate(f"{number}", 1e-9, run_id="run-2") for number in range(30)]
+    assert "a" not in detected([candidate("a", 1e-5), *others], size=10_000)
 
 
 def test_step_up_rule_is_benjamini_and_hochbergs() -> None:
     # The second misses its own limit (2/4) and is carried by the third (3/4); the last is not.
     shares = [0.2, 0.6, 0.74, 1.01]
-    found = [
-        claim(f"{n}", share * DEFAULT_CONFIG.false_discovery_rate) for n, share in enumerate(shares)
+    candidates = [
+        candidate(f"{n}", share * DEFAULT_CONFIG.false_discovery_rate)
+        for n, share in enumerate(shares)
     ]
-    assert told(found, size=4) == ["0", "1", "2"]
+    assert detected(candidates, size=4) == ["0", "1", "2"]
 
 
 def test_what_has_no_noise_needs_no_decision() -> None:
-    assert told([claim("a", None)], size=10_000) == ["a"]
+    assert detected([candidate("a", None)], size=10_000) == ["a"]
 
 
 def test_what_was_confirmed_needs_no_decision() -> None:
-    assert told([claim("a", 0.9), claim("b", 0.9)], size=100, confirmed={"b"}) == ["b"]
+    assert detected([candidate("a", 0.9), candidate("b", 0.9)], size=100, confirmed={"b"}) == ["b"]
 
 
 def test_run_has_at_least_as_many_series_as_claims() -> None:
-    assert told([claim("a", 0.006), claim("b", 1.0)], size=0) == []
+    assert detected([candidate("a", 0.006), candidate("b", 1.0)], size=0) == []

@@ -18,8 +18,8 @@ def misfit(points: list[float]) -> float:
 def test_best_split_is_the_last_one_at_which_two_medians_fit_best(numbers: list[int]) -> None:
     points = [number / 10 for number in numbers]
     places = range(6, len(points) - 2)
-    misfits = [round(misfit(points[:place]) + misfit(points[place:]), 9) for place in places]
-    last_of_best = max(place for place in places if misfits[place - 6] == min(misfits))
+    misfits = [round(misfit(points[:index]) + misfit(points[index:]), 9) for index in places]
+    last_of_best = max(index for index in places if misfits[index - 6] == min(misfits))
     assert best_median_split(points, low=6, high=len(points) - 3) == last_of_best
 
 

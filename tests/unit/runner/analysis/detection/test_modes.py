@@ -57,5 +57,5 @@ def test_a_mode_is_the_mean_of_all_shares_and_the_sum_over_its_first_nights(
     for first in range(len(ratios) - 2):
         products = (1 - shares + shares * np.exp(ratios[first:])).prod(axis=1)
         total += np.trapezoid(products * 3 * (1 - shares[:, 0]) ** 2, shares[:, 0])
-    found = new_mode_log_ratio(np.array([ratios]), earlier=np.zeros((1, 0)), min_nights=3)
-    assert found == pytest.approx(math.log(total), abs=0.05)
+    log_density = new_mode_log_ratio(np.array([ratios]), earlier=np.zeros((1, 0)), min_nights=3)
+    assert log_density == pytest.approx(math.log(total), abs=0.05)

@@ -68,9 +68,9 @@ def test_the_kernel_tells_each_point_by_all_the_others() -> None:
         learnt = weights @ near[night] / weights.sum() * PEAK / kernel.width
         prior = PEAK / DEFAULT_CONFIG.prior_sd * student(point / DEFAULT_CONFIG.prior_sd)
         share = DEFAULT_CONFIG.prior_nights / (noise.size + DEFAULT_CONFIG.prior_nights)
-        known = (1 - share) * learnt + share * prior
+        density = (1 - share) * learnt + share * prior
         expected += np.log(
-            (1 - DEFAULT_CONFIG.outlier_share) * known
+            (1 - DEFAULT_CONFIG.outlier_share) * density
             + DEFAULT_CONFIG.outlier_share / DEFAULT_CONFIG.outlier_range
         )
     assert kernel.log_likelihood() == pytest.approx(expected)

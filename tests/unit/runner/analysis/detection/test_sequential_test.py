@@ -38,9 +38,9 @@ def afresh(values: np.ndarray) -> list[ChangePoint]:
 def state(detector: SequentialDetector) -> dict[str, Any]:
     """Return all that `detector` knows, of excursions what it does not find out again."""
     excursions = [(one.sign, one.total > 0 and asdict(one)) for one in detector.excursions]
-    for _, known in excursions:
-        if known:
-            del known["scales"]
+    for _, excursion in excursions:
+        if excursion:
+            del excursion["scales"]
     return vars(detector) | {
         "values": detector.values.tolist(),
         "excursions": excursions,

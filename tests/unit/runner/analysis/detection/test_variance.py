@@ -108,8 +108,8 @@ def test_changes_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
 @given(SEEDS)
 def test_change_once_found_keeps_its_place_as_points_arrive(seed: int) -> None:
     values = noisy([(60, 0.01), (60, 0.05)], seed=seed)
-    found = [find_noise_changes(values[:stop]) for stop in range(60, 121, 3)]
-    first = [changes[0].index for changes in found if changes]
+    changes_by_night = [find_noise_changes(values[:stop]) for stop in range(60, 121, 3)]
+    first = [changes[0].index for changes in changes_by_night if changes]
     assert first
     assert len(set(first)) == 1
 
@@ -119,8 +119,8 @@ def test_mode_that_holds_for_days_is_no_noise_that_grows() -> None:
 
 
 def test_noise_that_doubles_shows_within_a_month_more_often_than_not() -> None:
-    found = [num_grown(noisy([(180, 0.01), (30, 0.02)], seed=seed)) for seed in range(40)]
-    assert sum(map(bool, found)) >= 25
+    counts = [num_grown(noisy([(180, 0.01), (30, 0.02)], seed=seed)) for seed in range(40)]
+    assert sum(map(bool, counts)) >= 25
 
 
 def test_points_that_follow_each_other_tell_less() -> None:
@@ -135,5 +135,5 @@ def test_points_that_follow_each_other_tell_less() -> None:
 
 
 def test_years_of_one_noise_have_hardly_a_change() -> None:
-    found = [find_noise_changes(noisy([(365, 0.01)], seed=seed)) for seed in range(40)]
-    assert sum(map(len, found)) <= 2
+    changes = [find_noise_changes(noisy([(365, 0.01)], seed=seed)) for seed in range(40)]
+    assert sum(map(len, changes)) <= 2

@@ -84,16 +84,16 @@ def test_the_text_has_the_warnings_and_what_changed_since() -> None:
 def test_no_single_night_is_the_cause_of_a_drift() -> None:
     difference = {"driver": ["550", "560"], "warnings.throttled": BAD_ALONE}
     alert = explained(difference=difference, kind="drift")
-    told = (alert.cause_kind, alert.cause_text)
-    assert told == ("unknown", "changed while it drifted: driver 550 -> 560")
+    cause_fields = (alert.cause_kind, alert.cause_text)
+    assert cause_fields == ("unknown", "changed while it drifted: driver 550 -> 560")
 
 
 @pytest.mark.parametrize("kind", ["vanished", "variance"])
 def test_no_cause_is_settled_where_no_level_moved(kind: str) -> None:
     difference = {"driver": ["550", "560"]}
     alert = explained(difference=difference, kind=kind, metric="speedup")
-    told = (alert.cause_kind, alert.cause_text)
-    assert told == ("unknown", "since the last good run: driver 550 -> 560")
+    cause_fields = (alert.cause_kind, alert.cause_text)
+    assert cause_fields == ("unknown", "since the last good run: driver 550 -> 560")
 
 
 def test_what_measuring_again_told_overrules() -> None:

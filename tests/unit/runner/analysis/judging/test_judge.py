@@ -19,7 +19,7 @@ from tests.support.records.judging import judge, judge_case, noisy
 
 def judge_histories(histories: Sequence[Series], **others: Sequence[Series]) -> list[Alert]:
     """Return the alerts of what is found in several cases."""
-    return [claim.alert for claim in judging.judge_histories(histories, **others)]
+    return [candidate.alert for candidate in judging.judge_histories(histories, **others)]
 
 
 def test_lasting_step_is_one_open_alert_with_all_its_facts() -> None:
@@ -88,16 +88,16 @@ def test_two_good_nights_do_not_fix_an_alert() -> None:
 
 
 def test_half_a_way_back_leaves_the_alert_open_and_is_an_improvement() -> None:
-    found = judge(noisy([(20, 0.010), (15, 0.0130), (15, 0.0115)]))
-    assert [(alert.verdict, alert.state) for alert in found] == [
+    alerts = judge(noisy([(20, 0.010), (15, 0.0130), (15, 0.0115)]))
+    assert [(alert.verdict, alert.state) for alert in alerts] == [
         (Verdict.REGRESSION, AlertState.OPEN),
         (Verdict.IMPROVEMENT, AlertState.OPEN),
     ]
 
 
 def test_way_back_that_goes_further_is_an_improvement_of_its_own() -> None:
-    found = judge(noisy([(20, 0.010), (15, 0.0115), (15, 0.0085)]))
-    assert [(alert.verdict, alert.state) for alert in found] == [
+    alerts = judge(noisy([(20, 0.010), (15, 0.0115), (15, 0.0085)]))
+    assert [(alert.verdict, alert.state) for alert in alerts] == [
         (Verdict.REGRESSION, AlertState.FIXED),
         (Verdict.IMPROVEMENT, AlertState.OPEN),
     ]
@@ -120,8 +120,8 @@ def test_gain_right_after_a_return_is_an_improvement_of_its_own() -> None:
 
 
 def test_relapse_after_an_improvement_is_a_regression() -> None:
-    found = judge(noisy([(20, 0.010), (15, 0.009), (15, 0.010)]))
-    assert [(alert.verdict, alert.state) for alert in found] == [
+    alerts = judge(noisy([(20, 0.010), (15, 0.009), (15, 0.010)]))
+    assert [(alert.verdict, alert.state) for alert in alerts] == [
         (Verdict.IMPROVEMENT, AlertState.FIXED),
         (Verdict.REGRESSION, AlertState.OPEN),
     ]
@@ -358,9 +358,9 @@ def test_everything_judged_is_read_and_so_are_the_witnesses() -> None:
 
 @given(st.integers(min_value=0, max_value=10_000))
 def test_history_with_no_change_has_no_alert(seed: int) -> None:
-    found = judge(noisy([(60, 2.0)], cv=0.01, seed=seed), metric="speedup")
+    alerts = judge(noisy([(60, 2.0)], cv=0.01, seed=seed), metric="speedup")
     # By chance the noise seems to grow in 5 of the 10,001 histories.
-    assert [alert for alert in found if alert.kind != "variance"] == []
+    assert [alert for alert in alerts if alert.kind != "variance"] == []
 
 
 @given(st.floats(min_value=1e-6, max_value=1e6))
@@ -371,9 +371,9 @@ def test_alerts_do_not_depend_on_the_unit(factor: float) -> None:
     assert scaled[0].change_pct == pytest.approx(plain[0].change_pct)
 
 
-def reference(values: Sequence[float], *, model: str = "ref_gemm", **place: str) -> Series:
+def reference(values: Sequence[float], *, model: str = "ref_gemm", **scope: str) -> Series:
     case = make_case(model, family="reference", mode="eager")
-    return make_series(values, case=case, metric="latency_cpu_s", **place)
+    return make_series(values, case=case, metric="latency_cpu_s", **scope)
 
 
 STEADY_MACHINE = noisy([(50, 0.009)], seed=7)
@@ -458,8 +458,8 @@ def test_steady_eager_iterations_acquit_a_machine_that_moved() -> None:
 )
 def test_a_machine_never_explains_a_speedup(machine: Sequence[float], kind: str) -> None:
     speedup, eager = noisy([(20, 2.0), (30, 1.7)]), [0.020] * 20 + [0.017] * 30
-    found = cause(speedup, references=[reference(machine)], eager=eager, metric="speedup")
-    assert found[0] == kind
+    attribution = cause(speedup, references=[reference(machine)], eager=eager, metric="speedup")
+    assert attribution[0] == kind
 
 
 def test_eager_iterations_that_moved_with_the_machine_are_its_doing() -> None:

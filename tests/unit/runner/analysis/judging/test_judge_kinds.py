@@ -68,35 +68,35 @@ def test_one_percent_a_week_is_a_drift_with_its_size() -> None:
 
 def test_a_drift_is_told_with_all_of_it_though_steps_were_found_in_it() -> None:
     # In half of them two steps and more are. Those that no run believes would hide it in a fifth.
-    found = []
+    kinds = []
     for seed in range(40):
         flat = noisy([(120, 0.01)], cv=0.02, seed=seed)
         nights = [min(30, max(0, number - 59)) for number in range(120)]
         values = [value * 1.006**night for value, night in zip(flat, nights, strict=True)]
         changes = [alert.change_pct or 0 for alert in judge(values) if alert.kind == "drift"]
-        found.append(max(changes, default=0))
-    assert sum(change > 10 for change in found) >= 26
+        kinds.append(max(changes, default=0))
+    assert sum(change > 10 for change in kinds) >= 26
 
 
 def test_a_level_that_is_neared_slowly_is_not_over_before_it_is_reached() -> None:
-    found = []
+    kinds = []
     for seed in range(20):
         flat = noisy([(90, 0.01)], cv=0.01, seed=seed)
         values = [value * 1.006 ** max(0, number - 59) for number, value in enumerate(flat)]
-        found += [alert for alert in judge(values) if alert.kind == "step"]
-    assert len(found) >= 20
-    assert {alert.state for alert in found} == {AlertState.OPEN}
-    assert all(alert.last_seen == night(89) for alert in found)
+        kinds += [alert for alert in judge(values) if alert.kind == "step"]
+    assert len(kinds) >= 20
+    assert {alert.state for alert in kinds} == {AlertState.OPEN}
+    assert all(alert.last_seen == night(89) for alert in kinds)
 
 
 def test_a_step_that_may_still_be_believed_is_no_drift() -> None:
     # Asked every night: a second step has little evidence at first.
-    found = []
+    alerts = []
     for seed in range(10):
         values = noisy([(60, 1.0), (10, 1.08), (14, 1.1664)], cv=0.02, seed=seed)
         kinds = {alert.kind for stop in range(71, 85) for alert in judge(values[:stop])}
-        found.append("drift" in kinds)
-    assert sum(found) <= 1
+        alerts.append("drift" in kinds)
+    assert sum(alerts) <= 1
 
 
 def test_falling_speedup_is_a_drift_for_the_worse() -> None:
@@ -187,6 +187,6 @@ def test_relapse_soon_after_the_way_back_is_found(num_good: int) -> None:
 
 def test_each_relapse_ends_when_the_level_is_back() -> None:
     levels = [(14, 0.010), *[(8, 0.012), (8, 0.010)] * 3]
-    found = judge(noisy(levels))
-    assert [alert.first_bad.run_id for alert in found] == ["run-14", "run-30", "run-46"]
-    assert {alert.state for alert in found} == {AlertState.FIXED}
+    alerts = judge(noisy(levels))
+    assert [alert.first_bad.run_id for alert in alerts] == ["run-14", "run-30", "run-46"]
+    assert {alert.state for alert in alerts} == {AlertState.FIXED}

@@ -33,13 +33,13 @@ def test_noise_does_not_hide_that_a_step_was_soon_over(seed: int, num_good: int)
 
 @pytest.mark.parametrize("cost", [0.012, 0.013])
 def test_what_comes_after_a_step_that_was_soon_over_is_told(cost: float) -> None:
-    found = judge(noisy([(20, 0.010), (4, 0.013), (10, 0.010), (8, cost)]))
-    assert [(alert.verdict, alert.state) for alert in found] == [
+    alerts = judge(noisy([(20, 0.010), (4, 0.013), (10, 0.010), (8, cost)]))
+    assert [(alert.verdict, alert.state) for alert in alerts] == [
         (Verdict.REGRESSION, AlertState.FIXED),
         (Verdict.REGRESSION, AlertState.OPEN),
     ]
-    assert found[-1].first_bad.at == night(34)
-    assert found[-1].change_pct == pytest.approx(100 * (cost / 0.010 - 1), abs=3)
+    assert alerts[-1].first_bad.at == night(34)
+    assert alerts[-1].change_pct == pytest.approx(100 * (cost / 0.010 - 1), abs=3)
 
 
 def test_what_comes_after_noisy_nights_is_held_against_them() -> None:
@@ -51,9 +51,9 @@ def test_what_comes_after_noisy_nights_is_held_against_them() -> None:
 
 
 def test_a_gain_after_a_step_that_was_soon_over_is_told() -> None:
-    found = judge(noisy([(12, 0.010), (4, 0.014), (14, 0.010), (8, 0.0083)]))
-    assert [(alert.verdict, alert.state) for alert in found] == [
+    alerts = judge(noisy([(12, 0.010), (4, 0.014), (14, 0.010), (8, 0.0083)]))
+    assert [(alert.verdict, alert.state) for alert in alerts] == [
         (Verdict.REGRESSION, AlertState.FIXED),
         (Verdict.IMPROVEMENT, AlertState.OPEN),
     ]
-    assert found[-1].first_bad.at == night(30)
+    assert alerts[-1].first_bad.at == night(30)

@@ -13,49 +13,51 @@ from tests.support.records.histories import make_series
 
 NIGHTS = 40
 # The machine is a third slower from night 20 on.
-PACE = [0.0006] * 20 + [0.0008] * 20
+SPEED_PROBES_S = [0.0006] * 20 + [0.0008] * 20
 STEADY = [0.010 + 0.0001 * (night % 3) for night in range(NIGHTS)]
-SLOWED = [value * pace / PACE[0] for value, pace in zip(STEADY, PACE, strict=True)]
+SLOWED = [
+    value * pace / SPEED_PROBES_S[0] for value, pace in zip(STEADY, SPEED_PROBES_S, strict=True)
+]
 
 
 def kinds(histories: Sequence[Series]) -> list[tuple[str, str]]:
     """Return the metric and the kind of everything that is found in one case."""
-    return [(claim.alert.metric, claim.alert.kind) for claim in judge_case(histories)]
+    return [(candidate.alert.metric, candidate.alert.kind) for candidate in judge_case(histories)]
 
 
 def test_machine_that_slows_down_is_no_step_of_the_code() -> None:
     slowed = make_series(SLOWED, metric="latency_cpu_s")
     assert kinds([slowed]) == [("latency_cpu_s", "step")]
-    assert kinds([slowed, make_series(PACE, metric="pace_s")]) == []
+    assert kinds([slowed, make_series(SPEED_PROBES_S, metric="pace_s")]) == []
 
 
 def test_code_that_slows_down_while_the_machine_speeds_up_is_found_at_its_size() -> None:
     costs = [value * (1.2 if night >= 20 else 1.0) for night, value in enumerate(STEADY)]
-    measured = [cost / pace for cost, pace in zip(costs, PACE, strict=True)]
-    pace = [0.0006 / value for value in PACE]
-    (claim,) = judge_case(
-        [make_series(measured, metric="latency_cpu_s"), make_series(pace, metric="pace_s")]
+    measured = [cost / probe_s for cost, probe_s in zip(costs, SPEED_PROBES_S, strict=True)]
+    probe_s = [0.0006 / value for value in SPEED_PROBES_S]
+    (candidate,) = judge_case(
+        [make_series(measured, metric="latency_cpu_s"), make_series(probe_s, metric="pace_s")]
     )
-    assert claim.alert.first_bad.run_id == "run-20"
-    assert claim.alert.change_pct == pytest.approx(20.0, abs=1.5)
+    assert candidate.alert.first_bad.run_id == "run-20"
+    assert candidate.alert.change_pct == pytest.approx(20.0, abs=1.5)
 
 
 def test_history_that_begins_before_its_pace_has_no_step_where_the_pace_begins() -> None:
     series = make_series(STEADY, metric="latency_cpu_s")
-    late = make_series([0.0, *PACE[1:20], *[0.0] * 20], metric="pace_s")
+    late = make_series([0.0, *SPEED_PROBES_S[1:20], *[0.0] * 20], metric="pace_s")
     assert kinds([series, late]) == []
 
 
 def test_reference_case_keeps_the_time_that_tells_of_the_machine() -> None:
     case = make_case(family="reference", model="ref_gemm", mode="eager", variant="eager")
     slowed = make_series(SLOWED, metric="latency_cpu_s", case=case)
-    pace = make_series(PACE, metric="pace_s", case=case)
-    assert kinds([slowed, pace]) == [("latency_cpu_s", "step")]
+    speed_probe = make_series(SPEED_PROBES_S, metric="pace_s", case=case)
+    assert kinds([slowed, speed_probe]) == [("latency_cpu_s", "step")]
 
 
 @pytest.mark.parametrize("metric", ["peak_bytes", "compile_cold_s"])
 def test_what_was_not_timed_beside_the_pace_is_left_alone(metric: str) -> None:
     slowed = make_series(SLOWED, metric=metric)
-    found = kinds([slowed, make_series(PACE, metric="pace_s")])
-    assert found == kinds([slowed])
-    assert (metric, "step") in found
+    alerts = kinds([slowed, make_series(SPEED_PROBES_S, metric="pace_s")])
+    assert alerts == kinds([slowed])
+    assert (metric, "step") in alerts

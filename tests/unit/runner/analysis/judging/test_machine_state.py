@@ -61,26 +61,26 @@ def reference_series(
 
 
 def test_a_slower_machine_has_moved_with_its_interval() -> None:
-    found = change_of(noisy(14, 0.010), [0.0110])
-    assert found.verdict is MOVED
-    assert found.change == pytest.approx(0.10, abs=0.01)
-    assert found.low is not None
-    assert found.high is not None
-    assert 0 < found.low < 0.10 < found.high
-    assert found.reason == "slower, beyond 5 %"
-    assert found.text.startswith("ref_gemm (compute) +")
+    machine_change = change_of(noisy(14, 0.010), [0.0110])
+    assert machine_change.verdict is MOVED
+    assert machine_change.change == pytest.approx(0.10, abs=0.01)
+    assert machine_change.low is not None
+    assert machine_change.high is not None
+    assert 0 < machine_change.low < 0.10 < machine_change.high
+    assert machine_change.reason == "slower, beyond 5 %"
+    assert machine_change.text.startswith("ref_gemm (compute) +")
 
 
 def test_a_faster_machine_has_moved_too() -> None:
-    found = change_of(noisy(14, 0.010), [0.0088])
-    assert found.verdict is MOVED
-    assert found.reason == "faster, beyond 5 %"
+    machine_change = change_of(noisy(14, 0.010), [0.0088])
+    assert machine_change.verdict is MOVED
+    assert machine_change.reason == "faster, beyond 5 %"
 
 
 def test_a_machine_that_stays_is_steady() -> None:
-    found = change_of(noisy(14, 0.010), [0.0101])
-    assert found.verdict is STEADY
-    assert found.reason == "a move of 10 % would have shown"
+    machine_change = change_of(noisy(14, 0.010), [0.0101])
+    assert machine_change.verdict is STEADY
+    assert machine_change.reason == "a move of 10 % would have shown"
 
 
 def test_a_small_move_is_none_however_sure() -> None:
@@ -88,10 +88,10 @@ def test_a_small_move_is_none_however_sure() -> None:
 
 
 def test_too_few_runs_before_say_nothing() -> None:
-    found = change_of([0.010, 0.010], [0.020])
-    assert found.verdict is UNKNOWN
-    assert found.change is None
-    assert found.text == "ref_gemm (compute): 2 earlier runs to compare with; 3 are needed"
+    machine_change = change_of([0.010, 0.010], [0.020])
+    assert machine_change.verdict is UNKNOWN
+    assert machine_change.change is None
+    assert machine_change.text == "ref_gemm (compute): 2 earlier runs to compare with; 3 are needed"
 
 
 def test_no_run_after_says_nothing() -> None:
@@ -99,9 +99,9 @@ def test_no_run_after_says_nothing() -> None:
 
 
 def test_a_noisy_history_leaves_it_open() -> None:
-    found = change_of(noisy(14, 0.010, cv=0.15), [0.0108])
-    assert found.verdict is UNKNOWN
-    assert "fits" in found.reason
+    machine_change = change_of(noisy(14, 0.010, cv=0.15), [0.0108])
+    assert machine_change.verdict is UNKNOWN
+    assert "fits" in machine_change.reason
 
 
 def test_one_bad_night_before_does_not_hide_a_move() -> None:
@@ -112,8 +112,8 @@ def test_one_bad_night_before_does_not_hide_a_move() -> None:
 
 def test_a_new_level_stays_a_move_until_half_of_the_history_has_it() -> None:
     series = reference_series([*noisy(14, 0.010), *noisy(14, 0.012, seed=1)])
-    found = machine_history([series])
-    verdicts = [found[f"run-{number}"][0].verdict for number in range(28)]
+    changes = machine_history([series])
+    verdicts = [changes[f"run-{number}"][0].verdict for number in range(28)]
     assert verdicts[14:21] == [MOVED] * 7
     assert MOVED not in verdicts[22:]
 
@@ -127,26 +127,26 @@ def test_the_largest_move_comes_first_and_the_others_are_left_out() -> None:
 
 def test_each_run_is_compared_with_the_runs_before_it() -> None:
     series = reference_series([*noisy(10, 0.010), *noisy(3, 0.012, seed=1)])
-    found = machine_history([series])
-    verdicts = [found[f"run-{number}"][0].verdict for number in range(13)]
+    changes = machine_history([series])
+    verdicts = [changes[f"run-{number}"][0].verdict for number in range(13)]
     assert verdicts[:3] == [UNKNOWN] * 3
     assert verdicts[10] is MOVED
     assert MOVED not in verdicts[:10]
 
 
 def test_the_kinds_come_in_their_order() -> None:
-    found = machine_history(
+    changes = machine_history(
         [reference_series([0.01] * 4, model=model) for model in reversed(KINDS)]
     )
-    assert [change.kind for change in found["run-3"]] == ["compute", "memory", "launch"]
+    assert [change.kind for change in changes["run-3"]] == ["compute", "memory", "launch"]
 
 
 def test_the_steadier_clock_is_taken() -> None:
     wall = reference_series([0.01] * 5, metric="latency_s")
     cpu = reference_series([0.01] * 4 + [0.02])
     for both in ([wall, cpu], [cpu, wall]):
-        (found,) = machine_history(both)["run-4"]
-        assert (found.metric, found.verdict) == ("latency_cpu_s", MOVED)
+        (machine_change,) = machine_history(both)["run-4"]
+        assert (machine_change.metric, machine_change.verdict) == ("latency_cpu_s", MOVED)
 
 
 def test_other_machines_and_toolchains_are_no_history() -> None:
@@ -188,10 +188,10 @@ def test_two_runs_are_compared_by_their_reference_cases() -> None:
 
 def test_cpu_time_is_compared_where_both_have_it() -> None:
     one, other = result(0.010, latency_cpu_s=0.009), result(0.010, latency_cpu_s=0.009)
-    (found,) = compare_machine([one], candidate=[other])
-    assert found.metric == "latency_cpu_s"
-    (found,) = compare_machine([one], candidate=[result(0.010)])
-    assert found.metric == "latency_s"
+    (machine_change,) = compare_machine([one], candidate=[other])
+    assert machine_change.metric == "latency_cpu_s"
+    (machine_change,) = compare_machine([one], candidate=[result(0.010)])
+    assert machine_change.metric == "latency_s"
 
 
 def test_a_reference_case_of_one_side_alone_is_left_out() -> None:
@@ -201,7 +201,7 @@ def test_a_reference_case_of_one_side_alone_is_left_out() -> None:
 
 
 def test_a_time_of_zero_says_nothing() -> None:
-    (found,) = compare_machine(
+    (machine_change,) = compare_machine(
         [result(0.010)],
         candidate=[
             make_result(
@@ -209,7 +209,7 @@ def test_a_time_of_zero_says_nothing() -> None:
             )
         ],
     )
-    assert (found.verdict, found.change) == (UNKNOWN, None)
+    assert (machine_change.verdict, machine_change.change) == (UNKNOWN, None)
 
 
 def comparison(ratio: float) -> Comparison:
@@ -238,7 +238,7 @@ def test_a_steady_machine_explains_nothing() -> None:
 
 
 def test_a_comparison_without_a_ratio_is_not_explained() -> None:
-    (found,) = (
+    (machine_change,) = (
         Comparison(
             ratio=None,
             low=None,
@@ -249,7 +249,7 @@ def test_a_comparison_without_a_ratio_is_not_explained() -> None:
             reason="",
         ),
     )
-    assert explained(found, by=[change_of(noisy(14, 0.010), [0.0112])]) is None
+    assert explained(machine_change, by=[change_of(noisy(14, 0.010), [0.0112])]) is None
 
 
 def test_the_text_says_what_moved_else_what_is_not_known() -> None:
@@ -263,10 +263,10 @@ def test_the_text_says_what_moved_else_what_is_not_known() -> None:
 
 
 def test_a_change_is_json_in_percent() -> None:
-    found = change_of(noisy(14, 0.010, cv=1e-9), [0.011]).to_json()
-    assert found["change_pct"] == pytest.approx(10.0, abs=1e-3)
-    assert found["interval_pct"][0] < 10.0 < found["interval_pct"][1]
-    assert {found[key] for key in ("case", "kind", "metric", "verdict")} == {
+    document = change_of(noisy(14, 0.010, cv=1e-9), [0.011]).to_json()
+    assert document["change_pct"] == pytest.approx(10.0, abs=1e-3)
+    assert document["interval_pct"][0] < 10.0 < document["interval_pct"][1]
+    assert {document[key] for key in ("case", "kind", "metric", "verdict")} == {
         "ref_gemm",
         "compute",
         "latency_cpu_s",

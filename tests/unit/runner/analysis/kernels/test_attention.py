@@ -75,7 +75,7 @@ MASKED = triton(
 )
 
 
-def known(kernels: Iterable[Kernel]) -> list[tuple[str, str, float]]:
+def kernel_times(kernels: Iterable[Kernel]) -> list[tuple[str, str, float]]:
     return sorted((kernel.name, kernel.shapes, kernel.count) for kernel in kernels)
 
 
@@ -123,9 +123,9 @@ def test_the_combining_of_what_was_split_is_no_call_of_its_own() -> None:
 
 def test_what_prepares_the_inputs_and_masks_the_scores_belongs_to_it() -> None:
     row = only_row(side_with(flash()), side_with(*APART, CONVERTED, MASKED))
-    assert (row.kind, known(row.candidate)) == (
+    assert (row.kind, kernel_times(row.candidate)) == (
         ChangeKind.SPLIT,
-        known((*APART, CONVERTED, MASKED)),
+        kernel_times((*APART, CONVERTED, MASKED)),
     )
 
 
@@ -153,8 +153,8 @@ def test_what_prepares_the_inputs_and_masks_the_scores_belongs_to_it() -> None:
 )
 def test_what_has_nothing_to_do_with_attention_stays_out_of_it(other: Kernel) -> None:
     rows = diff_kernels(side_with(flash()), side_with(*APART, other)).rows
-    found = {row.kind: known(row.candidate) for row in rows}
-    assert found == {ChangeKind.SPLIT: known(APART), ChangeKind.NEW: known([other])}
+    times = {row.kind: kernel_times(row.candidate) for row in rows}
+    assert times == {ChangeKind.SPLIT: kernel_times(APART), ChangeKind.NEW: kernel_times([other])}
 
 
 def test_of_more_kernels_than_a_row_has_room_for_those_beside_are_left_out() -> None:
@@ -277,10 +277,10 @@ def test_what_the_operator_calls_besides_belongs_to_it() -> None:
     clear = replace(flash("Memset (Device)"), kind="copy", count=24.0)
     dispatch = replace(flash("aten::attention"), kind="dispatch")
     rows = diff_kernels(side_with(flash(), clear, dispatch), side_with(*APART)).rows
-    found = {row.kind: known(row.baseline) for row in rows}
-    assert found == {
-        ChangeKind.SPLIT: known([flash(), clear]),
-        ChangeKind.VANISHED: known([dispatch]),
+    times = {row.kind: kernel_times(row.baseline) for row in rows}
+    assert times == {
+        ChangeKind.SPLIT: kernel_times([flash(), clear]),
+        ChangeKind.VANISHED: kernel_times([dispatch]),
     }
 
 
@@ -315,8 +315,12 @@ def test_the_other_way_round_and_in_another_order_it_is_the_same(
         (row.matched_by, -row.contribution_s, row.candidate, row.baseline) for row in diff.rows
     ]
     assert [facts(row) for row in mirror.rows] == swapped
-    assert known(whole) == known(kernel for row in diff.rows for kernel in row.baseline)
-    assert known(parts) == known(kernel for row in diff.rows for kernel in row.candidate)
+    assert kernel_times(whole) == kernel_times(
+        kernel for row in diff.rows for kernel in row.baseline
+    )
+    assert kernel_times(parts) == kernel_times(
+        kernel for row in diff.rows for kernel in row.candidate
+    )
     order.shuffle(whole)
     order.shuffle(parts)
     assert diff_kernels(side_with(*whole), side_with(*parts)) == diff

@@ -13,7 +13,7 @@ from compile_hud.runner.analysis.kernels.code_similarity import (
     token_pairs,
     without_choices,
 )
-from compile_hud.runner.analysis.kernels.grouping import operator_name, told_operators
+from compile_hud.runner.analysis.kernels.grouping import operator_name, reportable_operators
 from tests.support.records.kernel_codes import cpp_template, pointwise, template
 
 CPP = """
@@ -94,5 +94,5 @@ def test_operators_are_named_alike_whoever_names_them(text: str, name: str) -> N
 
 
 def test_moves_are_told_only_of_kernels_that_do_nothing_else() -> None:
-    assert told_operators(["aten.clone", "aten.add"]) == {"add"}
-    assert told_operators(["aten.clone", "aten.view"]) == {"clone", "view"}
+    assert reportable_operators(["aten.clone", "aten.add"]) == {"add"}
+    assert reportable_operators(["aten.clone", "aten.view"]) == {"clone", "view"}

@@ -50,7 +50,7 @@ def test_few_calls_that_vary_much_are_noise() -> None:
     longer = replace(taking(kernel, 25), min_s=12 * US)
     assert only_row(side_with(kernel), side_with(longer)).kind is ChangeKind.UNCHANGED
     # Over 300 iterations the same two means are certain.
-    profiled = Profile(num_iterations=300, iteration_s=0.001, latency_s=None, parts={})
+    profiled = Profile(num_iterations=300, iteration_s=0.001, latency_s=None, components={})
     sides = [replace(side_with(item), profile=profiled) for item in (kernel, longer)]
     assert only_row(*sides).kind is ChangeKind.SLOWER
 
@@ -161,7 +161,7 @@ def test_calls_and_time_are_told_apart_where_both_changed() -> None:
 
 
 def test_equal_kernels_at_several_places_are_one_row_whichever_is_gone() -> None:
-    kernels = [triton(f"triton_poi_fused_add_gelu_{place}", source_hash=HASH) for place in "012"]
+    kernels = [triton(f"triton_poi_fused_add_gelu_{index}", source_hash=HASH) for index in "012"]
     row = only_row(side_with(*kernels), side_with(kernels[2], kernels[0]))
     assert row.kind is ChangeKind.LESS_OFTEN
     assert (len(row.baseline), len(row.candidate)) == (3, 2)
@@ -224,7 +224,7 @@ def test_work_of_several_streams_at_a_time_is_counted_once() -> None:
                 num_iterations=1,
                 iteration_s=latency_s,
                 latency_s=None,
-                parts={},
+                components={},
                 overlap_s=overlap_s,
             ),
         )
@@ -307,8 +307,10 @@ def test_gaps_are_those_that_the_latency_leaves(
 def test_both_sides_are_measured_by_what_both_have(
     latency_s: float | None, parts: dict[str, float] | None, basis: str
 ) -> None:
-    known = side_with(triton(), latency_s=0.2, parts={})
-    assert diff_kernels(side_with(triton(), latency_s=latency_s, parts=parts), known).basis == basis
+    profile = side_with(triton(), latency_s=0.2, parts={})
+    assert (
+        diff_kernels(side_with(triton(), latency_s=latency_s, parts=parts), profile).basis == basis
+    )
 
 
 @pytest.mark.parametrize(
@@ -327,8 +329,10 @@ def test_a_latency_that_nobody_waited_for_is_one_clear_error(fields: dict[str, A
 
 def test_json_is_in_microseconds_that_add_up() -> None:
     document = _with_idle().to_json()
-    told = [row["contribution_us"] for row in document["rows"]]
-    assert sum(told) + document["unexplained_us"] == pytest.approx(document["change_us"])
+    contributions_us = [row["contribution_us"] for row in document["rows"]]
+    assert sum(contributions_us) + document["unexplained_us"] == pytest.approx(
+        document["change_us"]
+    )
     assert document["change_us"] == pytest.approx(80)
     assert document["parts"][1] == {
         "name": "idle",

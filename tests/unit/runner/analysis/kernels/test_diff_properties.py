@@ -31,10 +31,10 @@ MIRROR |= {second: first for first, second in MIRRORED.items()}
 
 def _calls(kernels: Iterable[Kernel]) -> dict[str, float]:
     """Return the calls of each kernel, however many rows they are shared out to."""
-    found: dict[str, float] = defaultdict(float)
+    calls: dict[str, float] = defaultdict(float)
     for kernel in kernels:
-        found[repr(replace(kernel, count=0.0, total_s=0.0, share=0.0))] += kernel.count
-    return {name: count for name, count in found.items() if count}
+        calls[repr(replace(kernel, count=0.0, total_s=0.0, share=0.0))] += kernel.count
+    return {name: count for name, count in calls.items() if count}
 
 
 def _facts(row: KernelChange) -> tuple[Any, ...]:
@@ -52,7 +52,7 @@ def _slower(side: KernelSide, factor: float) -> KernelSide:
     profile = side.profile and replace(
         side.profile,
         iteration_s=factor * side.profile.iteration_s,
-        parts={name: factor * part_s for name, part_s in side.profile.parts.items()},
+        components={name: factor * part_s for name, part_s in side.profile.components.items()},
     )
     kernels = (
         replace(
@@ -73,10 +73,10 @@ def _slower(side: KernelSide, factor: float) -> KernelSide:
 @example(baseline=kernel_side([170, 295, 347], None), candidate=kernel_side([262, 278, 321], None))
 def test_each_call_is_in_one_row(baseline: KernelSide, candidate: KernelSide) -> None:
     rows = diff_kernels(baseline, candidate).rows
-    told = _calls(item for row in rows for item in row.baseline)
-    assert told == pytest.approx(_calls(baseline.kernels))
-    told = _calls(item for row in rows for item in row.candidate)
-    assert told == pytest.approx(_calls(candidate.kernels))
+    calls = _calls(item for row in rows for item in row.baseline)
+    assert calls == pytest.approx(_calls(baseline.kernels))
+    calls = _calls(item for row in rows for item in row.candidate)
+    assert calls == pytest.approx(_calls(candidate.kernels))
 
 
 @MANY
@@ -85,9 +85,9 @@ def test_contributions_and_the_unexplained_add_up_to_the_change(
     baseline: KernelSide, candidate: KernelSide
 ) -> None:
     diff = diff_kernels(baseline, candidate)
-    told = [row.contribution_s for row in diff.rows]
+    contributions_s = [row.contribution_s for row in diff.rows]
     change_s = diff.candidate_s - diff.baseline_s
-    assert math.fsum([*told, diff.unexplained_s]) == pytest.approx(change_s, abs=1e-15)
+    assert math.fsum([*contributions_s, diff.unexplained_s]) == pytest.approx(change_s, abs=1e-15)
     kernels_s = math.fsum(item.total_s for item in candidate.kernels) - math.fsum(
         item.total_s for item in baseline.kernels
     )
@@ -162,5 +162,5 @@ def test_a_slower_machine_makes_every_kernel_slower_and_nothing_else(
     kernels = (replace(kernel, min_s=kernel.mean_s) for kernel in side.kernels)
     steady = replace(side, kernels=tuple(kernels), latency_s=None)
     for row in diff_kernels(steady, _slower(steady, factor)).rows:
-        wanted = ChangeKind.SLOWER if row.contribution_s else ChangeKind.UNCHANGED
-        assert row.kind is wanted or row.kind is ChangeKind.PART
+        expected = ChangeKind.SLOWER if row.contribution_s else ChangeKind.UNCHANGED
+        assert row.kind is expected or row.kind is ChangeKind.PART

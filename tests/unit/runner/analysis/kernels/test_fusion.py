@@ -51,8 +51,8 @@ def test_nodes_tell_which_of_two_equal_fusions_was_split() -> None:
 
     whole, add, gelu = _parts_of_a_fusion()
     before = [nodes(whole, "add", "gelu"), nodes(replace(whole, shapes="[4]"), "add_1", "gelu_1")]
-    kept = nodes(replace(whole, shapes="[4]"), "add_1", "gelu_1")
-    after = [nodes(add, "add"), nodes(gelu, "gelu"), kept]
+    unchanged = nodes(replace(whole, shapes="[4]"), "add_1", "gelu_1")
+    after = [nodes(add, "add"), nodes(gelu, "gelu"), unchanged]
     rows = diff_kernels(side_with(*before), side_with(*after)).rows
     assert {row.kind: len(row.candidate) for row in rows} == {
         ChangeKind.SPLIT: 2,
@@ -228,8 +228,8 @@ def test_a_kernel_that_a_piece_of_a_split_did_not_just_join_is_a_row_of_its_own(
     whole = _piece(0, "add", "mul", "gelu", "tanh")
     parts = [_piece(0, "add", "mul"), _piece(1, "gelu")]
     rows = diff_kernels(
-        side_with(whole, *(_piece(place, *names) for place, names in enumerate(before, start=2))),
-        side_with(*parts, *(_piece(place, *names) for place, names in enumerate(after, start=2))),
+        side_with(whole, *(_piece(index, *names) for index, names in enumerate(before, start=2))),
+        side_with(*parts, *(_piece(index, *names) for index, names in enumerate(after, start=2))),
     ).rows
     (split,) = [row for row in rows if whole in row.baseline]
     assert (split.kind, split.baseline, len(split.candidate)) == (ChangeKind.SPLIT, (whole,), 2)

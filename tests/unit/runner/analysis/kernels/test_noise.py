@@ -78,7 +78,7 @@ def test_other_code_within_noise_is_behind_no_alert() -> None:
 
 
 def test_the_deviation_of_samples_is_relative_and_a_few_disturbed_ones_decide_nothing() -> None:
-    samples = [math.exp(0.1 * place) for place in (-1, 0, 1)] * 20
+    samples = [math.exp(0.1 * index) for index in (-1, 0, 1)] * 20
     assert deviation_of(samples) == pytest.approx(0.1, rel=0.01)
     assert deviation_of([1000 * sample for sample in samples]) == pytest.approx(0.1, rel=0.01)
     assert deviation_of([*samples, 50.0, 60.0]) == pytest.approx(0.1, rel=0.01)
@@ -146,14 +146,14 @@ def test_one_result_says_what_makes_its_times_uncertain() -> None:
             num_iterations=10,
             iteration_s=iteration_s,
             latency_s=1000 * US,
-            parts={"fused": iteration_s},
+            components={"fused": iteration_s},
         )
 
     kernels = [KERNEL]
     assert result_noise([], profile=None, kernels=kernels) == ""
     assert result_noise([], profile=profile(1200), kernels=kernels) == ""
-    told = result_noise([NEIGHBOUR], profile=profile(1500), kernels=kernels)
-    assert told == (
+    noise = result_noise([NEIGHBOUR], profile=profile(1500), kernels=kernels)
+    assert noise == (
         "Noise: the result is noisy-neighbour; the profiled iterations and the samples are further"
         " apart than profiling costs, so one of them was disturbed."
     )

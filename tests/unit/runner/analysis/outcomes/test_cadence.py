@@ -28,8 +28,8 @@ DAY = timedelta(days=1)
     ],
 )
 def test_cadence_follows_from_the_gaps(nights: list[int], days: int | None) -> None:
-    found = cadence_of([night(number) for number in nights])
-    assert found == (None if days is None else days * DAY)
+    cadence = cadence_of([night(number) for number in nights])
+    assert cadence == (None if days is None else days * DAY)
 
 
 def test_late_is_half_a_cadence_after_it_was_due() -> None:

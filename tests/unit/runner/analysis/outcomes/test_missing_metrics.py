@@ -17,7 +17,7 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import RunState, Verdict
 from compile_hud.db.records.summaries import OkResults, PlannedRun
 from compile_hud.runner.analysis.judging.series_rules import series_rules
-from compile_hud.runner.analysis.outcomes.missing_metrics import judge_lost_metrics
+from compile_hud.runner.analysis.outcomes.missing_metrics import judge_missing_metrics
 from tests.support.builders import make_alert, make_case
 from tests.support.records.histories import night
 
@@ -43,14 +43,14 @@ def make_planned(number: int, models: Sequence[str], **facts: Any) -> PlannedRun
 def judge_runs(cells: Sequence[tuple[PlannedRun, Signs]], *, seed: int = 0) -> list[Alert]:
     """Return the alerts of these runs, oldest first; the store tells results in any order."""
     keys = [make_case(model).key for model in ("bert", "t5", "vit")]
-    found = [
+    alerts = [
         (number, keys.index(make_case(model).key), sign == "+")
         for number, (_, signs) in enumerate(cells)
         for model, sign in signs.items()
         if sign != " "
     ]
-    random.Random(seed).shuffle(found)
-    runs, cases, has = zip(*found, strict=True)
+    random.Random(seed).shuffle(alerts)
+    runs, cases, has = zip(*alerts, strict=True)
     results = OkResults(
         case_keys=keys,
         metrics=["speedup"],
@@ -58,7 +58,7 @@ def judge_runs(cells: Sequence[tuple[PlannedRun, Signs]], *, seed: int = 0) -> l
         cases=np.array(cases),
         has=np.array(has, dtype=bool)[:, None],
     )
-    return judge_lost_metrics(results, runs=[run for run, _ in cells])
+    return judge_missing_metrics(results, runs=[run for run, _ in cells])
 
 
 def judge(signs: str, **facts: str) -> list[Alert]:
@@ -126,7 +126,7 @@ def test_what_three_results_in_a_row_no_longer_have_has_vanished() -> None:
 def test_it_is_lost_where_nearly_all_of_the_eight_results_before_had_it(
     signs: str, first: int | None
 ) -> None:
-    assert [place for place, _, _ in ends(judge(signs))] == ([] if first is None else [first])
+    assert [index for index, _, _ in ends(judge(signs))] == ([] if first is None else [first])
 
 
 def test_it_is_over_with_the_first_result_that_has_it() -> None:
@@ -145,8 +145,8 @@ def test_what_comes_back_for_fewer_than_fourteen_results_is_one_alert(num_good: 
 
 
 def test_one_result_that_has_it_silences_nothing() -> None:
-    for num_lost in range(1, 30):
-        (alert,) = judge("++++++++---+" + "-" * num_lost)
+    for num_missing in range(1, 30):
+        (alert,) = judge("++++++++---+" + "-" * num_missing)
         assert alert.state is AlertState.OPEN
         assert alert.id == judge("++++++++---")[0].id
 
@@ -195,11 +195,11 @@ def test_suites_machines_and_toolchains_are_judged_by_themselves(other: Mapping[
     assert judge_runs(cells("+" * 20, " " * 9 + "-" * 11)) == []
     assert ends(judge_runs(cells("++++++---", "---------"))) == [(12, 16, "open")]
     # It is lost in one, whatever another machine or toolchain has; another suite may go on.
-    is_place = "suite" not in other
+    is_same_context = "suite" not in other
     alone = ends(judge_runs(cells("++++++---", "+++++++++")))
-    assert alone == ([(12, 16, "open")] if is_place else [])
+    assert alone == ([(12, 16, "open")] if is_same_context else [])
     alone = ends(judge_runs(cells("+++++++++", "++++++---")))
-    assert alone == ([(13, 17, "open")] if is_place else [])
+    assert alone == ([(13, 17, "open")] if is_same_context else [])
     # Both lose it: the ends of each, and where.
     both = judge_runs(cells("++++++---", "++++++---"))
     assert ends(both) == [(12, 16, "open"), (13, 17, "open")]
@@ -234,7 +234,7 @@ def test_checks_between_two_timings_lose_nothing(num_nights: int) -> None:
 
 def test_the_third_check_in_a_row_loses_nothing_before_the_next_timing_is_late() -> None:
     timed = [(make_planned(number, ["bert"]), {"bert": "+"}) for number in range(10)]
-    for hours, num_told in ((30, 0), (36, 1), (50, 1)):
+    for hours, num_alerts in ((30, 0), (36, 1), (50, 1)):
         checks = [
             (
                 make_planned(1000 + hour, ["bert"], at=night(9) + timedelta(hours=hour)),
@@ -242,7 +242,7 @@ def test_the_third_check_in_a_row_loses_nothing_before_the_next_timing_is_late()
             )
             for hour in (4, 8, hours)
         ]
-        assert len(judge_runs(timed + checks)) == num_told
+        assert len(judge_runs(timed + checks)) == num_alerts
 
 
 def test_what_no_run_planned_is_left_out() -> None:
@@ -258,19 +258,19 @@ def test_without_any_result_nothing_is_lost() -> None:
     results = OkResults(
         case_keys=[], metrics=["speedup"], runs=none, cases=none, has=np.zeros((0, 1), dtype=bool)
     )
-    assert judge_lost_metrics(results, runs=[]) == []
+    assert judge_missing_metrics(results, runs=[]) == []
 
 
 def test_who_accepts_that_it_is_lost_accepts_no_level() -> None:
-    (lost,) = judge("++++++---")
-    expected = dataclasses.replace(lost, state=AlertState.EXPECTED)
-    assert series_rules([expected], settings=()).rule_of(lost.series_key).baseline_run_ids == set()
+    (alert,) = judge("++++++---")
+    expected = dataclasses.replace(alert, state=AlertState.EXPECTED)
+    assert series_rules([expected], settings=()).rule_of(alert.series_key).baseline_run_ids == set()
     step = make_alert(state=AlertState.EXPECTED)
     rule = series_rules([step], settings=()).rule_of(step.series_key)
     assert rule.baseline_run_ids == {step.first_bad.run_id}
 
 
-def told_slowly(
+def nights_of_detection(
     history: Sequence[tuple[int, bool]], points: Sequence[int]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield first night, last and state of each loss, by the words of the rule.
@@ -283,33 +283,33 @@ def told_slowly(
         return before[-1], sorted(late - early for early, late in pairwise(before))
 
     def is_late(night: int, begun: int) -> bool:
-        last, found = gaps(night)
-        is_late = bool(found) and night >= last + 1.5 * found[-2 if len(found) >= 5 else -1]
+        last, present = gaps(night)
+        is_late = bool(present) and night >= last + 1.5 * present[-2 if len(present) >= 5 else -1]
         return is_late and last < begun
 
     def is_missed(night: int) -> bool:
-        last, found = gaps(night)
-        return bool(found) and night - last >= found[len(found) // 2] / 2
+        last, present = gaps(night)
+        return bool(present) and night - last >= present[len(present) // 2] / 2
 
     # First and last place of each, the place after it, and how often it was lost.
-    told: list[list[int]] = []
+    nights_by_start: list[list[int]] = []
     for has, group in groupby(range(len(history)), key=lambda place: history[place][1]):
         places = list(group)
         first, last = places[0], places[-1]
         before = [was for _, was in history[max(0, first - 8) : first]]
         if has or not any(before):
             continue
-        nights = [history[place][0] for place in places]
-        is_soon = bool(told) and first - told[-1][1] - 1 < 14
+        nights = [history[index][0] for index in places]
+        is_soon = bool(nights_by_start) and first - nights_by_start[-1][1] - 1 < 14
         if is_soon and any(map(is_missed, nights)):
-            told[-1] = [told[-1][0], last, told[-1][2] + 1]
+            nights_by_start[-1] = [nights_by_start[-1][0], last, nights_by_start[-1][2] + 1]
         elif (
             sum(before) >= 6
             and len(before) - sum(before) <= 1
             and any(is_late(night, nights[0]) for night in nights[2:])
         ):
-            told.append([first, last, 1])
-    for first, last, num_times in told:
+            nights_by_start.append([first, last, 1])
+    for first, last, num_times in nights_by_start:
         num_after = len(history) - last - 1
         is_over = num_after >= (1 if num_times == 1 else 14)
         yield history[first][0], history[last][0], "fixed" if is_over else "open"
@@ -327,22 +327,22 @@ def test_it_says_what_the_rule_says_result_by_result(seed: int) -> None:
         for model in models:
             if draw.random() < 0.04:
                 share[model] = draw.choice([0.0, 0.02, 0.5, 0.9, 1.0, 1.0, 1.0])
-        found = {model: "+" if draw.random() < share[model] else "-" for model in models}
-        found[draw.choice(models)] = draw.choice("+- ")
-        cells.append((run, found))
-        for model, sign in found.items():
+        results = {model: "+" if draw.random() < share[model] else "-" for model in models}
+        results[draw.choice(models)] = draw.choice("+- ")
+        cells.append((run, results))
+        for model, sign in results.items():
             if sign != " " and suite != "custom":
                 signs[model, suite, run.machine].append((number, sign == "+"))
                 if sign == "+":
                     points[model, run.machine].append(number)
-    wanted = []
+    expected = []
     for (model, suite, machine), history in signs.items():
-        for first, last, state in told_slowly(history, points[model, machine]):
-            wanted.append((model, machine, suite, first, last, state))
+        for first, last, state in nights_of_detection(history, points[model, machine]):
+            expected.append((model, machine, suite, first, last, state))
     alerts = judge_runs(cells, seed=seed)
     got = [
         (alert.case.model, alert.machine, alert.cause_text.split()[5].strip(","), *end)
         for alert, end in zip(alerts, ends(alerts), strict=True)
     ]
-    assert sorted(got) == sorted(wanted)
-    assert wanted
+    assert sorted(got) == sorted(expected)
+    assert expected

@@ -79,8 +79,8 @@ def test_failure_after_fourteen_good_points_is_another_stretch() -> None:
 
 
 def test_failure_of_another_kind_does_not_go_to_and_fro_with_the_first() -> None:
-    found = bert([OK, FAILED, OK, Outcome.TIMEOUT])
-    assert [item.state for item in found] == [AlertState.FIXED, AlertState.OPEN]
+    alerts = bert([OK, FAILED, OK, Outcome.TIMEOUT])
+    assert [item.state for item in alerts] == [AlertState.FIXED, AlertState.OPEN]
 
 
 def test_failure_in_another_environment_does_not_go_to_and_fro_with_the_first() -> None:
@@ -99,20 +99,20 @@ def test_history_that_arrives_in_pieces_gives_the_alerts_that_it_gives_at_once(s
     pieces = [whole.points[start : start + 12] for start in range(0, 60, 12)]
     draw.shuffle(pieces)
     once = settled(whole.points, whole, [])
-    known: tuple[Alert, ...] = ()
+    alerts: tuple[Alert, ...] = ()
     for number in range(1, len(pieces) + 1):
         points = [point for piece in pieces[:number] for point in piece]
-        known = settled(sorted(points, key=lambda point: point.at), whole, known)
-    assert facts(known) == facts(once)
+        alerts = settled(sorted(points, key=lambda point: point.at), whole, alerts)
+    assert facts(alerts) == facts(once)
 
 
 def settled(
-    points: Sequence[OutcomePoint], whole: OutcomeHistory, known: Sequence[Alert]
+    points: Sequence[OutcomePoint], whole: OutcomeHistory, stored: Sequence[Alert]
 ) -> tuple[Alert, ...]:
     """Return the alerts after these points were judged with `known` in the store."""
     history = dataclasses.replace(whole, points=tuple(points))
     runs = {point.run_id for point in points}
-    return update_alerts(judge_outcomes([history]), stored=known, judged_runs=runs).alerts
+    return update_alerts(judge_outcomes([history]), stored=stored, judged_runs=runs).alerts
 
 
 def facts(alerts: Sequence[Alert]) -> list[tuple[object, ...]]:
@@ -128,14 +128,14 @@ def test_case_that_never_was_ok_is_no_news() -> None:
 
 def test_skipped_run_in_between_does_not_hide_a_failure() -> None:
     plans: list[dict[str, Outcome | None]] = [{"bert": OK}, {"bert": None}, {"bert": FAILED}]
-    found = judge_outcomes(make_outcomes(plans, states={1: RunState.INTERRUPTED}))
-    assert [alert.kind for alert in found] == ["outcome"]
+    alerts = judge_outcomes(make_outcomes(plans, states={1: RunState.INTERRUPTED}))
+    assert [alert.kind for alert in alerts] == ["outcome"]
 
 
 def test_failure_in_an_interrupted_run_counts() -> None:
     plans = [{"bert": OK}, {"bert": FAILED}]
-    found = judge_outcomes(make_outcomes(plans, states={1: RunState.INTERRUPTED}))
-    assert [alert.kind for alert in found] == ["outcome"]
+    alerts = judge_outcomes(make_outcomes(plans, states={1: RunState.INTERRUPTED}))
+    assert [alert.kind for alert in alerts] == ["outcome"]
 
 
 @pytest.mark.parametrize(
@@ -332,8 +332,8 @@ def rotating(*, nights: int = 30, models: int = 3) -> list[OutcomeHistory]:
     """Return what a suite does whose budget is enough for one model a night after the tenth."""
     names = [f"model_{number}" for number in range(models)]
     deferred = {
-        name: [at for at in range(10, nights) if at % models != place]
-        for place, name in enumerate(names)
+        name: [at for at in range(10, nights) if at % models != index]
+        for index, name in enumerate(names)
     }
     plans = [
         {name: SKIPPED if at in deferred[name] else OK for name in names} for at in range(nights)

@@ -50,18 +50,18 @@ def test_means_are_over_the_common_cohort_with_n_of_m() -> None:
         "default": {"bert": 2.0, "vit": 8.0, "unet": 1.0},
         "max-autotune": {"bert": 3.0, "vit": 3.0},
     }
-    found = cohort_means(columns)
-    assert found.means == pytest.approx({"default": 4.0, "max-autotune": 3.0})
-    assert (found.num_common, found.num_subjects) == (2, 3)
+    means = cohort_means(columns)
+    assert means.means == pytest.approx({"default": 4.0, "max-autotune": 3.0})
+    assert (means.num_common, means.num_subjects) == (2, 3)
 
 
 def test_nothing_in_common_has_no_means() -> None:
-    found = cohort_means({"default": {"bert": 2.0}, "max-autotune": {"vit": 3.0}})
-    assert found == CohortMeans(means={}, num_common=0, num_subjects=2)
+    means = cohort_means({"default": {"bert": 2.0}, "max-autotune": {"vit": 3.0}})
+    assert means == CohortMeans(means={}, num_common=0, num_subjects=2)
 
 
 def test_pass_rate_leaves_out_what_was_skipped_or_lost() -> None:
-    found = pass_rate(
+    rate = pass_rate(
         [
             Outcome.OK,
             Outcome.SKIPPED,
@@ -71,7 +71,7 @@ def test_pass_rate_leaves_out_what_was_skipped_or_lost() -> None:
             Outcome.TIMEOUT,
         ]
     )
-    assert (found.num_ok, found.num_tried, found.share) == (2, 4, 0.5)
+    assert (rate.num_ok, rate.num_tried, rate.share) == (2, 4, 0.5)
 
 
 def test_pass_rate_of_nothing_has_no_share() -> None:

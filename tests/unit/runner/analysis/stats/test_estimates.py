@@ -61,26 +61,26 @@ def test_interval_over_launches_covers_what_differs_between_them() -> None:
 def test_interval_over_launches_covers_the_true_level() -> None:
     generator = np.random.default_rng(1)
     levels = np.exp(0.05 * generator.standard_normal((1000, 3)))
-    found = [estimate(np.repeat(row, 5), launches=(5, 5, 5)) for row in levels]
-    assert 0.93 <= np.mean([item.low <= 1.0 <= item.high for item in found]) <= 0.97
+    estimates = [estimate(np.repeat(row, 5), launches=(5, 5, 5)) for row in levels]
+    assert 0.93 <= np.mean([item.low <= 1.0 <= item.high for item in estimates]) <= 0.97
 
 
 def test_equal_launches_have_an_empty_interval() -> None:
-    found = estimate([3.0] * 6, launches=(2, 2, 2))
-    assert (found.low, found.value, found.high) == pytest.approx((3.0, 3.0, 3.0))
+    interval = estimate([3.0] * 6, launches=(2, 2, 2))
+    assert (interval.low, interval.value, interval.high) == pytest.approx((3.0, 3.0, 3.0))
 
 
 def test_launches_without_positive_samples_use_plain_differences() -> None:
-    found = estimate([0.0, 1.0], launches=(1, 1))
-    assert found.value == 0.5
-    assert found.low == pytest.approx(0.5 - student_quantile(0.975, degrees=1) * 0.5)
+    interval = estimate([0.0, 1.0], launches=(1, 1))
+    assert interval.value == 0.5
+    assert interval.low == pytest.approx(0.5 - student_quantile(0.975, degrees=1) * 0.5)
 
 
 def test_interval_always_holds_the_value() -> None:
     medians = [1.0] * 11 + [30.0] * 10
-    found = estimate(medians, launches=(1,) * 21)
-    assert found.low <= found.value <= found.high
-    assert found.value == 1.0
+    interval = estimate(medians, launches=(1,) * 21)
+    assert interval.low <= interval.value <= interval.high
+    assert interval.value == 1.0
 
 
 def test_a_launch_without_samples_is_left_out() -> None:
@@ -160,8 +160,8 @@ def test_a_prior_counts_as_so_many_launches_more() -> None:
 
 
 def test_what_repeats_exactly_has_no_spread_whatever_others_have() -> None:
-    found = estimate((2.0, 2.0), launches=(1, 1), prior=Spread(sd=0.05, degrees=8.0))
-    assert (found.low, found.high) == (2.0, 2.0)
+    interval = estimate((2.0, 2.0), launches=(1, 1), prior=Spread(sd=0.05, degrees=8.0))
+    assert (interval.low, interval.high) == (2.0, 2.0)
 
 
 def test_a_prior_is_for_numbers_above_zero() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compile_hud.db.records.results import CaseResult, Measurement
-from compile_hud.runner.analysis.stats.launch_levels import common_pace, launch_levels
+from compile_hud.runner.analysis.stats.launch_levels import common_speed_probe_s, launch_levels
 from tests.support.builders import make_case, make_measurement, make_result
 
 TIMES = ["latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s"]
@@ -30,20 +30,23 @@ def test_level_is_the_median_of_each_launch(metric: str) -> None:
 @pytest.mark.parametrize("metric", TIMES)
 def test_time_of_a_slow_moment_is_brought_to_the_common_pace(metric: str) -> None:
     time = _launches(metric, [2.0, 2.0], [4.0, 4.0], [2.0, 2.0])
-    pace = _launches("pace_s", [0.5, 0.5], [1.0, 1.0], [0.5, 0.5])
-    assert launch_levels(_result(time, pace), metric).tolist() == [2.0, 2.0, 2.0]
-    at_one = launch_levels(_result(time, pace), metric, pace_s=1.0)
+    speed_probe = _launches("pace_s", [0.5, 0.5], [1.0, 1.0], [0.5, 0.5])
+    assert launch_levels(_result(time, speed_probe), metric).tolist() == [2.0, 2.0, 2.0]
+    at_one = launch_levels(_result(time, speed_probe), metric, pace_s=1.0)
     assert at_one.tolist() == [4.0, 4.0, 4.0]
 
 
 def test_a_ratio_of_two_times_has_no_pace() -> None:
     speedup = _launches("speedup", [2.0], [3.0])
-    pace = _launches("pace_s", [0.5], [1.0])
-    assert launch_levels(_result(speedup, pace), "speedup", pace_s=1.0).tolist() == [2.0, 3.0]
+    speed_probe = _launches("pace_s", [0.5], [1.0])
+    assert launch_levels(_result(speedup, speed_probe), "speedup", pace_s=1.0).tolist() == [
+        2.0,
+        3.0,
+    ]
 
 
 @pytest.mark.parametrize(
-    "pace",
+    "speed_probe",
     [
         _launches("pace_s", [0.5], [1.0], [2.0]),
         _launches("pace_s", [0.5], [0.0]),
@@ -51,20 +54,20 @@ def test_a_ratio_of_two_times_has_no_pace() -> None:
     ],
     ids=["of another number of launches", "of no time", "not taken"],
 )
-def test_without_the_pace_of_every_launch_levels_are_left_alone(pace: Measurement) -> None:
-    result = _result(_launches("latency_s", [2.0], [4.0]), pace)
+def test_without_the_pace_of_every_launch_levels_are_left_alone(speed_probe: Measurement) -> None:
+    result = _result(_launches("latency_s", [2.0], [4.0]), speed_probe)
     assert launch_levels(result, "latency_s", pace_s=9.0).tolist() == [2.0, 4.0]
 
 
 def test_common_pace_lies_between_those_of_two_results() -> None:
     slow, fast = _result(_launches("pace_s", [4.0], [4.0])), _result(_launches("pace_s", [1.0]))
-    assert common_pace(slow, fast) == pytest.approx(2.0)
-    assert common_pace(slow) == pytest.approx(4.0)
+    assert common_speed_probe_s(slow, fast) == pytest.approx(2.0)
+    assert common_speed_probe_s(slow) == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize("other", [_result(), _result(_launches("pace_s", [0.0]))])
 def test_there_is_no_common_pace_unless_all_have_one(other: CaseResult) -> None:
-    assert common_pace(_result(_launches("pace_s", [1.0])), other) is None
+    assert common_speed_probe_s(_result(_launches("pace_s", [1.0])), other) is None
 
 
 def test_a_metric_that_is_not_there_is_refused_by_name() -> None:
@@ -78,5 +81,5 @@ def test_levels_scale_with_the_unit_and_forget_the_order(
 ) -> None:
     plain = launch_levels(_result(make_measurement(samples=samples)), "latency_s")
     scaled = [factor * sample for sample in sorted(samples)]
-    found = launch_levels(_result(make_measurement(samples=scaled)), "latency_s")
-    assert np.allclose(found, factor * plain)
+    levels = launch_levels(_result(make_measurement(samples=scaled)), "latency_s")
+    assert np.allclose(levels, factor * plain)

@@ -12,12 +12,12 @@ import pytest
 from compile_hud.db.records.results import Measurement
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.analysis.stats.quality_checks import (
-    Tried,
+    Attempts,
     find_headline,
     stability_warnings,
 )
 
-TRIED = Tried(
+SAMPLING = Attempts(
     device="cpu",
     num_launches=3,
     max_launches=6,
@@ -69,14 +69,14 @@ def noise(seed: int = 0, *, n: int = 30, sd: float = 0.02) -> np.ndarray:
 STEADY = tuple(noise(seed) for seed in range(3))
 
 
-def found(
+def warnings_of(
     *launches: Sequence[float] | np.ndarray,
     details: Mapping[str, Any] | None = None,
-    tried: Tried = TRIED,
+    sampling: Attempts = SAMPLING,
     metric: str = "latency_cpu_s",
 ) -> tuple[RunWarning, ...]:
     measured = measurement(*(launches or STEADY), metric=metric)
-    return stability_warnings([measured], details=details or {}, tried=tried)
+    return stability_warnings([measured], details=details or {}, tried=sampling)
 
 
 def only(warnings: Sequence[RunWarning], code: str) -> RunWarning:
@@ -97,11 +97,11 @@ def telemetry(**changes: Any) -> dict[str, Any]:
 
 
 def test_steady_launches_under_calm_conditions_are_beyond_doubt() -> None:
-    assert found(details=sampling() | conditions() | telemetry()) == ()
+    assert warnings_of(details=sampling() | conditions() | telemetry()) == ()
 
 
 def test_a_result_without_a_latency_has_nothing_to_doubt() -> None:
-    assert found(metric="graphs") == ()
+    assert warnings_of(metric="graphs") == ()
 
 
 def test_the_steadiest_metric_is_the_headline() -> None:
@@ -118,13 +118,13 @@ def test_repeats_of_one_build_hardly_ever_give_a_warning(sd: float) -> None:
     for _ in range(200):
         levels = np.exp(rng.normal(0.0, 0.01, 3))
         launches = [level * np.exp(rng.normal(0.0, sd, 30)) for level in levels]
-        num_warned += bool(found(*launches, details=sampling() | conditions()))
+        num_warned += bool(warnings_of(*launches, details=sampling() | conditions()))
     assert num_warned <= 2
 
 
 def test_few_rounds_in_the_budget() -> None:
     details = sampling(stopped_by="budget", num_rounds=5)
-    warning = only(found(details=details), "few-samples")
+    warning = only(warnings_of(details=details), "few-samples")
     assert warning.text == "only 5 rounds fitted into the 4 s of 1 of 3 launches"
     assert "budget_s above 4" in warning.hint
 
@@ -134,12 +134,12 @@ def test_few_rounds_in_the_budget() -> None:
     [{"stopped_by": "budget", "num_rounds": 6}, {"stopped_by": "rounds", "num_rounds": 5}],
 )
 def test_few_rounds_because_no_more_were_asked_for(launch: Mapping[str, Any]) -> None:
-    assert found(details=sampling(**launch)) == ()
+    assert warnings_of(details=sampling(**launch)) == ()
 
 
 def test_a_level_that_keeps_falling() -> None:
     details = sampling(is_settled=False, num_falls=4, num_warmup_rounds=31)
-    warning = only(found(details=details), "unsettled")
+    warning = only(warnings_of(details=details), "unsettled")
     assert "fell 4 times" in warning.text
     assert "31 warm-up rounds" in warning.text
     assert "[run] rounds above 40" in warning.hint
@@ -147,25 +147,25 @@ def test_a_level_that_keeps_falling() -> None:
 
 def test_the_hint_for_a_level_that_keeps_falling_knows_what_ended_it() -> None:
     details = sampling(is_settled=False, num_falls=4, stopped_by="budget")
-    assert "[run] budget_s above 4" in only(found(details=details), "unsettled").hint
+    assert "[run] budget_s above 4" in only(warnings_of(details=details), "unsettled").hint
 
 
 def test_a_drift_inside_the_launches() -> None:
     rising = [part * np.linspace(1.0, 1.2, 30) for part in STEADY]
-    warning = only(found(*rising), "drift")
+    warning = only(warnings_of(*rising), "drift")
     assert "latency_cpu_s moved by +1" in warning.text
     assert "rounds above 40" in warning.hint
 
 
 def test_the_hint_for_a_drift_points_at_the_clocks_where_they_were_read() -> None:
     rising = [part * np.linspace(1.0, 1.2, 30) for part in STEADY]
-    warning = only(found(*rising, details=telemetry()), "drift")
+    warning = only(warnings_of(*rising, details=telemetry()), "drift")
     assert "clocks and temperatures" in warning.hint
 
 
 def test_a_small_drift_does_not_matter() -> None:
     rising = [np.linspace(1.0, 1.04, 30) for _ in range(3)]
-    assert found(*rising) == ()
+    assert warnings_of(*rising) == ()
 
 
 ALTERNATING = np.tile([1.0, 1.5], 15)
@@ -174,7 +174,7 @@ MOSTLY_FAST = np.tile([1.0, 1.0, 1.5], 10)
 
 
 def test_two_modes() -> None:
-    warning = only(found(*(part * ALTERNATING for part in STEADY)), "bimodal")
+    warning = only(warnings_of(*(part * ALTERNATING for part in STEADY)), "bimodal")
     assert "two modes, " in warning.text
     assert "50% of the samples" in warning.text
     assert "3 of 3 launches" in warning.text
@@ -182,23 +182,25 @@ def test_two_modes() -> None:
 
 
 def test_the_hint_for_two_modes_with_several_threads_is_one_thread() -> None:
-    tried = replace(TRIED, num_threads=4)
-    warning = only(found(*(part * ALTERNATING for part in STEADY), tried=tried), "bimodal")
+    sampling = replace(SAMPLING, num_threads=4)
+    warning = only(
+        warnings_of(*(part * ALTERNATING for part in STEADY), sampling=sampling), "bimodal"
+    )
     assert "threads = 1 instead of 4" in warning.hint
 
 
 def test_two_modes_in_one_launch_of_three_are_an_accident() -> None:
-    assert found(STEADY[0] * MOSTLY_FAST, *STEADY[1:]) == ()
+    assert warnings_of(STEADY[0] * MOSTLY_FAST, *STEADY[1:]) == ()
 
 
 def test_launches_too_short_for_modes_do_not_outvote_the_others() -> None:
-    warnings = found(STEADY[0] * MOSTLY_FAST, STEADY[1][:6], STEADY[2][:6])
+    warnings = warnings_of(STEADY[0] * MOSTLY_FAST, STEADY[1][:6], STEADY[2][:6])
     assert only(warnings, "bimodal")
 
 
 def test_a_neighbour_on_the_same_core() -> None:
     details = conditions(cpu_share=0.52, involuntary_switches=300, load=[2.0, 2.5])
-    warning = only(found(details=details), "noisy-neighbour")
+    warning = only(warnings_of(details=details), "noisy-neighbour")
     assert "ran 52% of the time" in warning.text
     assert "300 times, load 2.5" in warning.text
     assert "core 1, to which it is pinned" in warning.hint
@@ -206,15 +208,15 @@ def test_a_neighbour_on_the_same_core() -> None:
 
 def test_what_a_neighbour_leaves_to_trust_is_what_the_case_has() -> None:
     details = conditions(cpu_share=0.52, involuntary_switches=300)
-    alone = only(found(details=details), "noisy-neighbour").hint
-    beside_eager = only(found(details=details, metric="speedup"), "noisy-neighbour").hint
+    alone = only(warnings_of(details=details), "noisy-neighbour").hint
+    eager_hint = only(warnings_of(details=details, metric="speedup"), "noisy-neighbour").hint
     assert "trust latency_cpu_s, not the wall clock" in alone
-    assert "trust speedup and latency_cpu_s, not the wall clock" in beside_eager
+    assert "trust speedup and latency_cpu_s, not the wall clock" in eager_hint
 
 
 def test_without_pinning_the_hint_names_no_core() -> None:
     details = conditions(cpu_share=0.52, involuntary_switches=300) | {"core": None}
-    assert "off its core" in only(found(details=details), "noisy-neighbour").hint
+    assert "off its core" in only(warnings_of(details=details), "noisy-neighbour").hint
 
 
 @pytest.mark.parametrize(
@@ -228,12 +230,12 @@ def test_without_pinning_the_hint_names_no_core() -> None:
 def test_a_thread_that_has_its_core_or_waits_by_itself_has_no_neighbour(
     launch: Mapping[str, Any],
 ) -> None:
-    assert found(details=conditions(**launch)) == ()
+    assert warnings_of(details=conditions(**launch)) == ()
 
 
 def test_several_threads_need_as_many_cores() -> None:
     details = conditions(cores_left=1.3, num_threads=2, cpu_share=None, load=[2.0, 3.5])
-    warning = only(found(details=details), "noisy-neighbour")
+    warning = only(warnings_of(details=details), "noisy-neighbour")
     assert "left 1.3 cores to 2 threads, load 3.5" in warning.text
     assert "[run] threads = 1" in warning.hint
 
@@ -249,46 +251,46 @@ def test_several_threads_need_as_many_cores() -> None:
 def test_threads_that_have_their_cores_and_a_thread_with_a_clock_have_no_crowd(
     launch: Mapping[str, Any],
 ) -> None:
-    assert found(details=conditions(**launch)) == ()
+    assert warnings_of(details=conditions(**launch)) == ()
 
 
 def test_time_that_the_hypervisor_took() -> None:
-    warning = only(found(details=conditions(steal_share=0.12)), "noisy-neighbour")
+    warning = only(warnings_of(details=conditions(steal_share=0.12)), "noisy-neighbour")
     assert "12% of the CPU time to other machines" in warning.text
 
 
 def test_an_unknown_or_small_steal_is_no_warning() -> None:
-    assert found(details=conditions(steal_share=None)) == ()
-    assert found(details=conditions(steal_share=0.04)) == ()
+    assert warnings_of(details=conditions(steal_share=None)) == ()
+    assert warnings_of(details=conditions(steal_share=0.04)) == ()
 
 
 def test_a_neighbour_seen_in_two_ways_is_one_warning() -> None:
     details = conditions(cpu_share=0.52, involuntary_switches=300, steal_share=0.2)
-    assert "ran 52%" in only(found(details=details), "noisy-neighbour").text
+    assert "ran 52%" in only(warnings_of(details=details), "noisy-neighbour").text
 
 
 def test_a_clock_of_the_gpu_that_changed() -> None:
-    warning = only(found(details=telemetry(clock_sm_mhz=[1200, 1300, 1410])), "clock-change")
+    warning = only(warnings_of(details=telemetry(clock_sm_mhz=[1200, 1300, 1410])), "clock-change")
     assert "SM clock was 1300 to 1410 MHz" in warning.text
     assert "--lock-gpu-clocks" in warning.hint
 
 
 def test_a_clock_of_the_cpu_that_changed() -> None:
     details = conditions(cpu_frequency_hz=[2.0e9, None])
-    warning = only(found(details=details), "clock-change")
+    warning = only(warnings_of(details=details), "clock-change")
     assert "CPU clock was 2000 to 3100 MHz" in warning.text
     assert "governor" in warning.hint
 
 
 def test_throttling_names_its_reasons_and_figures() -> None:
     details = telemetry(throttle_reasons=["hw_thermal_slowdown"], temperature_c=[88, 91])
-    warning = only(found(details=details), "throttled")
+    warning = only(warnings_of(details=details), "throttled")
     assert "in 1 of 2 launches: hw_thermal_slowdown (up to 91 C, 300 W)" in warning.text
 
 
 def test_throttling_without_figures_is_told_all_the_same() -> None:
     details = {"telemetry": [{"throttle_reasons": [["sw_power_cap"], ["none"]]}]}
-    warning = only(found(details=details), "throttled")
+    warning = only(warnings_of(details=details), "throttled")
     assert warning.text.endswith("in 1 of 1 launches: sw_power_cap")
 
 
@@ -298,34 +300,34 @@ def at_levels(*levels: float) -> list[np.ndarray]:
 
 def test_launches_that_stay_apart_after_the_most_launches() -> None:
     launches = at_levels(1.0, 1.2, 1.4, 1.0, 1.2, 1.4)
-    warning = only(found(*launches), "launches-disagree")
+    warning = only(warnings_of(*launches), "launches-disagree")
     assert "6 launches are up to 40.7% apart, their 95 % interval is +-" in warning.text
     assert "max_launches above 6" in warning.hint
 
 
 def test_launches_for_which_there_was_no_time() -> None:
-    assert "timeout_s" in only(found(*at_levels(1.0, 1.2, 1.4)), "launches-disagree").hint
+    assert "timeout_s" in only(warnings_of(*at_levels(1.0, 1.2, 1.4)), "launches-disagree").hint
 
 
 def test_a_fixed_number_of_launches_that_disagree() -> None:
-    fixed = replace(TRIED, target_interval=0.0)
-    warning = only(found(*at_levels(1.0, 1.2, 1.4), tried=fixed), "launches-disagree")
+    fixed = replace(SAMPLING, target_interval=0.0)
+    warning = only(warnings_of(*at_levels(1.0, 1.2, 1.4), sampling=fixed), "launches-disagree")
     assert "target_interval above 0" in warning.hint
 
 
 def test_two_launches_must_differ_much() -> None:
-    quick = replace(TRIED, num_launches=2, max_launches=2)
-    assert found(*at_levels(1.0, 1.06), tried=quick) == ()
-    warning = only(found(*at_levels(1.0, 1.15), tried=quick), "launches-disagree")
+    quick = replace(SAMPLING, num_launches=2, max_launches=2)
+    assert warnings_of(*at_levels(1.0, 1.06), sampling=quick) == ()
+    warning = only(warnings_of(*at_levels(1.0, 1.15), sampling=quick), "launches-disagree")
     assert warning.text.endswith("2 launches are up to 15.4% apart")
     assert "max_launches above 2" in warning.hint
 
 
 def test_one_launch_agrees_with_itself() -> None:
-    assert found(noise()) == ()
+    assert warnings_of(noise()) == ()
 
 
 def test_a_wide_target_is_what_was_asked_for() -> None:
-    wide = replace(TRIED, target_interval=0.5)
-    assert found(*at_levels(1.0, 1.1, 1.2), tried=wide) == ()
-    assert only(found(*at_levels(1.0, 1.1, 1.2)), "launches-disagree")
+    wide = replace(SAMPLING, target_interval=0.5)
+    assert warnings_of(*at_levels(1.0, 1.1, 1.2), sampling=wide) == ()
+    assert only(warnings_of(*at_levels(1.0, 1.1, 1.2)), "launches-disagree")

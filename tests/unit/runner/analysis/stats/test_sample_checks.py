@@ -38,8 +38,8 @@ def test_plain_noise_hardly_ever_has_two_modes(noise: Noise) -> None:
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_plain_noise_hardly_ever_drifts(noise: Noise) -> None:
     rng = np.random.default_rng(2)
-    found = [drift([noise(rng, 30) for _ in range(3)]) for _ in range(300)]
-    assert sum(abs(z) > MIN_DRIFT_Z and abs(change) > MIN_DRIFT for z, change in found) <= 1
+    drifts = [drift([noise(rng, 30) for _ in range(3)]) for _ in range(300)]
+    assert sum(abs(z) > MIN_DRIFT_Z and abs(change) > MIN_DRIFT for z, change in drifts) <= 1
 
 
 @pytest.mark.parametrize("block", [1, 5, 15])

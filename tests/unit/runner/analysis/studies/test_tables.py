@@ -21,7 +21,7 @@ from compile_hud.runner.analysis.studies.study import (
 )
 from compile_hud.runner.analysis.studies.tables import (
     StudyTable,
-    beside_published,
+    compare_published,
     gaps,
     geometric_mean_estimate,
     ratio_estimate,
@@ -34,41 +34,41 @@ FAMILIES = TableSpec(title="Speedup", rows="family", total="all")
 
 
 def table(*seen: object, spec: TableSpec = FAMILIES) -> StudyTable:
-    (found,) = study_tables(make_study(spec), seen)  # type: ignore[arg-type]
-    return found
+    (study_table,) = study_tables(make_study(spec), seen)  # type: ignore[arg-type]
+    return study_table
 
 
 @given(st.lists(st.floats(min_value=0.5, max_value=4.0), min_size=1, max_size=6))
 def test_mean_of_n_equal_intervals_is_narrower_by_the_root_of_n(values: list[float]) -> None:
-    found = geometric_mean_estimate([Estimate(item, item / 1.1, item * 1.1) for item in values])
+    mean = geometric_mean_estimate([Estimate(item, item / 1.1, item * 1.1) for item in values])
     margin = math.log(1.1) / math.sqrt(len(values))
-    assert math.log(found.high / found.value) == pytest.approx(margin)
-    assert math.log(found.value / found.low) == pytest.approx(margin)
+    assert math.log(mean.high / mean.value) == pytest.approx(margin)
+    assert math.log(mean.value / mean.low) == pytest.approx(margin)
 
 
 def test_mean_of_one_is_that_one_with_its_interval() -> None:
-    found = geometric_mean_estimate([Estimate(2.0, 1.5, 2.2)])
-    assert (found.value, found.low, found.high) == pytest.approx((2.0, 1.5, 2.2))
+    mean = geometric_mean_estimate([Estimate(2.0, 1.5, 2.2)])
+    assert (mean.value, mean.low, mean.high) == pytest.approx((2.0, 1.5, 2.2))
 
 
 def test_ratio_turns_the_interval_of_the_denominator_around() -> None:
-    found = ratio_estimate(Estimate(8.0, 8.0, 8.0), denominator=Estimate(2.0, 1.0, 4.0))
-    assert (found.value, found.low, found.high) == pytest.approx((4.0, 2.0, 8.0))
+    ratio = ratio_estimate(Estimate(8.0, 8.0, 8.0), denominator=Estimate(2.0, 1.0, 4.0))
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((4.0, 2.0, 8.0))
 
 
 def test_a_family_is_the_geometric_mean_of_its_models() -> None:
-    found = table(
+    summary_table = table(
         speedup("bert", 2.0, family="encoder"),
         speedup("roberta", 8.0, family="encoder"),
         speedup("dcgan", 1.0, family="gan"),
     )
-    (cell,) = found.rows["encoder"]
+    (cell,) = summary_table.rows["encoder"]
     assert cell.estimate is not None
     assert cell.estimate.value == pytest.approx(4.0)
     assert (cell.least, cell.most, cell.num_common, cell.num_subjects) == (2.0, 8.0, 2, 2)
-    assert [cell.estimate.value for cell in found.rows["all"] if cell.estimate] == pytest.approx(
-        [(2 * 8) ** (1 / 3)]
-    )
+    assert [
+        cell.estimate.value for cell in summary_table.rows["all"] if cell.estimate
+    ] == pytest.approx([(2 * 8) ** (1 / 3)])
 
 
 def test_one_family_has_no_total_row() -> None:
@@ -76,38 +76,38 @@ def test_one_family_has_no_total_row() -> None:
 
 
 def test_eager_is_no_column_of_speedups() -> None:
-    found = table(make_seen(mode="eager", values={}), speedup("bert", 2.0))
-    assert found.columns == ("default",)
+    summary_table = table(make_seen(mode="eager", values={}), speedup("bert", 2.0))
+    assert summary_table.columns == ("default",)
 
 
 def test_what_fails_in_one_column_is_in_no_mean_of_its_row() -> None:
-    found = table(
+    summary_table = table(
         speedup("bert", 2.0),
         speedup("roberta", 8.0),
         speedup("bert", 3.0, mode="max-autotune"),
         make_seen("roberta", mode="max-autotune", outcome=Outcome.FAILED),
     )
-    cells = next(iter(found.rows.values()))
+    cells = next(iter(summary_table.rows.values()))
     assert [(cell.num_common, cell.num_subjects) for cell in cells] == [(1, 2), (1, 2)]
     assert [cell.estimate.value for cell in cells if cell.estimate] == pytest.approx([2.0, 3.0])
 
 
 def test_a_column_without_a_number_takes_no_model_from_the_others() -> None:
-    found = table(
+    summary_table = table(
         speedup("bert", 2.0),
         speedup("roberta", 8.0),
         make_seen("bert", mode="tensorrt", outcome=Outcome.SKIPPED),
         make_seen("roberta", mode="tensorrt", outcome=Outcome.OUT_OF_MEMORY),
     )
-    default, tensorrt = next(iter(found.rows.values()))
+    default, tensorrt = next(iter(summary_table.rows.values()))
     assert default.num_common == 2
     assert tensorrt.estimate is None
     assert tensorrt.why == "1 skipped, 1 out of memory"
 
 
 def test_nothing_common_to_all_columns_is_said() -> None:
-    found = table(speedup("bert", 2.0), speedup("roberta", 3.0, mode="max-autotune"))
-    assert {cell.why for cell in next(iter(found.rows.values()))} == {
+    summary_table = table(speedup("bert", 2.0), speedup("roberta", 3.0, mode="max-autotune"))
+    assert {cell.why for cell in next(iter(summary_table.rows.values()))} == {
         "no model is ok in every column"
     }
 
@@ -118,11 +118,11 @@ def test_ok_without_the_number_is_said() -> None:
 
 
 def test_a_row_without_a_case_in_a_column_is_not_measured() -> None:
-    found = table(
+    summary_table = table(
         speedup("bert", 2.0, family="encoder"),
         speedup("dcgan", 2.0, family="gan", mode="max-autotune"),
     )
-    assert [cell.why for cell in found.rows["gan"]] == ["not measured", ""]
+    assert [cell.why for cell in summary_table.rows["gan"]] == ["not measured", ""]
 
 
 def test_another_mode_than_the_one_named_is_counted() -> None:
@@ -131,22 +131,22 @@ def test_another_mode_than_the_one_named_is_counted() -> None:
 
 
 def test_what_ran_as_another_mode_is_counted_only_where_it_is_in_the_number() -> None:
-    found = table(
+    summary_table = table(
         make_seen("bert", mode="reduce-overhead", effective_mode="default"),
         make_seen("roberta", mode="reduce-overhead", effective_mode="default"),
         speedup("bert", 3.0),
         make_seen("roberta", outcome=Outcome.FAILED),
     )
-    graphs, _ = next(iter(found.rows.values()))
+    graphs, _ = next(iter(summary_table.rows.values()))
     assert (graphs.num_common, graphs.ran_as) == (1, (("default", 1),))
 
 
 def test_a_split_gives_a_table_for_each_value() -> None:
     spec = TableSpec(title="Speedup", rows="shape", split=("dtype",))
-    found = study_tables(
+    tables = study_tables(
         make_study(spec), [speedup("bert", 2.0), speedup("bert", 3.0, dtype="bf16")]
     )
-    assert [item.value for item in found] == ["fp32", "bf16"]
+    assert [item.value for item in tables] == ["fp32", "bf16"]
 
 
 def test_a_split_by_two_dimensions_gives_a_table_for_each_combination_there_is() -> None:
@@ -175,17 +175,17 @@ def times(*seen: object) -> dict[str, list[Estimate | None]]:
 
 
 def test_over_eager_in_another_dtype_is_the_speedup_times_what_the_dtype_gives() -> None:
-    found = times(
+    ratios = times(
         make_seen(mode="eager", values={"latency_s": (0.012, 0.012, 0.012)}),
         speedup("bert", 1.5),
         make_seen(mode="eager", dtype="bf16", values={"latency_s": (0.006, 0.005, 0.008)}),
         make_seen(dtype="bf16", values={"speedup": (2.0, 2.0, 2.0), "latency_s": (9.0, 9.0, 9.0)}),
     )
-    itself, own = found["fp32"]
+    itself, own = ratios["fp32"]
     assert itself == Estimate(1.0, 1.0, 1.0)
     assert own is not None
     assert (own.value, own.low, own.high) == pytest.approx((1.5, 1.5 / 1.01, 1.5 * 1.01))
-    eager, default = found["bf16"]
+    eager, default = ratios["bf16"]
     assert eager is not None
     assert default is not None
     assert (eager.value, eager.low, eager.high) == pytest.approx((2.0, 1.5, 2.4))
@@ -215,9 +215,9 @@ BOTH_CLOCKS = {"latency_s": (9.0, 9.0, 9.0), "latency_cpu_s": (4.0, 4.0, 4.0)}
 
 def test_latency_is_cpu_time_where_all_that_is_ok_has_it() -> None:
     seen = [make_seen("bert", values=BOTH_CLOCKS), make_seen("vit", outcome=Outcome.FAILED)]
-    found = table(*seen, spec=LATENCY)
-    assert found.title == "Latency (CPU time)"
-    assert [cell.estimate.value for cell in found.rows["bert"] if cell.estimate] == [4.0]
+    study_table = table(*seen, spec=LATENCY)
+    assert study_table.title == "Latency (CPU time)"
+    assert [cell.estimate.value for cell in study_table.rows["bert"] if cell.estimate] == [4.0]
     wall = make_seen("gpt2", values={"latency_s": (8.0, 8.0, 8.0)})
     mixed = table(*seen, wall, spec=LATENCY)
     assert mixed.title == "Latency"
@@ -244,27 +244,27 @@ RANKED = TableSpec(
 
 
 def test_a_ranked_table_has_the_fastest_first_and_what_failed_last() -> None:
-    found = table(
+    study_table = table(
         make_seen("slow", values={"latency_s": (2.0, 2.0, 2.0), "peak_bytes": (1.0, 1.0, 1.0)}),
         make_seen("fails", outcome=Outcome.FAILED),
         make_seen("fast", values={"latency_s": (1.0, 1.0, 1.0)}),
         spec=RANKED,
     )
-    assert list(found.rows) == ["fast", "slow", "fails"]
-    assert found.columns == found.metrics == ("latency_s", "peak_bytes")
-    assert [cell.why for cell in found.rows["fast"]] == ["", "ok, but without this number"]
-    assert [cell.why for cell in found.rows["fails"]] == ["1 failed", "1 failed"]
+    assert list(study_table.rows) == ["fast", "slow", "fails"]
+    assert study_table.columns == study_table.metrics == ("latency_s", "peak_bytes")
+    assert [cell.why for cell in study_table.rows["fast"]] == ["", "ok, but without this number"]
+    assert [cell.why for cell in study_table.rows["fails"]] == ["1 failed", "1 failed"]
 
 
 FIGURE = Published(what="theirs", low=2.0, high=3.0, device="a GPU", source="them")
 
 
-def beside(figure: Published, *seen: object) -> dict[str, float | None]:
+def ours_like(figure: Published, *seen: object) -> dict[str, float | None]:
     study = dataclasses.replace(make_study(), published=(figure,))
-    (found,) = beside_published(study, seen)  # type: ignore[arg-type]
+    (comparison,) = compare_published(study, seen)  # type: ignore[arg-type]
     return {
         name: None if cell.estimate is None else round(cell.estimate.value, 6)
-        for name, cell in found.ours.items()
+        for name, cell in comparison.ours.items()
     }
 
 
@@ -277,18 +277,18 @@ def test_beside_a_published_figure_stands_what_is_like_it() -> None:
         speedup("vit", 9.0, dtype="bf16"),
         speedup("bert", 3.0, dtype="bf16", mode="max-autotune"),
     ]
-    assert beside(figure, *seen) == {"default": 2.0, "max-autotune": 3.0}
+    assert ours_like(figure, *seen) == {"default": 2.0, "max-autotune": 3.0}
 
 
 def test_beside_a_figure_that_nothing_of_ours_is_like_stands_nothing() -> None:
     figure = dataclasses.replace(FIGURE, unlike="they trained it")
-    assert beside(figure, speedup("bert", 2.0)) == {}
+    assert ours_like(figure, speedup("bert", 2.0)) == {}
 
 
-def asking(**wanted: tuple[str, ...]) -> Study:
+def asking(**options: tuple[str, ...]) -> Study:
     """Return a study that asks for what `speedup` makes of bert by default, and for `wanted`."""
     usual = StudyCases(models=("bert",), variants=("default",), shapes=("tiny",))
-    return dataclasses.replace(make_study(), cases={"cpu": dataclasses.replace(usual, **wanted)})
+    return dataclasses.replace(make_study(), cases={"cpu": dataclasses.replace(usual, **options)})
 
 
 def run_of(*seen: Seen) -> StudyRun:
@@ -303,11 +303,11 @@ def test_gaps_are_counted_by_variant_outcome_and_reason() -> None:
         make_seen("vit", mode="tensorrt", outcome=Outcome.SKIPPED, reason="needs CUDA"),
     ]
     study = make_study(variants=("default", "tensorrt", "openvino"))
-    found = [
+    variants = [
         (gap.variant, gap.outcome, gap.reason, gap.num_cases, gap.models)
         for gap in gaps(study, run_of(*seen))
     ]
-    assert found == [
+    assert variants == [
         ("tensorrt", "skipped", "needs CUDA", 2, ("bert", "vit")),
         ("openvino", "absent", "not in the plan of this run", 0, ()),
     ]
@@ -351,7 +351,7 @@ def test_nothing_seen_gives_no_table() -> None:
     assert study_tables(make_study(), []) == ()
 
 
-WANTED = ("eager", "default", "max-autotune")
+MODES = ("eager", "default", "max-autotune")
 
 
 def stored(
@@ -364,7 +364,7 @@ def stored(
     """Return a run of a study that planned `variants` of one model, or all that are wanted."""
     return make_run(
         name,
-        plan=[make_case(mode=variant, device=device) for variant in variants or WANTED],
+        plan=[make_case(mode=variant, device=device) for variant in variants or MODES],
         environment={"device_name": f"Fake {device}"},
         state=state,
         toolchain=toolchain,
@@ -373,7 +373,7 @@ def stored(
 
 def shown(*runs: Run) -> list[str]:
     """Return which of `runs`, newest first, are shown."""
-    study = make_study(variants=WANTED)
+    study = make_study(variants=MODES)
     study = dataclasses.replace(study, cases=dict.fromkeys(("cpu", "cuda"), study.cases["cpu"]))
     return [run.id for run in runs_to_show(study, runs)]
 
@@ -389,7 +389,7 @@ def test_a_narrowed_run_hides_no_fuller_one() -> None:
 
 
 def test_what_a_study_does_not_ask_for_makes_no_run_fuller() -> None:
-    assert shown(stored("new"), stored("old", *WANTED, "channels-last")) == ["new"]
+    assert shown(stored("new"), stored("old", *MODES, "channels-last")) == ["new"]
 
 
 def test_an_interrupted_run_is_shown_only_where_no_run_finished() -> None:

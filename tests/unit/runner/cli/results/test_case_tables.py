@@ -7,7 +7,7 @@ import pytest
 from compile_hud.runner.cli.results.case_tables import MAX_PLACES, place_lines, print_compile
 from tests.support.builders import make_case, make_document, make_measurement, make_result, make_run
 
-PLACE = {
+LOCATION = {
     "reason": "self.n == 3\n  Explanation: long",
     "file": "/models/net.py",
     "line": 11,
@@ -21,7 +21,7 @@ def compiled(**details: object) -> list[str]:
 
 
 def test_a_recompile_is_told_with_its_line_and_its_guard() -> None:
-    assert compiled(recompiles=[PLACE]) == ["recompile at net.py:11 in forward: self.n == 3"]
+    assert compiled(recompiles=[LOCATION]) == ["recompile at net.py:11 in forward: self.n == 3"]
 
 
 def test_a_graph_break_without_a_line_still_has_its_reason() -> None:
@@ -35,7 +35,7 @@ def test_results_of_other_origin_have_no_places() -> None:
 
 
 def test_many_places_are_cut_short() -> None:
-    lines = compiled(recompiles=[PLACE] * (MAX_PLACES + 2))
+    lines = compiled(recompiles=[LOCATION] * (MAX_PLACES + 2))
     assert len(lines) == MAX_PLACES + 1
     assert lines[-1] == "2 more of these; see `hud show RUN --json`"
 
@@ -63,7 +63,7 @@ def test_the_table_has_a_row_for_each_compiled_result(capsys: pytest.CaptureFixt
                 run=run,
                 case=cases[0],
                 measurements=measurements,
-                details={"recompiles": [PLACE]},
+                details={"recompiles": [LOCATION]},
             ),
             make_result("b", run=run, case=cases[1]),
         ],
@@ -71,12 +71,12 @@ def test_the_table_has_a_row_for_each_compiled_result(capsys: pytest.CaptureFixt
     print_compile(document)
     assert [line.split("  ") for line in capsys.readouterr().out.splitlines()][1] == ["compile"]
     print_compile(document)
-    header, row, place = capsys.readouterr().out.splitlines()[2:]
+    header, row, location = capsys.readouterr().out.splitlines()[2:]
     assert header.split()[:6] == ["model", "mode", "phase", "dtype", "cold", "dynamo"]
     assert row.split("  ")[-1].strip() == "734"
     for text in ("9.71 s", "1.53 s", "972 ms", "3.01 s", "4.18 s", "1.01 s", "6,631 calls"):
         assert text in row
-    assert place.endswith("recompile at net.py:11 in forward: self.n == 3")
+    assert location.endswith("recompile at net.py:11 in forward: self.n == 3")
 
 
 def test_a_run_without_compiled_results_has_no_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,11 +46,11 @@ def test_a_case_that_is_not_ok_is_shown_with_the_end_of_its_log(
     console = Console(file=output, width=200, color_system=None)
     monkeypatch.setattr(case_text, "stdout", lambda: console)
     print_case(replace(make_result(outcome=outcome), log_tail=f"{TRACEBACK}\n"))
-    said = output.getvalue()
-    assert said.endswith("line 9, in forward\nRuntimeError: no ?[31m\n") == (
+    text = output.getvalue()
+    assert text.endswith("line 9, in forward\nRuntimeError: no ?[31m\n") == (
         outcome is Outcome.FAILED
     )
-    assert ("Traceback" in said) == (outcome is Outcome.FAILED)
+    assert ("Traceback" in text) == (outcome is Outcome.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_another_runtime_is_told_with_what_it_ran_with(
     console = Console(file=output, width=200, color_system=None)
     monkeypatch.setattr(case_text, "stdout", lambda: console)
     print_case(make_result(details={"runtime": runtime}))
-    said = output.getvalue()
-    assert ("runtime" in said) == bool(text)
-    assert text in said
+    shown = output.getvalue()
+    assert ("runtime" in shown) == bool(text)
+    assert text in shown
 
 
 @pytest.mark.parametrize(

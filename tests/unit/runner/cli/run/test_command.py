@@ -75,7 +75,7 @@ def printed(
 
 
 @pytest.mark.parametrize(
-    ("methods", "told"),
+    ("methods", "text"),
     [
         (["eager over variant thread CPU time, round by round"] * 2, "speedup (CPU time): eager"),
         (["thread CPU time", "wall time"], "speedup (some in CPU time): eager"),
@@ -83,7 +83,7 @@ def printed(
     ],
 )
 def test_the_clock_of_the_speedups_is_told_where_latencies_have_another(
-    monkeypatch: pytest.MonkeyPatch, methods: list[str], told: str
+    monkeypatch: pytest.MonkeyPatch, methods: list[str], text: str
 ) -> None:
     run = make_run(plan=CASES)
     results = tuple(
@@ -99,7 +99,7 @@ def test_the_clock_of_the_speedups_is_told_where_latencies_have_another(
     monkeypatch.setattr(run_command, "stdout", lambda: Console(file=output, width=120))
     print_results(RunDocument(run=run, results=results))
     *_, last = output.getvalue().splitlines()
-    assert last.startswith(told) if told else "speedup" not in last
+    assert last.startswith(text) if text else "speedup" not in last
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_warnings_are_counted_by_result_the_most_frequent_first() -> None:
         make_result("b", warnings=warned("noisy-neighbour", "drift", "drift")),
         make_result("c"),
     ]
-    told = "drift (2), bimodal (1), noisy-neighbour (1)"
-    assert warning_text(results) == f"warnings on 2 results: {told}; `hud show RUN CASE` says more"
+    text = "drift (2), bimodal (1), noisy-neighbour (1)"
+    assert warning_text(results) == f"warnings on 2 results: {text}; `hud show RUN CASE` says more"
     assert warning_text(results[:1]).startswith("warnings on 1 result: ")
 
 
