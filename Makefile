@@ -14,8 +14,10 @@ unexport PYTHONDONTWRITEBYTECODE
 # torch is pinned by TORCH alone, so that another build of it can be asked for.
 CONSTRAINTS := $(VENV)/constraints.txt
 PYTEST_ARGS ?=
-# Test modules that run at a time; 0 runs all tests in one process, as a debugger wants it.
+# Tests that run at a time; 0 runs all tests in one process, as a debugger wants it.
 JOBS ?= 2
+# A process takes neighbouring tests, which share stores and servers, and helps the other one at the end.
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 # Prints what pyproject.toml asks for in the named extras: not torch, but what it needs everywhere.
 define PRINT_PACKAGES
@@ -34,8 +36,8 @@ SHELL := bash
 
 .PHONY: help
 help: ## list the commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1|/' \
-		| while IFS='|' read -r name text; do printf 'make %-8s %s\n' "$$name" "$$text"; done
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' \
+		| while IFS='|' read -r name text; do printf 'make %-15s %s\n' "$$name" "$$text"; done
 
 .PHONY: install
 install: $(VENV)/.installed ## create .venv with everything, development tools included
@@ -45,9 +47,12 @@ run: $(VENV)/.installed-run ## install what is needed, measure, open the dashboa
 	@$(BIN)/hud up
 
 .PHONY: test
-test: $(VENV)/.installed ## run every test (PYTEST_ARGS="tests/unit -k name" narrows it down)
-	@# Files in the order that tests/conftest.py gives them: long ones come early, so that no process waits at the end.
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+test: $(VENV)/.installed ## run all tests but those of the night (PYTEST_ARGS="tests/unit -k name" narrows it down)
+	@$(PYTEST) $(PYTEST_ARGS)
+
+.PHONY: test-nightly
+test-nightly: $(VENV)/.installed ## run the tests that take hours: each model of the zoo, a second torch, long trials
+	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/nightly $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed ## check format, lint, types, import directions, spelling, documents and known vulnerabilities

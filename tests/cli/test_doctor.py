@@ -45,7 +45,7 @@ def doctor(machine: FakeMachine, *options: str) -> Result:
 def test_commands_are_printed_and_nothing_is_changed(machine: FakeMachine) -> None:
     result = doctor(machine)
     assert result.exit_code == 0, result.output
-    assert not [command for command in machine.asked if "-pm" in command]
+    assert not [command for command in machine.commands if "-pm" in command]
     assert f"     echo performance | sudo tee {CPUS[0]} {CPUS[1]}\n" in result.stdout
     assert f"     echo madvise | sudo tee {THP}\n" in result.stdout
     assert "     costs: whether an allocation gets huge pages" in result.stdout

@@ -12,7 +12,6 @@ from compile_hud.db.alerts.outbox import load_outbox
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.store import Store
 from compile_hud.runner.cli.main import main
-from compile_hud.runner.measure.environment_facts import FLAG_VARIABLES
 from compile_hud.runner.workspace import Dependencies
 from tests.store.maintenance.test_backup import Opened, contents
 from tests.support.builders import make_alert, make_notification
@@ -111,6 +110,8 @@ def test_no_secret_is_in_store_logs_state_backup_or_output(terminal: Terminal) -
 
 
 def test_the_environment_is_kept_by_name_alone() -> None:
+    from compile_hud.runner.measure.environment_facts import FLAG_VARIABLES
+
     """What a result keeps of the environment is a list of flags, and none sounds like a secret."""
     words = ("SECRET", "TOKEN", "PASSWORD", "KEY", "CREDENTIAL", "URL")
     assert [name for name in FLAG_VARIABLES if any(word in name for word in words)] == []

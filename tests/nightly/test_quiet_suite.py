@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from compile_hud.db.records.results import Case
-from compile_hud.runner.analysis.detection.false_discovery import Claim, believed
+from compile_hud.runner.analysis.detection.false_discovery import (
+    AlertCandidate,
+    apply_false_discovery_rate,
+)
 from compile_hud.runner.analysis.judging.judge import judge_histories
 from tests.support.builders import make_case
 from tests.support.records.histories import make_series
@@ -47,11 +50,11 @@ def alerts_of(values: np.ndarray) -> set[str]:
     for num_nights in JUDGED_NIGHTS:
         claims = list(_claims(values[:, :num_nights], cases))
         sizes = Counter({f"run-{night}": len(values) for night in range(num_nights)})
-        found |= {claim.alert.id for claim in believed(claims, num_series=sizes)}
+        found |= {claim.alert.id for claim in apply_false_discovery_rate(claims, num_series=sizes)}
     return found
 
 
-def _claims(values: np.ndarray, cases: list[Case]) -> list[Claim]:
+def _claims(values: np.ndarray, cases: list[Case]) -> list[AlertCandidate]:
     histories = [
         make_series(row.tolist(), case=case, metric="latency_cpu_s")
         for row, case in zip(values, cases, strict=True)
@@ -80,7 +83,7 @@ def test_one_step_of_ten_percent_in_the_quiet_suite_is_told_within_two_nights() 
     values[calm, 40:] *= 1.1
     case = [make_case(f"model-{number:03}") for number in range(NUM_SERIES)]
     sizes = {f"run-{night}": NUM_SERIES for night in range(NUM_NIGHTS)}
-    told = believed(_claims(values[:, :43], case), num_series=sizes)
+    told = apply_false_discovery_rate(_claims(values[:, :43], case), num_series=sizes)
     assert [(claim.alert.case.model, claim.run_id) for claim in told] == [
         (f"model-{calm:03}", "run-40")
     ]

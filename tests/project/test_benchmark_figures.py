@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import geometric_mean, mean, stdev
 from typing import Any
 
-from benchmarks.nights.simulation import Trouble
+from benchmarks.nights.simulation import FaultKind
 
 ROOT = Path(__file__).parents[2]
 MUST_BE_ZERO = ("num_lost", "num_not_sent", "num_out_of_order", "num_repeats_beyond_kills")
@@ -270,7 +270,7 @@ def test_what_became_of_thirty_nights_is_told_as_it_came_out() -> None:
     without_run = [fate for fate in fates if fate["came"].startswith("no run")]
     assert found["problems"] == []
     assert len({fate["night"] for fate in fates}) == found["num_nights"] == 30
-    assert thrown_in == set(Trouble)
+    assert thrown_in == set(FaultKind)
     assert ["GPU is lost" in fate["explained_by"] for fate in without_run] == [True]
     text = words("benchmarks/README.md")
     assert f"the machine switched off {found['num_kills']} times, the {len(fates)} times" in text

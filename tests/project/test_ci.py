@@ -22,7 +22,7 @@ class Machine:
         self.programs = folder / "bin"
         self.programs.mkdir()
         self.log = folder / "log"
-        for name in ("bash", "dirname"):
+        for name in ("bash", "cat", "dirname", "mkdir", "sleep", "tail"):
             (self.programs / name).symlink_to(str(shutil.which(name)))
         self.add("python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
         self.add("id", "#!/bin/sh\necho 0\n")
@@ -39,15 +39,23 @@ class Machine:
         """Take a program away."""
         (self.programs / name).unlink()
 
-    def run(self) -> tuple[int, list[str], str]:
-        """Return .ci/run's exit status, what it called and what it complained about."""
-        done = subprocess.run(
-            [str(self.programs / "bash"), str(ROOT / ".ci" / "run")],
+    def start(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run .ci/run in a copy of its folder and return how it ended."""
+        script = self.programs.parent / "project" / ".ci" / "run"
+        if not script.exists():
+            script.parent.mkdir(parents=True)
+            shutil.copy(ROOT / ".ci" / "run", script)
+        return subprocess.run(
+            [str(self.programs / "bash"), str(script), *arguments],
             env={"PATH": str(self.programs)},
             capture_output=True,
             text=True,
             check=False,
         )
+
+    def run(self, *arguments: str) -> tuple[int, list[str], str]:
+        """Return .ci/run's exit status, what it called and what it complained about."""
+        done = self.start(*arguments)
         lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
         return done.returncode, lines, done.stderr
 
@@ -58,19 +66,43 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_checks_come_before_tests(machine: Machine) -> None:
+def targets(calls: list[str]) -> list[str]:
+    """Return what make was asked for."""
+    return [call.split()[-1] for call in calls if call.startswith("make")]
+
+
+def test_checks_and_tests_follow_one_installation(machine: Machine) -> None:
     status, calls, _ = machine.run()
     assert status == 0
-    makes = [call for call in calls if call.startswith("make")]
-    assert [call.split()[-1] for call in makes] == ["check", "test"]
-    assert calls[-1] == makes[-1]
+    first, *others = targets(calls)
+    assert first == "install"
+    assert sorted(others) == ["check", "test"]
 
 
-def test_failed_check_fails_before_any_test(machine: Machine) -> None:
-    machine.add("make", f'#!/bin/sh\necho "make $*" >> {machine.log}\nexit 3\n')
+@pytest.mark.parametrize("failing", ["install", "check", "test"])
+def test_what_fails_fails_the_whole(machine: Machine, failing: str) -> None:
+    machine.add(
+        "make",
+        f'#!/bin/bash\necho "make $*" >> {machine.log}\n[[ "$*" != *{failing} ]] || exit 3\n',
+    )
     status, calls, _ = machine.run()
     assert status == 3
-    assert [call.split()[-1] for call in calls if call.startswith("make")] == ["check"]
+    assert ("test" in targets(calls)) is (failing != "install")
+
+
+def test_the_log_of_the_checks_comes_first_and_the_tests_have_the_last_line(
+    machine: Machine,
+) -> None:
+    slow_check = '[[ "$*" != *check ]] || sleep 0.2'
+    machine.add("make", f'#!/bin/bash\n{slow_check}\necho "log of ${{*: -1}}"\n')
+    done = machine.start()
+    assert done.stdout.splitlines()[-2:] == ["log of check", "log of test"]
+
+
+def test_the_nightly_run_runs_its_tests_alone(machine: Machine) -> None:
+    status, calls, _ = machine.run("nightly")
+    assert status == 0
+    assert targets(calls) == ["test-nightly"]
 
 
 @pytest.mark.parametrize(("program", "package"), [("chromium", "chromium"), ("c++", "g++")])

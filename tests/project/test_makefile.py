@@ -129,9 +129,14 @@ def test_tools_for_tests_are_installed_for_tests_only(workshop: Workshop) -> Non
     done = workshop.make("test", "PYTEST_ARGS=tests/unit -k name")
     assert done.returncode == 0, done.stderr
     *installs, last = workshop.logged()
-    assert last == "-m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/unit -k name"
+    assert last == "-m pytest -n 2 --dist worksteal tests/unit -k name"
     assert installs[-1].endswith("-e .[app,runner,zoo,gpu,postgres,ray,runtimes,test,dev]")
     assert len(installs) == 4
+
+
+def test_nightly_tests_are_those_of_their_folder(workshop: Workshop) -> None:
+    workshop.make("test-nightly", "PYTEST_ARGS=-k zoo", "JOBS=1")
+    assert workshop.logged()[-1] == "-m pytest -n 1 --dist worksteal tests/nightly -k zoo"
 
 
 @pytest.mark.parametrize("step", ["--no-deps torch==2.13.0", "/dev/stdin", "postgres]"])
@@ -158,8 +163,10 @@ def test_old_python_is_refused_by_name(workshop: Workshop) -> None:
 
 def test_help_names_every_command(workshop: Workshop) -> None:
     listed = {line.split()[1] for line in workshop.make("help").stdout.splitlines()}
-    expected = {"install", "run", "test", "check", "fix", "docs", "bench", "help", "clean"}
-    assert listed == expected
+    assert listed == {
+        "install", "run", "test", "test-nightly", "check", "fix", "docs", "bench",
+        "bench-precision", "help", "clean",
+    }  # fmt: skip
     assert workshop.make().stdout == workshop.make("help").stdout
 
 

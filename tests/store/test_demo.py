@@ -16,7 +16,7 @@ from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.alerting.alert_kernels import cause_kernels
-from compile_hud.runner.analysis.kernels.diff import kernel_ends
+from compile_hud.runner.analysis.kernels.diff import kernel_bounds
 from compile_hud.runner.demo.history import (
     DRIFT,
     FAILING,
@@ -86,7 +86,7 @@ def test_a_step_has_kernels_behind_it_that_add_up_to_it(demo: Store) -> None:
     row = kernels.rows[0]
     assert row["label"] == "triton_per_fused_add_native_layer_norm"
     assert (row["class"], kernels.noise) == ("other_code", "")
-    names = kernel_ends(alert)
+    names = kernel_bounds(alert)
     before, after = (load_profiled(demo, names)[name] for name in names)
     assert before.latency_s is not None
     assert after.latency_s is not None
@@ -95,9 +95,9 @@ def test_a_step_has_kernels_behind_it_that_add_up_to_it(demo: Store) -> None:
     for result in (before, after):
         profile = profile_of(result.details)
         assert profile is not None
-        assert math.fsum(profile.parts.values()) == pytest.approx(profile.iteration_s)
+        assert math.fsum(profile.components.values()) == pytest.approx(profile.iteration_s)
         busy_s = math.fsum(kernel.total_s for kernel in result.kernels)
-        assert busy_s + profile.parts["idle"] == pytest.approx(profile.iteration_s)
+        assert busy_s + profile.components["idle"] == pytest.approx(profile.iteration_s)
         assert all(source.text.startswith("# synthetic: ") for source in result.sources)
 
 
@@ -153,7 +153,7 @@ def test_slow_drift_is_told_as_one(demo: Store) -> None:
     assert {alert.kind for alert in alerts} == {"drift"}
     for alert in alerts:
         # The kernels and the environment of weeks apart, and not of two nights in a row.
-        (began, _), (first_seen, _) = kernel_ends(alert)
+        (began, _), (first_seen, _) = kernel_bounds(alert)
         assert alert.last_good is not None
         assert (alert.first_bad.at - alert.last_good.at).days >= 9
         assert (began, first_seen) == (alert.last_good.run_id, alert.first_bad.run_id)

@@ -297,7 +297,7 @@ def kernel_side(numbers: list[int], latency_us: int | None) -> KernelSide:
     """Return a side whose kernels, each by a number, and latency are as given."""
     chance = Random(-1 if latency_us is None else latency_us)
     parts = {name: 1e-6 * chance.randint(0, 100) for name in ("gemm", "idle", "python")}
-    profile = Profile(num_iterations=3, iteration_s=1e-6, latency_s=None, parts=parts)
+    profile = Profile(num_iterations=3, iteration_s=1e-6, latency_s=None, components=parts)
     return KernelSide(
         kernels=tuple(map(_kernel_to_match, numbers)),
         sources=_CODES,

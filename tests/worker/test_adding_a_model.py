@@ -37,8 +37,8 @@ def section(title: str) -> str:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     contents: dict[str, str] = {"hud.toml": QUICK}
-    for found in FILE.finditer(section("Your own model")):
-        contents[found["path"]] = contents.get(found["path"], "") + "\n" + found["text"]
+    for match in FILE.finditer(section("Your own model")):
+        contents[match["path"]] = contents.get(match["path"], "") + "\n" + match["text"]
     assert set(contents) == {"hud.toml", "models/ranker.py", "my_pkg/bench.py"}
     for name, text in contents.items():
         path = tmp_path / name
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 def commands() -> list[str]:
     blocks = COMMANDS.finditer(section("Your own model"))
-    return [line for found in blocks for line in found["lines"].splitlines()]
+    return [line for block in blocks for line in block["lines"].splitlines()]
 
 
 def hud(command: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -64,10 +64,8 @@ def measured(
         num_samples=size.num_samples,
         num_tokens=size.num_tokens,
     )
-    wanted = MeasureSettings(**({"num_launches": 2, "max_launches": 2} | settings))
-    result = executor.execute(
-        CaseOrder(run_id="run", case=case, workload=workload, settings=wanted)
-    )
+    measure_settings = MeasureSettings(**({"num_launches": 2, "max_launches": 2} | settings))
+    result = executor.execute(CaseOrder(run_id="run", case=case, workload=workload, settings=measure_settings))
     assert result.outcome is Outcome.OK, (result.reason, result.log_tail)
     return result
 
@@ -95,12 +93,12 @@ def test_eager_as_a_cuda_graph_is_accurate_and_compiles_nothing(
     executor: LocalExecutor, phase: Phase, dtype: Dtype
 ) -> None:
     result = measured(executor, "cuda-graph", phase=phase, dtype=dtype)
-    found = {item.metric: item.median for item in result.measurements}
+    medians = {item.metric: item.median for item in result.measurements}
     assert result.effective_mode == "eager"
-    assert "graphs" not in found
-    assert found["cudagraph_pool_bytes"] > 0
+    assert "graphs" not in medians
+    assert medians["cudagraph_pool_bytes"] > 0
     # Launching its kernels is what a small model waits for.
-    assert found["speedup"] > 1
+    assert medians["speedup"] > 1
 
 
 def test_cuda_graphs_do_not_hide_memory(executor: LocalExecutor) -> None:
@@ -113,11 +111,11 @@ def test_cuda_graphs_do_not_hide_memory(executor: LocalExecutor) -> None:
 
 def test_what_is_reserved_holds_what_is_allocated(executor: LocalExecutor) -> None:
     result = measured(executor, "reduce-overhead")
-    found = {item.metric: item.median for item in result.measurements}
-    assert 0 < found["cudagraph_pool_bytes"] <= found["peak_reserved_bytes"]
-    assert found["peak_bytes"] <= found["peak_reserved_bytes"]
+    medians = {item.metric: item.median for item in result.measurements}
+    assert 0 < medians["cudagraph_pool_bytes"] <= medians["peak_reserved_bytes"]
+    assert medians["peak_bytes"] <= medians["peak_reserved_bytes"]
     # A small model is less than what the graph keeps beside it: 0.23 on an H200.
-    assert 0.05 < found["compression_ratio"] < 2.0
+    assert 0.05 < medians["compression_ratio"] < 2.0
 
 
 def test_the_allocators_history_outlives_the_case(executor: LocalExecutor) -> None:
@@ -149,10 +147,10 @@ def test_the_gpu_is_watched_while_samples_are_taken(executor: LocalExecutor) -> 
 
 def test_energy_is_that_of_a_working_board(executor: LocalExecutor) -> None:
     result = measured(executor, "default")
-    found = {item.metric: item.median for item in result.measurements}
-    assert 10 < found["power_w"] < 2000
+    medians = {item.metric: item.median for item in result.measurements}
+    assert 10 < medians["power_w"] < 2000
     # Back to back and without flushing the cache an iteration takes less than a sample's, not far.
-    assert 0.3 < found["energy_j"] / found["power_w"] / found["latency_s"] < 3.0
+    assert 0.3 < medians["energy_j"] / medians["power_w"] / medians["latency_s"] < 3.0
 
 
 def test_the_energy_counter_agrees_with_integrated_power() -> None:

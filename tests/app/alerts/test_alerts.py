@@ -6,11 +6,9 @@ import dataclasses
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from compile_hud.app.auth import access
 from compile_hud.app.ui import scripts
@@ -26,6 +24,9 @@ from tests.support.builders import make_alert, make_case
 from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 pytestmark = pytest.mark.usefixtures("anybody_triages")
 
@@ -116,7 +117,7 @@ def test_selection_that_a_browser_makes_up_is_cut_to_what_is_there(
     answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mount = SimpleNamespace(picked=answer)
-    monkeypatch.setattr(st.components.v2, "component", lambda *_, **__: lambda **_: mount)
+    monkeypatch.setattr("streamlit.components.v2.component", lambda *_, **__: lambda **_: mount)
     picked_ids = scripts.picked(["alert-1", "alert-2"], key="picked")
     assert picked_ids == (["alert-1"] if isinstance(answer, list) else [])
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from compile_hud.app.components.trend.rows import mark_rows, scale_of
 from compile_hud.app.data import annotations as annotation_data
@@ -20,6 +19,9 @@ from tests.support.builders import START, make_case
 from tests.support.pages.page_elements import html_of, text_of, texts_of_rows
 from tests.support.records.page_results import point, series_page
 from tests.support.stores import dashboard_stores
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 HOSTILE = "=1+1 <script>x</script> \u202e`**b**`"
 CASE = dashboard_stores.REGRESSED.key

@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from compile_hud.app.ui import code as kernelcode
 from compile_hud.app.ui.share import HERE, Share
@@ -26,11 +25,14 @@ from tests.support.builders import (
     make_measurement,
     make_result,
     make_run,
-    make_sighting,
+    make_run_ref,
 )
 from tests.support.pages.page_elements import html_of, links_of, markdown_of, text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 CASE, EAGER = make_case("bert"), make_case("bert", mode="eager")
 OLD_CODE = KernelSource(hash="a" * 64, language="cpp", text="void kernel() {\n    slow();\n}\n")
@@ -465,5 +467,5 @@ def test_a_point_of_a_series_leads_to_the_diff_with_the_one_before(
 
 def alert_between(run_ids: tuple[str, str], **values: Any) -> Any:
     """Return an alert about `CASE` between the last good and the first bad run."""
-    good, bad = (make_sighting(make_run(run_id)) for run_id in run_ids)
+    good, bad = (make_run_ref(make_run(run_id)) for run_id in run_ids)
     return make_alert(case=CASE, last_good=good, first_bad=bad, **values)

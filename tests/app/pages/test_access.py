@@ -16,8 +16,6 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
-from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
-from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
@@ -32,6 +30,9 @@ from tests.app.alerts.test_alerts import ID, field
 from tests.app.conftest import OpenPage, SignIn
 from tests.support.pages.page_elements import text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
+
+# Streamlit's name of it.
+USER_COOKIE_NAME = "_streamlit_user"
 
 URL = "https://hud.example.org"
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -222,6 +223,8 @@ def user_claims(name: str = "tom") -> dict[str, object]:
 
 
 def cookie(*, secret: str = SECRET, origin: str = URL, name: str = "tom") -> dict[str, str]:
+    from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
+
     content = json.dumps({**user_claims(name), "origin": origin, "is_logged_in": True})
     return {USER_COOKIE_NAME: create_signed_value(secret, USER_COOKIE_NAME, content).decode()}
 

@@ -20,7 +20,7 @@ from tests.support.builders import (
     make_case,
     make_measurement,
     make_result,
-    make_sighting,
+    make_run_ref,
 )
 from tests.support.pages.page_elements import html_of, links_of, markdown_of, text_of
 from tests.support.stores import dashboard_stores
@@ -122,7 +122,7 @@ def hostile(store: Store) -> None:
         documents.append(RunDocument(run=run, results=results))
     with store.write() as session:
         put_documents(session, documents, at=dashboard_stores.NOW)
-    run_ref = make_sighting(documents[1].run)
+    run_ref = make_run_ref(documents[1].run)
     alerts = [
         make_alert(
             f"odd-{index}",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from tests.app.conftest import OpenPage
 from tests.support.pages.page_elements import text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 SERIES = {"case": dashboard_stores.REGRESSED.key}
 

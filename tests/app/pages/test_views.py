@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from compile_hud.app.data import latest_results
 from compile_hud.db.records.results import RunState
@@ -17,6 +17,9 @@ from tests.support.builders import make_alert, make_case
 from tests.support.pages.page_elements import html_of, links_of, text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 MATRIX = "latest results, model by variant"
 SERIES = {"case": dashboard_stores.REGRESSED.key}

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-import streamlit
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -31,6 +30,8 @@ def test_page_is_told_where_its_server_is(path: str) -> None:
 
 
 def test_what_nearly_every_page_draws_is_loaded_before_it_is_drawn() -> None:
+    import streamlit
+
     page = TestClient(Starlette(routes=shell_routes([""]))).get("/").text
     scripts = Path(streamlit.__file__).parent / "static" / "static" / "js"
     preloaded = re.findall(r'rel="modulepreload" crossorigin href="./static/js/([^"]+)"', page)

@@ -24,7 +24,7 @@ from compile_hud.app.server import trend_image_routes as pictureroutes
 from compile_hud.app.server import trend_png as picture
 from compile_hud.app.server.trend_image_routes import RENDER_COMMAND, picture_routes
 from compile_hud.app.server.trend_png import draw, picture_spec
-from compile_hud.app.views.alerts.tables import alert_title
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
     Action,
@@ -39,7 +39,7 @@ from compile_hud.runner.alerting import notifier as pictures
 from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.notifications.dispatcher import draw_nothing
 from compile_hud.runner.workspace import Dependencies, Workspace
-from tests.support.builders import START, make_alert, make_case, make_sighting
+from tests.support.builders import START, make_alert, make_case, make_run_ref
 from tests.support.records.page_results import point, series_page
 from tests.support.stores.dashboard_stores import fill, regression
 
@@ -55,7 +55,7 @@ def page_of(alert: Alert, *, num_points: int = 30) -> AlertPage:
     return AlertPage(alert=alert, event=None, num_beside=0, series=series, changes=())
 
 
-ALERT = make_alert("a", first_bad=dataclasses.replace(make_sighting(), run_id="run-21"))
+ALERT = make_alert("a", first_bad=dataclasses.replace(make_run_ref(), run_id="run-21"))
 
 
 def test_a_picture_is_the_chart_of_the_page_with_a_title_on_white() -> None:
@@ -65,7 +65,7 @@ def test_a_picture_is_the_chart_of_the_page_with_a_title_on_white() -> None:
     assert spec is not None
     assert (spec["layer"], spec["height"]) == (shown["layer"], shown["height"])
     assert (spec["title"]["text"], spec["background"]) == (
-        f"{alert_title(ALERT)}, latency",
+        f"{alert_text(ALERT).title}, latency",
         "#ffffff",
     )
     assert spec["config"]["font"] == "Liberation Sans"

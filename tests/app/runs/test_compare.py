@@ -6,10 +6,10 @@ import csv
 import dataclasses
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from compile_hud.app.ui.urls import CompareState
 from compile_hud.app.views.compare import data as compare_data
@@ -23,6 +23,9 @@ from compile_hud.runner.analysis.comparison.runs import compare_results
 from tests.app.conftest import OpenPage
 from tests.support.pages.page_elements import commands_of, html_of, links_of, text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 # The night before something changed, the one in which it did, and one with another driver.
 GOOD, BAD, OTHER = "run-008", "run-009", "run-004"

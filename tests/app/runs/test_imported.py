@@ -37,7 +37,11 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     failed = make_record("accuracy", "fail_accuracy\x1b[2J", model=NAMES[0], night=15)
     path = write_lines(folder / "history.json", [*records, failed])
     import_file(
-        path, store=store, unsaid=MissingValuePolicy(), format_name=None, now=dashboard_stores.NOW
+        path,
+        store=store,
+        missing_values=MissingValuePolicy(),
+        format_name=None,
+        now=dashboard_stores.NOW,
     )
     detect(store)
     return folder / "hud.duckdb"
@@ -96,7 +100,11 @@ def test_the_overview_begins_with_latencies_where_nobody_knows_more(
     latencies = [make_record(name, 1.5, model="bert", night=0) for name in records]
     path = write_lines(tmp_path / "latencies.json", latencies)
     import_file(
-        path, store=store, unsaid=MissingValuePolicy(), format_name=None, now=dashboard_stores.NOW
+        path,
+        store=store,
+        missing_values=MissingValuePolicy(),
+        format_name=None,
+        now=dashboard_stores.NOW,
     )
     assert f"Latest results: {shown}" in text_of(open_page("overview"))
     assert "Latest results: speedup" in text_of(open_page("overview", metric="speedup"))
@@ -107,7 +115,11 @@ def test_a_tile_of_latencies_alone_says_why_there_is_no_speedup(
 ) -> None:
     path = write_lines(tmp_path / "latencies.json", [make_record("abs_latency", 1.5, night=0)])
     import_file(
-        path, store=store, unsaid=MissingValuePolicy(), format_name=None, now=dashboard_stores.NOW
+        path,
+        store=store,
+        missing_values=MissingValuePolicy(),
+        format_name=None,
+        now=dashboard_stores.NOW,
     )
     text = text_of(open_page("overview"))
     assert "no speedup none was measured against eager 1 of 1 ok" in text

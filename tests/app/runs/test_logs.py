@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import streamlit as st
 
 from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, LogLine, work_name
 from compile_hud.db.records.results import Outcome
@@ -23,6 +22,8 @@ RUN = "run-going"
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Return what the pages of this test hand to the log in the browser."""
+    import streamlit as st
+
     calls: list[dict[str, Any]] = []
     make = st.components.v2.component
 

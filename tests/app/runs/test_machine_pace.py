@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
 from tests.support.pages.page_elements import text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
 
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
+
 
 @pytest.fixture
 def store(store: Store) -> Store:
     """Return a store with a machine that was slower for three nights."""
-    dashboard_stores.fill_paced(store)
+    dashboard_stores.fill_normalised(store)
     return store
 
 
@@ -29,7 +31,7 @@ def chart(page: AppTest) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("store")
 def test_series_has_levels_that_a_slow_machine_does_not_move(open_page: OpenPage) -> None:
-    page = open_page("series", case=dashboard_stores.PACED.key)
+    page = open_page("series", case=dashboard_stores.NORMALISED.key)
     rows = texts_of_rows(page, "points")[::-1]
     medians = [
         "11.0 ms" if night in dashboard_stores.SLOW_NIGHTS else "10.0 ms" for night in range(8)
@@ -45,7 +47,7 @@ def test_series_has_levels_that_a_slow_machine_does_not_move(open_page: OpenPage
 
 @pytest.mark.usefixtures("store")
 def test_what_is_no_time_has_no_second_level(open_page: OpenPage) -> None:
-    page = open_page("series", case=dashboard_stores.PACED.key, metric="peak_bytes")
+    page = open_page("series", case=dashboard_stores.NORMALISED.key, metric="peak_bytes")
     assert len(texts_of_rows(page, "points")[0]) == 7
     assert "one pace" not in text_of(page)
 
@@ -58,5 +60,5 @@ def test_page_of_an_alert_draws_its_change_whatever_became_of_it(open_page: Open
     spec = json.dumps(chart(page))
     assert "regression: +20.0 %, noise" in spec
     assert "level_shown" in spec
-    alone = json.dumps(chart(open_page("series", case=dashboard_stores.PACED.key)))
+    alone = json.dumps(chart(open_page("series", case=dashboard_stores.NORMALISED.key)))
     assert "regression: " not in alone

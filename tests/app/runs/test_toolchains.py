@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from compile_hud.app.data import store as data
 from compile_hud.db.store import Store
@@ -11,6 +12,9 @@ from tests.app.conftest import OpenPage
 from tests.support.builders import make_case, make_run
 from tests.support.pages.page_elements import links_of, text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
+
+if TYPE_CHECKING:
+    from streamlit.testing.v1 import AppTest
 
 MATRIX = "latest results, model by variant"
 CHOICE = "choice-toolchain"

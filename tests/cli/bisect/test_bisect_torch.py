@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compile_hud.runner.errors import BisectError
-from compile_hud.runner.execution.local_executor import toolchain_home
+from compile_hud.runner.system.toolchain_home import toolchain_home
 from compile_hud.runner.toolchains.registry import built_toolchains, changing
 from compile_hud.runner.toolchains.torch_releases import (
     TorchSource,

@@ -40,7 +40,7 @@ def result_of(
     latency_s: float, source: KernelSource, *, mean_s: float, **fields: Any
 ) -> CaseResult:
     kernel = replace(ADD, source_hash=source.hash, mean_s=mean_s, min_s=mean_s, total_s=3 * mean_s)
-    profile = Profile(num_iterations=5, iteration_s=0.01, latency_s=latency_s, parts={})
+    profile = Profile(num_iterations=5, iteration_s=0.01, latency_s=latency_s, components={})
     return make_result(
         measurements=[make_measurement(samples=[latency_s])],
         kernels=[kernel, MUL],

@@ -48,7 +48,7 @@ PROFILE = Profile(
     num_iterations=5,
     iteration_s=0.010,
     latency_s=0.009,
-    parts={"python": 0.003, "gemm": 0.005, "fused": 0.002},
+    components={"python": 0.003, "gemm": 0.005, "fused": 0.002},
 )
 CASES = (make_case("bert"), make_case("vit", mode="eager"), make_case("vit"))
 

@@ -68,7 +68,7 @@ def test_time_and_calls_of_each_kernel_are_those_of_its_events(report: KernelRep
 def test_the_parts_of_an_iteration_of_a_gpu_add_up(report: KernelReport) -> None:
     profile = report.profile
     assert profile.num_iterations == NUM_ITERATIONS
-    assert sum(profile.parts.values()) == pytest.approx(profile.iteration_s, rel=1e-9)
+    assert sum(profile.components.values()) == pytest.approx(profile.iteration_s, rel=1e-9)
     assert not profile.is_graph_replay
 
 

@@ -15,7 +15,6 @@ import pytest
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.cli.run.nsight_commands import METRICS, Command, run_commands
 from compile_hud.runner.errors import ProfilerFailed
-from compile_hud.runner.measure import single_launch as alone
 from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest
 from tests.support.builders import START, make_document, make_kernel, make_result, make_run
 from tests.support.runs.launches import order
@@ -178,6 +177,8 @@ def test_the_first_command_that_fails_is_the_last_one() -> None:
 def test_a_launch_alone_leaves_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from compile_hud.runner.measure import single_launch as alone
+
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
     order_of_case = order("plain")
     launch = LaunchRequest(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from compile_hud.runner.errors import ExecutorError, ToolchainError
-from compile_hud.runner.execution.local_executor import toolchain_home
+from compile_hud.runner.system.toolchain_home import toolchain_home
 from compile_hud.runner.toolchains.installer import InstallDependencies, build_again
 from compile_hud.runner.toolchains.registry import built_toolchains, changing, python_of
 from compile_hud.runner.toolchains.requirements import (

@@ -51,10 +51,10 @@ def test_an_operator_counts_by_its_own_time(tmp_path: Path) -> None:
 
 def test_parts_add_up_to_the_iteration(tmp_path: Path) -> None:
     profile = report_of(tmp_path, ITERATION, latency_s=90e-6).profile
-    assert profile.parts == pytest.approx(
+    assert profile.components == pytest.approx(
         {"gemm": 50e-6, "fused": 20e-6, "dispatch": 15e-6, "python": 15e-6}
     )
-    assert math.fsum(profile.parts.values()) == pytest.approx(profile.iteration_s, rel=1e-12)
+    assert math.fsum(profile.components.values()) == pytest.approx(profile.iteration_s, rel=1e-12)
     assert profile.remainder_s == pytest.approx(-10e-6)
     assert (profile.busy, profile.overlap_s, profile.trace) == (None, 0.0, "")
 
@@ -182,8 +182,8 @@ def test_a_template_of_a_product_is_one_and_its_blocks_are_its_configuration(
     product = row(report, "cpp_fused_gelu_0")
     assert (product.kind, product.library) == ("gemm", "inductor-cpp")
     assert product.config == {"Mr": 8, "Mt_blocks": 8, "Mc_blocks": 2}
-    assert report.profile.parts["gemm"] == pytest.approx(70e-6)
-    assert "fused" not in report.profile.parts
+    assert report.profile.components["gemm"] == pytest.approx(70e-6)
+    assert "fused" not in report.profile.components
 
 
 def test_a_kernel_of_a_second_graph_is_a_part_like_that_of_the_first(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_kernel_of_a_second_graph_is_a_part_like_that_of_the_first(tmp_path: P
     notes = KernelNotes(kernels={"cpp_fused_gelu_0#2": note})
     report = report_of(tmp_path, events, notes=notes)
     assert [kernel.kind for kernel in report.kernels] == ["fused"]
-    assert report.profile.parts == pytest.approx({"fused": 7e-6, "python": 3e-6})
+    assert report.profile.components == pytest.approx({"fused": 7e-6, "python": 3e-6})
 
 
 def test_another_number_is_the_same_code(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_what_another_thread_computes_is_no_python(tmp_path: Path) -> None:
         operator("aten::bmm", 30, 90, dims=[[1, 2, 2], [1, 2, 2]], tid=2),
     ]
     profile = report_of(tmp_path, events).profile
-    assert profile.parts == pytest.approx({"gemm": 80e-6, "python": 20e-6})
+    assert profile.components == pytest.approx({"gemm": 80e-6, "python": 20e-6})
     assert profile.overlap_s == pytest.approx(10e-6)
 
 
@@ -261,7 +261,7 @@ def test_time_in_an_annotation_belongs_to_the_operator_around(tmp_path: Path) ->
         annotation("## Call CompiledFxGraph abc ##", 20, 80),
         operator("cpp_fused_add_0", 30, 70),
     ]
-    parts = report_of(tmp_path, events).profile.parts
+    parts = report_of(tmp_path, events).profile.components
     assert parts == pytest.approx({"fused": 40e-6, "dispatch": 40e-6, "python": 20e-6})
 
 

@@ -60,8 +60,8 @@ def row(report: KernelReport, label: str) -> Kernel:
 def test_an_iteration_lasts_until_its_work_has_ended(tmp_path: Path) -> None:
     profile = report_of(tmp_path, ITERATION).profile
     assert profile.iteration_s == pytest.approx(120e-6)
-    assert profile.parts == pytest.approx({"gemm": 60e-6, "fused": 30e-6, "idle": 30e-6})
-    assert math.fsum(profile.parts.values()) == pytest.approx(profile.iteration_s, rel=1e-12)
+    assert profile.components == pytest.approx({"gemm": 60e-6, "fused": 30e-6, "idle": 30e-6})
+    assert math.fsum(profile.components.values()) == pytest.approx(profile.iteration_s, rel=1e-12)
     assert profile.busy == pytest.approx(0.75)
     assert profile.is_graph_replay is False
 
@@ -149,7 +149,7 @@ def test_work_belongs_to_the_iteration_that_launched_it(tmp_path: Path) -> None:
     assert (fused.count, report.profile.num_iterations) == (1.0, 2)
     # Both together took from 0 to 65: they overlap, since the host runs ahead.
     assert report.profile.iteration_s == pytest.approx(32.5e-6)
-    assert report.profile.parts == pytest.approx({"fused": 30e-6, "idle": 2.5e-6})
+    assert report.profile.components == pytest.approx({"fused": 30e-6, "idle": 2.5e-6})
 
 
 def test_work_of_no_iteration_and_the_time_it_takes_alone_are_left_out(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_work_of_no_iteration_and_the_time_it_takes_alone_are_left_out(tmp_path:
     report = report_of(tmp_path, events)
     assert [kernel.name for kernel in report.kernels] == [GEMM]
     assert report.profile.iteration_s == pytest.approx(65e-6)
-    assert report.profile.parts == pytest.approx({"gemm": 35e-6, "idle": 30e-6})
+    assert report.profile.components == pytest.approx({"gemm": 35e-6, "idle": 30e-6})
 
 
 def test_streams_that_overlap_are_counted_once_and_what_hides_is_named(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_streams_that_overlap_are_counted_once_and_what_hides_is_named(tmp_path:
     ]  # fmt: skip
     report = report_of(tmp_path, events)
     parts = {"gemm": 50e-6, "copy": 10e-6, "communication": 20e-6, "idle": 20e-6}
-    assert report.profile.parts == pytest.approx(parts)
+    assert report.profile.components == pytest.approx(parts)
     assert report.profile.overlap_s == pytest.approx(40e-6)
     reduced = row(report, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL")
     assert (reduced.library, reduced.total_s) == ("nccl", pytest.approx(50e-6))

@@ -77,7 +77,7 @@ def test_any_events_give_a_report_or_one_error(
     for kernel in report.kernels:
         document = json.loads(json.dumps(kernel.to_json(), allow_nan=False))
         assert Kernel.from_json(document).to_json() == kernel.to_json()
-    assert sum(report.profile.parts.values()) == pytest.approx(report.profile.iteration_s)
+    assert sum(report.profile.components.values()) == pytest.approx(report.profile.iteration_s)
 
 
 @pytest.mark.parametrize("depth", [100, 400, 600, 800, 900, 950, 2000, 100_000])

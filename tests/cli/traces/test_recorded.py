@@ -65,6 +65,6 @@ def test_generated_kernels_are_found_with_their_calls(report: KernelReport) -> N
 def test_parts_of_compiled_steps_add_up(report: KernelReport) -> None:
     profile = report.profile
     assert profile.num_iterations == NUM_ITERATIONS
-    assert math.fsum(profile.parts.values()) == pytest.approx(profile.iteration_s, rel=1e-9)
+    assert math.fsum(profile.components.values()) == pytest.approx(profile.iteration_s, rel=1e-9)
     rows_s = math.fsum(kernel.total_s for kernel in report.kernels)
-    assert rows_s + profile.parts["python"] == pytest.approx(profile.iteration_s, rel=1e-9)
+    assert rows_s + profile.components["python"] == pytest.approx(profile.iteration_s, rel=1e-9)

@@ -24,7 +24,7 @@ def strip(report: KernelReport) -> list[tuple[str, int, int, int]]:
             round(item.duration_s * 1e6),
             item.lane,
         )
-        for item in report.profile.strip
+        for item in report.profile.timeline
     ]
 
 
@@ -90,13 +90,17 @@ def test_the_longest_stay_in_the_order_in_which_they_began() -> None:
 def test_a_strip_is_kept_in_few_characters_and_comes_back_as_it_was() -> None:
     slices = (TimelineSpan(start_s=1.5e-6, duration_s=2.5e-5, lane=7, kernel=3),)
     profile = Profile(
-        num_iterations=1, iteration_s=1e-4, latency_s=None, parts={"gemm": 1e-4}, strip=slices
+        num_iterations=1,
+        iteration_s=1e-4,
+        latency_s=None,
+        components={"gemm": 1e-4},
+        timeline=slices,
     )
     document = profile.to_json()
     assert document["strip"] == [[1500, 25000, 7, 3]]
     assert Profile.from_json(document) == profile
     del document["strip"]
-    assert Profile.from_json(document).strip == ()
+    assert Profile.from_json(document).timeline == ()
 
 
 @pytest.mark.parametrize("row", [[1, 2, 3], [1, 2, 3, -1], [1, 2, 3, 4.5], [True, 2, 3, 4], "1234"])

@@ -31,7 +31,7 @@ from tests.support.stores.stored_results import save_alerts
 from tests.support.terminal import Terminal
 
 CODE = KernelSource(hash="a" * 64, language="cpp", text="void kernel() {}")
-PROFILE = Profile(num_iterations=5, iteration_s=0.01, latency_s=0.009, parts={"python": 0.001})
+PROFILE = Profile(num_iterations=5, iteration_s=0.01, latency_s=0.009, components={"python": 0.001})
 ADD = make_kernel(source_hash=CODE.hash, mean_s=0.001)
 LATER = START + timedelta(days=1)
 GEMM = make_kernel("mkl_gemm", label="mkl_gemm", library="mkl", kind="gemm", mean_s=0.005)

@@ -9,7 +9,7 @@ from compile_hud.db.alerts.sent_messages import (
     SentMessage,
     forget_message,
     load_outdated,
-    load_told,
+    load_reported,
     put_message,
 )
 from compile_hud.db.records.alerts import AlertState
@@ -50,8 +50,8 @@ def test_a_message_is_outdated_as_long_as_it_says_what_is_not_so(store: Store) -
     put(store, replace(message, reported_states={"a": "fixed", "b": "open"}))
     assert outdated(store) == []
     assert outdated(store, receivers=("ops", "nobody")) == ["C1 1.2"]
-    assert load_told(store, receiver="team", states={"a": "fixed", "b": "fixed"}) == {"a"}
-    assert load_told(store, receiver="ops", states={"a": "fixed"}) == set()
+    assert load_reported(store, receiver="team", states={"a": "fixed", "b": "fixed"}) == {"a"}
+    assert load_reported(store, receiver="ops", states={"a": "fixed"}) == set()
 
 
 def test_an_update_that_failed_waits_and_forgets_nothing_that_was_told(store: Store) -> None:
@@ -71,7 +71,7 @@ def test_what_is_forgotten_is_never_outdated(store: Store) -> None:
     with store.write() as session:
         forget_message(session, MESSAGE)
     assert outdated(store, receivers=("team", "ops")) == ["C1 1.2"]
-    assert load_told(store, receiver="team", states={"a": "open"}) == set()
+    assert load_reported(store, receiver="team", states={"a": "open"}) == set()
 
 
 def test_of_an_alert_that_is_gone_no_message_is_outdated(store: Store) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from compile_hud.db.alerts.revisions import missing_changes, put_changes
-from compile_hud.db.errors import HeldByPattern, NotFoundError
+from compile_hud.db.errors import NotFoundError, SetByPattern
 from compile_hud.db.queries.alerts import (
     load_alert,
     load_alerts,
@@ -173,7 +173,7 @@ def test_what_a_series_gives_is_not_taken_from_one_alert_and_no_change_is_record
         by="ada",
     )
     before = load_changes(store)
-    with pytest.raises(HeldByPattern, match=f"has its {word} from the settings of 'bert/"):
+    with pytest.raises(SetByPattern, match=f"has its {word} from the settings of 'bert/"):
         decide(store, taken)
     assert load_changes(store) == before
     alert = load_alert(store, "alert-1")

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.app.components.alert_rows import alert_topic, change_text, mark_text
 from compile_hud.app.components.trend.rows import alert_label
 from compile_hud.app.data.mode_summaries import missing_cases
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.views.alerts.event_table import EventGroup
-from compile_hud.app.views.alerts.tables import alert_title
 from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.judge_state import load_events
@@ -22,7 +21,7 @@ from compile_hud.db.queries.runs import load_plans
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import REFERENCE_FAMILY, Case, CaseResult, Run, RunDocument
 from compile_hud.db.store import Store
-from compile_hud.runner.analysis.kernels.diff import kernel_ends
+from compile_hud.runner.analysis.kernels.diff import kernel_bounds
 from compile_hud.runner.detection.detect import detect
 from tests.support.builders import (
     START,
@@ -97,9 +96,9 @@ def test_pages_say_which_metric_vanished_and_say_it_once(store: Store) -> None:
     put(store, nights("++++++++---"))
     (alert,) = detect(store).new
     name = f"{alert.case.model} {alert.case.variant}"
-    assert (alert_topic(alert), change_text(alert)) == ("speedup", "vanished")
-    assert mark_text(alert) == "speedup vanished"
-    assert alert_title(alert) == f"{name} speedup vanished"
+    assert (alert_text(alert).topic, alert_text(alert).change) == ("speedup", "vanished")
+    assert alert_text(alert).mark == "speedup vanished"
+    assert alert_text(alert).title == f"{name} speedup vanished"
     assert alert_label(alert) == "regression: speedup vanished"
     assert EventGroup(event=None, alerts=(alert,)).title == f"{alert.case.key}: speedup vanished"
     (event,) = load_events(store).values()
@@ -108,7 +107,7 @@ def test_pages_say_which_metric_vanished_and_say_it_once(store: Store) -> None:
     )
     # The case itself is there, and no kernel made it so.
     assert missing_cases([alert]) == {}
-    assert kernel_ends(alert) == ()
+    assert kernel_bounds(alert) == ()
 
 
 def test_its_cause_is_the_same_in_the_first_look_and_in_the_second(store: Store) -> None:

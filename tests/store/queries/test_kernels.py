@@ -12,11 +12,11 @@ from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries import latest, series
 from compile_hud.db.queries import results as queries
 from compile_hud.db.queries.kernels import (
-    ResultPlace,
+    ResultLocation,
     load_kernel_points,
     load_kernel_runs,
     load_kernels,
-    load_places,
+    load_locations,
     load_results_with_kernels,
     load_sources,
     load_watched_runs,
@@ -193,8 +193,8 @@ def test_alerts_that_somebody_cares_about_name_the_runs_to_keep(store: Store) ->
 
 def test_the_run_of_a_result_is_found(store: Store) -> None:
     ingest(store, result_with(ADD))
-    location = ResultPlace(run_id="run-1", run_started_at=START)
-    assert load_places(store, ["result-1", "unknown"]) == {"result-1": location}
+    location = ResultLocation(run_id="run-1", run_started_at=START)
+    assert load_locations(store, ["result-1", "unknown"]) == {"result-1": location}
 
 
 def test_the_runs_with_kernels_of_a_case_come_oldest_first(store: Store) -> None:

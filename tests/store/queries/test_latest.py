@@ -10,11 +10,11 @@ from compile_hud.db.ingest.results import put_documents
 from compile_hud.db.queries.latest import (
     load_last_ok,
     load_model_summaries,
-    load_places,
     load_recent,
+    load_scopes,
 )
 from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome, Run, RunDocument
-from compile_hud.db.records.summaries import Place
+from compile_hud.db.records.summaries import Scope
 from compile_hud.db.store import Store
 from tests.support.builders import START, make_case, make_measurement, make_result, make_run
 
@@ -104,18 +104,18 @@ def test_a_place_says_when_it_was_measured_last_and_which_run_had_references(
         )
         filled.ingest(run, make_result(run.id, run=run, case=reference), spool_id=run.id)
     scope = {"machine": "box", "has_cases": True}
-    assert load_places(filled) == (
-        Place(
+    assert load_scopes(filled) == (
+        Scope(
             machine="bare",
             toolchain="stable",
             newest_at=START + timedelta(days=3),
             has_cases=False,
             reference_run_id="alone-bare",
         ),
-        Place(
+        Scope(
             **scope, toolchain="nightly", newest_at=START + timedelta(days=9), reference_run_id=""
         ),
-        Place(
+        Scope(
             **scope,
             toolchain="stable",
             newest_at=START + timedelta(days=4),

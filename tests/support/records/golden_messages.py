@@ -1,7 +1,7 @@
-"""Messages as each receiver is given them, kept as files: `python -m tests.support.records.golden_messages` writes.
+"""Messages as each receiver gets them, in files that this module writes when it is run.
 
-The files are what people look at when words change; `tests/services/notifications/test_golden_messages.py`
-holds them against what is sent, and validates Slack's against its limits.
+The files are what people look at when words change. tests/services/notifications holds them
+against what is sent, and validates Slack's against its limits.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _mail(message: Message, kind: str) -> str:
 
 
 def _github(message: Message) -> str:
-    shown = zip(message.items, render_message(message).paragraphs, strict=True)
+    shown = zip(message.items, render_message(message).sections, strict=True)
     return "\n".join(
         f"{paragraph.title}\n\n{issue_body(item.notification, paragraph)}\n"
         for item, paragraph in shown

@@ -53,7 +53,9 @@ def side_with(
     """Return a side of a diff with `kernels`, and with a profile where it has `parts`."""
     profile = None
     if parts is not None:
-        profile = Profile(num_iterations=10, iteration_s=0.001, latency_s=latency_s, parts=parts)
+        profile = Profile(
+            num_iterations=10, iteration_s=0.001, latency_s=latency_s, components=parts
+        )
     return KernelSide(kernels=kernels, sources=sources or {}, profile=profile, latency_s=latency_s)
 
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-
 _ENCODING = ("-E", "UTF8", "--no-locale")
 _SETTINGS = {
     "listen_addresses": "",

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-
 from compile_hud.runner.cluster.ray_cluster import MACHINE_LABEL, resource_of
 
 ROOT = Path(__file__).resolve().parents[3]

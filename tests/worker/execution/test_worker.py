@@ -184,12 +184,12 @@ def test_a_graph_break_is_counted_with_its_reason(executor: LocalExecutor) -> No
     ("kind", "is_told"), [("writing", True), ("plain", False), ("sealed", False)]
 )
 def test_a_model_that_writes_to_its_inputs_is_named_with_them(
-    executor: LocalExecutor, kind: str, is_told: bool
+    executor: LocalExecutor, kind: str, is_reported: bool
 ) -> None:
     result = executor.execute(order(kind))
     assert result.outcome is Outcome.OK, result.reason
     texts = [warning.text for warning in result.warnings if warning.code == "inputs-changed"]
-    assert any("writes to its inputs (x)" in text for text in texts) is is_told
+    assert any("writes to its inputs (x)" in text for text in texts) is is_reported
 
 
 @pytest.mark.slow
@@ -294,8 +294,8 @@ def test_nan_where_the_oracle_is_finite_is_inaccurate(executor: LocalExecutor) -
 def test_a_raising_model_fails_with_its_own_traceback(executor: LocalExecutor) -> None:
     result = executor.execute(order("raising"))
     assert result.outcome is Outcome.FAILED
-    said = "ValueError: the model met 4 samples and gave up (at odd_models.py:"
-    assert result.reason.startswith(said)
+    reason = "ValueError: the model met 4 samples and gave up (at odd_models.py:"
+    assert result.reason.startswith(reason)
     assert "odd_models.py" in result.log_tail
     assert "launch.py" not in result.log_tail
 
@@ -331,5 +331,5 @@ def test_leaving_without_a_word_is_a_failure_with_the_status(executor: LocalExec
 def test_sys_exit_is_a_failure_with_its_message(executor: LocalExecutor) -> None:
     result = executor.execute(order("exiting"))
     assert result.outcome is Outcome.FAILED
-    said = "SystemExit: the model took its 4 samples home (at odd_models.py:"
-    assert result.reason.startswith(said)
+    reason = "SystemExit: the model took its 4 samples home (at odd_models.py:"
+    assert result.reason.startswith(reason)

@@ -256,8 +256,8 @@ def test_a_device_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_temporary_files_of_a_killed_case_go_with_it(state_dir: Path, tmp_path: Path) -> None:
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)
-    place = tmp_path / "place"
-    result = local.execute(order("littering", config={"place": str(place)}))
+    folder = tmp_path / "place"
+    result = local.execute(order("littering", config={"place": str(folder)}))
     local.close()
     assert result.outcome is Outcome.FAILED
-    assert not Path(place.read_text(encoding="utf-8")).exists()
+    assert not Path(folder.read_text(encoding="utf-8")).exists()

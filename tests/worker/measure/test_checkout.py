@@ -20,12 +20,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    place = Checkout(
+    checkout = Checkout(
         folder=str(tmp_path / "repo" / ".hud" / "checkout"), repository=str(tmp_path / "repo")
     )
     (tmp_path / "repo" / "src").mkdir(parents=True)
-    Path(place.folder, "src").mkdir(parents=True)
-    return place
+    Path(checkout.folder, "src").mkdir(parents=True)
+    return checkout
 
 
 def load(name: str, file: str | Path) -> ModuleType:
@@ -36,60 +36,60 @@ def load(name: str, file: str | Path) -> ModuleType:
     return module
 
 
-def test_the_path_leads_into_the_checkout(place: Checkout, tmp_path: Path) -> None:
-    sys.path[:] = ["", f"{place.repository}/src", str(tmp_path), f"{place.repository}/later"]
-    enter(place)
+def test_the_path_leads_into_the_checkout(checkout: Checkout, tmp_path: Path) -> None:
+    sys.path[:] = ["", f"{checkout.repository}/src", str(tmp_path), f"{checkout.repository}/later"]
+    enter(checkout)
     # A folder that the commit does not have stays, and what is imported from it is found out.
-    assert sys.path == ["", f"{place.folder}/src", str(tmp_path), f"{place.repository}/later"]
+    assert sys.path == ["", f"{checkout.folder}/src", str(tmp_path), f"{checkout.repository}/later"]
 
 
 def test_the_working_directory_is_the_checkouts(
-    place: Checkout, monkeypatch: pytest.MonkeyPatch
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(f"{place.repository}/src")
-    enter(place)
-    assert os.getcwd() == f"{place.folder}/src"
+    monkeypatch.chdir(f"{checkout.repository}/src")
+    enter(checkout)
+    assert os.getcwd() == f"{checkout.folder}/src"
 
 
-def test_a_working_directory_elsewhere_stays(place: Checkout, tmp_path: Path) -> None:
-    enter(place)
+def test_a_working_directory_elsewhere_stays(checkout: Checkout, tmp_path: Path) -> None:
+    enter(checkout)
     assert os.getcwd() == str(tmp_path)
 
 
-def test_what_is_installed_in_editable_mode_comes_from_the_checkout(place: Checkout) -> None:
+def test_what_is_installed_in_editable_mode_comes_from_the_checkout(checkout: Checkout) -> None:
     finder = load("__editable___net_1_0_finder", "/venv/__editable___net_1_0_finder.py")
     finder.MAPPING = {  # type: ignore[attr-defined]
-        "net": f"{place.repository}/src/net",
+        "net": f"{checkout.repository}/src/net",
         "other": "/elsewhere/other",
     }
-    enter(place)
-    assert sys.path[0] == f"{place.folder}/src"
+    enter(checkout)
+    assert sys.path[0] == f"{checkout.folder}/src"
     assert "/elsewhere" not in sys.path
 
 
 def test_an_environment_in_the_repository_stays(
-    place: Checkout, monkeypatch: pytest.MonkeyPatch
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "prefix", f"{place.repository}/.venv")
-    packages = f"{place.repository}/.venv/lib/site-packages"
-    Path(place.folder, ".venv/lib/site-packages").mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", f"{checkout.repository}/.venv")
+    packages = f"{checkout.repository}/.venv/lib/site-packages"
+    Path(checkout.folder, ".venv/lib/site-packages").mkdir(parents=True)
     sys.path[:] = [packages]
-    enter(place)
+    enter(checkout)
     assert sys.path == [packages]
-    load("net", f"{place.folder}/net.py")
+    load("net", f"{checkout.folder}/net.py")
     load("numpy_like", f"{packages}/numpy_like.py")
-    check_imports(place, build="net")
+    check_imports(checkout, build="net")
 
 
-def test_a_module_of_the_repository_is_an_error_that_names_it(place: Checkout) -> None:
-    load("net", f"{place.folder}/net.py")
-    load("layers", f"{place.repository}/layers.py")
+def test_a_module_of_the_repository_is_an_error_that_names_it(checkout: Checkout) -> None:
+    load("net", f"{checkout.folder}/net.py")
+    load("layers", f"{checkout.repository}/layers.py")
     with pytest.raises(ModelLoadError, match=r"'net' imports layers from .*/repo/layers\.py, not"):
-        check_imports(place, build="net")
+        check_imports(checkout, build="net")
 
 
-def test_a_model_that_takes_nothing_from_the_commit_is_an_error(place: Checkout) -> None:
+def test_a_model_that_takes_nothing_from_the_commit_is_an_error(checkout: Checkout) -> None:
     with pytest.raises(
         ModelLoadError, match=r"imports nothing from .*: is it another repository's"
     ):
-        check_imports(place, build="net")
+        check_imports(checkout, build="net")

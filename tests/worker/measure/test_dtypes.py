@@ -155,8 +155,8 @@ def test_a_case_under_bf16_autocast_is_trained_and_accurate(tmp_path: Path) -> N
     executor = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path)
     executor.open()
     try:
-        wanted = order("plain", dtype=Dtype.BF16_AUTOCAST, phase=Phase.TRAINING)
-        result = executor.execute(wanted)
+        case_order = order("plain", dtype=Dtype.BF16_AUTOCAST, phase=Phase.TRAINING)
+        result = executor.execute(case_order)
         refused = executor.execute(order("plain", dtype=Dtype.FP16, phase=Phase.TRAINING))
     finally:
         executor.close()

@@ -172,10 +172,10 @@ def test_accuracy_is_what_numpy_finds() -> None:
     difference = result - oracle
     cosine = numpy.sum(result * oracle) / numpy.sqrt(numpy.sum(result**2) * numpy.sum(oracle**2))
     ratio = numpy.sqrt(numpy.mean(difference**2) / numpy.mean((eager - oracle) ** 2))
-    found = {name: raw.samples[0] for name, raw in context.findings.metrics.items()}
-    assert found["max_abs_error"] == pytest.approx(numpy.max(numpy.abs(difference)), rel=1e-6)
-    assert found["cosine_similarity"] == pytest.approx(cosine, rel=1e-12)
-    assert found["rmse_ratio"] == pytest.approx(ratio, rel=1e-6)
+    metrics = {name: raw.samples[0] for name, raw in context.findings.metrics.items()}
+    assert metrics["max_abs_error"] == pytest.approx(numpy.max(numpy.abs(difference)), rel=1e-6)
+    assert metrics["cosine_similarity"] == pytest.approx(cosine, rel=1e-12)
+    assert metrics["rmse_ratio"] == pytest.approx(ratio, rel=1e-6)
 
 
 @pytest.fixture

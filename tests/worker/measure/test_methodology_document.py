@@ -74,8 +74,8 @@ def row_name(row: Sequence[str]) -> str:
         f"with a cosine below {accuracy.MIN_EAGER_COSINE:g} prove nothing",
     ],
 )
-def test_the_methodology_says_what_the_code_does(claim: str) -> None:
-    assert claim in WORDS
+def test_the_methodology_says_what_the_code_does(statement: str) -> None:
+    assert statement in WORDS
 
 
 def test_the_methodology_lists_the_steps_in_order() -> None:

@@ -33,9 +33,9 @@ def stack_subject(*, phase: Phase = Phase.INFERENCE, num_rows: int = 4) -> Subje
 
 
 def transformed(subject: Subject, transform: ModelTransform) -> Subject:
-    found = apply_transform(subject, transform=transform)
-    assert found is not None
-    return found
+    subject_copy = apply_transform(subject, transform=transform)
+    assert subject_copy is not None
+    return subject_copy
 
 
 def classes(model: nn.Module) -> list[str]:
@@ -95,10 +95,10 @@ def test_a_treatment_that_changes_no_weights_shares_them_with_eager(
 def test_blocks_that_are_alike_are_compiled_once_and_eager_is_not() -> None:
     forget_compiled()
     subject = stack_subject()
-    wanted = order("stack", variant="regional")
-    copied = transformed(subject, wanted.workload.transform)
+    case_order = order("stack", variant="regional")
+    copied = transformed(subject, case_order.workload.transform)
     case = order("stack", variant="aot_eager").case
-    forward = compile_model(copied.model, case=case, workload=wanted.workload)
+    forward = compile_model(copied.model, case=case, workload=case_order.workload)
     with torch.no_grad():
         expected = subject.model(**subject.inputs)
         assert read_counts().num_graphs == 0
@@ -113,11 +113,11 @@ def test_checkpoints_keep_less_and_give_the_same_gradients() -> None:
     copied = transformed(subject, CHECKPOINTED)
     results = [item.result(item.model) for item in (subject, copied)]
     torch.testing.assert_close(results[0].parts, results[1].parts)
-    plain, kept = (
+    plain, checkpointed = (
         cpu_peak_bytes(item.step(item.model), alive=item.alive()) for item in (subject, copied)
     )
     # Of four blocks the inside of one is there at a time.
-    assert kept < 0.7 * plain
+    assert checkpointed < 0.7 * plain
 
 
 def test_only_the_variant_has_the_fused_optimizer() -> None:

@@ -83,8 +83,8 @@ def sweep(context: Context, forward: Callable[..., Any] | None = None) -> str:
 
 
 def rows(context: Context) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = context.findings.details["shapes"]["rows"]
-    return found
+    shape_rows: list[dict[str, Any]] = context.findings.details["shapes"]["rows"]
+    return shape_rows
 
 
 def codes(context: Context) -> list[str]:
@@ -101,8 +101,8 @@ def test_torch_learns_from_the_first_new_length_that_lengths_change() -> None:
     assert sweep(context) == ""
     assert [row["num_recompiles"] for row in rows(context)] == [1, 0, 0, 0]
     assert num_recompiles(context) == 1
-    (place,) = rows(context)[0]["recompiles"]
-    assert "expected 8, actual 4" in place["reason"]
+    (location,) = rows(context)[0]["recompiles"]
+    assert "expected 8, actual 4" in location["reason"]
     assert [row["compile_s"] is None for row in rows(context)] == [False, True, True, True]
     assert codes(context) == []
 
@@ -128,18 +128,18 @@ def test_a_model_whose_code_depends_on_the_length_is_warned_of(dynamic: bool | N
 def test_eager_and_variant_are_timed_in_turn_at_every_length() -> None:
     context = swept(Sum(), dynamic=True)
     sweep(context)
-    found = context.findings
-    assert found.details["shapes"]["axis"] == "length"
-    assert found.details["shapes"]["own"] == OWN
+    findings = context.findings
+    assert findings.details["shapes"]["axis"] == "length"
+    assert findings.details["shapes"]["own"] == OWN
     assert [row["value"] for row in rows(context)] == list(LENGTHS)
-    num_rounds = len(found.metrics["sweep_speedup"].samples)
+    num_rounds = len(findings.metrics["sweep_speedup"].samples)
     # No more than these: the budget of these tests is 0.
     assert num_rounds == shapes.MIN_ROUNDS
     sizes = {len(row[side]) for row in rows(context) for side in ("eager_s", "variant_s")}
     assert sizes == {num_rounds}
     ratios = [row["eager_s"][0] / row["variant_s"][0] for row in rows(context)]
     product = ratios[0] * ratios[1] * ratios[2] * ratios[3]
-    assert found.metrics["sweep_speedup"].samples[0] == pytest.approx(product ** (1 / 4))
+    assert findings.metrics["sweep_speedup"].samples[0] == pytest.approx(product ** (1 / 4))
 
 
 def test_a_wrong_result_at_one_length_names_the_length() -> None:

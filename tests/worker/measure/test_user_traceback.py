@@ -39,9 +39,9 @@ def example_inputs(config, *, seed):
 def caught(act: Callable[[], object], *, build: str) -> tuple[BaseException, UserCodeError]:
     with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever the user's code raises
         act()
-    found = user_traceback(raised.value, build=build)
-    assert found is not None
-    return raised.value, found
+    user_error = user_traceback(raised.value, build=build)
+    assert user_error is not None
+    return raised.value, user_error
 
 
 def write(folder: Path, *, old: str = "", new: str = "") -> str:
@@ -55,33 +55,35 @@ def line_of(build: str, text: str) -> int:
     return next(number for number, line in enumerate(lines, start=1) if text in line)
 
 
-def assert_theirs_only(found: UserCodeError, *, build: str) -> None:
-    frames = [line for line in found.text.splitlines() if line.startswith('  File "')]
+def assert_theirs_only(user_error: UserCodeError, *, build: str) -> None:
+    frames = [line for line in user_error.text.splitlines() if line.startswith('  File "')]
     # This test calls where the worker would.
     files = [line for line in frames if __file__ not in line]
     assert files != []
-    assert all(f'"{build}"' in line for line in files), found.text
+    assert all(f'"{build}"' in line for line in files), user_error.text
 
 
 def test_a_mistake_at_import_ends_at_its_line(tmp_path: Path) -> None:
     build = write(tmp_path, old="import torch\n", new="import torch\nimport no_such_thing\n")
-    error, found = caught(lambda: load_builder(build), build=build)
-    assert found.text == textwrap.dedent(f"""\
+    error, user_error = caught(lambda: load_builder(build), build=build)
+    assert user_error.text == textwrap.dedent(f"""\
         Traceback (of the model's own code):
           File "{build}", line 3, in <module>
             import no_such_thing
         ModuleNotFoundError: No module named 'no_such_thing'
         """)
-    assert found.location == "bench.py:3 in <module>"
-    assert failure_reason(error, location=found.location).endswith("(at bench.py:3 in <module>)")
+    assert user_error.location == "bench.py:3 in <module>"
+    assert failure_reason(error, location=user_error.location).endswith(
+        "(at bench.py:3 in <module>)"
+    )
 
 
 def test_what_python_cannot_read_is_shown_with_its_line(tmp_path: Path) -> None:
     build = write(tmp_path, old="class Net(nn.Module):", new="class Net(nn.Module:")
-    _, found = caught(lambda: load_builder(build), build=build)
-    assert found.text.startswith(f'  File "{build}", line 5')
-    assert "SyntaxError" in found.text
-    assert found.location == ""
+    _, user_error = caught(lambda: load_builder(build), build=build)
+    assert user_error.text.startswith(f'  File "{build}", line 5')
+    assert "SyntaxError" in user_error.text
+    assert user_error.location == ""
 
 
 @pytest.mark.parametrize("function", ["build", "example_inputs"])
@@ -93,21 +95,21 @@ def test_a_mistake_in_a_function_ends_at_its_line(tmp_path: Path, function: str)
         "build": lambda: builder.build({}),
         "example_inputs": lambda: builder.example_inputs({}, seed=0),
     }
-    _, found = caught(act[function], build=build)
-    assert_theirs_only(found, build=build)
-    assert found.text.endswith("KeyError: 'width'\n")
+    _, user_error = caught(act[function], build=build)
+    assert_theirs_only(user_error, build=build)
+    assert user_error.text.endswith("KeyError: 'width'\n")
     line = line_of(build, "config['width']")
-    assert found.location == f"bench.py:{line} in {function}"
+    assert user_error.location == f"bench.py:{line} in {function}"
 
 
 def test_a_mistake_in_forward_ends_at_its_line_and_not_in_torch(tmp_path: Path) -> None:
     build = write(tmp_path, old="self.layer(x)", new="self.layer(x.reshape(4, 2))")
     builder = load_builder(build)
     model, inputs = builder.build({}), builder.example_inputs({}, seed=0)
-    _, found = caught(lambda: model(**inputs), build=build)
-    assert_theirs_only(found, build=build)
-    assert "mat1 and mat2 shapes cannot be multiplied" in found.text
-    assert found.location == f"bench.py:{line_of(build, 'reshape')} in forward"
+    _, user_error = caught(lambda: model(**inputs), build=build)
+    assert_theirs_only(user_error, build=build)
+    assert "mat1 and mat2 shapes cannot be multiplied" in user_error.text
+    assert user_error.location == f"bench.py:{line_of(build, 'reshape')} in forward"
 
 
 def test_a_mistake_that_only_compiling_meets_ends_at_its_line(tmp_path: Path) -> None:
@@ -117,10 +119,10 @@ def test_a_mistake_that_only_compiling_meets_ends_at_its_line(tmp_path: Path) ->
     model, inputs = builder.build({}), builder.example_inputs({}, seed=0)
     torch.compiler.reset()
     compiled = torch.compile(model, backend="eager", fullgraph=True)
-    _, found = caught(lambda: compiled(**inputs), build=build)
-    assert_theirs_only(found, build=build)
-    assert found.location == f"bench.py:{line_of(build, 'is_compiling')} in forward"
-    assert "from user code" not in found.text
+    _, user_error = caught(lambda: compiled(**inputs), build=build)
+    assert_theirs_only(user_error, build=build)
+    assert user_error.location == f"bench.py:{line_of(build, 'is_compiling')} in forward"
+    assert "from user code" not in user_error.text
 
 
 def test_a_package_that_is_installed_beside_others_is_the_users(
@@ -131,8 +133,8 @@ def test_a_package_that_is_installed_beside_others_is_the_users(
     (package / "__init__.py").touch()
     (package / "bench.py").write_text(GOOD + "raise OSError('no weights')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(package.parent))
-    _, found = caught(lambda: load_builder("own_pkg.bench"), build="own_pkg.bench")
-    assert found.location == f"bench.py:{GOOD.count(chr(10)) + 1} in <module>"
+    _, user_error = caught(lambda: load_builder("own_pkg.bench"), build="own_pkg.bench")
+    assert user_error.location == f"bench.py:{GOOD.count(chr(10)) + 1} in <module>"
 
 
 def test_a_virtual_environment_beside_the_file_is_not_the_users(
@@ -146,9 +148,9 @@ def test_a_virtual_environment_beside_the_file_is_not_the_users(
     build = write(tmp_path, old="    return nn.Seq", new="    helpful.help()\n    return nn.Seq")
     path = Path(build)
     path.write_text(f"import helpful\n{path.read_text()}")
-    _, found = caught(lambda: load_builder(build).build({}), build=build)
-    assert_theirs_only(found, build=build)
-    assert found.location == f"bench.py:{line_of(build, 'helpful.help')} in build"
+    _, user_error = caught(lambda: load_builder(build).build({}), build=build)
+    assert_theirs_only(user_error, build=build)
+    assert user_error.location == f"bench.py:{line_of(build, 'helpful.help')} in build"
 
 
 def test_a_file_in_the_folder_of_the_runner_is_the_users_and_the_runner_is_not(
@@ -161,8 +163,8 @@ def test_a_file_in_the_folder_of_the_runner_is_the_users_and_the_runner_is_not(
     monkeypatch.syspath_prepend(str(runner))
     calling = importlib.import_module("calling")
     build = write(tmp_path, old="    return nn.Seq", new="    config['width']\n    return nn.Seq")
-    _, found = caught(lambda: calling.call(load_builder(build).build), build=build)
-    assert_theirs_only(found, build=build)
+    _, user_error = caught(lambda: calling.call(load_builder(build).build), build=build)
+    assert_theirs_only(user_error, build=build)
 
 
 def test_what_is_no_mistake_of_the_users_keeps_its_whole_traceback(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ def errors(triton_folder: Path) -> dict[str, list[float]]:
         check=False,
     )
     assert finished.returncode == 0, finished.stderr
-    found: dict[str, list[float]] = json.loads(finished.stdout)
-    return found
+    errors_by_kernel: dict[str, list[float]] = json.loads(finished.stdout)
+    return errors_by_kernel
 
 
 @pytest.mark.slow

@@ -184,7 +184,12 @@ def test_a_metric_that_vanished_is_named_once() -> None:
     assert (alert_text(missing).topic, alert_text(missing).change) == ("speedup", "vanished")
     assert alert_text(missing).mark == alert_text(missing).named_change == "speedup vanished"
     gone = make_alert(kind="vanished")
-    assert alert_text(gone).topic == alert_text(gone).change == alert_text(gone).named_change == "vanished"
+    assert (
+        alert_text(gone).topic
+        == alert_text(gone).change
+        == alert_text(gone).named_change
+        == "vanished"
+    )
     assert alert_text(make_alert()).named_change == "+20.0 %"
 
 

@@ -109,8 +109,8 @@ def test_an_empty_output_is_the_same_as_another() -> None:
     ("num_values", "num_by_eager", "allowed"), [(1, 0, 0), (2, 0, 1), (1000, 0, 10), (1000, 9, 27)]
 )
 def test_integers_may_flip_at_a_tie(num_values: int, num_by_eager: int, allowed: int) -> None:
-    found = num_allowed_flips(num_values, num_by_eager=num_by_eager, tolerance=FP32)
-    assert found == allowed
+    num_flips = num_allowed_flips(num_values, num_by_eager=num_by_eager, tolerance=FP32)
+    assert num_flips == allowed
 
 
 def test_a_model_sets_what_differs_from_its_dtype() -> None:
@@ -128,13 +128,13 @@ class Answer:
 
 def test_outputs_are_taken_apart_whatever_holds_them() -> None:
     outputs = {"a": (torch.ones(2), [torch.zeros(1)]), "b": torch.tensor([7]), "c": None}
-    found = flatten_outputs(outputs)
-    assert {name: part.tolist() for name, part in found.parts.items()} == {
+    parts = flatten_outputs(outputs)
+    assert {name: part.tolist() for name, part in parts.parts.items()} == {
         "outputs.a.0": [1.0, 1.0],
         "outputs.a.1.0": [0.0],
     }
-    assert {name: part.tolist() for name, part in found.discrete.items()} == {"outputs.b": [7]}
-    assert found.layout == (
+    assert {name: part.tolist() for name, part in parts.discrete.items()} == {"outputs.b": [7]}
+    assert parts.layout == (
         "outputs.a.0 float32[2]",
         "outputs.a.1.0 float32[1]",
         "outputs.b int64[1]",
@@ -149,10 +149,10 @@ def test_outputs_are_taken_apart_whatever_holds_them() -> None:
 
 def test_parts_are_copies_in_their_own_dtype() -> None:
     output = torch.ones(2, dtype=torch.bfloat16)
-    found = flatten_outputs(output)
+    parts = flatten_outputs(output)
     output.zero_()
-    assert found.parts["outputs"].tolist() == [1.0, 1.0]
-    assert found.parts["outputs"].dtype is torch.bfloat16
+    assert parts.parts["outputs"].tolist() == [1.0, 1.0]
+    assert parts.parts["outputs"].dtype is torch.bfloat16
 
 
 def test_distances_are_taken_in_fp64() -> None:
@@ -259,8 +259,8 @@ def test_flipped_integers_are_inaccurate_beyond_their_share() -> None:
 def test_another_dtype_shape_or_number_of_outputs_is_inaccurate(
     change: Callable[[Tensor], Any], reason: str
 ) -> None:
-    found, _ = run(lambda outputs: outputs | {"large": change(outputs["large"])})
-    assert found.startswith(reason)
+    accuracy, _ = run(lambda outputs: outputs | {"large": change(outputs["large"])})
+    assert accuracy.startswith(reason)
 
 
 def test_a_wrong_second_answer_is_found() -> None:
@@ -422,14 +422,14 @@ def test_gradients_in_half_precision_do_not_underflow() -> None:
     subject = half_precision(model, torch.randn(8, 64), scale=1e-6)
     twin = fp64_twin(subject)
     tolerance = tolerance_for(Dtype.FP16_AUTOCAST, {})
-    found = check_accuracy(
+    accuracy = check_accuracy(
         subject.result(model).parts["gradients"],
         oracle=twin.result(twin.model).parts["gradients"],
         min_cosine=tolerance.min_gradient_cosine,
         tolerance=tolerance,
         eager=EagerError(),
     )
-    assert found.reason == ""
+    assert accuracy.reason == ""
 
 
 def test_an_overflowing_loss_scale_is_backed_off() -> None:

@@ -171,10 +171,10 @@ def test_a_launch_beyond_the_plan_is_warm(executor: LocalExecutor) -> None:
 @pytest.mark.slow
 def test_a_graph_break_has_its_line(executor: LocalExecutor) -> None:
     result = executor.execute(order("breaking", variant="aot_eager"))
-    (place,) = result.details["graph_breaks"]
-    assert (place["file"], place["function"]) == (FIXTURE, "forward")
-    assert "torch._dynamo.graph_break()" in source_line(place)
-    assert "User-inserted graph break" in place["reason"]
+    (location,) = result.details["graph_breaks"]
+    assert (location["file"], location["function"]) == (FIXTURE, "forward")
+    assert "torch._dynamo.graph_break()" in source_line(location)
+    assert "User-inserted graph break" in location["reason"]
 
 
 @pytest.mark.slow
@@ -191,9 +191,9 @@ def test_a_model_that_recompiles_at_every_call_until_dynamo_gives_up(
     assert "no compile time" in texts["still-compiling"]
     assert "Dynamo gave up after 7 recompiles" in texts["recompile-limit"]
     assert "ran as eager" in texts["mode-fallback"]
-    place = result.details["recompiles"][0]
-    assert place["reason"].startswith("self.num_calls == ")
-    assert (place["file"], "self.num_calls += 1" in source_line(place)) == (FIXTURE, True)
+    location = result.details["recompiles"][0]
+    assert location["reason"].startswith("self.num_calls == ")
+    assert (location["file"], "self.num_calls += 1" in source_line(location)) == (FIXTURE, True)
 
 
 @pytest.mark.slow
@@ -223,6 +223,6 @@ def test_a_model_that_recompiles_while_samples_are_taken(executor: LocalExecutor
     assert "recompile-limit" not in {item.code for item in result.warnings}
 
 
-def source_line(place: dict[str, Any]) -> str:
-    text = Path(place["file"]).read_text(encoding="ascii")
-    return text.splitlines()[int(place["line"]) - 1]
+def source_line(location: dict[str, Any]) -> str:
+    text = Path(location["file"]).read_text(encoding="ascii")
+    return text.splitlines()[int(location["line"]) - 1]

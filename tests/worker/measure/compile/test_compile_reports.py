@@ -79,7 +79,7 @@ def test_a_recompile_has_the_guard_that_failed() -> None:
         compiled(torch.ones(1), n)
     counts = read_counts()
     assert counts.num_recompiles == 2
-    assert [place.reason for place in counts.recompiles] == ["n == 0", "n == 1"]
+    assert [location.reason for location in counts.recompiles] == ["n == 0", "n == 1"]
     assert counts.at_limit == ()
 
 
@@ -181,13 +181,13 @@ def test_what_is_compiled_or_recorded_while_samples_are_taken_is_told(
     event: str,
     code: str,
     at_s: float,
-    is_told: bool,
+    is_reported: bool,
 ) -> None:
     time_s.now_s = at_s
     context.compiles.begin(event)
     context.compiles.end(event)
     report(context, monkeypatch, NO_COUNTS)
-    assert codes(context) == ([code] if is_told else [])
+    assert codes(context) == ([code] if is_reported else [])
 
 
 class Node:
@@ -237,9 +237,11 @@ def test_a_call_that_enters_compiled_code_is_told_from_one_that_does_not() -> No
 def test_a_model_that_dynamo_gave_up_on_in_part_keeps_its_mode(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given_up = replace(NO_COUNTS, num_recompiles=7, at_limit=(CodeLocation(reason="n == 7"),))
+    counts_at_limit = replace(
+        NO_COUNTS, num_recompiles=7, at_limit=(CodeLocation(reason="n == 7"),)
+    )
     monkeypatch.setattr(compile_step, "runs_compiled_code", lambda _: True)
-    report(context, monkeypatch, given_up)
+    report(context, monkeypatch, counts_at_limit)
     assert context.findings.effective_mode == "reduce-overhead"
     assert codes(context) == ["recompile-limit"]
     assert "the last for `n == 7`; calls" in context.findings.warnings[0].text

@@ -54,8 +54,8 @@ class Recorder:
 
         def replay(*tensors: Tensor) -> Any:
             self.num_replays += 1
-            for place, tensor in zip(static, tensors, strict=True):
-                place.copy_(tensor)
+            for index, tensor in zip(static, tensors, strict=True):
+                index.copy_(tensor)
             return original(*static)
 
         module.forward = replay  # type: ignore[method-assign]
@@ -64,9 +64,9 @@ class Recorder:
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    found = Recorder()
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", found)
-    return found
+    fake = Recorder()
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", fake)
+    return fake
 
 
 def inputs() -> dict[str, Tensor]:
@@ -80,17 +80,17 @@ def test_one_graph_is_recorded_and_the_model_stays_as_it_was(recorder: Recorder)
     first, second = inputs(), {name: 3 * tensor for name, tensor in inputs().items()}
     torch.testing.assert_close(graphed(**first), model(**first))
     # In another order and with other numbers.
-    found = graphed(right=second["right"], left=second["left"])
-    torch.testing.assert_close(found, model(**second))
+    outputs = graphed(right=second["right"], left=second["left"])
+    torch.testing.assert_close(outputs, model(**second))
     assert len(recorder.recorded) == 1
     assert recorder.num_replays == 2
     assert "forward" not in vars(model)
 
 
 def test_the_graph_reads_inputs_of_its_own(recorder: Recorder) -> None:
-    given = inputs()
-    GraphedModel(model=Sum(), device=CPU)(**given)
-    own, theirs = recorder.recorded[0], tuple(given.values())
+    arguments = inputs()
+    GraphedModel(model=Sum(), device=CPU)(**arguments)
+    own, theirs = recorder.recorded[0], tuple(arguments.values())
     assert all(torch.equal(one, other) for one, other in zip(own, theirs, strict=True))
     assert not {item.data_ptr() for item in own} & {item.data_ptr() for item in theirs}
 

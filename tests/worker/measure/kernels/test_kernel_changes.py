@@ -248,8 +248,8 @@ def diff_of_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
 
 def rows_of(diff: KernelDiff) -> dict[str, KernelChange]:
     """Return the rows by label, once it is clear that they add up."""
-    told_s = sum(row.contribution_s for row in diff.rows)
-    assert told_s + diff.unexplained_s == pytest.approx(diff.change_s, abs=1e-9)
+    total_s = sum(row.contribution_s for row in diff.rows)
+    assert total_s + diff.unexplained_s == pytest.approx(diff.change_s, abs=1e-9)
     return {row.label: row for row in diff.rows}
 
 
@@ -339,8 +339,8 @@ def test_other_blocks_of_a_product_are_the_same_code_in_another_configuration(
     assert [before.kind, after.kind] == ["gemm", "gemm"]
     assert before.source_hash != after.source_hash
     assert [after.config[f"{name}c_blocks"] for name in "MNK"] == [1, 1, 1]
-    told = f"Same code, other configuration: Kc_blocks {before.config['Kc_blocks']} -> 1"
-    assert row.text.startswith(told)
+    text = f"Same code, other configuration: Kc_blocks {before.config['Kc_blocks']} -> 1"
+    assert row.text.startswith(text)
 
 
 def test_a_kernel_more_is_new_and_a_kernel_less_vanished(bench: Bench) -> None:

@@ -50,10 +50,10 @@ def test_what_is_changed_in_place_is_read_and_written() -> None:
 
 def test_of_a_table_the_rows_are_read_that_are_looked_up() -> None:
     def forward(
-        words: torch.Tensor, places: torch.Tensor, word: torch.Tensor, place: torch.Tensor
+        words: torch.Tensor, places: torch.Tensor, word: torch.Tensor, position: torch.Tensor
     ) -> torch.Tensor:
         return torch.nn.functional.embedding(word, words) + torch.nn.functional.embedding(
-            place, places
+            position, places
         )
 
     # Each of 4 x 16 words has its row; the 16 rows of places are the same for all 4.
@@ -168,7 +168,7 @@ def test_the_kernel_that_is_handed_over_for_triton_is_counted_alike(
         TritonScheduling.define_kernel(self, code, [*nodes, object()], kernel)
         return str(define(self, code, nodes, *others))
 
-    def name_of(*_given: Any) -> str:
+    def name_of(*_args: Any) -> str:
         return "triton_poi_fused_exp_0"
 
     monkeypatch.setattr(TritonScheduling, "define_kernel", name_of)

@@ -175,10 +175,10 @@ def test_a_kernel_runs_alone_by_its_script(
     path = tmp_path / "alone.py"
     path.write_text(script_of(kernel, code, title=name), encoding="utf-8")
     script = runpy.run_path(str(path))
-    (given,) = script["arguments"]()
-    expected = torch.sin(given)
-    script["load"]()(given)
-    assert torch.allclose(given, expected)
+    (argument,) = script["arguments"]()
+    expected = torch.sin(argument)
+    script["load"]()(argument)
+    assert torch.allclose(argument, expected)
     seen = []
 
     def halve(values: Tensor) -> None:

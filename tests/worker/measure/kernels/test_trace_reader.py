@@ -84,8 +84,8 @@ def test_time_in_no_operator_is_what_torch_gives_to_the_ranges(
 ) -> None:
     averages, report = recorded
     ranges_s = sum(row.self_cpu_time_total for row in averages if row.key.startswith("hud/")) * 1e-6
-    assert report.profile.parts["python"] * NUM_ITERATIONS == pytest.approx(ranges_s, rel=1e-3)
-    assert math.fsum(report.profile.parts.values()) == pytest.approx(
+    assert report.profile.components["python"] * NUM_ITERATIONS == pytest.approx(ranges_s, rel=1e-3)
+    assert math.fsum(report.profile.components.values()) == pytest.approx(
         report.profile.iteration_s, rel=1e-9
     )
     assert report.profile.num_iterations == NUM_ITERATIONS

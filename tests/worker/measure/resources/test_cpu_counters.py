@@ -70,15 +70,15 @@ def test_counts_are_per_iteration_and_scaled_by_the_time_counted() -> None:
     context = make_sampled()
     script = in_turn(readings(4, running_ns=250), readings(3))
     report_counters(context, context.subject.model, kernel=FakeKernel(script))
-    found = context.findings
+    findings = context.findings
     # Cycles moved by 20 in a quarter of the time: 80 in 2 iterations; the next event by twice that.
-    assert found.metrics["cycles"].samples == (40.0,) * NUM_SAMPLES
-    assert found.metrics["instructions"].samples == (80.0,) * NUM_SAMPLES
-    assert found.metrics["cache_misses"].samples == (120.0,) * NUM_SAMPLES
-    assert "counted 25% of the time or more and scaled up" in found.metrics["cycles"].method
-    assert found.metrics["page_faults"].samples == (20.0,) * NUM_SAMPLES
-    assert "scaled" not in found.metrics["page_faults"].method
-    details = found.details["counters"]
+    assert findings.metrics["cycles"].samples == (40.0,) * NUM_SAMPLES
+    assert findings.metrics["instructions"].samples == (80.0,) * NUM_SAMPLES
+    assert findings.metrics["cache_misses"].samples == (120.0,) * NUM_SAMPLES
+    assert "counted 25% of the time or more and scaled up" in findings.metrics["cycles"].method
+    assert findings.metrics["page_faults"].samples == (20.0,) * NUM_SAMPLES
+    assert "scaled" not in findings.metrics["page_faults"].method
+    details = findings.details["counters"]
     assert details["per_iteration"]["branch_misses"] == 160.0
     assert details["per_iteration"]["context_switches"] == 30.0
     assert details["missing"] == {}
@@ -86,7 +86,7 @@ def test_counts_are_per_iteration_and_scaled_by_the_time_counted() -> None:
     assert isinstance(model, Counting)
     # Both groups count the same iterations, after one to warm up.
     assert model.num_calls == 1 + NUM_SAMPLES * details["iterations_per_sample"]
-    assert found.warnings == []
+    assert findings.warnings == []
 
 
 def test_where_nothing_can_be_counted_nothing_runs() -> None:

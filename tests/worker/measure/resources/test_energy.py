@@ -56,24 +56,24 @@ class World:
 
 
 def test_energy_is_taken_from_tick_to_tick() -> None:
-    found = World(tick_s=0.5).measure()
+    energy = World(tick_s=0.5).measure()
     # Two seconds or more, which are eight batches of ten iterations.
-    assert found.duration_s == 2.0
-    assert found.num_iterations == 80
-    assert found.energy_j == 200.0
+    assert energy.duration_s == 2.0
+    assert energy.num_iterations == 80
+    assert energy.energy_j == 200.0
 
 
 def test_a_measurement_in_the_middle_of_a_tick_goes_on_to_the_next() -> None:
-    found = World(tick_s=0.5).measure(least_s=1.75)
-    assert found.duration_s == 2.0
-    assert found.energy_j / found.duration_s == POWER_W
+    energy = World(tick_s=0.5).measure(least_s=1.75)
+    assert energy.duration_s == 2.0
+    assert energy.energy_j / energy.duration_s == POWER_W
 
 
 def test_what_runs_until_the_load_has_settled_does_not_count() -> None:
     world = World(tick_s=0.5)
-    found = world.measure(settle_s=3.0)
+    energy = world.measure(settle_s=3.0)
     assert world.num_runs == (3.0 + 2.0) / BATCH_S
-    assert found.num_iterations == 80
+    assert energy.num_iterations == 80
 
 
 class SlowCounter:
@@ -107,11 +107,11 @@ class SlowCounter:
 
 def test_reading_a_slow_counter_does_not_make_the_device_idle() -> None:
     world = SlowCounter()
-    found = measure_energy(world, world.run, settle_s=0.2, least_s=1.0, now_s=lambda: world.now_s)
+    energy = measure_energy(world, world.run, settle_s=0.2, least_s=1.0, now_s=lambda: world.now_s)
     # Read after every batch, it was 372 W.
-    assert found.energy_j / found.duration_s == pytest.approx(world.busy_w, rel=0.03)
+    assert energy.energy_j / energy.duration_s == pytest.approx(world.busy_w, rel=0.03)
     energy_j = world.busy_w * world.batch_s
-    assert found.energy_j / found.num_iterations == pytest.approx(energy_j, rel=0.03)
+    assert energy.energy_j / energy.num_iterations == pytest.approx(energy_j, rel=0.03)
 
 
 @pytest.mark.parametrize("batch_s", [0.02, 0.3, 0.7, 1.5, 4.0])
@@ -119,11 +119,11 @@ def test_reading_a_slow_counter_does_not_make_the_device_idle() -> None:
 def test_iterations_of_any_length_have_their_energy(batch_s: float, read_s: float) -> None:
     world = SlowCounter()
     world.batch_s, world.read_s = batch_s, read_s
-    found = measure_energy(world, world.run, settle_s=0.2, least_s=1.0, now_s=lambda: world.now_s)
-    assert found.num_iterations <= max(2, 1.5 / batch_s)
+    energy = measure_energy(world, world.run, settle_s=0.2, least_s=1.0, now_s=lambda: world.now_s)
+    assert energy.num_iterations <= max(2, 1.5 / batch_s)
     energy_j = world.busy_w * world.batch_s
     # A tick may lie up to a tenth of a second before the end of a batch.
-    assert found.energy_j / found.num_iterations == pytest.approx(energy_j, rel=0.1)
+    assert energy.energy_j / energy.num_iterations == pytest.approx(energy_j, rel=0.1)
 
 
 def test_a_counter_that_stands_still_is_none() -> None:
@@ -132,9 +132,9 @@ def test_a_counter_that_stands_still_is_none() -> None:
 
 
 def write_package(
-    root: Path, name: str, *, place: str, energy_uj: str = "0", wrap_uj: int = 1000
+    root: Path, name: str, *, path: str, energy_uj: str = "0", wrap_uj: int = 1000
 ) -> Path:
-    folder = root / place
+    folder = root / path
     folder.mkdir()
     (folder / "name").write_text(f"{name}\n", encoding="ascii")
     (folder / "energy_uj").write_text(energy_uj, encoding="ascii")
@@ -143,15 +143,15 @@ def write_package(
 
 
 def test_packages_are_counted_and_their_parts_are_not(tmp_path: Path) -> None:
-    wanted = [
-        write_package(tmp_path, f"package-{number}", place=f"intel-rapl:{number}")
+    packages = [
+        write_package(tmp_path, f"package-{number}", path=f"intel-rapl:{number}")
         for number in range(2)
     ]
-    write_package(tmp_path, "core", place="intel-rapl:0:0")
-    write_package(tmp_path, "psys", place="intel-rapl:2")
+    write_package(tmp_path, "core", path="intel-rapl:0:0")
+    write_package(tmp_path, "psys", path="intel-rapl:2")
     # The same package by another way: it would count twice.
-    write_package(tmp_path, "package-0", place="intel-rapl-mmio:0")
-    assert rapl_packages(tmp_path) == wanted
+    write_package(tmp_path, "package-0", path="intel-rapl-mmio:0")
+    assert rapl_packages(tmp_path) == packages
 
 
 def test_a_machine_without_counters_is_named(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_a_machine_without_counters_is_named(tmp_path: Path) -> None:
 
 
 def test_counters_of_packages_add_up_and_wrap_around(tmp_path: Path) -> None:
-    first = write_package(tmp_path, "package-0", place="intel-rapl:0", energy_uj="900")
-    second = write_package(tmp_path, "package-1", place="intel-rapl:1", energy_uj="10", wrap_uj=50)
+    first = write_package(tmp_path, "package-0", path="intel-rapl:0", energy_uj="900")
+    second = write_package(tmp_path, "package-1", path="intel-rapl:1", energy_uj="10", wrap_uj=50)
     meter = RaplMeter([first, second])
     (first / "energy_uj").write_text("200", encoding="ascii")
     (second / "energy_uj").write_text("15", encoding="ascii")
@@ -172,7 +172,7 @@ def test_counters_of_packages_add_up_and_wrap_around(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "secret"])
 def test_a_counter_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
-    package = write_package(tmp_path, "package-0", place="intel-rapl:0", energy_uj=text)
+    package = write_package(tmp_path, "package-0", path="intel-rapl:0", energy_uj=text)
     with pytest.raises(EnergyMissingError, match=r"energy_uj cannot be read"):
         RaplMeter([package])
 
@@ -252,7 +252,7 @@ def test_energy_and_power_of_an_iteration_are_kept(
 ) -> None:
     clock = [0.0]
     context = context_with(clock)
-    package = write_package(tmp_path, "package-0", place="intel-rapl:0", wrap_uj=10**12)
+    package = write_package(tmp_path, "package-0", path="intel-rapl:0", wrap_uj=10**12)
 
     def forward(input: torch.Tensor) -> torch.Tensor:
         # 20 W all along.
@@ -262,9 +262,9 @@ def test_energy_and_power_of_an_iteration_are_kept(
     monkeypatch.setattr(energy, "RAPL_ROOT", tmp_path)
     monkeypatch.setattr(energy.time, "perf_counter", lambda: clock[0])
     report_energy(context, forward)
-    found = {name: raw.samples[0] for name, raw in context.findings.metrics.items()}
-    assert found["power_w"] == pytest.approx(20.0)
-    assert found["energy_j"] == pytest.approx(0.020)
+    metrics = {name: raw.samples[0] for name, raw in context.findings.metrics.items()}
+    assert metrics["power_w"] == pytest.approx(20.0)
+    assert metrics["energy_j"] == pytest.approx(0.020)
     assert context.findings.details["energy"]["num_iterations"] >= 300
     assert "RAPL" in context.findings.metrics["energy_j"].method
 

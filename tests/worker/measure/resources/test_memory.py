@@ -112,8 +112,8 @@ def test_peak_memory_of_inference_is_counted_by_hand() -> None:
     context = context_of(Chain(), variant="eager")
     report_memory(context, context.subject.model)
     # The widest layer holds its input and its output; the model's own input lives all along.
-    held = sum(PARAMETERS) + 256 * (32 + 64 + 128)
-    assert found_bytes(context) == {"peak_bytes": held * FLOAT_BYTES}
+    held_bytes = sum(PARAMETERS) + 256 * (32 + 64 + 128)
+    assert found_bytes(context) == {"peak_bytes": held_bytes * FLOAT_BYTES}
     assert "torch.profiler" in context.findings.metrics["peak_bytes"].method
 
 
@@ -123,9 +123,11 @@ def test_peak_memory_of_a_small_batch_of_training_is_that_of_the_optimizer() -> 
     report_memory(context, context.subject.model)
     # Parameters, gradients, two moments, a step count each, input and output; then AdamW's
     # denominator and its square root of the largest parameter, and the denominator of the last one.
-    held = 4 * sum(PARAMETERS) + len(PARAMETERS) + 32 + 16 + 2 * max(PARAMETERS) + PARAMETERS[1]
+    held_bytes = (
+        4 * sum(PARAMETERS) + len(PARAMETERS) + 32 + 16 + 2 * max(PARAMETERS) + PARAMETERS[1]
+    )
     peak = found_bytes(context)["peak_bytes"]
-    assert held * FLOAT_BYTES <= peak <= held * FLOAT_BYTES + SCALARS_BYTES
+    assert held_bytes * FLOAT_BYTES <= peak <= held_bytes * FLOAT_BYTES + SCALARS_BYTES
 
 
 def test_peak_memory_of_a_large_batch_of_training_is_that_of_the_activations() -> None:
@@ -136,9 +138,9 @@ def test_peak_memory_of_a_large_batch_of_training_is_that_of_the_activations() -
     # saved, the outputs, their gradient, the gradient of the last layer and of its input.
     state = 3 * sum(PARAMETERS) + len(PARAMETERS)
     last = sum(PARAMETERS[4:])
-    held = state + 4096 * (32 + 64 + 128 + 16) + 4096 * (16 + 128) + last
+    held_bytes = state + 4096 * (32 + 64 + 128 + 16) + 4096 * (16 + 128) + last
     peak = found_bytes(context)["peak_bytes"]
-    assert held * FLOAT_BYTES <= peak <= held * FLOAT_BYTES + SCALARS_BYTES
+    assert held_bytes * FLOAT_BYTES <= peak <= held_bytes * FLOAT_BYTES + SCALARS_BYTES
 
 
 def test_eager_is_measured_beside_the_variant() -> None:
@@ -147,10 +149,12 @@ def test_eager_is_measured_beside_the_variant() -> None:
     report_memory(context, lambda x: x @ weight)
     variant, eager = 16, 64 + 128
     alive = sum(PARAMETERS) + 256 * 32
-    found = found_bytes(context)
-    assert found["peak_bytes"] == (alive + 256 * variant) * FLOAT_BYTES
-    assert found["eager_peak_bytes"] == (alive + 256 * eager) * FLOAT_BYTES
-    assert found["compression_ratio"] == found["eager_peak_bytes"] / found["peak_bytes"]
+    peak_bytes = found_bytes(context)
+    assert peak_bytes["peak_bytes"] == (alive + 256 * variant) * FLOAT_BYTES
+    assert peak_bytes["eager_peak_bytes"] == (alive + 256 * eager) * FLOAT_BYTES
+    assert (
+        peak_bytes["compression_ratio"] == peak_bytes["eager_peak_bytes"] / peak_bytes["peak_bytes"]
+    )
 
 
 def test_nothing_held_has_no_ratio() -> None:

@@ -228,8 +228,8 @@ def test_tensorrt_says_which_release_fits_this_torch(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(("dtype", "is_off"), [(Dtype.FP32, True), (Dtype.TF32, False)])
 def test_tensorrt_neither_rounds_nor_falls_back_unasked(dtype: Dtype, is_off: bool) -> None:
     case = make_case(dtype=dtype, variant="tensorrt", mode="default", backend="tensorrt")
-    told = {"pass_through_build_failures": True, "disable_tf32": is_off}
-    assert compile_options(case) == {"options": told}
+    options = {"pass_through_build_failures": True, "disable_tf32": is_off}
+    assert compile_options(case) == {"options": options}
     assert compile_options(make_case(backend="inductor")) == {}
     # A backend of torch.compile, so Dynamo counts; its engines' memory is still not torch's.
     assert not is_exported(case)
