@@ -41,8 +41,8 @@ def is_lock_conflict(error: BaseException) -> bool:
 
 def lock_holder(error: BaseException) -> int | None:
     """Return the PID that DuckDB's error message names."""
-    found = _HOLDER.search(_text(error))
-    return int(found.group(1)) if found else None
+    match = _HOLDER.search(_text(error))
+    return int(match.group(1)) if match else None
 
 
 def store_locked(name: str, *, holder: int | None, waited_s: float) -> StoreLocked:

@@ -58,8 +58,8 @@ def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
     """
     if connection.dialect.name != "duckdb":
         return
-    found = connection.execute(select(TABLES.c.table_name).order_by(TABLES.c.table_name))
-    names = [str(each) for each in found.scalars() if each != VERSION_TABLE]
+    tables = connection.execute(select(TABLES.c.table_name).order_by(TABLES.c.table_name))
+    names = [str(each) for each in tables.scalars() if each != VERSION_TABLE]
     if names:
         more = ", ..." if len(names) > _MAX_NAMES else ""
         raise StoreUnavailable(

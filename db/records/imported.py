@@ -40,8 +40,8 @@ class Statement:
 
 def stated_directions(result: CaseResult) -> Mapping[str, Direction]:
     """Return which way is better as the file of `result` states it, by metric; not the guesses."""
-    given = result.details.get(IMPORTED_DETAILS, {}).get(DIRECTIONS, {})
-    return {name: Direction(text) for name, text in given.items() if GUESSED not in text}
+    directions = result.details.get(IMPORTED_DETAILS, {}).get(DIRECTIONS, {})
+    return {name: Direction(text) for name, text in directions.items() if GUESSED not in text}
 
 
 def agreed(one: Direction, other: Direction) -> Direction:

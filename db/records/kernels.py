@@ -291,53 +291,53 @@ class Profile:
     """Where the time of one iteration goes, as the profiler saw it.
 
     `iteration_s` is one iteration under the profiler, `latency_s` the median of the samples, which
-    were taken without it. `parts` are seconds an iteration that add up to `iteration_s`: compute by
-    kind (KINDS), and what no kernel accounts for: `idle` on a GPU (launch gaps), `python` on a CPU.
-    `busy` is the part of an iteration in which a GPU had work, None on a CPU. Time in which several
-    kernels ran at once is counted once in `parts`; `overlap_s` is what the others had of it.
-    `trace` is the name of the kept Chrome trace, empty where there is none. `strip` are the longest
-    slices of the median iteration in the order of their beginning; results of old versions have
-    none.
+    were taken without it. `components` are seconds per iteration that add up to `iteration_s`:
+    compute by kind (KINDS), and the time without a kernel: `idle` on a GPU (launch gaps), `python`
+    on a CPU. `busy` is the share of an iteration in which a GPU had work, None on a CPU. Time in
+    which several kernels ran at once is counted once in `components`; `overlap_s` is the time of
+    the others. `trace` is the name of the stored Chrome trace, empty where there is none.
+    `timeline` has the longest spans of the median iteration by start; results of old versions have
+    none. In JSON, `components` is `parts` and `timeline` is `strip`.
     """
 
     num_iterations: int
     iteration_s: float
     latency_s: float | None
-    parts: Mapping[str, float]
+    components: Mapping[str, float]
     busy: float | None = None
     is_graph_replay: bool = False
     overlap_s: float = 0.0
     trace: str = ""
-    strip: tuple[TimelineSpan, ...] = ()
+    timeline: tuple[TimelineSpan, ...] = ()
 
     @property
     def latency_components(self) -> Mapping[str, float]:
-        """Return the parts, of the gaps of a GPU only those that the latency has room for.
+        """Return the components, of the gaps of a GPU only those that the latency has room for.
 
         Recording makes the host slower and no kernel: where the device waits for the host, what an
         iteration takes longer under the profiler is gaps.
         """
-        gaps_s = self.parts.get(IDLE, 0.0)
+        gaps_s = self.components.get(IDLE, 0.0)
         if self.latency_s is None or not gaps_s:
-            return self.parts
-        cost_s = max(0.0, math.fsum(self.parts.values()) - self.latency_s)
-        return {**self.parts, IDLE: max(0.0, gaps_s - cost_s)}
+            return self.components
+        cost_s = max(0.0, math.fsum(self.components.values()) - self.latency_s)
+        return {**self.components, IDLE: max(0.0, gaps_s - cost_s)}
 
     @property
     def is_slowed(self) -> bool:
         """Return whether recording made the gaps of a GPU longer than the latency has room for."""
-        if self.latency_s is None or not self.parts.get(IDLE):
+        if self.latency_s is None or not self.components.get(IDLE):
             return False
-        return math.fsum(self.parts.values()) > (1 + _SAME_TIME) * self.latency_s
+        return math.fsum(self.components.values()) > (1 + _SAME_TIME) * self.latency_s
 
     @property
     def components_without_profiler(self) -> Mapping[str, float]:
-        """Return the parts as they are told: `latency_components` where recording slowed the host."""
-        return self.latency_components if self.is_slowed else self.parts
+        """Return the components to show: `latency_components` where recording slowed the host."""
+        return self.latency_components if self.is_slowed else self.components
 
     @property
     def busy_without_profiler(self) -> float | None:
-        """Return `busy` as it is told, of `components_without_profiler`; None on a CPU."""
+        """Return `busy` to show, by `components_without_profiler`; None on a CPU."""
         whole_s = math.fsum(self.components_without_profiler.values())
         if self.busy is None or not self.is_slowed or not whole_s:
             return self.busy
@@ -345,11 +345,13 @@ class Profile:
 
     @property
     def remainder_s(self) -> float | None:
-        """Return the latency less all parts: negative by what the profiler costs."""
-        return None if self.latency_s is None else self.latency_s - math.fsum(self.parts.values())
+        """Return the latency less all components: negative by the cost of the profiler."""
+        return (
+            None if self.latency_s is None else self.latency_s - math.fsum(self.components.values())
+        )
 
     def whole_times(self) -> list[tuple[str, float]]:
-        """Return what stands below the parts: an iteration with and without the profiler."""
+        """Return the rows below the components: an iteration with and without the profiler."""
         profiled = ("an iteration, profiled", self.iteration_s)
         if self.latency_s is None or self.remainder_s is None:
             return [profiled]
@@ -358,7 +360,7 @@ class Profile:
             ("remainder", self.remainder_s),
         )
         if self.is_slowed:
-            return [latency, profiled, (f"{IDLE}, profiled", self.parts[IDLE]), remainder]
+            return [latency, profiled, (f"{IDLE}, profiled", self.components[IDLE]), remainder]
         return [profiled, latency, remainder]
 
     def to_json(self) -> dict[str, Any]:
@@ -367,28 +369,28 @@ class Profile:
             "num_iterations": self.num_iterations,
             "iteration_s": self.iteration_s,
             "latency_s": self.latency_s,
-            "parts": dict(self.parts),
+            "parts": dict(self.components),
             "busy": self.busy,
             "is_graph_replay": self.is_graph_replay,
             "overlap_s": self.overlap_s,
             "trace": self.trace,
-            "strip": [item.to_json() for item in self.strip],
+            "strip": [item.to_json() for item in self.timeline],
         }
 
     @classmethod
     def from_json(cls, document: Any) -> Profile:
         """Return the profile that `document` describes; raise RecordError when it does not."""
-        parts = get_mapping(document, "parts")
+        components = get_mapping(document, "parts")
         return cls(
             num_iterations=int(get_number(document, "num_iterations")),
             iteration_s=get_number(document, "iteration_s"),
             latency_s=_number_or_none(document, "latency_s"),
-            parts={name: get_number(parts, name) for name in parts},
+            components={name: get_number(components, name) for name in components},
             busy=_number_or_none(document, "busy"),
             is_graph_replay=bool(get_value(document, "is_graph_replay", default=False)),
             overlap_s=_number_or_none(document, "overlap_s") or 0.0,
             trace=get_text(document, "trace", default=""),
-            strip=tuple(map(TimelineSpan.from_json, _list_or_none(document, "strip"))),
+            timeline=tuple(map(TimelineSpan.from_json, _list_or_none(document, "strip"))),
         )
 
 
@@ -408,12 +410,12 @@ class ProfiledResult:
     warnings: tuple[RunWarning, ...] = ()
 
 
-def with_told_shares(kernels: Iterable[Kernel], profile: Profile | None) -> tuple[Kernel, ...]:
-    """Return `kernels` with their shares of an iteration as long as `components_without_profiler`."""
+def with_latency_shares(kernels: Iterable[Kernel], profile: Profile | None) -> tuple[Kernel, ...]:
+    """Return `kernels` with their shares of `components_without_profiler`."""
     if profile is None or not profile.is_slowed:
         return tuple(kernels)
     whole_s = math.fsum(profile.components_without_profiler.values())
-    factor = math.fsum(profile.parts.values()) / whole_s if whole_s else 1.0
+    factor = math.fsum(profile.components.values()) / whole_s if whole_s else 1.0
     return tuple(replace(kernel, share=factor * kernel.share) for kernel in kernels)
 
 

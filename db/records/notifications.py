@@ -129,14 +129,14 @@ def urgent(items: Sequence[Notification]) -> list[Notification]:
 
     That something severe is over is not urgent.
     """
-    found: list[Notification] = []
+    selection: list[Notification] = []
     about: set[str] = set()
     for item in reversed(items):
         is_severe = item.severity is Severity.SEVERE and item.kind is not AlertChangeKind.FIXED
         if is_severe or not about.isdisjoint(item.about):
             about |= item.about
-            found.append(item)
-    return found[::-1]
+            selection.append(item)
+    return selection[::-1]
 
 
 def stable_id(*parts: str) -> str:
@@ -145,8 +145,8 @@ def stable_id(*parts: str) -> str:
     return f"msg_{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-def notification_id(news: ChangeGroup, *, receiver: str, alerts: Iterable[Alert]) -> str:
+def notification_id(group: ChangeGroup, *, receiver: str, alerts: Iterable[Alert]) -> str:
     """Return the idempotency key of telling `receiver` of these `alerts` of `news`."""
-    stamps = {alert.id: stamp for alert, stamp in zip(news.alerts, news.stamps, strict=True)}
-    told = sorted(f"{alert.id} {stamps[alert.id]}" for alert in alerts)
-    return stable_id(news.subject, news.kind, receiver, *told)
+    stamps = {alert.id: stamp for alert, stamp in zip(group.alerts, group.stamps, strict=True)}
+    stamped = sorted(f"{alert.id} {stamps[alert.id]}" for alert in alerts)
+    return stable_id(group.subject, group.kind, receiver, *stamped)

@@ -37,7 +37,7 @@ class PointRuns:
 
     runs: Sequence[PointRun]
     names: Sequence[tuple[str, str]]
-    places: np.ndarray
+    scopes: np.ndarray
 
 
 def point_runs(runs: Sequence[PointRun]) -> PointRuns:
@@ -45,7 +45,7 @@ def point_runs(runs: Sequence[PointRun]) -> PointRuns:
     names = list(dict.fromkeys((run.machine, run.toolchain) for run in runs))
     numbers = {name: number for number, name in enumerate(names)}
     places = np.array([numbers[run.machine, run.toolchain] for run in runs], dtype=np.int32)
-    return PointRuns(runs=runs, names=names, places=places)
+    return PointRuns(runs=runs, names=names, scopes=places)
 
 
 class PointColumns(Sequence[Point]):
@@ -64,14 +64,14 @@ class PointColumns(Sequence[Point]):
         """Return the value of each point, in the metric's unit."""
         return self._medians
 
-    def by_place(self) -> dict[tuple[str, str], PointColumns]:
+    def by_scope(self) -> dict[tuple[str, str], PointColumns]:
         """Return the points of each machine and toolchain, in the order of their first runs."""
-        places = self._runs.places[self._run_numbers]
-        if places.size and (places == places[0]).all():
-            return {self._runs.names[places[0]]: self}
-        numbers, firsts = np.unique(places, return_index=True)
+        scopes = self._runs.scopes[self._run_numbers]
+        if scopes.size and (scopes == scopes[0]).all():
+            return {self._runs.names[scopes[0]]: self}
+        numbers, firsts = np.unique(scopes, return_index=True)
         return {
-            self._runs.names[number]: self._taken(places == number)
+            self._runs.names[number]: self._taken(scopes == number)
             for number in numbers[np.argsort(firsts)]
         }
 
@@ -83,8 +83,8 @@ class PointColumns(Sequence[Point]):
     def values_of(self, other: PointColumns) -> np.ndarray:
         """Return the value of `other` in the run of each point here, NaN where it has none."""
         if other._runs is not self._runs:
-            found = {point.run_id: point.median for point in other}
-            return np.array([found.get(point.run_id, np.nan) for point in self], dtype=float)
+            medians = {point.run_id: point.median for point in other}
+            return np.array([medians.get(point.run_id, np.nan) for point in self], dtype=float)
         places = np.searchsorted(other._run_numbers, self._run_numbers)
         places = np.minimum(places, len(other) - 1)
         is_there = other._run_numbers[places] == self._run_numbers
@@ -99,13 +99,13 @@ class PointColumns(Sequence[Point]):
         return int(self._medians.size)
 
     @overload
-    def __getitem__(self, place: int) -> Point: ...
+    def __getitem__(self, index: int) -> Point: ...
     @overload
-    def __getitem__(self, place: slice) -> PointColumns: ...
-    def __getitem__(self, place: int | slice) -> Point | PointColumns:
-        if isinstance(place, slice):
-            return self._taken(place)
-        run = self._runs.runs[self._run_numbers[place]]
+    def __getitem__(self, index: slice) -> PointColumns: ...
+    def __getitem__(self, index: int | slice) -> Point | PointColumns:
+        if isinstance(index, slice):
+            return self._taken(index)
+        run = self._runs.runs[self._run_numbers[index]]
         return Point(
             series_key=self._key,
             run_id=run.run_id,
@@ -114,22 +114,22 @@ class PointColumns(Sequence[Point]):
             machine=run.machine,
             toolchain=run.toolchain,
             fingerprint=run.fingerprint,
-            median=float(self._medians[place]),
-            low=float(self._lows[place]),
-            high=float(self._highs[place]),
+            median=float(self._medians[index]),
+            low=float(self._lows[index]),
+            high=float(self._highs[index]),
         )
 
     def __iter__(self) -> Iterator[Point]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def _taken(self, which: Any) -> PointColumns:
         columns = (self._run_numbers, self._medians, self._lows, self._highs)
         return PointColumns(self._key, self._runs, columns=[column[which] for column in columns])
 
 
-def points_at(key: str, points: Sequence[Point], *, place: tuple[str, str]) -> Sequence[Point]:
+def points_at(key: str, points: Sequence[Point], *, scope: tuple[str, str]) -> Sequence[Point]:
     """Return the points of one machine and toolchain, oldest first, less those of 0 and below."""
-    columns = point_columns(key, points).by_place().get(place)
+    columns = point_columns(key, points).by_scope().get(scope)
     return () if columns is None else columns.above_zero()
 
 

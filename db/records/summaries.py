@@ -82,7 +82,7 @@ class LatestCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Scope:
     """A machine and a toolchain with newest results.
 
     `newest_at` is when the newest run of one of them began. `has_cases` says whether there are more
@@ -192,7 +192,7 @@ class PlannedRun:
     plan: tuple[Case, ...]
 
     @property
-    def place(self) -> tuple[str, str]:
+    def scope(self) -> tuple[str, str]:
         """Return the machine and the toolchain."""
         return (self.machine, self.toolchain)
 

@@ -223,13 +223,13 @@ def settings_of(series_key: str, *, settings: Iterable[SeriesSettings]) -> Serie
 
     The series itself is more specific than any glob, and a longer glob more than a shorter one.
     """
-    found = SeriesSettings(pattern=series_key)
+    result = SeriesSettings(pattern=series_key)
     for item in _fitting(series_key, settings):
-        given = {
+        values = {
             name: value for name in map(str, SETTING_NAMES) if is_set(value := getattr(item, name))
         }
-        found = dataclasses.replace(found, **given)
-    return found
+        result = dataclasses.replace(result, **values)
+    return result
 
 
 def holder_of(name: str, series_key: str, *, settings: Iterable[SeriesSettings]) -> str:
@@ -253,11 +253,11 @@ def _fitting(series_key: str, settings: Iterable[SeriesSettings]) -> list[Series
 
 def with_settings(alert: Alert, settings: Iterable[SeriesSettings]) -> Alert:
     """Return `alert` with the owner and mute of its series where it has none of its own."""
-    found = settings_of(alert.series_key, settings=settings)
+    own_settings = settings_of(alert.series_key, settings=settings)
     return dataclasses.replace(
         alert,
-        owner=alert.owner or found.owner,
-        muted_until=alert.muted_until or found.muted_until,
+        owner=alert.owner or own_settings.owner,
+        muted_until=alert.muted_until or own_settings.muted_until,
     )
 
 

@@ -44,11 +44,11 @@ def _stated_revision(connection: Connection) -> str | None:
     if connection.dialect.name != "duckdb":
         return revision_of(connection)
     try:
-        found = connection.execute(select(VERSION.c.version_num)).scalar()
+        revision = connection.execute(select(VERSION.c.version_num)).scalar()
     except ProgrammingError:
         # There is no such table. On PostgreSQL nothing could be asked after that.
         return None
-    return None if found is None else str(found)
+    return None if revision is None else str(revision)
 
 
 def is_readable(connection: Connection, *, name: str) -> bool:
@@ -81,17 +81,17 @@ def upgrade(
     A new store gets today's tables at once, unless `to` says how it was made. Raises StoreTooNew
     when it is newer than this code, or `to` is, and StoreTooOld when nothing here upgrades it.
     """
-    wanted = to or known_revisions(folder)[-1]
-    check_known(wanted, name=name, folder=folder)
+    target = to or known_revisions(folder)[-1]
+    check_known(target, name=name, folder=folder)
     revision = revision_of(connection)
     if revision is None:
         check_has_no_other_tables(connection, name=name)
     if revision is None and to is None and folder == MIGRATIONS:
-        _create(connection, revision=wanted)
+        _create(connection, revision=target)
         return
     if revision is not None:
         check_known(revision, name=name, folder=folder)
-        if revision == wanted:
+        if revision == target:
             return
     if connection.dialect.name == "duckdb":
         # An upgrade may rewrite tables of gigabytes, and little else is done meanwhile.
@@ -104,7 +104,7 @@ def upgrade(
 
     def steps(current: Any, _context: Any) -> Any:
         # What `alembic upgrade head` calls; the command itself wants an env.py and a URL.
-        return script._upgrade_revs(wanted, current)
+        return script._upgrade_revs(target, current)
 
     _register_duckdb(connection)
     with _ONE_AT_A_TIME, EnvironmentContext(Config(), script, fn=steps) as environment:

@@ -20,7 +20,7 @@ from compile_hud.db.store import Store
 from compile_hud.runner.analysis.kernels.diff import (
     diff_kernels,
     is_about_slower,
-    kernel_ends,
+    kernel_bounds,
     kernel_side,
     share_text,
     top_kernels,
@@ -40,14 +40,14 @@ class CauseKernels:
 
 def cause_kernels(alerts: Sequence[Alert], *, store: Store) -> dict[str, CauseKernels]:
     """Return the kernels of each alert by its id; none where a run has no kernels."""
-    sides = {alert.id: kernel_ends(alert) for alert in alerts}
+    sides = {alert.id: kernel_bounds(alert) for alert in alerts}
     names = {name for pair in sides.values() for name in pair}
     results = load_profiled(store, names)
-    found: dict[str, CauseKernels] = {}
+    kernels: dict[str, CauseKernels] = {}
     for alert in alerts:
         pair = [results[name] for name in sides[alert.id] if name in results]
-        found[alert.id] = _top(alert, *pair) if len(pair) == 2 else CauseKernels()
-    return found
+        kernels[alert.id] = _top(alert, *pair) if len(pair) == 2 else CauseKernels()
+    return kernels
 
 
 def _top(alert: Alert, before: ProfiledResult, after: ProfiledResult) -> CauseKernels:

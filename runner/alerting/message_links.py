@@ -85,9 +85,9 @@ def link_secret(config: Config, *, env: Mapping[str, str]) -> str:
     base = Path() if config.path is None else config.path.parent
     try:
         if config.link_secret is not None:
-            found = resolve_secret(SECRET_NAME, config.link_secret, base=base, env=env)
+            secret = resolve_secret(SECRET_NAME, config.link_secret, base=base, env=env)
         else:
-            found = _own_secret(config.state_dir / SECRET_NAME)
+            secret = _own_secret(config.state_dir / SECRET_NAME)
     except NotReady as error:
         raise ConfigError(f"[server]: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -95,12 +95,12 @@ def link_secret(config: Config, *, env: Mapping[str, str]) -> str:
             f"[server]: cannot make or read {config.state_dir / SECRET_NAME}: {error};"
             f" `{SECRET_NAME}` can name another place"
         ) from error
-    if len(found) < MIN_SECRET_LENGTH:
+    if len(secret) < MIN_SECRET_LENGTH:
         raise ConfigError(
-            f"[server]: {SECRET_NAME} has {len(found)} characters, takes {MIN_SECRET_LENGTH} or"
+            f"[server]: {SECRET_NAME} has {len(secret)} characters, takes {MIN_SECRET_LENGTH} or"
             " more, such as `openssl rand -hex 32` makes"
         )
-    return found
+    return secret
 
 
 def _own_secret(path: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from compile_hud.db.alerts.outbox import release
 from compile_hud.db.alerts.outbox_maintenance import put_missing
-from compile_hud.db.alerts.sent_messages import load_told
+from compile_hud.db.alerts.sent_messages import load_reported
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.alerts import (
     load_alerts,
@@ -59,7 +59,7 @@ from compile_hud.runner.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 # A step in hundreds of series is told by its worst; the dashboard has the rest.
-MAX_ALERTS_TOLD = 50
+MAX_LISTED_ALERTS = 50
 # Packages of the dashboard, which draws the trends.
 _NEEDED = ("streamlit", "altair", "vl_convert")
 # A process of its own: a crash or an endless loop of the renderer costs the pictures alone.
@@ -127,44 +127,44 @@ def compose(
     """
     store, at = workspace.store(), workspace.dependencies.now()
     linker = _linker(workspace)
-    wanted = {id for item in notifications for id in item.alert_ids}
+    alert_ids = {id for item in notifications for id in item.alert_ids}
     # Read before the alerts: a link must not know of a change that its message does not show.
     number = newest_change_number(store) if linker else 0
-    known = {alert.id: alert for alert in load_alerts_with_ids(store, wanted)}
-    news = [
+    known = {alert.id: alert for alert in load_alerts_with_ids(store, alert_ids)}
+    current_ids = [
         [id for id in notification.alert_ids if id in known]
         if is_update
-        else _ids_told(notification, known, at=at, store=store)
+        else _current_ids(notification, known, at=at, store=store)
         for notification in notifications
     ]
     # All at once: what is read of the store for one alert can be read for thousands.
-    told = {id: known[id] for ids in news for id in ids[:MAX_ALERTS_TOLD]}
-    shown = dict(zip(told, alerts_json(tuple(told.values()), workspace=workspace), strict=True))
-    deciders = _deciders(told.values(), store=store)
-    told_of_week = _weekly(notifications, workspace=workspace)
+    listed = {id: known[id] for ids in current_ids for id in ids[:MAX_LISTED_ALERTS]}
+    shown = dict(zip(listed, alerts_json(tuple(listed.values()), workspace=workspace), strict=True))
+    deciders = _deciders(listed.values(), store=store)
+    weekly_items = _weekly(notifications, workspace=workspace)
     return [
-        told_of_week.get(notification.id)
+        weekly_items.get(notification.id)
         or Item(
             notification=notification,
-            alerts=tuple(shown[id] for id in ids[:MAX_ALERTS_TOLD]),
+            alerts=tuple(shown[id] for id in ids[:MAX_LISTED_ALERTS]),
             num_alerts=len(ids),
             deciders=deciders,
             **_links(notification, [known[id] for id in ids], number=number, linker=linker),
         )
-        for notification, ids in zip(notifications, news, strict=True)
-        if ids or notification.id in told_of_week
+        for notification, ids in zip(notifications, current_ids, strict=True)
+        if ids or notification.id in weekly_items
     ]
 
 
 def _weekly(notifications: Sequence[Notification], *, workspace: Workspace) -> dict[str, Item]:
     """Return the weekly digests among `notifications`, by their ids."""
-    wanted = [item for item in notifications if item.kind is AlertChangeKind.WEEKLY]
-    if not wanted:
+    weekly_notifications = [item for item in notifications if item.kind is AlertChangeKind.WEEKLY]
+    if not weekly_notifications:
         return {}
     store, config = workspace.store(), workspace.config
     alerts, changes = load_alerts(store), load_changes(store)
-    found = {}
-    for notification in wanted:
+    items = {}
+    for notification in weekly_notifications:
         until = notification.created_at
         routes = [item for item in routes_of(config) if notification.receiver in item.receivers]
         since = until - timedelta(days=7)
@@ -176,10 +176,10 @@ def _weekly(notifications: Sequence[Notification], *, workspace: Workspace) -> d
             until=until,
             url=f"{config.dashboard}/alerts",
         )
-        found[notification.id] = Item(
+        items[notification.id] = Item(
             notification=notification, alerts=(), num_alerts=0, weekly=weekly
         )
-    return found
+    return items
 
 
 def queue_weekly(workspace: Workspace) -> None:
@@ -204,7 +204,7 @@ def _deciders(alerts: Iterable[Alert], *, store: Store) -> dict[str, str]:
     return {item.alert_id: item.by for item in changes if item.field is ChangedField.STATE}
 
 
-def _ids_told(
+def _current_ids(
     notification: Notification, known: Mapping[str, Alert], *, at: datetime, store: Store
 ) -> list[str]:
     """Return the ids of alerts that are still news, none where messages of before say it by now."""
@@ -216,8 +216,8 @@ def _ids_told(
     states = {id: str(known[id].state) for id in ids}
     if notification.kind is not AlertChangeKind.FIXED or set(states.values()) != {AlertState.FIXED}:
         return ids
-    told = load_told(store, receiver=notification.receiver, states=states)
-    return [] if told == states.keys() else ids
+    reported_ids = load_reported(store, receiver=notification.receiver, states=states)
+    return [] if reported_ids == states.keys() else ids
 
 
 def _linker(workspace: Workspace) -> Linker | None:
@@ -257,13 +257,13 @@ def send_waiting(
         release(workspace.store(), holder=this_process(), at=workspace.dependencies.now())
         dispatcher = make_dispatcher(workspace, limit_s=limit_s)
         # First: what a message that was sent says by now needs no other message.
-        trouble = make_updater(workspace, receivers=dispatcher.receivers, limit_s=limit_s).update()
+        errors = make_updater(workspace, receivers=dispatcher.receivers, limit_s=limit_s).update()
         report = dispatcher.dispatch()
     except StoreError as error:
         text = f"notifications are not sent: {error}. `hud alerts send` does it later"
         notify(LogMessage(text=text, is_warning=True))
         return DispatchReport()
-    for name, text in {**trouble, **report.errors}.items():
+    for name, text in {**errors, **report.errors}.items():
         told = f"receiver {name}: {text}. `hud alerts outbox` says what waits and what was given up"
         notify(LogMessage(text=told, is_warning=True))
     if report.num_sent:

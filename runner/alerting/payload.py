@@ -31,5 +31,5 @@ def alerts_json(alerts: Sequence[Alert], *, workspace: Workspace) -> list[dict[s
 
 def alert_json(alert: Alert, *, workspace: Workspace) -> dict[str, Any]:
     """Return the regression object of one alert."""
-    (found,) = alerts_json([alert], workspace=workspace)
-    return found
+    (document,) = alerts_json([alert], workspace=workspace)
+    return document

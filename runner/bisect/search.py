@@ -18,7 +18,7 @@ from compile_hud.runner.analysis.comparison.bisection import (
     Reading,
     answer,
     judge_ends,
-    next_place,
+    next_index,
     num_answers,
     read_pair,
 )
@@ -108,7 +108,7 @@ class _Search:
         if self._known.ending in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS):
             return self._known
         self._say(ends_text(self._known))
-        while (place := next_place(self._known.suspects)) is not None:
+        while (place := next_index(self._known.suspects)) is not None:
             self._take_step(place)
         if self._known.evidence is None:
             self._check()

@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from compile_hud.runner.cli.output import json_option, print_json, stdout, with_workspace
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
+from compile_hud.runner.cli.tables import stdout
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.doctor.check import Check, CheckState
 from compile_hud.runner.doctor.machine import machine_checks

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from compile_hud.runner.config.load import Config, setting_error
 from compile_hud.runner.planning.plan import make_plan
-from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest
+from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 
 
 def check_model_files(requests: Sequence[RunRequest], *, config: Config) -> None:

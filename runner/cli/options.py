@@ -9,8 +9,9 @@ import click
 from compile_hud.db.records.results import MEASURED_DTYPES
 from compile_hud.runner.cli.output import gather_options
 from compile_hud.runner.planning.plan import DEVICES, find_suite
-from compile_hud.runner.planning.suites import QUICK, Selection, Suite
-from compile_hud.runner.workspace import AUTO_DEVICE, RunRequest, Workspace, custom_suite
+from compile_hud.runner.planning.suites import QUICK, Selection, Suite, custom_suite
+from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
+from compile_hud.runner.workspace import Workspace
 
 _OPTIONS = (
     click.option("--suite", metavar="S", help="A named selection. Default: quick."),

@@ -12,18 +12,13 @@ from typing import Any
 import click
 
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
-from compile_hud.runner.cli.output import (
-    Column,
-    json_option,
-    new_progress,
-    print_json,
-    print_table,
-    stderr,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
+from compile_hud.runner.cli.progress import new_progress
+from compile_hud.runner.cli.tables import Column, print_table, stderr
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN, Config
 from compile_hud.runner.errors import ToolchainError
 from compile_hud.runner.events import Notify
+from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.toolchains.installer import (
     InstallDependencies,
     ToolchainRequest,
@@ -216,7 +211,7 @@ def make_install_dependencies(workspace: Workspace, *, notify: Notify) -> Instal
 
 
 def _worker_facts(python: Path, *, workspace: Workspace) -> Mapping[str, Any]:
-    executor = workspace.dependencies.make_executor(
+    executor = executor_maker(workspace.dependencies.make_executor)(
         python=python, state_dir=workspace.config.state_dir, device="cpu"
     )
     try:

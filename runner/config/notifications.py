@@ -30,7 +30,7 @@ from compile_hud.runner.notifications.receivers.settings import (
     ReceiverKind,
     ReceiverSettings,
 )
-from compile_hud.runner.notifications.routing import NOTIFIED_KINDS, Route
+from compile_hud.runner.notifications.routes import NOTIFIED_KINDS, Route
 
 # What every server of mail takes: ASCII, nothing quoted, nothing that could end a header.
 _MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")

@@ -15,7 +15,7 @@ from compile_hud.runner.config.notifications import place
 from compile_hud.runner.config.setting import Setting
 from compile_hud.runner.config.validators import duration, flag, text, texts
 from compile_hud.runner.errors import ConfigError
-from compile_hud.runner.notifications.receivers.factory import NotReady, resolved
+from compile_hud.runner.notifications.receivers.secrets import NotReady, resolve_secret
 
 # What `[auth] anonymous` says where nobody gets in without signing in.
 NOBODY = "nobody"
@@ -101,7 +101,7 @@ def export_to_child(sign_in: SignIn, *, url: str, path: Path | None, env: Mappin
 def _secret(sign_in: SignIn, name: str, *, env: Mapping[str, str]) -> str:
     where = getattr(sign_in, name)
     try:
-        found = resolved(name, where, base=sign_in.base, env=env)
+        found = resolve_secret(name, where, base=sign_in.base, env=env)
     except NotReady as error:
         raise ConfigError(f"[auth] {error}") from error
     if name == "cookie_secret" and found and len(found) < _LEAST_SECRET:

@@ -125,7 +125,7 @@ def demo_kernels(case: Case, *, latency_s: float, slower: float) -> DemoKernels:
         num_iterations=NUM_ITERATIONS,
         iteration_s=iteration_s,
         latency_s=latency_s,
-        parts={**parts, "idle": iteration_s - busy_s},
+        components={**parts, "idle": iteration_s - busy_s},
         busy=busy_s / iteration_s,
         is_graph_replay=case.mode == "reduce-overhead",
     )

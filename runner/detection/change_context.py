@@ -11,7 +11,7 @@ from compile_hud.db.queries.runs import load_runs_of, load_warnings
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.store import Store
-from compile_hud.runner.analysis.alerts.lifecycle import known_as
+from compile_hud.runner.analysis.alerts.lifecycle import match_stored
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff, warnings_diff
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.attribution_evidence import EXPLAINED_KINDS, with_evidence
@@ -19,7 +19,7 @@ from compile_hud.runner.analysis.judging.attribution_evidence import EXPLAINED_K
 
 def attach_bounds(
     store: Store,
-    found: Iterable[Alert],
+    detected: Iterable[Alert],
     *,
     stored: Iterable[Alert],
 ) -> list[Alert]:
@@ -28,10 +28,12 @@ def attach_bounds(
     What `stored` knows of them already, their confirmation included, is not looked up again, also
     where their onset moved.
     """
-    before, together = list(stored), list(found)
-    known = known_as(together, stored=before)
+    before, together = list(stored), list(detected)
+    known = match_stored(together, stored=before)
     ids = {alert.id for alert in before}
-    alerts = attach_ends(store, [_with_known(alert, known.get(alert.id)) for alert in together])
+    alerts = attach_differences(
+        store, [_with_known(alert, known.get(alert.id)) for alert in together]
+    )
     # The reason of a failure is looked up once and kept in the text, which then stays as it is.
     return [
         with_evidence(alert) if alert.kind in EXPLAINED_KINDS or alert.id not in ids else alert
@@ -39,15 +41,17 @@ def attach_bounds(
     ]
 
 
-def attach_ends(store: Store, alerts: Sequence[Alert]) -> list[Alert]:
+def attach_differences(store: Store, alerts: Sequence[Alert]) -> list[Alert]:
     """Return the alerts, each with what its two ends differ in, warnings of steps among it.
 
     An alert whose runs are no longer in the store has no difference.
     """
     missing = [alert for alert in alerts if alert.environment_diff is None]
-    found = _differences(store, missing)
+    differences = _differences(store, missing)
     return [
-        dataclasses.replace(alert, environment_diff=found.get(alert.id, alert.environment_diff))
+        dataclasses.replace(
+            alert, environment_diff=differences.get(alert.id, alert.environment_diff)
+        )
         for alert in alerts
     ]
 
@@ -89,14 +93,14 @@ def _results_of(store: Store, alerts: Sequence[Alert]) -> dict[str, tuple[str, s
     """Return the results at both ends of each alert of a step, by its id."""
     steps = [alert for alert in alerts if alert.kind == STEP and alert.last_good is not None]
     ended = load_ended(store, {alert.case.key for alert in steps})
-    found = {}
+    results = {}
     for alert in steps:
         assert alert.last_good is not None
         good = ended.get((alert.last_good.run_id, alert.case.key))
         bad = ended.get((alert.first_bad.run_id, alert.case.key))
         if good is not None and bad is not None:
-            found[alert.id] = (good.result_id, bad.result_id)
-    return found
+            results[alert.id] = (good.result_id, bad.result_id)
+    return results
 
 
 def _warnings_diff(

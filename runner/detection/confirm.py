@@ -19,11 +19,11 @@ from compile_hud.db.records.triage import JUDGE, is_muted
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.confirmation.confirmation import (
-    concluded,
+    conclusion_text,
     confirmation_json,
     revised,
     side_json,
-    told,
+    with_conclusion,
 )
 from compile_hud.runner.analysis.confirmation.suspects import (
     early_suspects,
@@ -33,18 +33,18 @@ from compile_hud.runner.analysis.confirmation.suspects import (
 )
 from compile_hud.runner.analysis.confirmation.verdict import (
     Conclusion,
-    Finding,
+    ConfirmationResult,
     Method,
     bad_in_both,
-    find_by_history,
-    find_in_turn,
-    find_outcome,
+    baseline_history,
+    confirm_by_history,
+    confirm_interleaved,
+    confirm_outcome,
     not_measured,
-    past_of,
 )
 from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules, series_rules
-from compile_hud.runner.detection.change_context import attach_ends
+from compile_hud.runner.detection.change_context import attach_differences
 from compile_hud.runner.detection.remeasure import Bench, Toolchain
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.events import LogMessage, Notify
@@ -147,7 +147,7 @@ def _find_suspects(document: RunDocument, *, alerts: Sequence[Alert], store: Sto
             for alert in known
             if alert.case.key in measured and not is_muted(alert, at=run.started_at)
         ],
-        early=attach_ends(store, early),
+        early=attach_differences(store, early),
         histories=histories,
         alerts=alerts,
     )
@@ -208,14 +208,14 @@ class _Confirming:
         )
         for group in self._by_case.values():
             started_at = self._workspace.dependencies.now()
-            found, how = self._measure(group)
+            results, how = self._measure(group)
             # What a killed case left behind says nothing.
             if self._stop.were_requested():
                 return
             seconds = (self._workspace.dependencies.now() - started_at).total_seconds()
-            self._keep(group, found=found, how={**how, "seconds": seconds})
+            self._keep(group, results=results, how={**how, "seconds": seconds})
 
-    def _measure(self, group: Sequence[Alert]) -> tuple[list[Finding], dict[str, Any]]:
+    def _measure(self, group: Sequence[Alert]) -> tuple[list[ConfirmationResult], dict[str, Any]]:
         """Return the finding about each alert of one case, and how it was measured."""
         needed_s, left_s = self._launch_s(group[0].case), self._left_s()
         num_launches = self._bench.settings.num_launches
@@ -234,7 +234,7 @@ class _Confirming:
 
     def _measure_now(
         self, group: Sequence[Alert], *, max_pairs: int
-    ) -> tuple[list[Finding], dict[str, Any]]:
+    ) -> tuple[list[ConfirmationResult], dict[str, Any]]:
         # Opened first: a toolchain that is another by now has nothing to say.
         self._bench.candidate()
         worst = group[0]
@@ -250,32 +250,36 @@ class _Confirming:
             return self._measure_alone(group)
         return self._measure_in_turn(group, baseline=baseline, max_pairs=max_pairs, is_cold=is_cold)
 
-    def _measure_alone(self, group: Sequence[Alert]) -> tuple[list[Finding], dict[str, Any]]:
+    def _measure_alone(
+        self, group: Sequence[Alert]
+    ) -> tuple[list[ConfirmationResult], dict[str, Any]]:
         case, run = group[0].case, self._document.run
         if not all(alert.kind == OUTCOME for alert in group):
             self._measure_references()
         result = self._bench.measure(case)
-        found = [
-            find_outcome(result) if alert.kind == OUTCOME else self._by_history(alert, result)
+        results = [
+            confirm_outcome(result) if alert.kind == OUTCOME else self._by_history(alert, result)
             for alert in group
         ]
         summary = side_json(result, group[0].metric, toolchain=run.toolchain, revision=run.revision)
-        return found, {"baseline_side": None, "candidate_side": summary}
+        return results, {"baseline_side": None, "candidate_side": summary}
 
     def _measure_in_turn(
         self, group: Sequence[Alert], *, baseline: Toolchain, max_pairs: int, is_cold: bool
-    ) -> tuple[list[Finding], dict[str, Any]]:
+    ) -> tuple[list[ConfirmationResult], dict[str, Any]]:
         case, candidate = group[0].case, self._bench.candidate()
         pair_s = 2 * self._launch_s(case)
 
-        def is_enough(found: PairResult, number: int) -> bool:
-            sides = (found.baseline, found.candidate)
+        def is_enough(pair: PairResult, number: int) -> bool:
+            sides = (pair.baseline, pair.candidate)
             if any(side.outcome is not Outcome.OK for side in sides):
                 return True
-            conclusions = [find_in_turn(alert, found.rows, sides=sides) for alert in group]
-            is_told = all(item.conclusion is not Conclusion.INCONCLUSIVE for item in conclusions)
+            conclusions = [confirm_interleaved(alert, pair.rows, sides=sides) for alert in group]
+            is_concluded = all(
+                item.conclusion is not Conclusion.INCONCLUSIVE for item in conclusions
+            )
             # The next look comes after half as many pairs again.
-            return is_told or self._left_s() < pair_s * number / 2
+            return is_concluded or self._left_s() < pair_s * number / 2
 
         least = MIN_COLD_PAIRS if is_cold else min(_LIMITS.min_launches, max_pairs)
         limits = dataclasses.replace(
@@ -296,25 +300,25 @@ class _Confirming:
             ),
         }
 
-    def _in_turn(self, alert: Alert, pair: PairResult) -> Finding:
+    def _in_turn(self, alert: Alert, pair: PairResult) -> ConfirmationResult:
         are_ok = pair.candidate.outcome is pair.baseline.outcome is Outcome.OK
         # A distance from an ideal has no ratio of two sides.
         if not are_ok or METRICS[alert.metric].ideal is not None:
             return self._by_history(alert, pair.candidate)
-        found = find_in_turn(alert, pair.rows, sides=(pair.baseline, pair.candidate))
-        if found.conclusion is not Conclusion.REFUTED:
-            return found
-        return bad_in_both(found, self._by_history(alert, pair.candidate))
+        result = confirm_interleaved(alert, pair.rows, sides=(pair.baseline, pair.candidate))
+        if result.conclusion is not Conclusion.REFUTED:
+            return result
+        return bad_in_both(result, self._by_history(alert, pair.candidate))
 
-    def _by_history(self, alert: Alert, result: CaseResult) -> Finding:
+    def _by_history(self, alert: Alert, result: CaseResult) -> ConfirmationResult:
         """Hold `result` against the nights before, and the reference cases against theirs."""
-        past = past_of(
+        past = baseline_history(
             alert,
             self._suspects.histories,
             alerts=self._suspects.alerts,
             now=self._references,
         )
-        return find_by_history(alert, result, past=past)
+        return confirm_by_history(alert, result, past=past)
 
     def _measure_references(self) -> None:
         """Measure the reference cases of the run once more, where there is time for them."""
@@ -337,7 +341,11 @@ class _Confirming:
         return max(MIN_LAUNCH_S, took_s / float(num_launches))
 
     def _keep(
-        self, group: Sequence[Alert], *, found: Sequence[Finding], how: Mapping[str, Any]
+        self,
+        group: Sequence[Alert],
+        *,
+        results: Sequence[ConfirmationResult],
+        how: Mapping[str, Any],
     ) -> None:
         """Say what was found about one case, and store it."""
         facts = {
@@ -346,18 +354,18 @@ class _Confirming:
             **how,
         }
         alerts = []
-        for alert, finding in zip(group, found, strict=True):
+        for alert, finding in zip(group, results, strict=True):
             is_new = alert.id in self._early
-            kept = confirmation_json(
+            document = confirmation_json(
                 finding, alert=alert, how=facts, is_early=is_new or is_early(alert)
             )
-            alerts.append(concluded(alert, finding, kept=kept, is_early=is_new))
-            self._say(told(alerts[-1]))
+            alerts.append(with_conclusion(alert, finding, earlier=document, is_early=is_new))
+            self._say(conclusion_text(alerts[-1]))
         self.done += alerts
         # Of a suspicion that was not looked into there is nothing to keep.
         measured = [
             alert
-            for alert, finding in zip(alerts, found, strict=True)
+            for alert, finding in zip(alerts, results, strict=True)
             if alert.id not in self._early or finding.method is not Method.NONE
         ]
         try:

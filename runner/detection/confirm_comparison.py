@@ -65,8 +65,8 @@ class Recheck:
                 bench.close()
         if interrupts.were_requested():
             raise RunInterrupted("stopped while suspects were measured again")
-        found = {(row.case.key, row.metric): row for row in again}
-        return [_concluded(row, found.get((row.case.key, row.metric))) for row in rows]
+        rows_by_key = {(row.case.key, row.metric): row for row in again}
+        return [_concluded(row, rows_by_key.get((row.case.key, row.metric))) for row in rows]
 
     def _measure(
         self,
@@ -127,5 +127,5 @@ def _concluded(row: CaseComparison, again: CaseComparison | None) -> CaseCompari
     )
 
 
-def _change(found: Comparison) -> str:
-    return found.reason if found.ratio is None else signed_percent(found.ratio - 1)
+def _change(comparison: Comparison) -> str:
+    return comparison.reason if comparison.ratio is None else signed_percent(comparison.ratio - 1)

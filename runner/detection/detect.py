@@ -17,8 +17,8 @@ from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.records.triage import JUDGE
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.alerts.event_grouping import events_of
-from compile_hud.runner.analysis.alerts.lifecycle import known_as, update_alerts
-from compile_hud.runner.analysis.confirmation.suspects import Standing
+from compile_hud.runner.analysis.alerts.lifecycle import match_stored, update_alerts
+from compile_hud.runner.analysis.confirmation.suspects import ProvisionalAlerts
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.false_discovery import (
     AlertCandidate,
@@ -28,11 +28,11 @@ from compile_hud.runner.analysis.judging.series_rules import series_rules
 from compile_hud.runner.analysis.outcomes.cadence import Timetable
 from compile_hud.runner.analysis.outcomes.missing_metrics import (
     HEADLINE_METRICS,
-    judge_lost_metrics,
+    judge_missing_metrics,
 )
 from compile_hud.runner.analysis.outcomes.outcomes import judge_outcomes, reported_reason
 from compile_hud.runner.detection.change_context import attach_bounds
-from compile_hud.runner.detection.incremental import Watch, find_claims, no_op
+from compile_hud.runner.detection.incremental import HistoryObserver, find_candidates, no_op
 from compile_hud.runner.notifications.routing import NO_NOTIFICATIONS, NotificationPlanner
 
 logger = logging.getLogger(__name__)
@@ -67,14 +67,14 @@ def detect(
     stored = load_alerts(store)
     rules = series_rules(stored, settings=load_series_settings(store))
     runs = load_plans(store)
-    standing = Standing(stored, rules=rules)
-    watch = Watch(case_keys=standing.case_keys(), look=standing.watch)
-    found = find_claims(store, rules=rules, watch=watch, is_full=is_full, check=check)
-    alerts = _told(store, found.claims, stored=stored)
+    provisional = ProvisionalAlerts(stored, rules=rules)
+    watch = HistoryObserver(case_keys=provisional.case_keys(), look=provisional.watch)
+    result = find_candidates(store, rules=rules, watch=watch, is_full=is_full, check=check)
+    alerts = _accepted(store, result.claims, stored=stored)
     failures = _failures(store, runs, timetable)
     alerts.extend(_with_reasons(store, failures, known={alert.id for alert in stored}))
     alerts = attach_bounds(store, alerts, stored=stored)
-    alerts.extend(standing.beside(alerts))
+    alerts.extend(provisional.beside(alerts))
     judged_runs = {run.id for run in runs}
     check()
     update = store.revise_alerts(
@@ -90,7 +90,7 @@ def detect(
     )
     save_judge_states(
         store,
-        judged=found.judged,
+        judged=result.judged,
         events=update.events.values(),
         event_ids={alert.event_id for alert in update.alerts},
     )
@@ -108,17 +108,17 @@ def detect(
     return report
 
 
-def _told(
-    store: Store, claims: Sequence[AlertCandidate], *, stored: Sequence[Alert]
+def _accepted(
+    store: Store, candidates: Sequence[AlertCandidate], *, stored: Sequence[Alert]
 ) -> list[Alert]:
     # A step that was confirmed stays so when its onset moves by a night.
-    known = known_as([claim.alert for claim in claims], stored=stored)
-    told = apply_false_discovery_rate(
-        claims,
+    known = match_stored([candidate.alert for candidate in candidates], stored=stored)
+    accepted = apply_false_discovery_rate(
+        candidates,
         num_series=count_judged_series(store),
         confirmed={id for id, alert in known.items() if alert.is_confirmed},
     )
-    return [claim.alert for claim in told]
+    return [candidate.alert for candidate in accepted]
 
 
 def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | None) -> list[Alert]:
@@ -133,25 +133,25 @@ def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | N
     )
     return [
         *judge_outcomes(histories, runs=runs, timetable=timetable),
-        *judge_lost_metrics(ok, runs=runs),
+        *judge_missing_metrics(ok, runs=runs),
     ]
 
 
 def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -> list[Alert]:
     """Return `failures` with the reason of the first failed result added, where it is new."""
-    found = list(failures)
-    new = {alert.id for alert in found if alert.kind == OUTCOME} - known
-    ended = load_ended(store, {alert.case.key for alert in found if alert.id in new})
+    alerts = list(failures)
+    new = {alert.id for alert in alerts if alert.kind == OUTCOME} - known
+    ended = load_ended(store, {alert.case.key for alert in alerts if alert.id in new})
     results = {
         alert.id: ended[alert.first_bad.run_id, alert.case.key].result_id
-        for alert in found
+        for alert in alerts
         if alert.id in new
     }
     # Pruned between two reads: the alert stands without a reason.
     reasons = load_reasons(store, results.values())
-    told = []
-    for alert in found:
+    explained = []
+    for alert in alerts:
         reason = reported_reason(reasons.get(results.get(alert.id, ""), ""))
         text = f"{alert.cause_text}: {reason}" if reason else alert.cause_text
-        told.append(dataclasses.replace(alert, cause_text=text))
-    return told
+        explained.append(dataclasses.replace(alert, cause_text=text))
+    return explained

@@ -39,11 +39,13 @@ from compile_hud.runner.system.processes import begin_work, blocked
 # A process takes up to a second to start; so many cases take one core three.
 MIN_CASES_TO_SHARE = 400
 CASES_PER_BATCH = 25
-LOST = "a process that judged was ended from outside, maybe for want of memory; nothing was saved"
+JUDGING_LOST = (
+    "a process that judged was ended from outside, maybe for want of memory; nothing was saved"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class HistoryObserver:
     """Who else looks at the histories of some cases: `look` gets all that are read, in passing."""
 
     case_keys: Collection[str]
@@ -51,7 +53,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class JudgeResult:
     """What is found in all cases, and what to keep of it for the next time."""
 
     claims: Sequence[AlertCandidate]
@@ -62,14 +64,14 @@ def no_op() -> None:
     """Raise nothing: nobody stops the judging."""
 
 
-def find_claims(
+def find_candidates(
     store: Store,
     *,
     rules: SeriesRules,
-    watch: Watch,
+    watch: HistoryObserver,
     is_full: bool,
     check: Callable[[], None] = no_op,
-) -> Found:
+) -> JudgeResult:
     """Return what is found in every case; only those with a new stamp are read and judged.
 
     Those that `watch` wants are read too; all of them with `is_full`, and the same comes out.
@@ -78,22 +80,24 @@ def find_claims(
     common = _digest(rules)
     stamps = {key: f"{common} {stamp}" for key, stamp in load_case_stamps(store).items()}
     before = {} if is_full else load_judge_states(store)
-    kept = {
+    unchanged = {
         key: before[key]
         for key, stamp in stamps.items()
         if key in before and before[key].stamp == stamp and key not in watch.case_keys
     }
-    stale = stamps.keys() - kept.keys()
+    stale = stamps.keys() - unchanged.keys()
     fresh = _judge(store, stale, rules=rules, watch=watch, check=check)
-    judged = dict(kept)
+    judged = dict(unchanged)
     for key in stale:
         judged[key] = JudgeState(stamp=stamps[key], claims=_text(fresh.get(key, ())))
-    claims = [
-        claim
+    candidates = [
+        candidate
         for key in sorted(judged)
-        for claim in (fresh.get(key, ()) if key in stale else _claims(kept[key].claims))
+        for candidate in (
+            fresh.get(key, ()) if key in stale else _candidates(unchanged[key].claims)
+        )
     ]
-    return Found(claims=claims, judged=judged)
+    return JudgeResult(claims=candidates, judged=judged)
 
 
 def _judge(
@@ -101,7 +105,7 @@ def _judge(
     case_keys: Collection[str],
     *,
     rules: SeriesRules,
-    watch: Watch,
+    watch: HistoryObserver,
     check: Callable[[], None],
 ) -> dict[str, list[AlertCandidate]]:
     if not case_keys:
@@ -111,17 +115,19 @@ def _judge(
     histories = load_histories(store, metrics=metrics, case_keys=case_keys)
     judge = functools.partial(judge_batch, references=references, rules=rules)
     num_processes = len(os.sched_getaffinity(0)) if len(case_keys) >= MIN_CASES_TO_SHARE else 1
-    found: dict[str, list[AlertCandidate]] = defaultdict(list)
+    by_case: dict[str, list[AlertCandidate]] = defaultdict(list)
     try:
-        for claims in share(judge, _batches(watch.look(histories)), num_processes=num_processes):
+        for candidates in share(
+            judge, _batches(watch.look(histories)), num_processes=num_processes
+        ):
             check()
-            for claim in claims:
-                found[claim.alert.case.key].append(claim)
+            for candidate in candidates:
+                by_case[candidate.alert.case.key].append(candidate)
     except BrokenProcessPool:
         # Who stops this process may end those at the same time.
         check()
-        raise JudgingLost(LOST) from None
-    return found
+        raise JudgingLost(JUDGING_LOST) from None
+    return by_case
 
 
 def _batches(histories: Iterable[Series]) -> Iterator[list[Series]]:
@@ -166,16 +172,20 @@ def share(
         pool.shutdown(cancel_futures=True)
 
 
-def _text(claims: Sequence[AlertCandidate]) -> str:
+def _text(candidates: Sequence[AlertCandidate]) -> str:
     return json.dumps(
         [
-            {"alert": alert_document(claim.alert), "run_id": claim.run_id, "p": claim.p_value}
-            for claim in claims
+            {
+                "alert": alert_document(candidate.alert),
+                "run_id": candidate.run_id,
+                "p": candidate.p_value,
+            }
+            for candidate in candidates
         ]
     )
 
 
-def _claims(text: str) -> list[AlertCandidate]:
+def _candidates(text: str) -> list[AlertCandidate]:
     return [
         AlertCandidate(
             alert=document_alert(item["alert"]), run_id=item["run_id"], p_value=item["p"]

@@ -77,16 +77,16 @@ class Bench:
             self._candidate = Toolchain(name=name, revision=self._run.revision, executor=executor)
         return self._candidate
 
-    def baseline(self, wanted: str) -> Toolchain | None:
+    def baseline(self, identity: str) -> Toolchain | None:
         """Return a toolchain at the revision `wanted`, None when none of those there is.
 
         None, too, for what lies on other machines.
         """
-        if wanted == self._run.revision or self._workspace.elsewhere is not None:
+        if identity == self._run.revision or self._workspace.elsewhere is not None:
             return None
-        if wanted not in self._baselines:
-            self._baselines[wanted] = self._find(wanted)
-        return self._baselines[wanted]
+        if identity not in self._baselines:
+            self._baselines[identity] = self._find(identity)
+        return self._baselines[identity]
 
     def measure(self, case: Case, *, num_launches: int | None = None) -> CaseResult:
         """Return what `case` does now in the toolchain of the run.
@@ -132,12 +132,12 @@ class Bench:
         sides = (baseline.executor, self.candidate().executor)
         done: tuple[list[CaseResult], list[CaseResult]] = ([], [])
         for number in range(1, limits.max_launches + 1):
-            for place in (0, 1) if number % 2 else (1, 0):
-                done[place].append(sides[place].execute(order))
-            found = _merged(done, standard=standard)
-            if number >= limits.min_launches and is_enough(found, number):
+            for side in (0, 1) if number % 2 else (1, 0):
+                done[side].append(sides[side].execute(order))
+            result = _merged(done, standard=standard)
+            if number >= limits.min_launches and is_enough(result, number):
                 break
-        return found
+        return result
 
     def cancel(self) -> None:
         """Kill what is running; whatever is measured from now on ends at once."""
@@ -150,8 +150,8 @@ class Bench:
         for executor in self._executors:
             executor.close()
 
-    def _find(self, wanted: str) -> Toolchain | None:
-        config, version = self._workspace.config, wanted.partition("@")[0]
+    def _find(self, identity: str) -> Toolchain | None:
+        config, version = self._workspace.config, identity.partition("@")[0]
         ours = config.toolchains.get(self._run.toolchain)
         for name, python in config.toolchains.items():
             # The interpreter that was just measured is at the run's revision; asking costs seconds.
@@ -165,8 +165,8 @@ class Bench:
             except ExecutorError:
                 # One that does not start is none to measure with; the next may be.
                 continue
-            if self._is_as(facts, wanted):
-                return Toolchain(name=name, revision=wanted, executor=executor)
+            if self._is_as(facts, identity):
+                return Toolchain(name=name, revision=identity, executor=executor)
         return None
 
     def _open(self, python: Path) -> tuple[Executor, Mapping[str, Any]]:
@@ -188,10 +188,10 @@ class Bench:
         executor.start()
         return executor, executor.open()
 
-    def _is_as(self, facts: Mapping[str, Any], wanted: str) -> bool:
+    def _is_as(self, facts: Mapping[str, Any], identity: str) -> bool:
         """Return whether an environment is at the revision `wanted` and compares with the run's."""
         known = {**facts, "num_threads": self._settings.num_threads}
-        return revision(facts) == wanted and fingerprint(known) == self._run.fingerprint
+        return revision(facts) == identity and fingerprint(known) == self._run.fingerprint
 
     def _order(self, case: Case, *, num_launches: int | None = None) -> CaseOrder:
         planned = plan_case(case, catalog=self._workspace.config.catalog)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compile_hud.db.maintenance.consistency import find_named_traces
-from compile_hud.db.queries.kernels import load_places
-from compile_hud.runner.persistence.spool import UNCLAIMED_S
+from compile_hud.db.queries.kernels import load_locations
+from compile_hud.runner.persistence.spool import ORPHAN_AGE_S
 from compile_hud.runner.persistence.trace_store import traces_in
 from compile_hud.runner.workspace import Workspace
 
@@ -53,8 +53,8 @@ def _traces(workspace: Workspace) -> list[OrphanFiles]:
     found = []
     # A trace is moved before its result is stored, and results may still wait.
     if kept and not workspace.spool().pending():
-        last = workspace.dependencies.now().timestamp() - UNCLAIMED_S
-        places = load_places(store, kept)
+        last = workspace.dependencies.now().timestamp() - ORPHAN_AGE_S
+        places = load_locations(store, kept)
         alone = [path for name, path in kept.items() if name not in places]
         old = tuple(sorted(path for path in alone if path.stat().st_mtime < last))
         if old:

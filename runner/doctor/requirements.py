@@ -21,9 +21,9 @@ from compile_hud.runner.doctor.check import Check, CheckState
 from compile_hud.runner.doctor.machine import COSTS
 from compile_hud.runner.measure.resources.cpu_counters import (
     HARDWARE,
-    Kernel,
-    LinuxKernel,
-    why_unavailable,
+    LinuxPerf,
+    PerfInterface,
+    unavailable_reason,
 )
 from compile_hud.runner.persistence.spool import Spool
 from compile_hud.runner.scheduling.heartbeat import existing_folder
@@ -53,7 +53,7 @@ def run_checks(
     yield check_notifications(store, receivers=receivers)
     load = os.getloadavg()[0]
     yield check_load(load, num_cpus=len(os.sched_getaffinity(0)))
-    yield check_counters(LinuxKernel())
+    yield check_counters(LinuxPerf())
 
 
 def check_package(name: str) -> Check:
@@ -145,7 +145,7 @@ def check_notifications(store: Store, *, receivers: Collection[str]) -> Check:
     except StoreError as error:
         return Check(name=name, state=CheckState.WARN, text=str(error))
     dead = {who: num for (who, state), num in counts.items() if state is NotificationState.DEAD}
-    unclaimed = count_unclaimed(counts, known=receivers)
+    unclaimed = count_unclaimed(counts, receivers=receivers)
     if not dead and not unclaimed:
         text = "none was given up, each has its receiver"
         return Check(name=name, state=CheckState.OK, text=text)
@@ -172,10 +172,10 @@ def check_load(load: float, *, num_cpus: int) -> Check:
     return Check(name="cpu", state=CheckState.WARN, text=text, hint=hint, cost=COSTS["cpu"])
 
 
-def check_counters(kernel: Kernel) -> Check:
+def check_counters(kernel: PerfInterface) -> Check:
     """Return whether the processor's counters can be read; they are optional."""
     event = next(item for item in HARDWARE if item.name == "instructions")
-    why = why_unavailable(event, kernel=kernel)
+    why = unavailable_reason(event, kernel=kernel)
     if not why:
         return Check(name="counters", state=CheckState.OK, text="hardware counters can be read")
     text, _, hint = why.partition("; ")

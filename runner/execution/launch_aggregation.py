@@ -18,7 +18,7 @@ from compile_hud.runner.analysis.stats.estimates import Estimate, estimate
 from compile_hud.runner.analysis.stats.launch_levels import measured_levels
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
 from compile_hud.runner.analysis.stats.quality_checks import (
-    Tried,
+    Attempts,
     find_headline,
     stability_warnings,
 )
@@ -88,10 +88,10 @@ def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> Launch
             details={"ended_by": ending.text},
         )
     last_line = next((line for line in reversed(log_tail.splitlines()) if line.strip()), "")
-    said = f"the end of its log: {last_line.strip()}" if last_line else "its log is empty"
+    log_end = f"the end of its log: {last_line.strip()}" if last_line else "its log is empty"
     return LaunchReport(
         outcome=Outcome.FAILED,
-        reason=f"the worker ended with status {number} and left no report; {said}",
+        reason=f"the worker ended with status {number} and left no report; {log_end}",
     )
 
 
@@ -142,7 +142,7 @@ def combine(
     measured = _all_measurements(reports, device=order.case.device) if is_ok else ()
     details = _details(reports, workload=order.workload)
     warnings = [warning for report in reports for warning in report.warnings]
-    warnings += stability_warnings(measured, details=details, tried=_quality_evidence(order))
+    warnings += stability_warnings(measured, details=details, attempts=_quality_evidence(order))
     return CaseResult(
         id=result_id,
         run_id=order.run_id,
@@ -160,9 +160,9 @@ def combine(
     )
 
 
-def _quality_evidence(order: CaseOrder) -> Tried:
+def _quality_evidence(order: CaseOrder) -> Attempts:
     settings = order.settings
-    return Tried(
+    return Attempts(
         device=order.case.device,
         num_launches=settings.num_launches,
         max_launches=settings.max_launches,

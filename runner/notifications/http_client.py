@@ -132,7 +132,9 @@ def _unwrapped(address: str) -> list[IpAddress]:
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv4Address):
         return [ip]
-    inner: list[IpAddress] = [found for found in (ip.ipv4_mapped, ip.sixtofour) if found]
+    inner: list[IpAddress] = [
+        candidate for candidate in (ip.ipv4_mapped, ip.sixtofour) if candidate
+    ]
     if ip.teredo:
         inner += ip.teredo
     if ip in _NAT64:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from compile_hud.db.queries.kernels import load_places, load_watched_runs
+from compile_hud.db.queries.kernels import load_locations, load_watched_runs
 from compile_hud.db.store import Store
 from compile_hud.runner.format import quantity
 from compile_hud.runner.persistence.trace_store import traces_in
@@ -78,7 +78,7 @@ def prune_traces(folder: Path, *, store: Store, rules: TraceRules, is_dry_run: b
 
 
 def _stored_traces(paths: dict[str, Path], *, store: Store) -> list[StoredTrace]:
-    places = load_places(store, paths)
+    places = load_locations(store, paths)
     watched = load_watched_runs(store)
     stored = []
     for result_id, path in paths.items():

@@ -120,7 +120,7 @@ def plan_case(case: Case, *, catalog: Mapping[str, ModelSpec]) -> PlannedCase:
             config=size.config,
             num_samples=size.num_samples,
             num_tokens=size.num_tokens,
-            tolerance=tolerance.given,
+            tolerance=tolerance.set_fields,
             dynamic=variant.dynamic,
             fullgraph=variant.fullgraph,
             transform=variant.transform,

@@ -17,11 +17,11 @@ from compile_hud.runner.analysis.repro import command_line
 from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.studies.study import Seen, Study, StudyRun, section_titles
 from compile_hud.runner.analysis.studies.tables import (
-    Beside,
     Gap,
+    PublishedComparison,
     StudyCell,
     StudyTable,
-    beside_published,
+    compare_published,
     gaps,
     study_tables,
 )
@@ -82,7 +82,7 @@ def _section(study: Study, run: StudyRun) -> list[str]:
         parts.append(busy)
     for table in study_tables(study, run.seen):
         parts += [f"### {table.title}", _table(table)]
-    if beside := beside_published(study, run.seen):
+    if beside := compare_published(study, run.seen):
         parts += ["### Published figures", _PUBLISHED, _published(beside, run)]
     if missing := gaps(study, run):
         parts += ["### What has no number, and why", _gaps(missing)]
@@ -211,7 +211,7 @@ def _cell(text: str, cohort: str) -> str:
     return _escaped(f"{text}, {cohort}" if cohort else text)
 
 
-def _published(items: Sequence[Beside], run: StudyRun) -> str:
+def _published(items: Sequence[PublishedComparison], run: StudyRun) -> str:
     rows = [
         (
             _escaped(item.published.what),
@@ -226,7 +226,7 @@ def _published(items: Sequence[Beside], run: StudyRun) -> str:
     return _markdown(head, rows)
 
 
-def _ours(item: Beside) -> str:
+def _ours(item: PublishedComparison) -> str:
     if item.published.unlike:
         return item.published.unlike
     lines = [
@@ -304,7 +304,7 @@ def study_json(study: Study, run: StudyRun) -> dict[str, Any]:
         "study": study.name,
         "question": study.question,
         "tables": [_table_json(table) for table in study_tables(study, run.seen)],
-        "published": [_beside_json(item) for item in beside_published(study, run.seen)],
+        "published": [_beside_json(item) for item in compare_published(study, run.seen)],
         "not_measured": [_gap_json(gap) for gap in gaps(study, run)],
     }
 
@@ -348,7 +348,7 @@ def _cell_json(cell: StudyCell) -> dict[str, Any]:
     }
 
 
-def _beside_json(item: Beside) -> dict[str, Any]:
+def _beside_json(item: PublishedComparison) -> dict[str, Any]:
     figure = item.published
     ours: Mapping[str, Any] = {name: _cell_json(cell) for name, cell in item.ours.items()}
     return {

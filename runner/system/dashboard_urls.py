@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from compile_hud.db.records.results import Alert
+from compile_hud.db.records.alerts import Alert
 
 # What a server listens on and no browser can open.
 _ANY_HOSTS = ("0.0.0.0", "::", "")

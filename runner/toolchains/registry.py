@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from compile_hud.runner.errors import ToolchainError
-from compile_hud.runner.execution.local_executor import toolchain_home
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.system.locks import holder_text, immediate_lock
+from compile_hud.runner.system.toolchain_home import toolchain_home
 
 # 1: first version.
 TOOLCHAIN_VERSION = 1

@@ -95,9 +95,9 @@ class JsonStream(AbstractContextManager["JsonStream"]):
 
     def expect(self, sign: str) -> None:
         """Take the next sign, which must be `sign`."""
-        found = self.peek()
-        if found != sign:
-            got = repr(found) if found else "the end: the file is cut off"
+        sign_read = self.peek()
+        if sign_read != sign:
+            got = repr(sign_read) if sign_read else "the end: the file is cut off"
             raise self.error(f"expected {sign!r}, got {got}")
         self._place += 1
 
@@ -137,9 +137,9 @@ class JsonStream(AbstractContextManager["JsonStream"]):
 
     def error(self, what: str, offset: int | None = None) -> TraceError:
         """Return the error that `what` is wrong at `offset`, or where the reading is."""
-        place = self.offset if offset is None else offset
+        position = self.offset if offset is None else offset
         return TraceError(
-            f"{self.path}: byte {place}: {what}. Nothing of this trace is used; record or export it"
+            f"{self.path}: byte {position}: {what}. Nothing of this trace is used; record or export it"
             " again as a Chrome trace (torch.profiler's export_chrome_trace)"
         )
 
@@ -280,8 +280,8 @@ class TraceReader:
     def events(self) -> Iterator[Event]:
         """Yield every event in the order of the file; raise TraceError where it is broken."""
         with JsonStream(self.path) as stream:
-            found = _events_of_list(stream) if stream.peek() == "[" else self._of_object(stream)
-            yield from found
+            events = _events_of_list(stream) if stream.peek() == "[" else self._of_object(stream)
+            yield from events
             if sign := stream.peek():
                 raise stream.error(f"the trace has ended, but {sign!r} follows")
 

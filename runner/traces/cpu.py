@@ -9,7 +9,7 @@ import numpy as np
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.protocol.operator_costs import Work, shapes_text
 from compile_hud.runner.traces.intervals import Intervals, joined
-from compile_hud.runner.traces.iteration import Found, Piece, longest, median_iteration
+from compile_hud.runner.traces.iteration import IterationWork, Piece, longest, median_iteration
 from compile_hud.runner.traces.kernel_kinds import Class, class_of_operator, own_name
 from compile_hud.runner.traces.kernel_rows import Tally, work_of_call
 from compile_hud.runner.traces.operator_stack import Nesting, nest
@@ -23,7 +23,7 @@ _GEMM = "int64_t Mr_blocks = "
 REST = "python"
 
 
-def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> Found:
+def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
     """Return the rows of all operators and what each kind had of the iterations.
 
     An operator counts by the time in which no operator that it called was running. Of operators
@@ -37,24 +37,24 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> Found:
     places: dict[int, Tally] = {}
     rows = np.flatnonzero(windows.holds(whole(timeline.host.starts)))
     calls = whole(timeline.host.calls)
-    for row, place in zip(rows.tolist(), calls[rows].tolist(), strict=True):
-        if place not in classes:
+    for row, call_index in zip(rows.tolist(), calls[rows].tolist(), strict=True):
+        if call_index not in classes:
             continue
-        if place not in places:
-            tally = _tally(timeline.calls[place], classes[place], notes, tallies)
-            tally.has_own_work = tally.has_own_work and place not in passing
-            places[place] = tally
+        if call_index not in places:
+            tally = _tally(timeline.calls[call_index], classes[call_index], notes, tallies)
+            tally.has_own_work = tally.has_own_work and call_index not in passing
+            places[call_index] = tally
         module = int(nesting.modules[row])
         name = timeline.calls[module].name.removeprefix(MODULE_PREFIX) if module >= 0 else ""
-        places[place].add(int(nesting.self_ns[row]), module=name)
-    return Found(
+        places[call_index].add(int(nesting.self_ns[row]), module=name)
+    return IterationWork(
         tallies=tuple(tallies.values()),
         owners=_owners(timeline, nesting, classes),
         rest=REST,
         windows=windows,
         num_iterations=max(len(timeline.iterations), 1),
         overlap_ns=_overlap_ns(timeline, nesting, windows),
-        strip=_strip(timeline, nesting, windows, places),
+        timeline=_timeline_pieces(timeline, nesting, windows, places),
     )
 
 
@@ -62,10 +62,10 @@ def _classes(timeline: Timeline, nesting: Nesting, notes: KernelNotes) -> dict[i
     """Return the class of every call that is an operator, the same for all calls of a name."""
     calls = whole(timeline.host.calls)
     callers = set(calls[nesting.has_children == 1].tolist())
-    calling = {timeline.calls[place].name for place in callers}
+    calling = {timeline.calls[index].name for index in callers}
     return {
-        place: _class_of(call.name, notes=notes, has_children=call.name in calling)
-        for place, call in enumerate(timeline.calls)
+        index: _class_of(call.name, notes=notes, has_children=call.name in calling)
+        for index, call in enumerate(timeline.calls)
         if call.what == OPERATOR
     }
 
@@ -83,10 +83,10 @@ def _passing(timeline: Timeline, nesting: Nesting, classes: Mapping[int, Class])
     pairs = np.stack([calls[nesting.callers[called]], calls[called]])
     return {
         caller
-        for caller, place in np.unique(pairs, axis=1).T.tolist()
+        for caller, index in np.unique(pairs, axis=1).T.tolist()
         if caller in classes
-        and classes[caller].kind == classes[place].kind != DISPATCH
-        and work_of_call(timeline.calls[place]) != Work()
+        and classes[caller].kind == classes[index].kind != DISPATCH
+        and work_of_call(timeline.calls[index]) != Work()
     }
 
 
@@ -97,17 +97,17 @@ def _class_of(name: str, *, notes: KernelNotes, has_children: bool) -> Class:
 
 
 def _tally(
-    call: Call, found: Class, notes: KernelNotes, tallies: dict[tuple[str, str], Tally]
+    call: Call, kernel_class: Class, notes: KernelNotes, tallies: dict[tuple[str, str], Tally]
 ) -> Tally:
     name = call.name if call.name in notes.kernels else own_name(call.name)
-    is_dispatch = found.kind == DISPATCH
+    is_dispatch = kernel_class.kind == DISPATCH
     shapes = "" if is_dispatch else shapes_text(call.dims, call.types, call.values)
     tally = tallies.setdefault(
         (name, shapes),
         Tally(
             name=name,
             shapes=shapes,
-            found=found,
+            kernel_class=kernel_class,
             operator=call,
             has_own_work=not is_dispatch,
         ),
@@ -117,16 +117,16 @@ def _tally(
     return tally
 
 
-def _strip(
-    timeline: Timeline, nesting: Nesting, windows: Intervals, places: Mapping[int, Tally]
+def _timeline_pieces(
+    timeline: Timeline, nesting: Nesting, windows: Intervals, tallies_by_call: Mapping[int, Tally]
 ) -> tuple[Piece, ...]:
     """Return the longest stretches of own time in the median iteration."""
-    place = median_iteration(windows)
-    begin, end = windows.starts[place], windows.ends[place]
+    iteration = median_iteration(windows)
+    begin, end = windows.starts[iteration], windows.ends[iteration]
     starts = np.clip(nesting.piece_starts, begin, end)
     ends = np.clip(nesting.piece_ends, begin, end)
     calls = whole(timeline.host.calls)[nesting.piece_rows]
-    known = np.flatnonzero(np.isin(calls, list(places)) & (ends > starts))
+    known = np.flatnonzero(np.isin(calls, list(tallies_by_call)) & (ends > starts))
     lanes = whole(timeline.host.lanes)[nesting.piece_rows]
     numbers = {lane: number for number, lane in enumerate(np.unique(lanes[known]).tolist())}
     return tuple(
@@ -134,7 +134,7 @@ def _strip(
             start_ns=int(starts[row] - begin),
             duration_ns=int(ends[row] - starts[row]),
             lane=numbers[int(lanes[row])],
-            tally=places[int(calls[row])],
+            tally=tallies_by_call[int(calls[row])],
         )
         for row in known[longest(starts[known], ends[known])].tolist()
     )
@@ -155,7 +155,7 @@ def _owners(
     timeline: Timeline, nesting: Nesting, classes: Mapping[int, Class]
 ) -> dict[str, Intervals]:
     calls = whole(timeline.host.calls)
-    kinds = [classes[place].kind for place in calls[nesting.piece_rows].tolist()]
+    kinds = [classes[index].kind for index in calls[nesting.piece_rows].tolist()]
     names = np.array(kinds, dtype=object)
     return {
         kind: Intervals(nesting.piece_starts[names == kind], nesting.piece_ends[names == kind])

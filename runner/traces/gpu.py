@@ -12,7 +12,7 @@ import numpy as np
 from compile_hud.db.records.kernels import IDLE
 from compile_hud.runner.protocol.operator_costs import shapes_text
 from compile_hud.runner.traces.intervals import Intervals, Whole
-from compile_hud.runner.traces.iteration import Found, Piece, longest, median_iteration
+from compile_hud.runner.traces.iteration import IterationWork, Piece, longest, median_iteration
 from compile_hud.runner.traces.kernel_kinds import Class, class_of_kernel, class_of_operator
 from compile_hud.runner.traces.kernel_rows import Tally
 from compile_hud.runner.traces.operator_stack import Nesting, nest
@@ -44,7 +44,7 @@ class _Launches:
     modules: Whole
 
 
-def find_on_gpu(timeline: Timeline) -> Found:
+def find_on_gpu(timeline: Timeline) -> IterationWork:
     """Return the rows of all work of the device and what each kind had of the iterations.
 
     Work belongs to the iteration in which it was launched, and an iteration lasts until its work
@@ -52,16 +52,16 @@ def find_on_gpu(timeline: Timeline) -> Found:
     iterations, or before the recording began, is of none.
     """
     nesting = nest(timeline)
-    found = _launches(timeline, nesting)
-    windows = _windows(timeline, found)
-    is_inside = found.iterations != _NOBODY
+    launches = _launches(timeline, nesting)
+    windows = _windows(timeline, launches)
+    is_inside = launches.iterations != _NOBODY
     rows = np.flatnonzero(is_inside)
-    classes = _device_classes(timeline, found)
-    tallies = _tallies(timeline, found, rows, classes)
+    classes = _device_classes(timeline, launches)
+    tallies = _tallies(timeline, launches, rows, classes)
     device = timeline.device.intervals
     inside = Intervals(device.starts[rows], device.ends[rows])
-    kinds = np.array([found_class.kind for found_class in classes], dtype=object)[rows]
-    return Found(
+    kinds = np.array([kernel_class.kind for kernel_class in classes], dtype=object)[rows]
+    return IterationWork(
         tallies=tuple(tallies.values()),
         owners={
             kind: Intervals(inside.starts[kinds == kind], inside.ends[kinds == kind])
@@ -72,8 +72,8 @@ def find_on_gpu(timeline: Timeline) -> Found:
         num_iterations=max(len(timeline.iterations), 1),
         overlap_ns=inside.total_ns - inside.covered_ns,
         busy=inside.covered_ns / windows.covered_ns if windows.covered_ns else 0.0,
-        is_graph_replay=_is_graph_replay(timeline, found, rows),
-        strip=_strip(timeline, found, windows, tallies),
+        is_graph_replay=_is_graph_replay(timeline, launches, rows),
+        timeline=_timeline_pieces(timeline, launches, windows, tallies),
     )
 
 
@@ -85,17 +85,17 @@ def _launches(timeline: Timeline, nesting: Nesting) -> _Launches:
     launches_only = [call.what == LAUNCH for call in timeline.calls]
     operators_only = [call.what == OPERATOR for call in timeline.calls]
     rows = zip(host.calls, host.correlations, host.externals, strict=True)
-    for row, (place, correlation, external) in enumerate(rows):
+    for row, (call_index, correlation, external) in enumerate(rows):
         # Of several with one id, which a damaged trace may have, the first counts.
-        if launches_only[place] and correlation != _NOBODY:
+        if launches_only[call_index] and correlation != _NOBODY:
             by_correlation.setdefault(correlation, row)
-        elif operators_only[place] and external != _NOBODY:
+        elif operators_only[call_index] and external != _NOBODY:
             by_external.setdefault(external, row)
     launches = np.array([by_correlation.get(item, _NOBODY) for item in device.correlations], int)
     named = np.array([by_external.get(item, _NOBODY) for item in device.externals], int)
-    around = _at(nesting.operators, launches)
+    operators_of_launches = _at(nesting.operators, launches)
     is_replay = _at(_are_graph_launches(timeline), launches) == 1
-    operators = np.where(launches == _NOBODY, named, around)
+    operators = np.where(launches == _NOBODY, named, operators_of_launches)
     operators[is_replay] = _NOBODY
     # Where launches were recorded, work without one was launched before the recording began.
     unlaunched = np.full(len(launches), _BEFORE) if by_correlation else whole(device.starts)
@@ -112,8 +112,8 @@ def _at(numbers: Whole, rows: Whole) -> Whole:
     """Return the number at each row, -1 where there is no row."""
     if not len(numbers):
         return np.full(len(rows), _NOBODY, dtype=np.int64)
-    found: Whole = np.where(rows == _NOBODY, _NOBODY, numbers[rows])
-    return found
+    values: Whole = np.where(rows == _NOBODY, _NOBODY, numbers[rows])
+    return values
 
 
 def _are_graph_launches(timeline: Timeline) -> Whole:
@@ -128,24 +128,24 @@ def _iterations(timeline: Timeline, begun: Whole) -> Whole:
     if not timeline.iterations:
         return np.zeros(len(begun), dtype=np.int64)
     bounds = np.array(sorted(timeline.iterations), dtype=np.int64)
-    place = np.searchsorted(bounds[:, 0], begun, side="right") - 1
-    is_inside = (place >= 0) & (begun < bounds[np.maximum(place, 0), 1])
-    return np.where(is_inside, place, _NOBODY)
+    index = np.searchsorted(bounds[:, 0], begun, side="right") - 1
+    is_inside = (index >= 0) & (begun < bounds[np.maximum(index, 0), 1])
+    return np.where(is_inside, index, _NOBODY)
 
 
-def _windows(timeline: Timeline, found: _Launches) -> Intervals:
+def _windows(timeline: Timeline, launches: _Launches) -> Intervals:
     """Return the iterations, each from its beginning on the host until its work has ended.
 
     The time in which the device did nothing but work of no iteration is left out.
     """
     bounds = np.array(sorted(timeline.iterations) or [timeline.whole_ns], dtype=np.int64)
     starts, ends = bounds[:, 0].copy(), bounds[:, 1].copy()
-    rows = np.flatnonzero(found.iterations != _NOBODY)
+    rows = np.flatnonzero(launches.iterations != _NOBODY)
     device = timeline.device.intervals
     # The clocks of host and GPU differ by some microseconds: work may seem to begin too early.
-    np.minimum.at(starts, found.iterations[rows], device.starts[rows])
-    np.maximum.at(ends, found.iterations[rows], device.ends[rows])
-    others = np.flatnonzero(found.iterations == _NOBODY)
+    np.minimum.at(starts, launches.iterations[rows], device.starts[rows])
+    np.maximum.at(ends, launches.iterations[rows], device.ends[rows])
+    others = np.flatnonzero(launches.iterations == _NOBODY)
     if not len(others):
         return Intervals(starts, ends)
     own = Intervals(device.starts[rows], device.ends[rows])
@@ -153,53 +153,59 @@ def _windows(timeline: Timeline, found: _Launches) -> Intervals:
     return Intervals(starts, ends).within(alone.complement())
 
 
-def _device_classes(timeline: Timeline, found: _Launches) -> list[Class]:
+def _device_classes(timeline: Timeline, launches: _Launches) -> list[Class]:
     """Return the class of each work of the device."""
     known: dict[tuple[int, int], Class] = {}
-    operators = _at(whole(timeline.host.calls), found.operators).tolist()
+    operators = _at(whole(timeline.host.calls), launches.operators).tolist()
     classes = []
-    for place, operator in zip(timeline.device.calls, operators, strict=True):
-        if (place, operator) not in known:
+    for index, operator in zip(timeline.device.calls, operators, strict=True):
+        if (index, operator) not in known:
             by = timeline.calls[operator] if operator >= 0 else None
-            known[place, operator] = class_of_kernel(
-                timeline.calls[place].name,
+            known[index, operator] = class_of_kernel(
+                timeline.calls[index].name,
                 operator=by.name if by else "",
                 is_triton=by is not None and "kernel_kwargs" in by.facts,
             )
-        classes.append(known[place, operator])
+        classes.append(known[index, operator])
     return classes
 
 
 def _tallies(
-    timeline: Timeline, found: _Launches, rows: Whole, classes: list[Class]
+    timeline: Timeline, launches: _Launches, rows: Whole, classes: list[Class]
 ) -> dict[tuple[str, str], Tally]:
-    alone = _own_work(timeline, found, classes)
+    alone = _own_work(timeline, launches, classes)
     host_calls, device = whole(timeline.host.calls), timeline.device
     tallies: dict[tuple[str, str], Tally] = {}
     places: dict[tuple[int, int], Tally] = {}
     for row in rows.tolist():
-        place, operator_row = device.calls[row], int(found.operators[row])
-        operator_place = int(host_calls[operator_row]) if operator_row >= 0 else _NOBODY
-        key = (place, operator_place)
+        call_index, operator_row = device.calls[row], int(launches.operators[row])
+        operator_index = int(host_calls[operator_row]) if operator_row >= 0 else _NOBODY
+        key = (call_index, operator_index)
         if key not in places:
-            operator = timeline.calls[operator_place] if operator_place >= 0 else None
-            places[key] = _tally(timeline.calls[place], operator, classes[row], tallies)
+            operator = timeline.calls[operator_index] if operator_index >= 0 else None
+            places[key] = _tally(timeline.calls[call_index], operator, classes[row], tallies)
         tally = places[key]
         tally.has_own_work = tally.has_own_work and row in alone
         tally.streams.add(timeline.lanes[device.lanes[row]][1])
-        module = int(found.modules[row])
+        module = int(launches.modules[row])
         name = timeline.calls[module].name.removeprefix(MODULE_PREFIX) if module >= 0 else ""
         tally.add(device.ends[row] - device.starts[row], module=name)
     return tallies
 
 
 def _tally(
-    call: Call, operator: Call | None, found: Class, tallies: dict[tuple[str, str], Tally]
+    call: Call, operator: Call | None, kernel_class: Class, tallies: dict[tuple[str, str], Tally]
 ) -> Tally:
     shapes = shapes_text(operator.dims, operator.types, operator.values) if operator else ""
     tally = tallies.setdefault(
         (call.name, shapes),
-        Tally(name=call.name, shapes=shapes, found=found, operator=operator, has_own_work=True),
+        Tally(
+            name=call.name,
+            shapes=shapes,
+            kernel_class=kernel_class,
+            operator=operator,
+            has_own_work=True,
+        ),
     )
     if operator is not None and tally.operator is not operator:
         tally.others.append(operator)
@@ -207,23 +213,23 @@ def _tally(
     return tally
 
 
-def _strip(
+def _timeline_pieces(
     timeline: Timeline,
-    found: _Launches,
+    launches: _Launches,
     windows: Intervals,
     tallies: Mapping[tuple[str, str], Tally],
 ) -> tuple[Piece, ...]:
     """Return the longest works of the median iteration; nothing where no iteration has any."""
     if not len(windows.starts):
         return ()
-    place = median_iteration(windows)
-    begin = int(windows.starts[place])
-    rows = np.flatnonzero(found.iterations == place)
+    iteration = median_iteration(windows)
+    begin = int(windows.starts[iteration])
+    rows = np.flatnonzero(launches.iterations == iteration)
     device, host_calls = timeline.device, whole(timeline.host.calls)
     starts, ends = whole(device.starts), whole(device.ends)
     pieces = []
     for row in rows[longest(starts[rows], ends[rows])].tolist():
-        operator = int(found.operators[row])
+        operator = int(launches.operators[row])
         call = timeline.calls[int(host_calls[operator])] if operator >= 0 else None
         shapes = shapes_text(call.dims, call.types, call.values) if call else ""
         stream = timeline.lanes[device.lanes[row]][1]
@@ -238,7 +244,7 @@ def _strip(
     return tuple(pieces)
 
 
-def _own_work(timeline: Timeline, found: _Launches, classes: list[Class]) -> set[int]:
+def _own_work(timeline: Timeline, launches: _Launches, classes: list[Class]) -> set[int]:
     """Return the works that compute alone what their operator computes.
 
     An operator may launch several kernels. Its bytes and operations are those of the kernel that
@@ -247,19 +253,19 @@ def _own_work(timeline: Timeline, found: _Launches, classes: list[Class]) -> set
     host_calls = whole(timeline.host.calls)
     kinds: dict[int, str] = {}
     candidates: list[tuple[int, int]] = []
-    for row, operator in enumerate(found.operators.tolist()):
+    for row, operator in enumerate(launches.operators.tolist()):
         if operator < 0:
             continue
-        place = int(host_calls[operator])
-        if place not in kinds:
-            name = timeline.calls[place].name
-            kinds[place] = class_of_operator(name, has_children=False).kind
-        if classes[row].kind == kinds[place]:
+        call_index = int(host_calls[operator])
+        if call_index not in kinds:
+            name = timeline.calls[call_index].name
+            kinds[call_index] = class_of_operator(name, has_children=False).kind
+        if classes[row].kind == kinds[call_index]:
             candidates.append((row, operator))
     times = Counter(operator for _, operator in candidates)
     return {row for row, operator in candidates if times[operator] == 1}
 
 
-def _is_graph_replay(timeline: Timeline, found: _Launches, rows: Whole) -> bool:
-    launches = found.launches[rows]
-    return bool((_at(_are_graph_launches(timeline), launches) == 1).any())
+def _is_graph_replay(timeline: Timeline, launches: _Launches, rows: Whole) -> bool:
+    of_rows = launches.launches[rows]
+    return bool((_at(_are_graph_launches(timeline), of_rows) == 1).any())

@@ -73,16 +73,16 @@ class Intervals:
         union = self.union()
         if not len(union):
             return np.zeros(len(moments), dtype=np.bool_)
-        place = np.searchsorted(union.starts, moments, side="right") - 1
-        return (place >= 0) & (moments < union.ends[np.maximum(place, 0)])
+        index = np.searchsorted(union.starts, moments, side="right") - 1
+        return (index >= 0) & (moments < union.ends[np.maximum(index, 0)])
 
 
 def joined(several: Iterable[Intervals]) -> Intervals:
     """Return all intervals of all."""
-    found = [Intervals.of([]), *several]
+    parts = [Intervals.of([]), *several]
     return Intervals(
-        np.concatenate([item.starts for item in found]),
-        np.concatenate([item.ends for item in found]),
+        np.concatenate([item.starts for item in parts]),
+        np.concatenate([item.ends for item in parts]),
     )
 
 

@@ -24,7 +24,7 @@ MAX_SPANS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class IterationWork:
     """The rows of a trace and who had the time of its iterations.
 
     `owners` are the times of each kind, `rest` the name of what none of them has, `windows` the
@@ -75,16 +75,16 @@ def median_iteration(windows: Intervals) -> int:
 def longest(starts: Whole, ends: Whole) -> list[int]:
     """Return the places of the longest stretches, MAX_SPANS at most, in the order they began."""
     order = np.argsort(starts - ends, kind="stable")[:MAX_SPANS]
-    kept = order[(ends - starts)[order] > 0]
-    found: list[int] = kept[np.argsort(starts[kept], kind="stable")].tolist()
-    return found
+    positive = order[(ends - starts)[order] > 0]
+    indices: list[int] = positive[np.argsort(starts[positive], kind="stable")].tolist()
+    return indices
 
 
 def timeline_spans(
     pieces: Iterable[Piece], *, kernels: Sequence[Kernel]
 ) -> tuple[TimelineSpan, ...]:
     """Return the pieces with the places of their kernels in `kernels`."""
-    places = {(kernel.name, kernel.shapes): place for place, kernel in enumerate(kernels)}
+    places = {(kernel.name, kernel.shapes): index for index, kernel in enumerate(kernels)}
     return tuple(
         TimelineSpan(
             start_s=piece.start_ns / NS_PER_S,

@@ -191,9 +191,9 @@ def class_of_operator(name: str, *, has_children: bool) -> Class:
     if match:
         is_triton = match.group(1).startswith("triton_")
         return Class("fused", "triton" if is_triton else "inductor-cpp")
-    found = _find(name, OPERATORS)
-    if found:
-        return found
+    operator_class = _find(name, OPERATORS)
+    if operator_class:
+        return operator_class
     if has_children or _NAMESPACE not in name:
         return Class("dispatch", "aten" if name.startswith("aten::") else "other")
     return Class("other", "aten" if name.startswith("aten::") else "other")
@@ -205,17 +205,21 @@ def class_of_kernel(name: str, *, operator: str, is_triton: bool) -> Class:
     `operator` launched it, empty where nobody knows; `is_triton` says that Triton did. A product by
     which a convolution or an attention is computed is of the operator's kind.
     """
-    found = _find(name, KERNELS) or Class("other", "other")
-    library = found.library
+    kernel_class = _find(name, KERNELS) or Class("other", "other")
+    library = kernel_class.library
     if library == "aten" and not _ATEN_CODE.search(name):
         # Named alike, but of somebody else: fbgemm, vLLM, MIOpen.
         library = "other"
     if library == "other" and is_triton:
         library = "triton"
-    asked = _find(operator, OPERATORS)
-    if found.kind == "gemm" and asked and asked.kind in ("convolution", "attention"):
-        return Class(asked.kind, library)
-    return Class(found.kind, library)
+    operator_class = _find(operator, OPERATORS)
+    if (
+        kernel_class.kind == "gemm"
+        and operator_class
+        and operator_class.kind in ("convolution", "attention")
+    ):
+        return Class(operator_class.kind, library)
+    return Class(kernel_class.kind, library)
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -61,12 +61,12 @@ def _short(text: str, *, is_loop: bool) -> str:
             for part in _parts(inner)
             if not (is_loop and _NOISE.fullmatch(part))
         ]
-        told = _once([part for part in parameters if part])
-        return f"{name}<{', '.join(told)}>" if told else name
+        labels = _once([part for part in parameters if part])
+        return f"{name}<{', '.join(labels)}>" if labels else name
     types = _LAMBDA_TYPES.findall(rest)
     if types:
-        told = _once([_short(part, is_loop=is_loop) for part in _parts(types[-1])])
-        return f"{name}<{', '.join(told)}>"
+        labels = _once([_short(part, is_loop=is_loop) for part in _parts(types[-1])])
+        return f"{name}<{', '.join(labels)}>"
     return name
 
 
@@ -74,38 +74,38 @@ def _once(parts: list[str]) -> list[str]:
     """Return the parts, each type once; numbers are tiles and all of them count."""
     return [
         part
-        for place, part in enumerate(parts)
-        if part not in parts[:place] or part[:1].isdigit() or part in ("true", "false")
+        for index, part in enumerate(parts)
+        if part not in parts[:index] or part[:1].isdigit() or part in ("true", "false")
     ]
 
 
 def _match(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.match(text)
-    return found.group() if found else ""
+    match = pattern.match(text)
+    return match.group() if match else ""
 
 
 def _enclosed(text: str) -> tuple[str, str]:
     """Return what the first bracket encloses and what follows it, all where it has no end."""
     depth = 0
-    for place, sign in enumerate(text):
+    for index, sign in enumerate(text):
         if sign in _CLOSING:
             depth += 1
         elif sign in _CLOSING.values():
             depth -= 1
             if depth == 0:
-                return text[1:place], text[place + 1 :]
+                return text[1:index], text[index + 1 :]
     return text[1:], ""
 
 
 def _parts(text: str) -> Iterator[str]:
     """Yield what commas outside of brackets separate."""
     depth = begin = 0
-    for place, sign in enumerate(text):
+    for index, sign in enumerate(text):
         if sign in _CLOSING:
             depth += 1
         elif sign in _CLOSING.values():
             depth -= 1
         elif sign == "," and depth == 0:
-            yield text[begin:place].strip()
-            begin = place + 1
+            yield text[begin:index].strip()
+            begin = index + 1
     yield text[begin:].strip()

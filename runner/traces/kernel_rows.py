@@ -40,7 +40,7 @@ class Tally:
 
     name: str
     shapes: str
-    found: Class
+    kernel_class: Class
     operator: Call | None
     has_own_work: bool
     count: int = 0
@@ -115,8 +115,8 @@ def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Ker
     return Kernel(
         name=tally.name,
         label=label_of(tally.name),
-        kind=tally.found.kind,
-        library=tally.found.library,
+        kind=tally.kernel_class.kind,
+        library=tally.kernel_class.library,
         device=facts.device,
         count=tally.count / facts.num_iterations,
         total_s=total_s,
@@ -151,14 +151,14 @@ def _work(tally: Tally, note: KernelNote | None) -> Work:
 
 def work_of_call(call: Call) -> Work:
     """Return what one call of an operator does."""
-    told = _told_work(call.facts)
-    if told is not None:
-        return told
+    recorded = _recorded_work(call.facts)
+    if recorded is not None:
+        return recorded
     tensors = tensors_of(call.dims, call.types, call.strides)
     return work_of(call.name, tensors=tensors, values=call.values)
 
 
-def _told_work(facts: Mapping[str, Any]) -> Work | None:
+def _recorded_work(facts: Mapping[str, Any]) -> Work | None:
     """Return what Inductor says of a Triton kernel in a trace, where it was told to benchmark."""
     gigabytes = _amount(facts.get("kernel_num_gb"), most=_MAX_COPY_BYTES / _BYTES_PER_GB)
     flops = _amount(facts.get("kernel_flop"), most=_MAX_FLOPS)

@@ -82,17 +82,17 @@ class _Sweep:
             start = self.starts[row]
             while self.stack and self.ends[self.stack[-1]] <= start:
                 self.close()
-            around = self.stack[-1] if self.stack else _NOBODY
-            if around != _NOBODY:
+            parent = self.stack[-1] if self.stack else _NOBODY
+            if parent != _NOBODY:
                 self.spend(start)
-                self.ends[row] = min(self.ends[row], self.ends[around])
-            self.open(row, around)
+                self.ends[row] = min(self.ends[row], self.ends[parent])
+            self.open(row, parent)
         while self.stack:
             self.close()
 
-    def open(self, row: int, around: int) -> None:
+    def open(self, row: int, parent: int) -> None:
         call = self.calls[row]
-        operator = self.operators[around] if around != _NOBODY else _NOBODY
+        operator = self.operators[parent] if parent != _NOBODY else _NOBODY
         if self.is_operator[call]:
             if operator != _NOBODY:
                 self.has_children[operator] = 1
@@ -101,8 +101,8 @@ class _Sweep:
         self.operators[row] = operator
         if self.is_module[call]:
             self.modules[row] = call
-        elif around != _NOBODY:
-            self.modules[row] = self.modules[around]
+        elif parent != _NOBODY:
+            self.modules[row] = self.modules[parent]
         self.cursor_ns = self.starts[row]
         self.stack.append(row)
 
@@ -122,8 +122,8 @@ class _Sweep:
         self.cursor_ns = until_ns
 
     def result(self) -> Nesting:
-        found = (self.self_ns, self.operators, self.modules, self.has_children, self.callers)
-        return Nesting(*(whole(column) for column in (*found, *self.pieces)))
+        columns = (self.self_ns, self.operators, self.modules, self.has_children, self.callers)
+        return Nesting(*(whole(column) for column in (*columns, *self.pieces)))
 
 
 def _filled(number: int, num: int) -> array[int]:

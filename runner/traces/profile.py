@@ -13,7 +13,7 @@ from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.cpu import find_on_cpu
 from compile_hud.runner.traces.gpu import find_on_gpu
-from compile_hud.runner.traces.iteration import Found, timeline_spans
+from compile_hud.runner.traces.iteration import IterationWork, timeline_spans
 from compile_hud.runner.traces.kernel_rows import NS_PER_S, Facts, kernels_of
 from compile_hud.runner.traces.timeline import Timeline, read_timeline
 
@@ -48,46 +48,48 @@ def read_kernels(
     timeline = read_timeline(path, notes=notes)
     _check(timeline, notes)
     is_gpu = len(timeline.device) > 0
-    found = find_on_gpu(timeline) if is_gpu else find_on_cpu(timeline, notes=notes)
-    if found.iteration_ns == 0:
+    work = find_on_gpu(timeline) if is_gpu else find_on_cpu(timeline, notes=notes)
+    if work.iteration_ns == 0:
         raise TraceError(
             f"{path}: the iterations of this trace have no duration. Record it again, with"
             " torch.profiler.profile as a context around them"
         )
     facts = Facts(
         device="cuda" if is_gpu else "cpu",
-        num_iterations=found.num_iterations,
-        iteration_ns=found.iteration_ns,
+        num_iterations=work.num_iterations,
+        iteration_ns=work.iteration_ns,
         notes=notes,
         peaks=peaks,
     )
-    kernels, sources = kernels_of(found.tallies, facts=facts)
+    kernels, sources = kernels_of(work.tallies, facts=facts)
     return KernelReport(
         kernels=kernels,
         sources=sources,
-        profile=_profile(found, latency_s, strip=timeline_spans(found.strip, kernels=kernels)),
+        profile=_profile(work, latency_s, spans=timeline_spans(work.timeline, kernels=kernels)),
     )
 
 
-def _profile(found: Found, latency_s: float | None, *, strip: tuple[TimelineSpan, ...]) -> Profile:
+def _profile(
+    work: IterationWork, latency_s: float | None, *, spans: tuple[TimelineSpan, ...]
+) -> Profile:
     return Profile(
-        num_iterations=found.num_iterations,
-        iteration_s=found.iteration_ns / NS_PER_S,
+        num_iterations=work.num_iterations,
+        iteration_s=work.iteration_ns / NS_PER_S,
         latency_s=latency_s,
-        parts=found.parts(),
-        busy=found.busy,
-        is_graph_replay=found.is_graph_replay,
-        overlap_s=found.overlap_ns / found.num_iterations / NS_PER_S,
-        strip=strip,
+        components=work.components(),
+        busy=work.busy,
+        is_graph_replay=work.is_graph_replay,
+        overlap_s=work.overlap_ns / work.num_iterations / NS_PER_S,
+        timeline=spans,
     )
 
 
 def _check(timeline: Timeline, notes: KernelNotes) -> None:
     """Raise TraceError when the trace is not the one that the notes tell of."""
-    num_found = len(timeline.iterations)
-    if notes.num_iterations and num_found != notes.num_iterations:
+    num_iterations = len(timeline.iterations)
+    if notes.num_iterations and num_iterations != notes.num_iterations:
         raise TraceError(
-            f"{timeline.path}: the trace has {num_found} iterations, its notes say"
+            f"{timeline.path}: the trace has {num_iterations} iterations, its notes say"
             f" {notes.num_iterations}. Give the notes that were written with this trace, or none"
         )
     if notes.device == "cuda" and not len(timeline.device):

@@ -23,7 +23,7 @@ from compile_hud.runner.errors import TraceError
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces.gpu import find_on_gpu
 from compile_hud.runner.traces.intervals import Intervals, joined
-from compile_hud.runner.traces.iteration import Found
+from compile_hud.runner.traces.iteration import IterationWork
 from compile_hud.runner.traces.kernel_kinds import class_of_kernel
 from compile_hud.runner.traces.kernel_rows import NS_PER_S
 from compile_hud.runner.traces.timeline import Call, Timeline, read_timeline, whole
@@ -46,7 +46,7 @@ class _Rank:
     device: str
     base_ns: int
     world_size: int
-    found: Found
+    work: IterationWork
     collectives: Mapping[tuple[str, str], Intervals]
 
 
@@ -74,7 +74,7 @@ def read_ranks(paths: Sequence[Path]) -> RankReport:
     waits = _waits(ranks, matched)
     skews = {rank.rank: _skew_ns(rank, ranks[0], matched) for rank in ranks}
     starts = {
-        rank.rank: rank.base_ns + int(rank.found.windows.union().starts[0]) - skews[rank.rank]
+        rank.rank: rank.base_ns + int(rank.work.windows.union().starts[0]) - skews[rank.rank]
         for rank in ranks
     }
     zero_ns = min(starts.values())
@@ -102,8 +102,8 @@ def _read(path: Path) -> _Rank:
             f"{path}: the trace has no kernel of a GPU, and ranks are compared by these. Record it"
             " with ProfilerActivity.CUDA"
         )
-    found, header = find_on_gpu(timeline), timeline.header
-    if found.iteration_ns == 0:
+    work, header = find_on_gpu(timeline), timeline.header
+    if work.iteration_ns == 0:
         raise TraceError(f"{path}: no iteration of this trace has work of its GPU. Record it again")
     return _Rank(
         rank=-1 if header.rank is None else header.rank,
@@ -111,16 +111,16 @@ def _read(path: Path) -> _Rank:
         device=header.devices[0] if header.devices else "",
         base_ns=header.base_ns,
         world_size=header.world_size or 0,
-        found=found,
-        collectives=_collectives(timeline, found),
+        work=work,
+        collectives=_collectives(timeline, work),
     )
 
 
-def _collectives(timeline: Timeline, found: Found) -> dict[tuple[str, str], Intervals]:
+def _collectives(timeline: Timeline, work: IterationWork) -> dict[tuple[str, str], Intervals]:
     """Return when each collective of the iterations was, in order, by group and kernel."""
-    keys = {place: _key(call) for place, call in enumerate(timeline.calls)}
+    keys = {index: _key(call) for index, call in enumerate(timeline.calls)}
     device = timeline.device.intervals
-    is_inside = found.windows.holds(device.starts)
+    is_inside = work.windows.holds(device.starts)
     places = whole(timeline.device.calls)
     rows: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in np.argsort(device.starts, kind="stable").tolist():
@@ -161,9 +161,14 @@ def _match(ranks: Sequence[_Rank]) -> tuple[dict[tuple[str, str], int], int]:
     for rank in ranks:
         for key, intervals in rank.collectives.items():
             counts[key].append(len(intervals))
-    is_shared = {key: len(found) > 1 and len(set(found)) == 1 for key, found in counts.items()}
-    matched = {key: found[0] for key, found in counts.items() if is_shared[key]}
-    return matched, sum(max(found) for key, found in counts.items() if not is_shared[key])
+    is_shared = {
+        key: len(counts_by_rank) > 1 and len(set(counts_by_rank)) == 1
+        for key, counts_by_rank in counts.items()
+    }
+    matched = {key: counts_by_rank[0] for key, counts_by_rank in counts.items() if is_shared[key]}
+    return matched, sum(
+        max(counts_by_rank) for key, counts_by_rank in counts.items() if not is_shared[key]
+    )
 
 
 def _waits(ranks: Sequence[_Rank], matched: Mapping[tuple[str, str], int]) -> dict[int, _Waits]:
@@ -175,11 +180,11 @@ def _waits(ranks: Sequence[_Rank], matched: Mapping[tuple[str, str], int]) -> di
         )
         last = spent.argmin(axis=0)
         waited = spent - spent.min(axis=0)
-        for place, rank in enumerate(members):
-            found = waits[rank.rank]
-            found.waited_ns += int(waited[place].sum())
-            found.delay_ns += int(waited.max(axis=0)[last == place].sum())
-            found.num_last += int((last == place).sum())
+        for index, rank in enumerate(members):
+            rank_waits = waits[rank.rank]
+            rank_waits.waited_ns += int(waited[index].sum())
+            rank_waits.delay_ns += int(waited.max(axis=0)[last == index].sum())
+            rank_waits.num_last += int((last == index).sum())
     return waits
 
 
@@ -196,24 +201,24 @@ def _skew_ns(rank: _Rank, first: _Rank, matched: Mapping[tuple[str, str], int]) 
 
 
 def _row(rank: _Rank, *, waits: _Waits, skew_ns: int, start_ns: int) -> RankRow:
-    found = rank.found
-    parts = found.parts()
-    owners = {name: intervals.within(found.windows) for name, intervals in _groups(found).items()}
-    per_iteration = found.num_iterations * NS_PER_S
+    work = rank.work
+    parts = work.components()
+    owners = {name: intervals.within(work.windows) for name, intervals in _groups(work).items()}
+    per_iteration = work.num_iterations * NS_PER_S
     exposed_s = parts.pop(COMMUNICATION, 0.0)
-    copy_s, idle_s = parts.pop(COPY, 0.0), parts.pop(found.rest)
+    copy_s, idle_s = parts.pop(COPY, 0.0), parts.pop(work.rest)
     communication_s = owners[COMMUNICATION].covered_ns / per_iteration
     delay_s = waits.delay_ns / per_iteration
-    iteration_s = found.iteration_ns / NS_PER_S
+    iteration_s = work.iteration_ns / NS_PER_S
     return RankRow(
         rank=rank.rank,
         trace=rank.path.name,
         device=rank.device,
         start_s=start_ns / NS_PER_S,
         skew_s=skew_ns / NS_PER_S,
-        num_iterations=found.num_iterations,
+        num_iterations=work.num_iterations,
         iteration_s=iteration_s,
-        busy=found.busy or 0.0,
+        busy=work.busy or 0.0,
         compute_s=sum(parts.values()),
         communication_s=communication_s,
         exposed_s=exposed_s,
@@ -224,25 +229,25 @@ def _row(rank: _Rank, *, waits: _Waits, skew_ns: int, start_ns: int) -> RankRow:
         delay_s=delay_s,
         num_last=waits.num_last,
         is_straggler=delay_s > STRAGGLER_SHARE * iteration_s,
-        spans=_spans(owners, found, start_ns),
+        spans=_spans(owners, work, start_ns),
     )
 
 
-def _groups(found: Found) -> dict[str, Intervals]:
+def _groups(work: IterationWork) -> dict[str, Intervals]:
     """Return what computes, what communicates and what copies."""
     apart = (COMMUNICATION, COPY)
-    others = [intervals for kind, intervals in found.owners.items() if kind not in apart]
+    others = [intervals for kind, intervals in work.owners.items() if kind not in apart]
     nothing = Intervals.of([])
     return {
         "compute": joined(others),
-        **{kind: found.owners.get(kind, nothing) for kind in apart},
+        **{kind: work.owners.get(kind, nothing) for kind in apart},
     }
 
 
-def _spans(owners: Mapping[str, Intervals], found: Found, start_ns: int) -> tuple[Span, ...]:
+def _spans(owners: Mapping[str, Intervals], work: IterationWork, start_ns: int) -> tuple[Span, ...]:
     """Return the first iteration to be drawn, with short gaps closed."""
-    first_ns = int(found.windows.starts.min())
-    window = Intervals.of([(first_ns, first_ns + int(found.iteration_ns))])
+    first_ns = int(work.windows.starts.min())
+    window = Intervals.of([(first_ns, first_ns + int(work.iteration_ns))])
     gap_ns = max(int(window.total_ns * _SPAN_GAP_SHARE), 1)
     spans = []
     for group, intervals in owners.items():

@@ -186,8 +186,8 @@ class _Collector:
         elif _STEP.fullmatch(event.name):
             self.steps.append((event.start_ns, event.end_ns))
 
-    def _append(self, columns: Columns, event: Event, place: int) -> None:
-        columns.calls.append(place)
+    def _append(self, columns: Columns, event: Event, index: int) -> None:
+        columns.calls.append(index)
         columns.lanes.append(self._lane(event))
         columns.starts.append(event.start_ns)
         columns.ends.append(event.start_ns + event.duration_ns)
@@ -215,11 +215,11 @@ class _Collector:
         values = _list(args.get("Concrete Inputs")) if "conv" in event.name else []
         facts = {name: args[name] for name in _CONFIG_ARGS if name in args}
         strides = spreading(args.get("Input Strides"))
-        told = (repr(facts) if facts else "", repr(strides) if strides else "")
-        key = (event.name, repr(dims), repr(types), repr(values), *told)
-        place = self._places.get(key)
-        if place is not None:
-            return place
+        notes = (repr(facts) if facts else "", repr(strides) if strides else "")
+        key = (event.name, repr(dims), repr(types), repr(values), *notes)
+        index = self._places.get(key)
+        if index is not None:
+            return index
         return self._place(key, Call(event.name, what, dims, types, values, facts, strides))
 
     def _device_call(self, event: Event) -> int:
@@ -231,14 +231,14 @@ class _Collector:
         if "bytes" in args:
             facts["bytes"] = args["bytes"]
         key = (event.category, event.name, repr(facts))
-        place = self._places.get(key)
-        if place is not None:
-            return place
+        index = self._places.get(key)
+        if index is not None:
+            return index
         return self._place(key, Call(event.name, event.category, [], [], [], facts))
 
     def _place(self, key: tuple[str, ...], call: Call) -> int:
-        place = self._places.get(key)
-        if place is None:
+        index = self._places.get(key)
+        if index is None:
             self._check(call)
             self._num_chars += sum(map(len, key))
             if self._num_chars > MAX_CALL_CHARS:
@@ -246,9 +246,9 @@ class _Collector:
                     f"{self.timeline.path}: the names and shapes of its calls differ so much that"
                     f" they take more than {MAX_CALL_CHARS} characters. Record fewer iterations"
                 )
-            place = self._places[key] = len(self.timeline.calls)
+            index = self._places[key] = len(self.timeline.calls)
             self.timeline.calls.append(call)
-        return place
+        return index
 
     def _check(self, call: Call) -> None:
         try:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compile_hud.app.components.alert_rows import mark_text
 from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions, effective_note
 from compile_hud.app.data.page_records import RunPage
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import (
     Scale,
     duration,
@@ -318,7 +318,7 @@ def _row(
     if note := effective_note(case, result.effective_mode):
         notes.append(Note(text=note))
     if alert := regressions.get(case.key):
-        notes.append(Note(text=mark_text(alert), style="note bad"))
+        notes.append(Note(text=alert_text(alert).mark, style="note bad"))
     is_ok = result.outcome is Outcome.OK
     outcome = Cell(
         text=outcome_label(result.outcome),

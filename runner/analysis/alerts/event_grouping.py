@@ -74,13 +74,13 @@ class _Group:
 
 def events_of(alerts: Iterable[Alert], *, runs: Sequence[PlannedRun]) -> dict[str, Event]:
     """Return the event of each alert, by the alert's id; `runs` are all runs, oldest first."""
-    by_place: dict[tuple[str, str], list[Alert]] = defaultdict(list)
+    by_scope: dict[tuple[str, str], list[Alert]] = defaultdict(list)
     for alert in alerts:
-        by_place[alert.machine, alert.toolchain].append(alert)
+        by_scope[alert.machine, alert.toolchain].append(alert)
     known = {run.id: run for run in runs}
-    found = {}
-    for place, here in by_place.items():
-        order = [run.id for run in runs if run.place == place]
+    events = {}
+    for scope, here in by_scope.items():
+        order = [run.id for run in runs if run.scope == scope]
         drifts = _drifts_by_step(here)
         joining = {drift.id for together in drifts.values() for drift in together}
         apart = [alert for alert in here if alert.id not in joining]
@@ -89,9 +89,9 @@ def events_of(alerts: Iterable[Alert], *, runs: Sequence[PlannedRun]) -> dict[st
                 with_drifts = [
                     each for alert in group.alerts for each in (alert, *drifts[alert.id])
                 ]
-                event = _event(place, group, known.get(onset), alerts=with_drifts)
-                found.update(dict.fromkeys((alert.id for alert in with_drifts), event))
-    return found
+                event = _event(scope, group, known.get(onset), alerts=with_drifts)
+                events.update(dict.fromkeys((alert.id for alert in with_drifts), event))
+    return events
 
 
 def topic_of(alert: Alert) -> str:
@@ -112,7 +112,7 @@ def _drifts_by_step(alerts: Sequence[Alert]) -> Mapping[str, Sequence[Alert]]:
     for alert in alerts:
         if alert.kind == STEP:
             steps[alert.series_key, alert.verdict].append(alert)
-    found: dict[str, list[Alert]] = defaultdict(list)
+    drifts: dict[str, list[Alert]] = defaultdict(list)
     for drift in alerts:
         if drift.kind != DRIFT:
             continue
@@ -123,13 +123,13 @@ def _drifts_by_step(alerts: Sequence[Alert]) -> Mapping[str, Sequence[Alert]]:
         ]
         if inside:
             last = max(inside, key=lambda step: (step.first_bad.at, step.id))
-            found[last.id].append(drift)
-    return found
+            drifts[last.id].append(drift)
+    return drifts
 
 
 def _by_onset(alerts: Sequence[Alert], *, order: Sequence[str]) -> dict[str, list[Alert]]:
     """Return alerts that start together, by the run in which most of them start."""
-    places = {run_id: place for place, run_id in enumerate(order)}
+    places = {run_id: position for position, run_id in enumerate(order)}
     starts = Counter(alert.first_bad.run_id for alert in alerts)
     onsets: dict[str, str] = {}
     # Of two runs with as many the earlier one; a run that was pruned stands alone.
@@ -144,10 +144,10 @@ def _by_onset(alerts: Sequence[Alert], *, order: Sequence[str]) -> dict[str, lis
             )
             if other == run_id or (is_near and other not in onsets):
                 onsets[other] = run_id
-    found: dict[str, list[Alert]] = defaultdict(list)
+    by_onset: dict[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
-        found[onsets[alert.first_bad.run_id]].append(alert)
-    return found
+        by_onset[onsets[alert.first_bad.run_id]].append(alert)
+    return by_onset
 
 
 def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_Group]:
@@ -166,9 +166,9 @@ def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_Group]:
 
 
 def _event(
-    place: tuple[str, str], group: _Group, run: PlannedRun | None, *, alerts: Sequence[Alert]
+    scope: tuple[str, str], group: _Group, run: PlannedRun | None, *, alerts: Sequence[Alert]
 ) -> Event:
-    text = "\n".join((*place, group.onset, group.subject))
+    text = "\n".join((*scope, group.onset, group.subject))
     # A drift is of the case of its step, and says nothing of one night's revision.
     kind = _kind(group.alerts)
     return Event(
@@ -193,8 +193,8 @@ def _kind(alerts: Sequence[Alert]) -> EventKind:
 
 
 def _title(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:
-    told = leading(alerts)
-    parts = [_who(kind, told, run), _what(told), f"since {_since(told)}"]
+    leaders = leading(alerts)
+    parts = [_who(kind, leaders, run), _what(leaders), f"since {_since(leaders)}"]
     if kind is EventKind.ENVIRONMENT:
         parts.append("(not by the revision)")
     first = alerts[0]

@@ -20,9 +20,9 @@ from compile_hud.runner.analysis.outcomes.outcomes import ENDING_KINDS
 
 # A new level nearer than this share of the old change to the old bad level is that level.
 SAME_LEVEL_SHARE = 0.5
-NOT_FOUND = "no longer found when the history was judged again"
+NO_LONGER_DETECTED = "no longer found when the history was judged again"
 
-_Place = tuple[str, str, str, str, str]
+_Scope = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _Detected:
     """What the judge found last of one alert; `is_relapse`: it was over, and came back."""
 
     alert: Alert
@@ -63,7 +63,7 @@ def _no_events(_: Iterable[Alert]) -> dict[str, Event]:
 
 
 def update_alerts(
-    found: Iterable[Alert],
+    detected: Iterable[Alert],
     *,
     stored: Iterable[Alert],
     judged_runs: Collection[str],
@@ -79,7 +79,7 @@ def update_alerts(
     once, however often it came back.
     """
     known = {alert.id: alert for alert in stored}
-    seen = _identified(found, known)
+    seen = _identified(detected, known)
     events = group([item.alert for item in seen.values()])
     seen = {id: _with_event(item, events.get(id)) for id, item in seen.items()}
     revised = {
@@ -88,7 +88,7 @@ def update_alerts(
     }
     for id, alert in known.items():
         if id not in seen:
-            revised[id] = _not_found(alert, judged_runs)
+            revised[id] = _no_longer_detected(alert, judged_runs)
     revisions = tuple(item for id, item in revised.items() if item.alert != known.get(id))
     return Update(
         alerts=tuple(item.alert for item in revised.values()),
@@ -99,14 +99,14 @@ def update_alerts(
     )
 
 
-def _with_event(found: _Found, event: Event | None) -> _Found:
+def _with_event(detected: _Detected, event: Event | None) -> _Detected:
     if event is None:
-        return found
-    alert = dataclasses.replace(found.alert, event_id=event.id)
-    return dataclasses.replace(found, alert=alert)
+        return detected
+    alert = dataclasses.replace(detected.alert, event_id=event.id)
+    return dataclasses.replace(detected, alert=alert)
 
 
-def known_as(found: Iterable[Alert], *, stored: Iterable[Alert]) -> dict[str, Alert]:
+def match_stored(detected: Iterable[Alert], *, stored: Iterable[Alert]) -> dict[str, Alert]:
     """Return which of `stored` each of `found` is, by the id it was found with.
 
     The onset may have moved since. What is new, or came back in another run, is none of them.
@@ -114,42 +114,42 @@ def known_as(found: Iterable[Alert], *, stored: Iterable[Alert]) -> dict[str, Al
     known = {alert.id: alert for alert in stored}
     return {
         match.found.id: known[match.id]
-        for match in _matches(found, known)
+        for match in _matches(detected, known)
         if match.id in known and not match.is_relapse
     }
 
 
-def _identified(found: Iterable[Alert], known: Mapping[str, Alert]) -> dict[str, _Found]:
+def _identified(detected: Iterable[Alert], known: Mapping[str, Alert]) -> dict[str, _Detected]:
     """Return what was found last of each alert, by the id that it is known by."""
-    seen: dict[str, _Found] = {}
-    for match in _matches(found, known):
+    seen: dict[str, _Detected] = {}
+    for match in _matches(detected, known):
         if match.replaced:
             del seen[match.replaced]
         alert = dataclasses.replace(match.found, id=match.id)
-        seen[match.id] = _Found(alert=alert, is_relapse=match.is_relapse)
+        seen[match.id] = _Detected(alert=alert, is_relapse=match.is_relapse)
     return seen
 
 
-def _matches(found: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[_Match]:
+def _matches(detected: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[_Match]:
     """Yield what each of `found` is, those of a series and direction oldest first."""
-    by_place: dict[_Place, list[Alert]] = defaultdict(list)
-    for alert in found:
-        by_place[_place(alert)].append(alert)
-    stored: dict[_Place, list[Alert]] = defaultdict(list)
+    by_scope: dict[_Scope, list[Alert]] = defaultdict(list)
+    for alert in detected:
+        by_scope[_scope(alert)].append(alert)
+    stored: dict[_Scope, list[Alert]] = defaultdict(list)
     for alert in known.values():
-        stored[_place(alert)].append(alert)
-    for place, alerts in by_place.items():
-        yield from _followed(sorted(alerts, key=_onset), stored[place])
+        stored[_scope(alert)].append(alert)
+    for scope, alerts in by_scope.items():
+        yield from _followed(sorted(alerts, key=_onset), stored[scope])
 
 
-def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Match]:
+def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Match]:
     """Follow one place through the steps of one direction, oldest first."""
     ids = {alert.first_bad.run_id: alert.id for alert in stored}
     by_id = {alert.id: alert for alert in stored}
-    moved = _moved(found, stored, ids=ids)
+    moved = _moved(detected, stored, ids=ids)
     # What ended badly in one environment has not come back in another one.
     lasts: dict[str, Alert] = {}
-    for alert in found:
+    for alert in detected:
         last = lasts.get(alert.series_key)
         id = ids.get(alert.first_bad.run_id, alert.id)
         is_relapse, replaced = False, ""
@@ -167,18 +167,18 @@ def _followed(found: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Matc
 
 
 def _moved(
-    found: Sequence[Alert], stored: Sequence[Alert], *, ids: Mapping[str, str]
+    detected: Sequence[Alert], stored: Sequence[Alert], *, ids: Mapping[str, str]
 ) -> dict[str, str]:
     """Return which of `stored` has moved to which of `found`, by its id; each to one at most.
 
     What was found in the same environment comes first.
     """
     known = {alert.id for alert in stored}
-    by_run = {alert.id: ids.get(alert.first_bad.run_id, alert.id) for alert in found}
+    by_run = {alert.id: ids.get(alert.first_bad.run_id, alert.id) for alert in detected}
     claimed = set(by_run.values())
     moved: dict[str, str] = {}
     for is_same in (True, False):
-        for alert in found:
+        for alert in detected:
             if by_run[alert.id] in known or alert.id in moved:
                 continue
             free = (
@@ -195,7 +195,7 @@ def _moved(
     return moved
 
 
-def _place(alert: Alert) -> _Place:
+def _scope(alert: Alert) -> _Scope:
     # How a case ended compares across environments, and its first bad run may be of another one.
     is_ending = alert.kind in ENDING_KINDS
     return (
@@ -211,24 +211,30 @@ def _onset(alert: Alert) -> tuple[datetime, str]:
     return (alert.first_bad.at, alert.first_bad.run_id)
 
 
-def _overlap(found: Alert, stored: Alert) -> bool:
+def _overlap(detected: Alert, stored: Alert) -> bool:
     """Return whether `found` is what `stored` was, with an onset that moved."""
     if stored.state is AlertState.EXPECTED and stored.kind not in ENDING_KINDS:
         # What led to an accepted level is judged by itself and ends where that begins.
-        led_there = found.state is AlertState.OPEN and found.first_bad.at < stored.first_bad.at
-        return led_there and _same_level(found, stored)
-    begins_in_time = found.first_bad.at <= stored.last_seen
-    return begins_in_time and stored.first_bad.at <= found.last_seen and _same_level(found, stored)
+        led_there = (
+            detected.state is AlertState.OPEN and detected.first_bad.at < stored.first_bad.at
+        )
+        return led_there and _same_level(detected, stored)
+    begins_in_time = detected.first_bad.at <= stored.last_seen
+    return (
+        begins_in_time
+        and stored.first_bad.at <= detected.last_seen
+        and _same_level(detected, stored)
+    )
 
 
-def _came_back(found: Alert, last: Alert, stored: Alert | None) -> bool:
+def _came_back(detected: Alert, last: Alert, stored: Alert | None) -> bool:
     # What came back before people accepted it is what they accepted.
     is_settled = (
         stored is not None
         and stored.state is AlertState.EXPECTED
-        and found.first_bad.at >= stored.first_bad.at
+        and detected.first_bad.at >= stored.first_bad.at
     )
-    return last.state is AlertState.FIXED and not is_settled and _same_level(found, last)
+    return last.state is AlertState.FIXED and not is_settled and _same_level(detected, last)
 
 
 def _same_level(alert: Alert, other: Alert) -> bool:
@@ -243,21 +249,21 @@ def _first_seen(alert: Alert, settings: Sequence[SeriesSettings]) -> Revision:
     return Revision(alert=with_settings(alert, settings), why=f"found: {_since(alert)}")
 
 
-def _merged(found: _Found, stored: Alert) -> Revision:
-    alert = found.alert
+def _merged(detected: _Detected, stored: Alert) -> Revision:
+    alert = detected.alert
     if stored.state is AlertState.EXPECTED:
         return Revision(alert=stored)
     state = alert.state
     if stored.state is AlertState.NOISE or (
         stored.state is AlertState.ACKNOWLEDGED
         and state is AlertState.OPEN
-        and not found.is_relapse
+        and not detected.is_relapse
     ):
         state = stored.state
     merged = dataclasses.replace(
         alert, state=state, owner=stored.owner, muted_until=stored.muted_until, note=stored.note
     )
-    if not found.is_relapse:
+    if not detected.is_relapse:
         merged = _with_evidence(merged, stored)
     return Revision(alert=merged, why=_reason(merged, stored))
 
@@ -289,13 +295,15 @@ def _since(alert: Alert) -> str:
     return f"since run {first.run_id} of {first.at:%Y-%m-%d}"
 
 
-def _not_found(stored: Alert, judged_runs: Collection[str]) -> Revision:
+def _no_longer_detected(stored: Alert, judged_runs: Collection[str]) -> Revision:
     if stored.state in ONGOING and stored.first_bad.run_id in judged_runs:
-        return Revision(alert=dataclasses.replace(stored, state=AlertState.FIXED), why=NOT_FOUND)
+        return Revision(
+            alert=dataclasses.replace(stored, state=AlertState.FIXED), why=NO_LONGER_DETECTED
+        )
     return Revision(alert=stored)
 
 
-def _was_opened(alert: Alert, known: Mapping[str, Alert], *, seen: Mapping[str, _Found]) -> bool:
+def _was_opened(alert: Alert, known: Mapping[str, Alert], *, seen: Mapping[str, _Detected]) -> bool:
     if alert.state is not AlertState.OPEN or alert.id not in seen:
         return False
     before = known.get(alert.id)

@@ -103,8 +103,8 @@ def add_comment(alert_ids: Collection[str], text: str) -> Decide:
 
     def decide(stored: Sequence[Alert]) -> Decision:
         alerts = tuple(_find(stored, alert_ids))
-        said = tuple(Revision(alert=alert, comment=text) for alert in alerts)
-        return Decision(alerts=alerts, revisions=said)
+        comments = tuple(Revision(alert=alert, comment=text) for alert in alerts)
+        return Decision(alerts=alerts, revisions=comments)
 
     return decide
 
@@ -128,12 +128,13 @@ def changed_text(seen: Alert, now: Alert) -> str:
     """Return what of an alert is not as it was `seen`, "" where all is that a decision is about."""
     changed = [name for name in _SEEN if getattr(seen, name) != getattr(now, name)]
     return ", ".join(
-        f"{name.replace('_', ' ')} was {_told(getattr(seen, name))}, is {_told(getattr(now, name))}"
+        f"{name.replace('_', ' ')} was {_value_text(getattr(seen, name))}, "
+        f"is {_value_text(getattr(now, name))}"
         for name in changed
     )
 
 
-def _told(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, RunRef):
         return value.revision
     return f"{value:%Y-%m-%d %H:%M} UTC" if isinstance(value, datetime) else str(value or "-")
@@ -153,18 +154,18 @@ def _check_allowed(alert: Alert, state: AlertState) -> None:
 
 
 def _leading_to(alerts: Sequence[Alert], stored: Sequence[Alert]) -> list[Alert]:
-    last = {_place(alert): alert.first_bad.at for alert in alerts}
+    last = {_scope(alert): alert.first_bad.at for alert in alerts}
     return [
         other
         for other in stored
         if other not in alerts
         and other.state in ONGOING
-        and _place(other) in last
-        and other.first_bad.at < last[_place(other)]
+        and _scope(other) in last
+        and other.first_bad.at < last[_scope(other)]
     ]
 
 
-def _place(alert: Alert) -> tuple[str, ...]:
+def _scope(alert: Alert) -> tuple[str, ...]:
     return (alert.series_key, alert.machine, alert.toolchain, alert.kind)
 
 

@@ -100,15 +100,15 @@ def read_pair(
     """
     name = metric or main_metric(Pair(baseline, candidate))
     row = next((row for row in rows if row.metric == name), None)
-    found = None if row is None else row.comparison
+    comparison = None if row is None else row.comparison
     return Reading(
         metric=name,
         unit="" if row is None else row.unit,
         baseline=None if row is None else row.baseline,
         candidate=None if row is None else row.candidate,
-        ratio=None if found is None else found.ratio,
-        low=None if found is None else found.low,
-        high=None if found is None else found.high,
+        ratio=None if comparison is None else comparison.ratio,
+        low=None if comparison is None else comparison.low,
+        high=None if comparison is None else comparison.high,
         baseline_outcome=baseline.outcome,
         candidate_outcome=candidate.outcome,
         reason=candidate.reason or baseline.reason,
@@ -129,8 +129,8 @@ def judge_ends(reading: Reading, *, floor: float) -> EndsVerdict:
         is_same = _is_within(reading, floor=floor)
     if is_same:
         return EndsVerdict.SAME
-    place = place_of(reading, ends=reading)
-    return EndsVerdict.DIFFER if place and place[0] > HALF_WAY else EndsVerdict.UNCLEAR
+    position = log_position(reading, ends=reading)
+    return EndsVerdict.DIFFER if position and position[0] > HALF_WAY else EndsVerdict.UNCLEAR
 
 
 def answer(reading: Reading, *, ends: Reading) -> Mark | None:
@@ -144,16 +144,16 @@ def answer(reading: Reading, *, ends: Reading) -> Mark | None:
             return Mark.GOOD
         is_bad = reading.candidate_outcome is ends.candidate_outcome
         return Mark.BAD if is_bad else Mark.SKIPPED
-    place = place_of(reading, ends=ends)
-    if place is None:
+    position = log_position(reading, ends=ends)
+    if position is None:
         return Mark.SKIPPED
-    low, high = place
+    low, high = position
     if high < HALF_WAY:
         return Mark.GOOD
     return Mark.BAD if low >= HALF_WAY else None
 
 
-def place_of(reading: Reading, *, ends: Reading) -> tuple[float, float] | None:
+def log_position(reading: Reading, *, ends: Reading) -> tuple[float, float] | None:
     """Return the interval of the change of `reading` as a share of that of `ends`.
 
     None where there is no number.
@@ -190,27 +190,27 @@ def num_answers(num_revisions: int) -> int:
 
 def find_suspects(num_revisions: int, marks: Mapping[int, Mark]) -> Suspects:
     """Return what `marks`, by place, leave of revisions whose first is good and last is bad."""
-    last_good = max((place for place, mark in marks.items() if mark is Mark.GOOD), default=0)
+    last_good = max((index for index, mark in marks.items() if mark is Mark.GOOD), default=0)
     first_bad = min(
-        (place for place, mark in marks.items() if mark is Mark.BAD), default=num_revisions - 1
+        (index for index, mark in marks.items() if mark is Mark.BAD), default=num_revisions - 1
     )
     inside = range(last_good + 1, first_bad)
-    skipped = tuple(place for place in inside if marks.get(place) is Mark.SKIPPED)
+    skipped = tuple(index for index in inside if marks.get(index) is Mark.SKIPPED)
     return Suspects(last_good=last_good, first_bad=first_bad, skipped=skipped)
 
 
-def next_place(suspects: Suspects) -> int | None:
+def next_index(suspects: Suspects) -> int | None:
     """Return the place of the revision to measure next, None when there is nothing left to ask.
 
     The middle one; after so many skipped ones the nearest to another fraction of the way, since
     what cannot be built or run stands together.
     """
     inside = range(suspects.last_good + 1, suspects.first_bad)
-    places = [place for place in inside if place not in suspects.skipped]
+    places = [index for index in inside if index not in suspects.skipped]
     if not places:
         return None
-    wanted = suspects.last_good + suspects.num_left * _fraction(len(suspects.skipped))
-    return min(places, key=lambda place: abs(place - wanted))
+    target = suspects.last_good + suspects.num_left * _fraction(len(suspects.skipped))
+    return min(places, key=lambda place: abs(place - target))
 
 
 def _fraction(number: int) -> float:

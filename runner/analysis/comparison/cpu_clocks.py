@@ -53,30 +53,30 @@ def was_quiet(pair: Pair) -> bool:
 
 def judge_clocks(
     pair: Pair,
-    found: Mapping[str, Comparison],
+    comparisons: Mapping[str, Comparison],
     judgements: Mapping[str, Judgement],
     *,
     is_quiet: bool,
 ) -> dict[str, Comparison]:
     """Return what to think of the wall clock and the CPU time among `found`."""
     judged: dict[str, Comparison] = {}
-    if CPU in found:
-        judged[CPU] = _judge_cpu_time(pair, found[CPU], judgements[CPU], is_quiet=is_quiet)
-    if WALL in found:
+    if CPU in comparisons:
+        judged[CPU] = _judge_cpu_time(pair, comparisons[CPU], judgements[CPU], is_quiet=is_quiet)
+    if WALL in comparisons:
         paired = _against_eager(pair, (WALL, EAGER_WALL), judgements[WALL]) if is_quiet else None
-        judged[WALL] = _judge_wall_clock(found[WALL], cpu=judged.get(CPU), paired=paired)
+        judged[WALL] = _judge_wall_clock(comparisons[WALL], cpu=judged.get(CPU), paired=paired)
     return judged
 
 
-def judge_paired_clocks(found: Mapping[str, Comparison]) -> dict[str, Comparison]:
+def judge_paired_clocks(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
     """Return what to think of the wall clock among `found`, where launches were interleaved.
 
     Neighbours hit both sides alike, which the interval of the CPU time covers; the wall clock still
     needs it as a witness.
     """
-    if WALL not in found:
+    if WALL not in comparisons:
         return {}
-    return {WALL: _judge_wall_clock(found[WALL], cpu=found.get(CPU), paired=None)}
+    return {WALL: _judge_wall_clock(comparisons[WALL], cpu=comparisons.get(CPU), paired=None)}
 
 
 def _judge_cpu_time(

@@ -29,11 +29,11 @@ _PREFIXES = {"model_commits": MODEL_PREFIX, "packages": PACKAGE_PREFIX}
 # A part of another fact, the revision itself, or of no meaning: a container has another host name
 # each night, and the machine has a name of its own; where a history was imported from says nothing
 # of what ran.
-_TOLD_ELSEWHERE = ("torch_version", "torch_git", "python_minor", "hostname", "imported")
+_REPORTED_ELSEWHERE = ("torch_version", "torch_git", "python_minor", "hostname", "imported")
 # What the torch of the revision brings along; it stands there already.
 _TORCH_PACKAGES = ("torch", "triton")
 # A sentence has room for so many; the rest is counted.
-NUM_TOLD = 4
+NUM_LISTED = 4
 
 # A name, and what stood there before and after; None where there was nothing.
 EnvironmentDiff = Mapping[str, Sequence[Any]]
@@ -45,13 +45,13 @@ def environment_diff(before: Run, *, after: Run) -> dict[str, list[Any]]:
     Packages are `packages.NAME` and the commits of models `models.NAME`. Empty when nothing
     differs that was recorded.
     """
-    found = {}
+    differences = {}
     if before.revision != after.revision:
         has_torch = "torch_version" in before.environment
-        found["torch" if has_torch else "revision"] = [before.revision, after.revision]
+        differences["torch" if has_torch else "revision"] = [before.revision, after.revision]
     for item in _flat(environment_differences(before, candidate=after)):
-        found.setdefault(item.name, [item.baseline, item.candidate])
-    return dict(sorted(found.items(), key=lambda item: _rank(item[0])))
+        differences.setdefault(item.name, [item.baseline, item.candidate])
+    return dict(sorted(differences.items(), key=lambda item: _rank(item[0])))
 
 
 def warnings_diff(before: Sequence[RunWarning], *, after: Sequence[RunWarning]) -> dict[str, Any]:
@@ -69,18 +69,18 @@ def environment_text(difference: EnvironmentDiff) -> str:
 
     Warnings are left out: they belong to a result, not to the environment. Empty for none.
     """
-    told = [
+    phrases = [
         f"{name.removeprefix(PACKAGE_PREFIX)} {_text(before)} -> {_text(after)}"
         for name, (before, after) in difference.items()
         if not name.startswith(WARNING_PREFIX)
     ]
-    more = f" and {len(told) - NUM_TOLD} more" if len(told) > NUM_TOLD else ""
-    return ", ".join(told[:NUM_TOLD]) + more
+    more = f" and {len(phrases) - NUM_LISTED} more" if len(phrases) > NUM_LISTED else ""
+    return ", ".join(phrases[:NUM_LISTED]) + more
 
 
 def _flat(differences: Sequence[FactDifference]) -> Iterator[FactDifference]:
     for item in differences:
-        if item.name in _TOLD_ELSEWHERE:
+        if item.name in _REPORTED_ELSEWHERE:
             continue
         if item.name not in SOFTWARE_FACTS:
             name = _NAMES.get(item.name, _short(item.name))

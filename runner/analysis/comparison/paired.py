@@ -72,10 +72,10 @@ def looks(min_launches: int, max_launches: int) -> tuple[int, ...]:
             f"cannot measure {min_launches} to {max_launches} launches a side:"
             " at least 2 are needed, and the second number may not be the smaller one"
         )
-    found = [min_launches]
-    while found[-1] < max_launches:
-        found.append(min(max_launches, math.ceil(found[-1] * LOOK_GROWTH)))
-    return tuple(found)
+    counts = [min_launches]
+    while counts[-1] < max_launches:
+        counts.append(min(max_launches, math.ceil(counts[-1] * LOOK_GROWTH)))
+    return tuple(counts)
 
 
 def compare_pair(
@@ -86,7 +86,7 @@ def compare_pair(
     names = judged_metrics(pair)
     main = main_metric(pair)
     num_others = sum(not METRICS[name].is_exact for name in names) - 1
-    found = {}
+    comparisons = {}
     for name in names:
         share = 1 if name == main else max(1, num_others)
         judgement = Judgement(
@@ -94,10 +94,10 @@ def compare_pair(
             num_comparisons=2 * share * standard.num_looks * standard.num_cases,
             launch_sd=calm_sd(name, device=baseline.case.device),
         )
-        found[name] = _compare(pair, name, judgement)
+        comparisons[name] = _compare(pair, name, judgement)
     if baseline.case.device == "cpu":
-        found |= judge_paired_clocks(found)
-    return rows_of(pair, found)
+        comparisons |= judge_paired_clocks(comparisons)
+    return rows_of(pair, comparisons)
 
 
 def main_metric(pair: Pair) -> str:

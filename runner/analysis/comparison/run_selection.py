@@ -41,7 +41,7 @@ def run_at_revision(name: str, runs: Iterable[Run]) -> Run | None:
     return next((run for run in runs if name in _revision_names(run)), None)
 
 
-def run_before(run: Run, runs: Iterable[Run]) -> Run | None:
+def previous_run(run: Run, runs: Iterable[Run]) -> Run | None:
     """Return the newest of `runs` that is older than `run` and like it, None without one.
 
     Like it is a run of its suite on its machine, in its toolchain where there is such a one.

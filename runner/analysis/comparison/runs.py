@@ -181,15 +181,15 @@ def _compare_pair(pair: Pair, fail_above: float, num_comparisons: int) -> list[C
         )
         for name in judged_metrics(pair)
     }
-    found = {name: _compare_metric(pair, name, item) for name, item in judgements.items()}
+    comparisons = {name: _compare_metric(pair, name, item) for name, item in judgements.items()}
     if device == "cpu":
-        found |= judge_clocks(pair, found, judgements, is_quiet=is_quiet)
-    return rows_of(pair, found)
+        comparisons |= judge_clocks(pair, comparisons, judgements, is_quiet=is_quiet)
+    return rows_of(pair, comparisons)
 
 
-def rows_of(pair: Pair, found: Mapping[str, Comparison]) -> list[CaseComparison]:
+def rows_of(pair: Pair, comparisons: Mapping[str, Comparison]) -> list[CaseComparison]:
     """Return the row of the outcomes and one for each comparison of `found`."""
-    rows = {OUTCOME: _compare_outcomes(pair), **found}
+    rows = {OUTCOME: _compare_outcomes(pair), **comparisons}
     return [_row(pair, name, comparison) for name, comparison in rows.items()]
 
 

@@ -11,7 +11,7 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import CaseResult, Verdict
 from compile_hud.db.records.triage import Revision
 from compile_hud.runner.analysis.confirmation.suspects import num_tries
-from compile_hud.runner.analysis.confirmation.verdict import Conclusion, Finding, Method
+from compile_hud.runner.analysis.confirmation.verdict import Conclusion, ConfirmationResult, Method
 from compile_hud.runner.analysis.judging.attribution import UNKNOWN
 from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
 from compile_hud.runner.analysis.stats.launch_levels import launch_levels
@@ -28,7 +28,7 @@ class Confirmed:
 
 
 def confirmation_json(
-    finding: Finding, *, alert: Alert, how: Mapping[str, Any], is_early: bool
+    finding: ConfirmationResult, *, alert: Alert, how: Mapping[str, Any], is_early: bool
 ) -> dict[str, Any]:
     """Return what is stored with `alert`; `how` has what only who measured it knows."""
     compared = finding.comparison
@@ -65,7 +65,9 @@ def side_json(result: CaseResult, metric: str, *, toolchain: str, revision: str)
     }
 
 
-def concluded(alert: Alert, finding: Finding, *, kept: Mapping[str, Any], is_early: bool) -> Alert:
+def with_conclusion(
+    alert: Alert, finding: ConfirmationResult, *, earlier: Mapping[str, Any], is_early: bool
+) -> Alert:
     """Return `alert` with what measuring it again found; `kept` is stored with it.
 
     A case that only this run suspected, and that is not confirmed, is over at once: it is kept as
@@ -73,23 +75,23 @@ def concluded(alert: Alert, finding: Finding, *, kept: Mapping[str, Any], is_ear
     the judge finds it after all.
     """
     conclusion = finding.conclusion
-    found = dataclasses.replace(
+    confirmed = dataclasses.replace(
         alert,
         is_confirmed=None
         if conclusion is Conclusion.INCONCLUSIVE
         else conclusion is Conclusion.CONFIRMED,
-        confirmation=kept,
+        confirmation=earlier,
     )
     if is_early:
-        found = with_evidence(found)
-        if not found.is_confirmed:
+        confirmed = with_evidence(confirmed)
+        if not confirmed.is_confirmed:
             is_refuted = conclusion is Conclusion.REFUTED
             verdict = Verdict.UNCHANGED if is_refuted else Verdict.INCONCLUSIVE
-            found = dataclasses.replace(found, state=AlertState.FIXED, verdict=verdict)
-        return found
+            confirmed = dataclasses.replace(confirmed, state=AlertState.FIXED, verdict=verdict)
+        return confirmed
     cause = finding.cause
     return dataclasses.replace(
-        found,
+        confirmed,
         cause_kind=alert.cause_kind if cause.kind == UNKNOWN else cause.kind,
         cause_text="; ".join(part for part in (alert.cause_text, cause.text) if part),
     )
@@ -109,16 +111,16 @@ def fails_run(alert: Alert) -> bool:
     return bool(alert.is_confirmed) or alert.confirmation is None
 
 
-def told(alert: Alert) -> str:
+def conclusion_text(alert: Alert) -> str:
     """Return one line about what measuring `alert` again said."""
-    found = alert.confirmation or {}
-    baseline = found.get("baseline_side") or {}
+    confirmation = alert.confirmation or {}
+    baseline = confirmation.get("baseline_side") or {}
     how = {
         Method.IN_TURN: f" in turn with toolchain {baseline.get('toolchain')}",
         Method.HISTORY: " against the history",
-    }.get(found.get("method", Method.NONE), "")
+    }.get(confirmation.get("method", Method.NONE), "")
     what = f"{alert.case.key} {alert.metric}"
-    return f"{found.get('verdict')}{how}: {what}: {found.get('reason')}"
+    return f"{confirmation.get('verdict')}{how}: {what}: {confirmation.get('reason')}"
 
 
 def revised(alerts: Sequence[Alert], *, now: Sequence[Alert]) -> Confirmed:

@@ -26,7 +26,7 @@ from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.series_changes import STEP
 from compile_hud.runner.analysis.judging.cost_step import Shift
 from compile_hud.runner.analysis.judging.judge import alert_id, run_ref
-from compile_hud.runner.analysis.judging.machine_pace import series_at_one_pace
+from compile_hud.runner.analysis.judging.machine_speed import normalised_series
 from compile_hud.runner.analysis.judging.machine_state import level_change
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
 from compile_hud.runner.analysis.stats.estimates import sorted_median
@@ -66,20 +66,20 @@ def early_suspects(
     `histories` have the pace of their cases beside the times; `alerts` are all that is stored. On a
     CPU the wall clock alone is no suspect.
     """
-    place = (run.machine, run.toolchain)
+    scope = (run.machine, run.toolchain)
     stored: Mapping[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
-        if (alert.machine, alert.toolchain) == place:
+        if (alert.machine, alert.toolchain) == scope:
             stored[alert.series_key].append(alert)
-    found = [
+    suspects = [
         suspect
-        for series in series_at_one_pace(histories, place=place)
+        for series in normalised_series(histories, scope=scope)
         if (suspect := _early_suspect(series, run=run, stored=stored, rules=rules)) is not None
     ]
-    with_cpu_time = {alert.case.key for alert in found if alert.metric == "latency_cpu_s"}
+    with_cpu_time = {alert.case.key for alert in suspects if alert.metric == "latency_cpu_s"}
     return [
         alert
-        for alert in found
+        for alert in suspects
         if alert.metric != "latency_s"
         or alert.case.device != "cpu"
         or alert.case.key in with_cpu_time
@@ -134,12 +134,12 @@ def _early_suspect(
 
 def points_of(series: Series, *, run: Run) -> Sequence[Point]:
     """Return the points of the machine and toolchain of `run`, oldest first, all above 0."""
-    return points_at(series.header.key, series.points, place=(run.machine, run.toolchain))
+    return points_at(series.header.key, series.points, scope=(run.machine, run.toolchain))
 
 
 def _level(points: Sequence[Point], *, starts: set[str]) -> Sequence[Point]:
     """Return the points since the last of the runs in which a level started."""
-    begins = [place for place, point in enumerate(points) if point.run_id in starts]
+    begins = [index for index, point in enumerate(points) if point.run_id in starts]
     return points[begins[-1] :] if begins else points
 
 
@@ -198,7 +198,7 @@ def _size(alert: Alert) -> float:
     return abs(math.log(alert.candidate / alert.baseline))
 
 
-class Standing:
+class ProvisionalAlerts:
     """The early suspects that were confirmed and that no step of the judge stands for yet.
 
     They stand until the level is back for three points, as a step of the judge does.
@@ -222,23 +222,23 @@ class Standing:
             together = list(group)
             for series in together:
                 for alert in self._alerts.get(series.header.key, ()):
-                    self._found.append(_seen_again(alert, together, rules=self._rules))
+                    self._found.append(_is_seen_again(alert, together, rules=self._rules))
             yield from together
 
-    def beside(self, found: Sequence[Alert]) -> list[Alert]:
+    def beside(self, detected: Sequence[Alert]) -> list[Alert]:
         """Return those of the histories watched that are not among what the judge `found`."""
         judged: Mapping[tuple[str, str, str], list[Alert]] = defaultdict(list)
-        for alert in found:
+        for alert in detected:
             if alert.kind == STEP and alert.verdict is Verdict.REGRESSION:
-                judged[_place(alert)].append(alert)
+                judged[_scope(alert)].append(alert)
         return [
             alert
             for alert in self._found
-            if not any(_overlap(alert, other) for other in judged[_place(alert)])
+            if not any(_overlap(alert, other) for other in judged[_scope(alert)])
         ]
 
 
-def _place(alert: Alert) -> tuple[str, str, str]:
+def _scope(alert: Alert) -> tuple[str, str, str]:
     return (alert.series_key, alert.machine, alert.toolchain)
 
 
@@ -246,15 +246,15 @@ def _overlap(alert: Alert, other: Alert) -> bool:
     return alert.first_bad.at <= other.last_seen and other.first_bad.at <= alert.last_seen
 
 
-def _seen_again(alert: Alert, histories: Sequence[Series], *, rules: SeriesRules) -> Alert:
+def _is_seen_again(alert: Alert, histories: Sequence[Series], *, rules: SeriesRules) -> Alert:
     """Return `alert` as the points since then leave it: open, or fixed where the level is back.
 
     `histories` are those of its case.
     """
-    place = (alert.machine, alert.toolchain)
+    scope = (alert.machine, alert.toolchain)
     points = [
         point
-        for series in series_at_one_pace(histories, place=place)
+        for series in normalised_series(histories, scope=scope)
         if series.header.key == alert.series_key
         for point in series.points
         if point.median > 0

@@ -35,10 +35,13 @@ from compile_hud.runner.analysis.judging.attribution import (
     TIMED_METRICS,
     UNKNOWN,
     Cause,
-    Witnesses,
-    blame,
+    ControlMetrics,
+    attribute_cause,
 )
-from compile_hud.runner.analysis.judging.machine_pace import common_pace_s, series_at_one_pace
+from compile_hud.runner.analysis.judging.machine_speed import (
+    common_speed_probe_s,
+    normalised_series,
+)
 from compile_hud.runner.analysis.judging.machine_state import (
     ABSOLUTE_METRICS,
     CLOCKS,
@@ -47,8 +50,8 @@ from compile_hud.runner.analysis.judging.machine_state import (
     level_change,
 )
 from compile_hud.runner.analysis.stats.launch_levels import (
-    PACE,
-    PACED_TIMES,
+    NORMALISED_TIMES,
+    SPEED_PROBE,
     launch_levels,
     level_at,
 )
@@ -77,7 +80,7 @@ class Method(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ConfirmationResult:
     """The conclusion about one alert, why, and whose fault the change is by that.
 
     `comparison` is candidate over baseline, None where there are no numbers.
@@ -93,7 +96,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class BaselineHistory:
     """The nights before a suspect: medians of its metric, of eager's, and of the reference cases.
 
     `eager` is by metric, in seconds; `references` are how those moved from then to now; `pace_s` is
@@ -106,14 +109,14 @@ class Past:
     pace_s: float | None = None
 
 
-def not_measured(reason: str) -> Finding:
+def not_measured(reason: str) -> ConfirmationResult:
     """Return the finding about a suspect that was not measured again."""
-    return Finding(conclusion=Conclusion.INCONCLUSIVE, reason=reason, method=Method.NONE)
+    return ConfirmationResult(conclusion=Conclusion.INCONCLUSIVE, reason=reason, method=Method.NONE)
 
 
-def find_in_turn(
+def confirm_interleaved(
     alert: Alert, rows: Sequence[CaseComparison], *, sides: tuple[CaseResult, CaseResult]
-) -> Finding:
+) -> ConfirmationResult:
     """Return what a paired measurement of both toolchains says about `alert`."""
     row = next((row for row in rows if row.metric == alert.metric), None)
     if row is None:
@@ -122,14 +125,14 @@ def find_in_turn(
     conclusion = _conclusion(row.comparison, alert)
     cause = Cause()
     if conclusion is Conclusion.CONFIRMED:
-        witnesses = Witnesses(
+        witnesses = ControlMetrics(
             metric=alert.metric,
             change=_cost(row.comparison.ratio, alert) - 1,
-            eager=_eager_in_turn(sides),
+            eager=_interleaved_eager_change(sides),
             ran_in_turn=True,
         )
-        cause = _blamed(witnesses, alert)
-    return Finding(
+        cause = _attributed(witnesses, alert)
+    return ConfirmationResult(
         conclusion=conclusion,
         reason=_reason(row.comparison, alert, conclusion=conclusion),
         method=Method.IN_TURN,
@@ -140,7 +143,9 @@ def find_in_turn(
     )
 
 
-def find_by_history(alert: Alert, result: CaseResult, *, past: Past) -> Finding:
+def confirm_by_history(
+    alert: Alert, result: CaseResult, *, past: BaselineHistory
+) -> ConfirmationResult:
     """Return what one more measurement of the candidate says about `alert`."""
     if result.outcome is not Outcome.OK:
         reason = f"the case ended {result.outcome} when it was measured again: {result.reason}"
@@ -150,43 +155,43 @@ def find_by_history(alert: Alert, result: CaseResult, *, past: Past) -> Finding:
         return _inconclusive(f"{alert.metric} was not measured again", method=Method.HISTORY)
     metric = METRICS[alert.metric]
     if metric.is_exact or metric.ideal is not None:
-        return _find_exactly(measured, alert=alert, past=past)
+        return _confirm_exactly(measured, alert=alert, past=past)
     if measured.median <= 0:
         return _inconclusive(f"{alert.metric} is 0 now: no ratio", method=Method.HISTORY)
-    found = level_change(
+    change = level_change(
         alert.case.model,
         past.medians,
-        [level_at(result, alert.metric, pace_s=past.pace_s)],
+        [level_at(result, alert.metric, speed_probe_s=past.pace_s)],
         metric=alert.metric,
         device=alert.case.device,
     )
-    if found.change is None or found.low is None or found.high is None:
-        return _inconclusive(found.reason, method=Method.HISTORY)
-    raw = _decide(alert, ends=(1 + found.change, 1 + found.low, 1 + found.high))
+    if change.change is None or change.low is None or change.high is None:
+        return _inconclusive(change.reason, method=Method.HISTORY)
+    raw = _decide(alert, ends=(1 + change.change, 1 + change.low, 1 + change.high))
     conclusion = _conclusion(raw, alert)
-    finding = Finding(
+    finding = ConfirmationResult(
         conclusion=conclusion,
         reason=_reason(raw, alert, conclusion=conclusion),
         method=Method.HISTORY,
         comparison=raw,
-        baseline=found.baseline,
-        candidate=found.candidate,
+        baseline=change.baseline,
+        candidate=change.candidate,
     )
     if finding.conclusion is not Conclusion.CONFIRMED:
         return finding
-    witnesses = Witnesses(
+    witnesses = ControlMetrics(
         metric=alert.metric,
         change=_cost(raw.ratio, alert) - 1,
-        eager=_eager_since(past, result),
+        eager=_eager_change(past, result),
         references=past.references,
     )
-    finding = dataclasses.replace(finding, cause=_blamed(witnesses, alert))
+    finding = dataclasses.replace(finding, cause=_attributed(witnesses, alert))
     if alert.metric not in ABSOLUTE_METRICS or finding.cause.kind == COMPILER:
         return finding
-    return _corrected(finding, alert=alert, references=past.references)
+    return _drift_corrected(finding, alert=alert, references=past.references)
 
 
-def find_outcome(result: CaseResult) -> Finding:
+def confirm_outcome(result: CaseResult) -> ConfirmationResult:
     """Return whether a case that failed does so again."""
     has_failed = result.outcome not in (Outcome.OK, Outcome.SKIPPED, Outcome.NODE_LOST)
     why = f": {result.reason}" if result.reason else ""
@@ -199,24 +204,24 @@ def find_outcome(result: CaseResult) -> Finding:
             Conclusion.INCONCLUSIVE,
             f"{result.outcome} when it was measured again{why}",
         )
-    return Finding(conclusion=conclusion, reason=reason, method=Method.REPEAT)
+    return ConfirmationResult(conclusion=conclusion, reason=reason, method=Method.REPEAT)
 
 
-def bad_in_both(in_turn: Finding, by_history: Finding) -> Finding:
+def bad_in_both(in_turn: ConfirmationResult, by_history: ConfirmationResult) -> ConfirmationResult:
     """Return `in_turn`, which refutes, unless the history shows that both sides are bad by now."""
     if by_history.conclusion is not Conclusion.CONFIRMED:
         return in_turn
     kind = by_history.cause.kind if by_history.cause.kind in (EAGER, MACHINE) else UNKNOWN
-    told = "the toolchain of the last good run is as slow by now: not the toolchain"
+    text = "the toolchain of the last good run is as slow by now: not the toolchain"
     return dataclasses.replace(
         by_history,
-        reason=f"{by_history.reason}; {told}",
-        cause=Cause(kind=kind, text=told),
+        reason=f"{by_history.reason}; {text}",
+        cause=Cause(kind=kind, text=text),
     )
 
 
-def _inconclusive(reason: str, *, method: Method) -> Finding:
-    return Finding(conclusion=Conclusion.INCONCLUSIVE, reason=reason, method=method)
+def _inconclusive(reason: str, *, method: Method) -> ConfirmationResult:
+    return ConfirmationResult(conclusion=Conclusion.INCONCLUSIVE, reason=reason, method=method)
 
 
 def _decide(alert: Alert, *, ends: tuple[float, float, float]) -> Comparison:
@@ -243,9 +248,11 @@ def _conclusion(compared: Comparison, alert: Alert) -> Conclusion:
 
 def _reason(compared: Comparison, alert: Alert, *, conclusion: Conclusion) -> str:
     """Return why `conclusion` follows; the comparison knows nothing of what was suspected."""
-    is_told = conclusion is not Conclusion.REFUTED or compared.verdict is not Verdict.INCONCLUSIVE
+    is_explained = (
+        conclusion is not Conclusion.REFUTED or compared.verdict is not Verdict.INCONCLUSIVE
+    )
     ends = (compared.ratio, compared.low, compared.high)
-    if is_told or None in ends or not alert.baseline or not alert.candidate:
+    if is_explained or None in ends or not alert.baseline or not alert.candidate:
         return compared.reason
     ratio, low, high, suspected = (
         signed_percent((end or 1.0) - 1) for end in (*ends, alert.candidate / alert.baseline)
@@ -267,13 +274,15 @@ def _cost(ratio: float | None, alert: Alert) -> float:
     return 1 / ratio if METRICS[alert.metric].direction is Direction.HIGHER_IS_BETTER else ratio
 
 
-def _blamed(witnesses: Witnesses, alert: Alert) -> Cause:
+def _attributed(witnesses: ControlMetrics, alert: Alert) -> Cause:
     if witnesses.metric not in TIMED_METRICS:
         return Cause()
-    return blame(witnesses, is_eager=alert.case.is_eager)
+    return attribute_cause(witnesses, is_eager=alert.case.is_eager)
 
 
-def _corrected(finding: Finding, *, alert: Alert, references: Sequence[MachineChange]) -> Finding:
+def _drift_corrected(
+    finding: ConfirmationResult, *, alert: Alert, references: Sequence[MachineChange]
+) -> ConfirmationResult:
     """Return `finding` about an absolute time with the machine's own slowdown taken out."""
     known = [item for item in references if item.change is not None]
     if not known:
@@ -285,16 +294,18 @@ def _corrected(finding: Finding, *, alert: Alert, references: Sequence[MachineCh
     low, ratio, high = ((end or 1.0) / slowdown for end in (raw.low, raw.ratio, raw.high))
     corrected = _decide(alert, ends=(ratio, low, high))
     told = f"{corrected.reason}, corrected by {slowest.text}"
-    found = dataclasses.replace(finding, reason=told, comparison=corrected)
+    corrected_result = dataclasses.replace(finding, reason=told, comparison=corrected)
     if corrected.verdict is Verdict.REGRESSION:
-        return found
+        return corrected_result
     if slowest.verdict is MachineVerdict.MOVED:
         cause = Cause(kind=MACHINE, text=f"the machine moved: {slowest.text}")
-        return dataclasses.replace(found, conclusion=Conclusion.REFUTED, cause=cause)
-    return dataclasses.replace(found, conclusion=Conclusion.INCONCLUSIVE, cause=Cause())
+        return dataclasses.replace(corrected_result, conclusion=Conclusion.REFUTED, cause=cause)
+    return dataclasses.replace(corrected_result, conclusion=Conclusion.INCONCLUSIVE, cause=Cause())
 
 
-def _find_exactly(measured: Measurement, *, alert: Alert, past: Past) -> Finding:
+def _confirm_exactly(
+    measured: Measurement, *, alert: Alert, past: BaselineHistory
+) -> ConfirmationResult:
     """Hold what has no noise to speak of against the worst of the nights before."""
     if not past.medians:
         return _inconclusive("no earlier run to compare with", method=Method.HISTORY)
@@ -303,7 +314,7 @@ def _find_exactly(measured: Measurement, *, alert: Alert, past: Past) -> Finding
     metric = METRICS[alert.metric]
     least = metric.resolution + metric.relevance_floor * abs(_badness(worst, alert))
     is_worse = _badness(now, alert) - _badness(worst, alert) > least
-    return Finding(
+    return ConfirmationResult(
         conclusion=Conclusion.CONFIRMED if is_worse else Conclusion.REFUTED,
         reason=f"{now:g} when it was measured again, at worst {worst:g} before",
         method=Method.HISTORY,
@@ -320,7 +331,7 @@ def _badness(value: float, alert: Alert) -> float:
     return -value if metric.direction is Direction.HIGHER_IS_BETTER else value
 
 
-def _eager_in_turn(sides: tuple[CaseResult, CaseResult]) -> float | None:
+def _interleaved_eager_change(sides: tuple[CaseResult, CaseResult]) -> float | None:
     """Return how eager differs between two sides that ran in turn, None without it."""
     for clock in EAGER_CLOCKS:
         levels = [
@@ -332,12 +343,12 @@ def _eager_in_turn(sides: tuple[CaseResult, CaseResult]) -> float | None:
     return None
 
 
-def _eager_since(past: Past, result: CaseResult) -> float | None:
+def _eager_change(past: BaselineHistory, result: CaseResult) -> float | None:
     """Return how eager moved from the nights before to now, None without it."""
     for clock in EAGER_CLOCKS:
         before = past.eager.get(clock)
         if before and result.measurement(clock) is not None:
-            return level_at(result, clock, pace_s=past.pace_s) / _geometric_mean(before) - 1
+            return level_at(result, clock, speed_probe_s=past.pace_s) / _geometric_mean(before) - 1
     return None
 
 
@@ -345,44 +356,44 @@ def _geometric_mean(levels: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, levels)) / len(levels))
 
 
-def past_of(
+def baseline_history(
     alert: Alert,
     histories: Sequence[Series],
     *,
     alerts: Iterable[Alert],
     now: Mapping[str, CaseResult],
-) -> Past:
+) -> BaselineHistory:
     """Return the baseline nights of `alert` in `histories`, those of its machine and toolchain.
 
     `alerts` are all that are stored: a level ends where one of them begins or is over. `now` are
     the reference cases that the nights' are compared with, by the key of their case.
     """
-    wanted = {alert.case.key, *now}
-    levels = series_at_one_pace(
-        [series for series in histories if series.header.case.key in wanted],
-        place=(alert.machine, alert.toolchain),
+    case_keys = {alert.case.key, *now}
+    levels = normalised_series(
+        [series for series in histories if series.header.case.key in case_keys],
+        scope=(alert.machine, alert.toolchain),
         # What else slowed the machine than its pace; what has no pace is held against all of it.
-        has_references=alert.metric in PACED_TIMES,
+        has_references=alert.metric in NORMALISED_TIMES,
     )
     nights = _nights(alert, levels, alerts=alerts)
-    return Past(
+    return BaselineHistory(
         medians=_medians(levels, nights=nights, key=alert.series_key),
         eager={
             clock: medians
             for clock in EAGER_CLOCKS
-            if (medians := _witness(alert, levels, nights=nights, metric=clock))
+            if (medians := _control_medians(alert, levels, nights=nights, metric=clock))
         },
         references=_reference_changes(alert, levels, nights=nights, now=now),
-        pace_s=_pace_s(levels, alert.case.key),
+        pace_s=_speed_probe_s(levels, alert.case.key),
     )
 
 
-def _pace_s(levels: Sequence[Series], case_key: str) -> float | None:
+def _speed_probe_s(levels: Sequence[Series], case_key: str) -> float | None:
     """Return the pace that the times of a case are at, None where it is not known."""
     for series in levels:
         header = series.header
-        if (header.case.key, header.metric) == (case_key, PACE):
-            return common_pace_s(point_columns(header.key, series.points))
+        if (header.case.key, header.metric) == (case_key, SPEED_PROBE):
+            return common_speed_probe_s(point_columns(header.key, series.points))
     return None
 
 
@@ -417,15 +428,15 @@ def _medians(levels: Sequence[Series], *, nights: Sequence[str], key: str) -> li
     return [values[run_id] for run_id in nights if run_id in values]
 
 
-def _witness(
+def _control_medians(
     alert: Alert, levels: Sequence[Series], *, nights: Sequence[str], metric: str
 ) -> list[float]:
     """Return what another metric of the same case was in these nights, where it was above 0."""
     for series in levels:
         header = series.header
         if (header.case.key, header.metric) == (alert.case.key, metric):
-            found = _medians(levels, nights=nights, key=header.key)
-            return [value for value in found if value > 0]
+            medians = _medians(levels, nights=nights, key=header.key)
+            return [value for value in medians if value > 0]
     return []
 
 
@@ -437,22 +448,24 @@ def _reference_changes(
     now: Mapping[str, CaseResult],
 ) -> list[MachineChange]:
     """Return how the reference cases moved from these nights to now, on their steadiest clock."""
-    found: dict[str, MachineChange] = {}
+    changes: dict[str, MachineChange] = {}
     for metric in CLOCKS:
         for series in levels:
             case = series.header.case
             result = now.get(case.key)
             measured = None if result is None else result.measurement(metric)
-            is_wanted = case.is_reference and series.header.metric == metric
-            if not is_wanted or result is None or measured is None or case.model in found:
+            is_reference = case.is_reference and series.header.metric == metric
+            if not is_reference or result is None or measured is None or case.model in changes:
                 continue
             if measured.median <= 0:
                 continue
             medians = _medians(levels, nights=nights, key=series.header.key)
             before = [value for value in medians if value > 0]
-            pace_s = _pace_s(levels, case.key) if alert.metric in PACED_TIMES else None
-            after = [level_at(result, metric, pace_s=pace_s)]
-            found[case.model] = level_change(
+            speed_probe_s = (
+                _speed_probe_s(levels, case.key) if alert.metric in NORMALISED_TIMES else None
+            )
+            after = [level_at(result, metric, speed_probe_s=speed_probe_s)]
+            changes[case.model] = level_change(
                 case.model, before, after, metric=metric, device=case.device
             )
-    return list(found.values())
+    return list(changes.values())

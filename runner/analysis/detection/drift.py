@@ -96,7 +96,7 @@ def find_drifts(
     unless all values are finite and above 0.
     """
     numbers = checked_history(values)
-    places = sorted({place for place in breaks if 0 < place < numbers.size})
+    places = sorted({index for index in breaks if 0 < index < numbers.size})
     logs = np.log(numbers)
     windows = _drifting_windows(logs, needed=math.log1p(floor), breaks=places, config=config)
     return [_describe(group) for group in _overlapping(windows)]
@@ -154,7 +154,7 @@ def _windows_of(
             logs[start:end],
             middle=float(rows[start].mean()),
             rise=float(rises[start]),
-            breaks=[place - start for place in breaks[first:last]],
+            breaks=[index - start for index in breaks[first:last]],
             config=config,
         )
         if error is not None:
@@ -180,7 +180,7 @@ def _error(
     error = MEDIAN_INEFFICIENCY * robust_sd(rest) / math.sqrt(size)
     if abs(rise) < config.drift_min_errors * _RISE_ERRORS * error:
         return None
-    one_step = ([place] for place in range(size, points.size - size + 1, size // 2))
+    one_step = ([split] for split in range(size, points.size - size + 1, size // 2))
     # The steps that were found first: true ones decide at once.
     rivals = chain([breaks] if breaks else [], one_step)
     needed = config.drift_min_log_ratio_across_steps if breaks else config.drift_min_log_ratio

@@ -310,10 +310,10 @@ class Scales:
         rank = math.log(self.noise.size + 1) + config.rank_surprise
         limits = np.minimum(config.max_night_evidence, rank + far)
         sizes = config.step_sizes
-        is_median_tried = median > sizes[0]
-        if is_median_tried:
+        has_median = median > sizes[0]
+        if has_median:
             sizes = (median, *sizes)
-        return _ExcursionNights(distances, median, sizes, limits, is_median_tried)
+        return _ExcursionNights(distances, median, sizes, limits, has_median)
 
     def _log_chances(self, median: float) -> list[float]:
         """Return the log probability of each density for the noise, the Student density first."""

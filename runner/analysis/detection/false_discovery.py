@@ -103,7 +103,7 @@ def interval_p_value(change: float, *, low: float, high: float, degrees: float) 
 
 
 def apply_false_discovery_rate(
-    claims: Iterable[AlertCandidate],
+    candidates: Iterable[AlertCandidate],
     *,
     num_series: Mapping[str, int],
     confirmed: Collection[str] = (),
@@ -113,21 +113,21 @@ def apply_false_discovery_rate(
     `num_series` says how many series with noise each run has. What has no noise needs no decision,
     nor do the alerts of `confirmed`, which measuring again confirmed.
     """
-    found = list(claims)
+    alert_candidates = list(candidates)
     by_run: dict[str, list[float]] = defaultdict(list)
-    for claim in found:
-        if claim.p_value is not None:
-            by_run[claim.run_id].append(claim.p_value)
+    for candidate in alert_candidates:
+        if candidate.p_value is not None:
+            by_run[candidate.run_id].append(candidate.p_value)
     limits = {
         run_id: _limit(p_values, size=max(num_series.get(run_id, 0), len(p_values)))
         for run_id, p_values in by_run.items()
     }
     return [
-        claim
-        for claim in found
-        if claim.p_value is None
-        or claim.alert.id in confirmed
-        or claim.p_value <= limits[claim.run_id]
+        candidate
+        for candidate in alert_candidates
+        if candidate.p_value is None
+        or candidate.alert.id in confirmed
+        or candidate.p_value <= limits[candidate.run_id]
     ]
 
 

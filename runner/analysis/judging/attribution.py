@@ -48,7 +48,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Witnesses:
+class ControlMetrics:
     """What moved beside `metric`, whose cost changed by `change`; all relative, above 0 is slower.
 
     `eager` is None where no eager iterations were interleaved. With `ran_in_turn` both sides ran
@@ -94,55 +94,55 @@ def cause_of(
         return Cause(kind=MEASUREMENT, text=grown)
     clock = "eager_latency_cpu_s" if "eager_latency_cpu_s" in siblings else "eager_latency_s"
     changes = [_reference_change(reference, shift) for reference in references]
-    witnesses = Witnesses(
+    witnesses = ControlMetrics(
         metric=metric,
         change=shift.cost_change or 0.0,
         eager=_change_of(siblings.get(clock), shift),
         references=[change for change in changes if change is not None],
     )
-    return blame(witnesses, is_eager=case.is_eager)
+    return attribute_cause(witnesses, is_eager=case.is_eager)
 
 
-def blame(witnesses: Witnesses, *, is_eager: bool) -> Cause:
+def attribute_cause(witnesses: ControlMetrics, *, is_eager: bool) -> Cause:
     """Return who changed a time, of an eager case or of a compiled one."""
     if is_eager:
-        return _beyond_compiler(witnesses, told="nothing is compiled in an eager case")
+        return _beyond_compiler(witnesses, eager_text="nothing is compiled in an eager case")
     moved = witnesses.eager
     if moved is None:
         return Cause()
-    told = f"eager latency in the same processes moved by {signed_percent(moved)}"
+    text = f"eager latency in the same processes moved by {signed_percent(moved)}"
     # A faster eager lowers the speedup; a slower one slows the machine's compilations too.
     share = witnesses.share(-moved if witnesses.metric == "speedup" else moved)
     if share >= EXPLAINING_SHARE:
         if witnesses.metric == "speedup" and not witnesses.ran_in_turn:
             # A ratio within one process: a machine moves both of its sides, so that a reference
             # case that moved explains nothing.
-            return _acquitted(witnesses, told=f"{told}: not the compiler")
-        return _beyond_compiler(witnesses, told=f"{told}: not the compiler")
+            return _acquitted(witnesses, eager_text=f"{text}: not the compiler")
+        return _beyond_compiler(witnesses, eager_text=f"{text}: not the compiler")
     if abs(share) < INNOCENT_SHARE:
-        return Cause(kind=COMPILER, text=f"{told}: compiler side")
-    return Cause(text=told)
+        return Cause(kind=COMPILER, text=f"{text}: compiler side")
+    return Cause(text=text)
 
 
-def _beyond_compiler(witnesses: Witnesses, *, told: str) -> Cause:
+def _beyond_compiler(witnesses: ControlMetrics, *, eager_text: str) -> Cause:
     """Return whether eager torch, the model or the machine made the change."""
     if witnesses.ran_in_turn:
-        return Cause(kind=EAGER, text=f"{told}; both sides ran in turn: eager side")
+        return Cause(kind=EAGER, text=f"{eager_text}; both sides ran in turn: eager side")
     known = witnesses.references
-    for found in sorted(known, key=lambda item: -witnesses.share(item.change or 0.0)):
-        share = witnesses.share(found.change or 0.0)
-        if share >= EXPLAINING_SHARE and _leaves_out_no_change(found):
-            text = _reference_text(found.model, found.change or 0.0)
-            return Cause(kind=MACHINE, text=f"{text}; {told}")
-    return _acquitted(witnesses, told=told)
+    for reference in sorted(known, key=lambda item: -witnesses.share(item.change or 0.0)):
+        share = witnesses.share(reference.change or 0.0)
+        if share >= EXPLAINING_SHARE and _leaves_out_no_change(reference):
+            text = _reference_text(reference.model, reference.change or 0.0)
+            return Cause(kind=MACHINE, text=f"{text}; {eager_text}")
+    return _acquitted(witnesses, eager_text=eager_text)
 
 
-def _acquitted(witnesses: Witnesses, *, told: str) -> Cause:
+def _acquitted(witnesses: ControlMetrics, *, eager_text: str) -> Cause:
     """Return that it was eager's side where all reference cases stayed; else it stays open."""
     known = witnesses.references
     if known and all(abs(witnesses.share(item.change or 0.0)) < INNOCENT_SHARE for item in known):
-        return Cause(kind=EAGER, text=f"{told}; the reference cases stayed: eager side")
-    return Cause(kind=EAGER_OR_MACHINE, text=told)
+        return Cause(kind=EAGER, text=f"{eager_text}; the reference cases stayed: eager side")
+    return Cause(kind=EAGER_OR_MACHINE, text=eager_text)
 
 
 def _reference_text(model: str, change: float) -> str:
@@ -167,7 +167,7 @@ def _grown_noise(shift: Shift) -> str:
 
 def _half_width(shift: Shift, places: range) -> float:
     """Return the median half-width of the nights' own intervals, relative to their values."""
-    points = [shift.points[place] for place in places]
+    points = [shift.points[index] for index in places]
     return statistics.median((point.high - point.low) / (2 * point.median) for point in points)
 
 
@@ -177,8 +177,8 @@ def _reference_change(track: Track, shift: Shift) -> MachineChange | None:
     sides = [
         [values[run] for run in runs if run in values]
         for runs in (
-            [shift.points[place].run_id for place in shift.old[-NUM_RUNS_AT_ONSET:]],
-            [shift.points[place].run_id for place in shift.new[:NUM_RUNS_AT_ONSET]],
+            [shift.points[index].run_id for index in shift.old[-NUM_RUNS_AT_ONSET:]],
+            [shift.points[index].run_id for index in shift.new[:NUM_RUNS_AT_ONSET]],
         )
     ]
     if min(map(len, sides)) < DEFAULT_CONFIG.sustained_points:
@@ -196,9 +196,9 @@ def _change_of(witness: Track | None, shift: Shift) -> float | None:
     values = {point.run_id: point.median for point in witness.points}
     sides = []
     for places in (shift.old, shift.new):
-        runs = [shift.points[place].run_id for place in places]
-        found = [values[run] for run in runs if run in values]
-        if len(found) < DEFAULT_CONFIG.sustained_points:
+        runs = [shift.points[index].run_id for index in places]
+        known = [values[run] for run in runs if run in values]
+        if len(known) < DEFAULT_CONFIG.sustained_points:
             return None
-        sides.append(statistics.median(found))
+        sides.append(statistics.median(known))
     return sides[1] / sides[0] - 1 if sides[0] > 0 else None

@@ -57,19 +57,19 @@ def with_evidence(alert: Alert) -> Alert:
     is judged, as long as both are kept.
     """
     difference = alert.environment_diff or {}
-    found = Cause(kind=alert.cause_kind, text=alert.cause_text)
+    cause = Cause(kind=alert.cause_kind, text=alert.cause_text)
     is_drift = alert.kind == DRIFT
     # What changed in one night, or is so in one, is no cause of what took weeks. Where no level
     # moved it is none either: that cause is not told anew, so that it would be gone the next time.
     is_settled = alert.kind in EXPLAINED_KINDS and _is_timed(alert) and not is_drift
-    settled = _settled(found, alert, difference) if is_settled else Cause(kind=found.kind)
+    settled = _settled(cause, alert, difference) if is_settled else Cause(kind=cause.kind)
     measured = confirmed_cause(alert.confirmation)
-    told = environment_text(difference)
+    text = environment_text(difference)
     parts = (
-        found.text,
+        cause.text,
         measured.text,
         settled.text,
-        f"{WHILE_DRIFTING if is_drift else SINCE_LAST_GOOD}{told}" if told else "",
+        f"{WHILE_DRIFTING if is_drift else SINCE_LAST_GOOD}{text}" if text else "",
     )
     return dataclasses.replace(
         alert,
@@ -88,7 +88,7 @@ def _is_timed(alert: Alert) -> bool:
     return alert.metric in TIMED_METRICS and not alert.case.is_reference
 
 
-def _settled(found: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
+def _settled(cause: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
     """Return the cause by what only the bad side has, with that part of the text."""
     new = [
         name.removeprefix(WARNING_PREFIX)
@@ -103,7 +103,7 @@ def _settled(found: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
     has_new_model = f"{MODEL_PREFIX}{alert.case.model}" in difference
     parts = [f"only the bad side is {', '.join(warned)}"] if warned else []
     parts += ["the model itself is at another commit"] if has_new_model else []
-    kind = found.kind
+    kind = cause.kind
     is_disturbed = any(code in MACHINE_WARNINGS for code in warned)
     if kind in _OPEN and (is_system_alone or is_disturbed):
         kind = MACHINE

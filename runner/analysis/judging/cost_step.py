@@ -119,10 +119,10 @@ class Shift:
 
     def _first_stay(self, start: int, *, end: int | None = None, is_back: bool) -> int | None:
         num_points = 0
-        for place in range(start, len(self.costs) if end is None else end):
-            num_points = num_points + 1 if self.is_back(self.costs[place]) is is_back else 0
+        for index in range(start, len(self.costs) if end is None else end):
+            num_points = num_points + 1 if self.is_back(self.costs[index]) is is_back else 0
             if num_points == self.num_points_to_return:
-                return place - num_points + 1
+                return index - num_points + 1
         return None
 
 

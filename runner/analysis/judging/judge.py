@@ -30,10 +30,10 @@ from compile_hud.runner.analysis.judging.attribution import (
     wall_clock_is_alone,
 )
 from compile_hud.runner.analysis.judging.cost_step import Track
-from compile_hud.runner.analysis.judging.machine_pace import at_one_pace
+from compile_hud.runner.analysis.judging.machine_speed import normalise_by_machine_speed
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS
 from compile_hud.runner.analysis.judging.series_rules import SeriesRule, SeriesRules
-from compile_hud.runner.analysis.stats.launch_levels import PACE
+from compile_hud.runner.analysis.stats.launch_levels import SPEED_PROBE
 
 NO_RULES = SeriesRules()
 # What the judge has to read: what it judges, and what tells whose fault a step is. What others
@@ -42,7 +42,7 @@ NEEDED_METRICS = (
     *(name for name, metric in METRICS.items() if metric.is_judged),
     "eager_latency_s",
     "eager_latency_cpu_s",
-    PACE,
+    SPEED_PROBE,
 )
 
 
@@ -88,33 +88,33 @@ def judge_case(
     `witnesses` are the tracks of the reference cases.
     """
     tracks = [track for series in histories for track in _tracks(series)]
-    by_place: dict[tuple[str, ...], dict[str, Track]] = defaultdict(dict)
+    by_scope: dict[tuple[str, ...], dict[str, Track]] = defaultdict(dict)
     for track in tracks:
-        by_place[_place(track)][track.header.metric] = track
-    by_place = {place: at_one_pace(siblings) for place, siblings in by_place.items()}
-    found = []
-    for track in _judged([by_place[_place(track)][track.header.metric] for track in tracks]):
+        by_scope[_scope(track)][track.header.metric] = track
+    by_scope = {scope: normalise_by_machine_speed(siblings) for scope, siblings in by_scope.items()}
+    candidates = []
+    for track in _judged([by_scope[_scope(track)][track.header.metric] for track in tracks]):
         metric = _metric(track)
         assert metric is not None
-        siblings = by_place[_place(track)]
-        seen_by = [witness for witness in witnesses if _place(witness) == _place(track)]
+        siblings = by_scope[_scope(track)]
+        companions = [witness for witness in witnesses if _scope(witness) == _scope(track)]
         rule = rules.rule_of(track.header.key)
         floor = metric.relevance_floor if rule.floor is None else rule.floor
         for part in _parts(track, rule):
             for change in find_changes(part, metric, floor=floor):
-                if _is_news(change, part, siblings):
-                    found.append(_claim(change, part, siblings, seen_by))
-    return found
+                if _is_independent(change, part, siblings):
+                    candidates.append(_candidate(change, part, siblings, companions))
+    return candidates
 
 
-def _is_news(change: Change, track: Track, siblings: Mapping[str, Track]) -> bool:
+def _is_independent(change: Change, track: Track, siblings: Mapping[str, Track]) -> bool:
     if change.noise is not None:
         # A neighbour makes the wall clock noisy; the CPU time tells of the code.
         return track.header.metric != "latency_s" or "latency_cpu_s" not in siblings
     return not wall_clock_is_alone(change.shift, track, siblings)
 
 
-def _claim(
+def _candidate(
     change: Change, track: Track, siblings: Mapping[str, Track], witnesses: Sequence[Track]
 ) -> AlertCandidate:
     points = change.shift.points
@@ -131,7 +131,7 @@ def _parts(track: Track, rule: SeriesRule) -> Iterator[Track]:
         yield track
         return
     starts = [
-        place for place, point in enumerate(track.points) if point.run_id in rule.baseline_run_ids
+        index for index, point in enumerate(track.points) if point.run_id in rule.baseline_run_ids
     ]
     for start, end in pairwise(sorted({0, *starts, len(track.points)})):
         yield dataclasses.replace(track, points=track.points[start:end])
@@ -159,11 +159,11 @@ def _steadiest(tracks: Sequence[Track]) -> list[Track]:
     for clock in reversed(CLOCKS):
         for track in tracks:
             if track.header.case.is_reference and track.header.metric == clock:
-                found[(track.header.case.key, *_place(track))] = track
+                found[(track.header.case.key, *_scope(track))] = track
     return list(found.values())
 
 
-def _place(track: Track) -> tuple[str, str, str, str]:
+def _scope(track: Track) -> tuple[str, str, str, str]:
     header = track.header
     return (track.machine, track.toolchain, header.fingerprint, header.case.device)
 
@@ -173,7 +173,7 @@ def _tracks(series: Series) -> list[Track]:
     columns = point_columns(series.header.key, series.points)
     return [
         Track(header=series.header, machine=machine, toolchain=toolchain, points=points)
-        for (machine, toolchain), points in columns.by_place().items()
+        for (machine, toolchain), points in columns.by_scope().items()
     ]
 
 

@@ -108,8 +108,8 @@ class MachineChange:
 
 def moved(changes: Iterable[MachineChange]) -> tuple[MachineChange, ...]:
     """Return the changes that say the machine moved, the largest first."""
-    found = [item for item in changes if item.verdict is MachineVerdict.MOVED]
-    return tuple(sorted(found, key=lambda item: -abs(math.log1p(item.change or 0.0))))
+    drifted = [item for item in changes if item.verdict is MachineVerdict.MOVED]
+    return tuple(sorted(drifted, key=lambda item: -abs(math.log1p(item.change or 0.0))))
 
 
 def machine_text(changes: Sequence[MachineChange]) -> str:
@@ -170,7 +170,7 @@ def machine_history(histories: Iterable[Series]) -> dict[str, tuple[MachineChang
     # The steadier clock comes last and overwrites the other.
     for item in sorted(series, key=lambda item: -CLOCKS.index(item.header.metric)):
         case = item.header.case
-        for points in _by_place(item.points):
+        for points in _by_scope(item.points):
             for number, point in enumerate(points):
                 before = points[max(0, number - DEFAULT_CONFIG.baseline_points) : number]
                 changes[point.run_id][case.model] = level_change(
@@ -181,8 +181,8 @@ def machine_history(histories: Iterable[Series]) -> dict[str, tuple[MachineChang
                     device=case.device,
                 )
     return {
-        run_id: tuple(found[model] for model in KINDS if model in found)
-        for run_id, found in changes.items()
+        run_id: tuple(run_changes[model] for model in KINDS if model in run_changes)
+        for run_id, run_changes in changes.items()
     }
 
 
@@ -223,7 +223,7 @@ def _compare(pair: Pair) -> MachineChange | None:
     both = pair.measurements(metric)
     assert both is not None
     case = pair.baseline.case
-    found = compare_measurements(
+    comparison = compare_measurements(
         both[0],
         candidate=both[1],
         judgement=Judgement(
@@ -237,14 +237,16 @@ def _compare(pair: Pair) -> MachineChange | None:
         model=case.model,
         metric=metric,
         verdict=MachineVerdict.UNKNOWN,
-        reason=found.reason,
+        reason=comparison.reason,
         baseline=both[0].median,
         candidate=both[1].median,
     )
-    if found.ratio is None or found.low is None or found.high is None:
+    if comparison.ratio is None or comparison.low is None or comparison.high is None:
         return change
     return _judged(
-        dataclasses.replace(change, change=found.ratio - 1, low=found.low - 1, high=found.high - 1)
+        dataclasses.replace(
+            change, change=comparison.ratio - 1, low=comparison.low - 1, high=comparison.high - 1
+        )
     )
 
 
@@ -276,7 +278,7 @@ def _error(old: np.ndarray, new: np.ndarray, *, prior: float) -> tuple[float, fl
     return math.sqrt(variance * (1 / len(old) + 1 / len(new))), degrees
 
 
-def _by_place(points: Iterable[Point]) -> Iterable[list[Point]]:
+def _by_scope(points: Iterable[Point]) -> Iterable[list[Point]]:
     places: Mapping[tuple[str, str, str], list[Point]] = defaultdict(list)
     for point in points:
         places[point.machine, point.toolchain, point.fingerprint].append(point)

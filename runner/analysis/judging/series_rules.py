@@ -31,11 +31,11 @@ class SeriesRules:
 
     def rule_of(self, series_key: str) -> SeriesRule:
         """Return the rule of one series."""
-        found = settings_of(series_key, settings=self.settings)
+        settings = settings_of(series_key, settings=self.settings)
         runs = self.expected.get(series_key, frozenset())
-        if found.baseline_run_id:
-            runs |= {found.baseline_run_id}
-        return SeriesRule(floor=found.floor, baseline_run_ids=runs)
+        if settings.baseline_run_id:
+            runs |= {settings.baseline_run_id}
+        return SeriesRule(floor=settings.floor, baseline_run_ids=runs)
 
 
 def series_rules(alerts: Iterable[Alert], *, settings: Sequence[SeriesSettings]) -> SeriesRules:

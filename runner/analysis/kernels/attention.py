@@ -90,20 +90,20 @@ def _parts(wholes: Sequence[Group], *, among: Sequence[Group], most: int) -> lis
     ):
         return []
     inputs = _matrices_of(products)
-    beside = [
+    auxiliary = [
         group
         for group in among
         if any(is_as_often(group, softmax) for softmax in softmaxes)
-        and _is_beside(group, scores=scores, inputs=inputs)
+        and _is_auxiliary(group, scores=scores, inputs=inputs)
     ]
-    for together in ([*softmaxes, *products, *beside], [*softmaxes, *products]):
-        found = {id(group) for group in together}
-        if len(found) <= most:
-            return [group for group in among if id(group) in found]
+    for together in ([*softmaxes, *products, *auxiliary], [*softmaxes, *products]):
+        ids = {id(group) for group in together}
+        if len(ids) <= most:
+            return [group for group in among if id(group) in ids]
     return []
 
 
-def _is_beside(group: Group, *, scores: set[_Matrices], inputs: set[_Matrices]) -> bool:
+def _is_auxiliary(group: Group, *, scores: set[_Matrices], inputs: set[_Matrices]) -> bool:
     """Return whether `group` does something to scores, or moves what the products take or give."""
     # Of what nobody recorded operators for, nobody can say what it does.
     if not group.operators or group.first.kind == "gemm":

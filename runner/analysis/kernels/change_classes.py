@@ -27,7 +27,7 @@ from compile_hud.runner.analysis.kernels.matching import Match
 from compile_hud.runner.analysis.kernels.noise import Move, Noise, move_of
 
 # A sentence has room for so many operators.
-_NUM_TOLD = 4
+_NUM_LISTED = 4
 # Names of C++ templates fill pages.
 _MAX_NAME = 120
 _PARTS = {
@@ -165,13 +165,13 @@ def _fusion(match: Match) -> KernelChange:
 
 def _calls_text(match: Match) -> str:
     """Return of which kernels only some calls are meant."""
-    told = [
+    phrases = [
         f"{_number(group.count)} of the {_number(group.of_count)} calls of {group.first.label}"
         for side in _sides(match)
         for group in side
         if group.count < group.of_count
     ]
-    return f"; with {', '.join(told)}" if told else ""
+    return f"; with {', '.join(phrases)}" if phrases else ""
 
 
 def _computed(match: Match) -> str:
@@ -179,8 +179,8 @@ def _computed(match: Match) -> str:
         return "attention"
     groups = [group for side in _sides(match) for group in side]
     names = sorted({name for group in groups for name in group.words or group.operators})
-    more = f" and {len(names) - _NUM_TOLD} more" if len(names) > _NUM_TOLD else ""
-    return ", ".join(names[:_NUM_TOLD]) + more
+    more = f" and {len(names) - _NUM_LISTED} more" if len(names) > _NUM_LISTED else ""
+    return ", ".join(names[:_NUM_LISTED]) + more
 
 
 def _pair(match: Match, *, noise: Noise) -> KernelChange:
@@ -239,8 +239,8 @@ def _what_changed(before: Group, after: Group) -> tuple[ChangeKind | None, str]:
         what = "Its code was not recorded on both sides"
     chosen = _other_choices(before, after)
     if chosen:
-        told = ", ".join(f"{name} {one} -> {other}" for name, (one, other) in chosen.items())
-        return ChangeKind.OTHER_CONFIG, f"{what}, other configuration: {told}"
+        choices = ", ".join(f"{name} {one} -> {other}" for name, (one, other) in chosen.items())
+        return ChangeKind.OTHER_CONFIG, f"{what}, other configuration: {choices}"
     registers = [group.first.launch.get("registers") for group in (before, after)]
     if None not in registers and registers[0] != registers[1]:
         what += f", compiled to {registers[0]} -> {registers[1]} registers"
@@ -257,16 +257,16 @@ def _other_choices(before: Group, after: Group) -> dict[str, tuple[Any, Any]]:
     pairs = [(before.first.config, after.first.config)]
     if before.code.identity != after.code.identity:
         pairs.append((choices_of(before.code.text), choices_of(after.code.text)))
-    found = {name: values for sides in pairs for name, values in _differing(*sides).items()}
-    if not found and before.first.shapes and before.first.shapes == after.first.shapes:
+    choices = {name: values for sides in pairs for name, values in _differing(*sides).items()}
+    if not choices and before.first.shapes and before.first.shapes == after.first.shapes:
         launches = [
             {name: group.first.launch.get(name) for name in ("grid", "block")}
             for group in (before, after)
         ]
-        found = {
+        choices = {
             name: values for name, values in _differing(*launches).items() if None not in values
         }
-    return found
+    return choices
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -36,7 +36,7 @@ from compile_hud.runner.analysis.kernels.noise import (
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
 OVERLAP = "overlap"
 # Times are told to a tenth of a microsecond; what is less is left of rounding.
-TOLD_DIGITS = 7
+SIGNIFICANT_DIGITS = 7
 # Of the change. Nobody judges a part of the profile, and of two nights none is quite the same.
 MIN_PART = 0.05
 # What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
@@ -104,7 +104,7 @@ class KernelDiff:
     @property
     def has_unexplained(self) -> bool:
         """Return whether anything is unexplained in the digits that are told."""
-        return round(self.unexplained_s, TOLD_DIGITS) != 0
+        return round(self.unexplained_s, SIGNIFICANT_DIGITS) != 0
 
     @property
     def unexplained_text(self) -> str:
@@ -121,9 +121,9 @@ class KernelDiff:
     def noise_text(self) -> str:
         """Return a line on what makes the times uncertain, "" where nothing is known to."""
         noisy = [
-            f"the {name} is {codes_text(found)}"
-            for name, found in zip(("baseline", "candidate"), self.warnings, strict=True)
-            if found
+            f"the {name} is {codes_text(side_warnings)}"
+            for name, side_warnings in zip(("baseline", "candidate"), self.warnings, strict=True)
+            if side_warnings
         ]
         if self.noise.apart_s:
             profiled, sampled = (
@@ -147,8 +147,10 @@ class KernelDiff:
             "unexplained": self.unexplained_text,
             "noise": self.noise_text,
             "warnings": {
-                name: [warning.to_json() for warning in found]
-                for name, found in zip(("baseline", "candidate"), self.warnings, strict=True)
+                name: [warning.to_json() for warning in side_warnings]
+                for name, side_warnings in zip(
+                    ("baseline", "candidate"), self.warnings, strict=True
+                )
             },
             "parts": [part.to_json() for part in self.parts],
             "rows": [row.to_json() for row in self.rows],
@@ -272,7 +274,7 @@ def _kernels_s(side: KernelSide) -> float:
 def _parts(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...]:
     if baseline.profile is None or candidate.profile is None:
         return ()
-    before, after = baseline.profile.parts, candidate.profile.parts
+    before, after = baseline.profile.components, candidate.profile.components
     if baseline.latency_s is not None and candidate.latency_s is not None:
         before, after = baseline.profile.latency_components, candidate.profile.latency_components
     return tuple(
@@ -296,7 +298,7 @@ def _ordered(rows: Iterable[KernelChange]) -> tuple[KernelChange, ...]:
     by_size = sorted(rows, key=_size_of)
     # What is equal in size is rare, and to tell kernels apart is slow.
     return tuple(
-        row for _, equal in groupby(by_size, key=_size_of) for row in _in_place(list(equal))
+        row for _, equal in groupby(by_size, key=_size_of) for row in _in_stable_order(list(equal))
     )
 
 
@@ -304,7 +306,7 @@ def _size_of(row: KernelChange) -> float:
     return -abs(row.contribution_s)
 
 
-def _in_place(rows: list[KernelChange]) -> list[KernelChange]:
+def _in_stable_order(rows: list[KernelChange]) -> list[KernelChange]:
     return rows if len(rows) == 1 else sorted(rows, key=_name_of)
 
 
@@ -317,7 +319,7 @@ def _name_of(row: KernelChange) -> tuple[list[str], str]:
     return sorted(kernels), row.part
 
 
-def kernel_ends(alert: Alert) -> tuple[tuple[str, str], ...]:
+def kernel_bounds(alert: Alert) -> tuple[tuple[str, str], ...]:
     """Return run and case of the last good and of the first bad result of `alert`.
 
     None for alerts of which no kernel is a cause, as of a metric that is no longer there, and

@@ -83,16 +83,16 @@ def is_same_count(one: float, other: float) -> bool:
 
 def find_fusions(groups: Sequence[Group], others: Sequence[Group]) -> list[Fusion]:
     """Return the fusions that changed, each kernel in one at most."""
-    found: list[Fusion] = []
+    fusions: list[Fusion] = []
     for rule, contents in _RULES:
-        taken = {id(group) for item in found for group in (*item.groups, *item.others)}
+        taken = {id(group) for item in fusions for group in (*item.groups, *item.others)}
         ours, theirs = (
             [item for item in side if _may_be_fused(item, contents=contents, taken=taken)]
             for side in (groups, others)
         )
         for one, other in _fused_otherwise(ours, theirs, contents=contents):
-            found.append(Fusion(groups=tuple(one), others=tuple(other), matched_by=rule))
-    return found
+            fusions.append(Fusion(groups=tuple(one), others=tuple(other), matched_by=rule))
+    return fusions
 
 
 def _may_be_fused(group: Group, *, contents: _Contents, taken: set[int]) -> bool:
@@ -104,19 +104,19 @@ def _fused_otherwise(
 ) -> list[_Sides]:
     splits = [([whole], parts) for whole, parts in _wholes(groups, others, contents=contents)]
     merges = [(parts, [whole]) for whole, parts in _wholes(others, groups, contents=contents)]
-    found: list[_Sides] = []
+    side_pairs: list[_Sides] = []
     taken: set[int] = set()
     # The largest first: it explains most.
     for sides in sorted([*splits, *merges], key=lambda item: -len(item[0]) - len(item[1])):
         members = {id(group) for side in sides for group in side}
         if not members & taken:
             taken |= members
-            found.append(sides)
+            side_pairs.append(sides)
     ours, theirs = ([item for item in side if id(item) not in taken] for side in (groups, others))
     rests = _connected_sides(ours, theirs, contents=contents)
-    for place, sides in enumerate(found):
-        found[place], rests = _with_moved(sides, rests, contents=contents)
-    return [*found, *(rest for rest in rests if _is_regrouped(rest, contents=contents))]
+    for index, sides in enumerate(side_pairs):
+        side_pairs[index], rests = _with_moved(sides, rests, contents=contents)
+    return [*side_pairs, *(rest for rest in rests if _is_regrouped(rest, contents=contents))]
 
 
 def _wholes(
@@ -124,15 +124,15 @@ def _wholes(
 ) -> list[tuple[Group, list[Group]]]:
     """Return the wholes that are made of several of the parts, with these."""
     choices = {
-        place: _choices(part, wholes=wholes, contents=contents) for place, part in enumerate(parts)
+        index: _choices(part, wholes=wholes, contents=contents) for index, part in enumerate(parts)
     }
-    found: list[tuple[Group, list[Group]]] = []
+    wholes_with_parts: list[tuple[Group, list[Group]]] = []
     excluded: set[int] = set()
     while chosen := _chosen(choices, excluded=excluded):
         covered = {
             number: _covered(
                 wholes[number],
-                [parts[place] for place in places],
+                [parts[index] for index in places],
                 rivals=wholes,
                 contents=contents,
             )
@@ -143,27 +143,27 @@ def _wholes(
         whole = ranked[0] if covered[ranked[0]] >= MIN_SHARED else ranked[-1]
         excluded.add(whole)
         if covered[whole] >= MIN_SHARED:
-            found.append((wholes[whole], [parts[place] for place in chosen[whole]]))
-            for place in chosen[whole]:
-                del choices[place]
-    return found
+            wholes_with_parts.append((wholes[whole], [parts[index] for index in chosen[whole]]))
+            for index in chosen[whole]:
+                del choices[index]
+    return wholes_with_parts
 
 
 def _chosen(choices: Mapping[int, list[int]], *, excluded: set[int]) -> dict[int, list[int]]:
     """Return the parts that choose each whole, by its place."""
     chosen: dict[int, list[int]] = {}
-    for place, ranked in choices.items():
+    for index, ranked in choices.items():
         best = next((number for number in ranked if number not in excluded), None)
         if best is not None:
-            chosen.setdefault(best, []).append(place)
+            chosen.setdefault(best, []).append(index)
     return chosen
 
 
 def _choices(part: Group, *, wholes: Sequence[Group], contents: _Contents) -> list[int]:
     """Return the places of the wholes that `part` may belong to, the likeliest first."""
     fits = {
-        place: _fit(part, whole)
-        for place, whole in enumerate(wholes)
+        index: _fit(part, whole)
+        for index, whole in enumerate(wholes)
         if contents(part) <= contents(whole) and _is_related(part, whole)
     }
     return sorted(fits, key=lambda place: (-fits[place], len(contents(wholes[place])), place))
@@ -198,12 +198,12 @@ def _with_moved(
 
     Nothing joins `sides` where that explains no more, or is too much.
     """
-    lost, gained = _moved(sides, contents=contents)
+    removed, gained = _moved(sides, contents=contents)
     near: list[_Sides] = []
     far: list[_Sides] = []
     for rest in rests:
-        lost_there, gained_there = _moved(rest, contents=contents)
-        has_moved = lost & gained_there or gained & lost_there
+        removed_there, gained_there = _moved(rest, contents=contents)
+        has_moved = removed & gained_there or gained & removed_there
         (near if has_moved and _are_related(sides, rest) else far).append(rest)
     together = (
         [group for item in (sides, *near) for group in item[0]],
@@ -240,7 +240,7 @@ def _connected_sides(
     groups: Sequence[Group], others: Sequence[Group], *, contents: _Contents
 ) -> list[_Sides]:
     """Return the groups of both sides, those together that are connected by common contents."""
-    found: list[_Sides] = []
+    side_pairs: list[_Sides] = []
     unseen = [*groups, *others]
     our_ids = {id(group) for group in groups}
     while unseen:
@@ -249,8 +249,8 @@ def _connected_sides(
         unseen = [group for group in unseen if id(group) not in members]
         ours = [group for group in together if id(group) in our_ids]
         theirs = [group for group in together if id(group) not in our_ids]
-        found.append((ours, theirs))
-    return found
+        side_pairs.append((ours, theirs))
+    return side_pairs
 
 
 def _is_regrouped(sides: _Sides, *, contents: _Contents) -> bool:
@@ -302,13 +302,13 @@ def share_calls(operators: Sequence[Group], kernels: Sequence[Group]) -> Shared:
     while True:
         shares = _Shares(parts=[item for item in operators if _is_part(item)], wholes=wholes)
         shares.give()
-        kept = [whole for place, whole in enumerate(wholes) if shares.is_covered(place)]
-        if len(kept) == len(wholes):
+        covered = [whole for index, whole in enumerate(wholes) if shares.is_covered(index)]
+        if len(covered) == len(wholes):
             break
-        wholes = kept
+        wholes = covered
     left = [shares.left_of(group) for group in operators]
     return Shared(
-        fusions=tuple(shares.fusion(place) for place in range(len(wholes))),
+        fusions=tuple(shares.fusion(index) for index in range(len(wholes))),
         left=tuple(group for group in left if group is not None),
     )
 
@@ -337,32 +337,36 @@ class _Shares:
     def give(self) -> None:
         """Share all calls out, as far as a whole has the words for them."""
         self.remaining = [part.count for part in self.parts]
-        choices = {place: self._choices(part) for place, part in enumerate(self.parts)}
-        for place, numbers in choices.items():
-            number = next((one for one in numbers if self._fits(place, one)), None)
+        choices = {part_index: self._choices(part) for part_index, part in enumerate(self.parts)}
+        for part_index, numbers in choices.items():
+            number = next((one for one in numbers if self._fits(part_index, one)), None)
             if number is not None:
-                self._take(place, number, self.remaining[place])
-        for place, numbers in choices.items():
+                self._take(part_index, number, self.remaining[part_index])
+        for part_index, numbers in choices.items():
             for number in numbers:
-                wanted = self.wholes[number].count - self._has(place, number)
-                self._take(place, number, min(wanted, self.remaining[place]))
-        for place, numbers in choices.items():
-            left = self.remaining[place]
+                missing = self.wholes[number].count - self._has(part_index, number)
+                self._take(part_index, number, min(missing, self.remaining[part_index]))
+        for part_index, numbers in choices.items():
+            left = self.remaining[part_index]
             fits = [one for one in numbers if abs(self.wholes[one].count - left) <= _LEAST_CALLS]
             for number in (fits or (numbers if len(numbers) == 1 else []))[:1]:
-                self._take(place, number, left)
+                self._take(part_index, number, left)
 
     def is_covered(self, number: int) -> bool:
         """Return whether the parts of a whole make up most of its label."""
         whole = self.wholes[number]
-        words = [_words_in(self.parts[place], whole) for place, one in self.given if one == number]
+        words = [
+            _words_in(self.parts[part_index], whole)
+            for part_index, one in self.given
+            if one == number
+        ]
         return len(frozenset[str]().union(*words)) >= MIN_SHARED * len(whole.words)
 
     def fusion(self, number: int) -> Fusion:
         """Return what a whole does."""
         groups = tuple(
-            calls_of(self.parts[place], count, after=self._given_before(place, number))
-            for (place, one), count in sorted(self.given.items())
+            calls_of(self.parts[part_index], count, after=self._given_before(part_index, number))
+            for (part_index, one), count in sorted(self.given.items())
             if one == number
         )
         rule = MatchedBy.WORDS if len(groups) == 1 else MatchedBy.WORDS_OF_FUSION
@@ -370,37 +374,39 @@ class _Shares:
 
     def left_of(self, group: Group) -> Group | None:
         """Return what is left of a group, all of it where it is no part."""
-        place = next((at for at, part in enumerate(self.parts) if part is group), None)
-        if place is None or self.remaining[place] == group.count:
+        part_index = next((at for at, part in enumerate(self.parts) if part is group), None)
+        if part_index is None or self.remaining[part_index] == group.count:
             return group
-        left = self.remaining[place]
+        left = self.remaining[part_index]
         if left <= _LEAST_CALLS:
             return None
         return calls_of(group, left, after=group.count - left)
 
-    def _given_before(self, place: int, number: int) -> float:
+    def _given_before(self, part_index: int, number: int) -> float:
         """Return how many calls of a part the wholes before one have, so that none has them too."""
-        return sum(count for (at, one), count in self.given.items() if at == place and one < number)
+        return sum(
+            count for (at, one), count in self.given.items() if at == part_index and one < number
+        )
 
     def _choices(self, part: Group) -> list[int]:
         """Return the wholes that may do `part`: the most called, then those that do least else."""
         fits = [at for at, whole in enumerate(self.wholes) if _words_in(part, whole)]
         return sorted(fits, key=lambda at: (-self.wholes[at].count, len(self.wholes[at].words), at))
 
-    def _fits(self, place: int, number: int) -> bool:
-        is_free = self._has(place, number) == 0
-        return is_free and is_as_often(self.parts[place], self.wholes[number])
+    def _fits(self, part_index: int, number: int) -> bool:
+        is_free = self._has(part_index, number) == 0
+        return is_free and is_as_often(self.parts[part_index], self.wholes[number])
 
-    def _has(self, place: int, number: int) -> float:
+    def _has(self, part_index: int, number: int) -> float:
         """Return how many calls a whole has of what does the same as a part."""
-        words = self.parts[place].words
+        words = self.parts[part_index].words
         return sum(
             count
             for (at, one), count in self.given.items()
             if one == number and self.parts[at].words == words
         )
 
-    def _take(self, place: int, number: int, count: float) -> None:
+    def _take(self, part_index: int, number: int, count: float) -> None:
         if count > _LEAST_CALLS:
-            self.given[place, number] = self.given.get((place, number), 0.0) + count
-            self.remaining[place] = max(0.0, self.remaining[place] - count)
+            self.given[part_index, number] = self.given.get((part_index, number), 0.0) + count
+            self.remaining[part_index] = max(0.0, self.remaining[part_index] - count)

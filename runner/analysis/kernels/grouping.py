@@ -83,7 +83,7 @@ class KernelSide:
                 )
         profile, known = self.profile, [] if self.latency_s is None else [self.latency_s]
         if profile is not None:
-            known += [profile.iteration_s, profile.overlap_s, *profile.parts.values()]
+            known += [profile.iteration_s, profile.overlap_s, *profile.components.values()]
         if not _are_times(known):
             raise RecordError(
                 f"a latency or a part of it is not between 0 and {_MAX_TIME_S:g} s: {known}."
@@ -186,7 +186,7 @@ def operator_name(text: str) -> str:
     return bare.strip("_").removeprefix("native_") or name
 
 
-def told_operators(operators: Iterable[str]) -> frozenset[str]:
+def reportable_operators(operators: Iterable[str]) -> frozenset[str]:
     """Return the operators that say what a kernel computes, moves only where there is no other."""
     names = frozenset(operator_name(text) for text in operators)
     return names - MOVES or names
@@ -250,7 +250,9 @@ def _group(kernels: Iterable[Kernel], *, code: Code) -> Group:
     return Group(
         kernels=ordered,
         code=code,
-        operators=told_operators(operators or [item.target for item in origins if item.target]),
+        operators=reportable_operators(
+            operators or [item.target for item in origins if item.target]
+        ),
         nodes=frozenset(origin.node for origin in origins),
         words=_words(ordered[0]),
         count=times[0],
@@ -264,7 +266,7 @@ def _words(kernel: Kernel) -> frozenset[str]:
     if kernel.library in GENERATED:
         names: Iterable[str] = [kernel.label.partition("fused_")[2]]
     else:
-        names = told_operators(kernel.operators)
+        names = reportable_operators(kernel.operators)
     words = frozenset(word for name in names for word in name.split("_"))
     return words - MOVES - {"", "native"}
 

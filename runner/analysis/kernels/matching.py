@@ -72,27 +72,29 @@ def match_kernels(baseline: KernelSide, *, candidate: KernelSide) -> list[Match]
     before, after = (group_kernels(side, sources=sources) for side in (baseline, candidate))
     if [group.order for group in after] < [group.order for group in before]:
         return [
-            Match(baseline=found.candidate, candidate=found.baseline, matched_by=found.matched_by)
-            for found in _match(after, others=before)
+            Match(baseline=match.candidate, candidate=match.baseline, matched_by=match.matched_by)
+            for match in _match(after, others=before)
         ]
     return _match(before, others=after)
 
 
 def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
     left = _Left(groups=groups, others=others)
-    found: list[Match] = []
+    matches: list[Match] = []
     for rule, key in _RULES:
-        found += left.take_pairs(_keyed_pairs(left.groups, left.others, key=key), rule)
-    found += left.take_shares()
-    found += left.take_fusions(find_fusions(*left.heaviest()))
-    found += left.take_fusions(find_attention(*left.heaviest()))
+        matches += left.take_pairs(_keyed_pairs(left.groups, left.others, key=key), rule)
+    matches += left.take_shares()
+    matches += left.take_fusions(find_fusions(*left.heaviest()))
+    matches += left.take_fusions(find_attention(*left.heaviest()))
     pairs = _keyed_pairs(left.groups, left.others, key=_same_words)
-    found += left.take_pairs(pairs, MatchedBy.WORDS)
-    found += left.take_pairs(_assigned(*left.heaviest(), score=_likeness_score), MatchedBy.LIKENESS)
+    matches += left.take_pairs(pairs, MatchedBy.WORDS)
+    matches += left.take_pairs(
+        _assigned(*left.heaviest(), score=_likeness_score), MatchedBy.LIKENESS
+    )
     nothing = MatchedBy.NOTHING
-    found += [Match(baseline=(item,), candidate=(), matched_by=nothing) for item in left.groups]
-    found += [Match(baseline=(), candidate=(item,), matched_by=nothing) for item in left.others]
-    return found
+    matches += [Match(baseline=(item,), candidate=(), matched_by=nothing) for item in left.groups]
+    matches += [Match(baseline=(), candidate=(item,), matched_by=nothing) for item in left.others]
+    return matches
 
 
 @dataclass(slots=True)
@@ -108,36 +110,36 @@ class _Left:
 
     def take_pairs(self, pairs: Sequence[_Pair], rule: MatchedBy) -> list[Match]:
         """Return the pairs as matches, and leave the others."""
-        found = [
+        matches = [
             Match(baseline=(one,), candidate=(other,), matched_by=rule) for one, other in pairs
         ]
-        return self._take(found)
+        return self._take(matches)
 
     def take_fusions(self, fusions: Sequence[Fusion]) -> list[Match]:
         """Return the fusions as matches, and leave the others."""
-        found = [
+        matches = [
             Match(baseline=item.groups, candidate=item.others, matched_by=item.matched_by)
             for item in fusions
         ]
-        return self._take(found)
+        return self._take(matches)
 
     def take_shares(self) -> list[Match]:
         """Return what generated kernels do of operators of the other side, and leave the rest."""
         ours, theirs = self.heaviest()
         merged = share_calls(ours, theirs)
         self.groups = _replaced(self.groups, ours, merged.left)
-        found = self.take_fusions(merged.fusions)
+        matches = self.take_fusions(merged.fusions)
         ours, theirs = self.heaviest()
         split = share_calls(theirs, ours)
         self.others = _replaced(self.others, theirs, split.left)
         swapped = [replace(item, groups=item.others, others=item.groups) for item in split.fusions]
-        return found + self.take_fusions(swapped)
+        return matches + self.take_fusions(swapped)
 
-    def _take(self, found: list[Match]) -> list[Match]:
-        taken = {id(group) for match in found for group in (*match.baseline, *match.candidate)}
+    def _take(self, matches: list[Match]) -> list[Match]:
+        taken = {id(group) for match in matches for group in (*match.baseline, *match.candidate)}
         self.groups = [group for group in self.groups if id(group) not in taken]
         self.others = [group for group in self.others if id(group) not in taken]
-        return found
+        return matches
 
 
 def _replaced(groups: list[Group], looked_at: list[Group], left: Sequence[Group]) -> list[Group]:
@@ -216,11 +218,11 @@ def _keyed_pairs(groups: list[Group], others: list[Group], *, key: _Key) -> list
 
 
 def _by_key(groups: list[Group], *, key: _Key) -> dict[Hashable, list[Group]]:
-    found: dict[Hashable, list[Group]] = defaultdict(list)
+    groups_by_key: dict[Hashable, list[Group]] = defaultdict(list)
     for group in groups:
         if (name := key(group)) is not None:
-            found[name].append(group)
-    return found
+            groups_by_key[name].append(group)
+    return groups_by_key
 
 
 def _by_time(groups: list[Group], others: list[Group]) -> list[_Pair]:
@@ -261,8 +263,8 @@ def _assigned(
 def _heaviest(groups: list[Group]) -> list[Group]:
     if len(groups) <= MAX_COMPARED:
         return groups
-    kept = sorted(groups, key=lambda group: -group.total_s)[:MAX_COMPARED]
-    return sorted(kept, key=attrgetter("order"))
+    heaviest = sorted(groups, key=lambda group: -group.total_s)[:MAX_COMPARED]
+    return sorted(heaviest, key=attrgetter("order"))
 
 
 def _nearness(one: Group, other: Group) -> float:

@@ -121,7 +121,7 @@ def result_noise(
     warnings: Iterable[RunWarning], *, profile: Profile | None, kernels: Sequence[Kernel]
 ) -> str:
     """Return a line on what makes the times of one result uncertain, "" where nothing does."""
-    noisy = [f"the result is {codes_text(found)}"] if (found := noise_warnings(warnings)) else []
+    noisy = [f"the result is {codes_text(codes)}"] if (codes := noise_warnings(warnings)) else []
     if profile is not None and profile.latency_s:
         most_s = MAX_COST_S * _num_calls(kernels) + MAX_APART * profile.latency_s
         if abs(profile.latency_s - math.fsum(profile.latency_components.values())) > most_s:

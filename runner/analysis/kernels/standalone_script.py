@@ -154,8 +154,8 @@ def script_of(kernel: Kernel, source: KernelSource, *, title: str) -> str:
 
     Raises NoKernelScript, with the reason, where too little is known of the kernel.
     """
-    given = kernel.launch.get("arguments")
-    if not isinstance(given, list) or not given:
+    arguments = kernel.launch.get("arguments")
+    if not isinstance(arguments, list) or not arguments:
         raise NoKernelScript(
             f"nobody saw what {printable(kernel.name)} was called with: the result is older than"
             " Compile HUD records it, or a CUDA graph was replayed, which calls no kernel. Measure"
@@ -164,19 +164,19 @@ def script_of(kernel: Kernel, source: KernelSource, *, title: str) -> str:
         )
     head = _HEAD.substitute(title=_in_docstring(title), mean_us=f"{kernel.mean_s * 1e6:.3f}")
     if source.language == "cpp":
-        return head + _cpp(source.text, given=given)
-    return head + _triton(kernel, source.text, given=given)
+        return head + _cpp(source.text, arguments=arguments)
+    return head + _triton(kernel, source.text, arguments=arguments)
 
 
 def _in_docstring(title: str) -> str:
     return printable(title).replace("\\", "/").replace('"', "'")
 
 
-def _cpp(text: str, *, given: Sequence[Any]) -> str:
+def _cpp(text: str, *, arguments: Sequence[Any]) -> str:
     types = _argument_types(text)
-    if len(types) != len(given):
+    if len(types) != len(arguments):
         raise NoKernelScript(
-            f"the code takes {len(types)} arguments and the call that was seen had {len(given)}:"
+            f"the code takes {len(types)} arguments and the call that was seen had {len(arguments)}:"
             " they do not belong together"
         )
     if "'''" in text or text.endswith(("\\", "'")):
@@ -184,7 +184,7 @@ def _cpp(text: str, *, given: Sequence[Any]) -> str:
     threads = _TEAM.search(text)
     loop = _CPP_LOOP.substitute(types=repr(types), num_threads=threads.group(1) if threads else "1")
     are_read = [kind.startswith("const ") for kind in types]
-    inputs = _inputs(given, device="cpu", are_only_read=are_read)
+    inputs = _inputs(arguments, device="cpu", are_only_read=are_read)
     return f"{_CPP_HEAD}SOURCE = r'''\n{text}\n'''\n{inputs}{loop}"
 
 
@@ -192,9 +192,9 @@ def _argument_types(text: str) -> list[str]:
     """Return the types of the function's parameters, as Inductor hands them to its compiler."""
     signature = _SIGNATURE.search(text)
     parameters = signature.group(1).split(",") if signature else []
-    found = [_PARAMETER.fullmatch(parameter) for parameter in parameters]
-    types = [match["type"] for match in found if match]
-    if not types or len(types) < len(found):
+    matches = [_PARAMETER.fullmatch(parameter) for parameter in parameters]
+    types = [match["type"] for match in matches if match]
+    if not types or len(types) < len(matches):
         raise NoKernelScript(
             "the code has no function kernel(...) as Inductor writes it for a CPU; `--source` shows"
             " it"
@@ -202,41 +202,41 @@ def _argument_types(text: str) -> list[str]:
     return types
 
 
-def _triton(kernel: Kernel, text: str, *, given: Sequence[Any]) -> str:
+def _triton(kernel: Kernel, text: str, *, arguments: Sequence[Any]) -> str:
     functions = {name: names.split(",") for name, names in _FUNCTION.findall(text)}
     if not functions:
         raise NoKernelScript("the code defines no function; `--source` shows it")
     # A kernel's own helpers stand before it.
     name = kernel.name if kernel.name in functions else [*functions][-1]
     are_read = [parameter.strip().startswith(_ONLY_READ) for parameter in functions[name]]
-    inputs = _inputs(given, device="cuda", are_only_read=are_read)
+    inputs = _inputs(arguments, device="cuda", are_only_read=are_read)
     return f"{_TRITON_HEAD}{text}\n{inputs}{_TRITON_LOOP.substitute(kernel=name)}"
 
 
-def _inputs(given: Sequence[Any], *, device: str, are_only_read: Sequence[bool]) -> str:
-    lines = [f"    value_{place} = {_input(item, place)}" for place, item in enumerate(given)]
-    names = ", ".join(f"value_{place}" for place in range(len(given)))
+def _inputs(arguments: Sequence[Any], *, device: str, are_only_read: Sequence[bool]) -> str:
+    lines = [f"    value_{index} = {_input(item, index)}" for index, item in enumerate(arguments)]
+    names = ", ".join(f"value_{index}" for index in range(len(arguments)))
     written = [
-        place
-        for place, (item, is_only_read) in enumerate(zip(given, are_only_read, strict=False))
+        index
+        for index, (item, is_only_read) in enumerate(zip(arguments, are_only_read, strict=False))
         if isinstance(item, dict) and not is_only_read
     ]
     return _INPUTS.substitute(device=device, inputs="\n".join(lines), names=names, written=written)
 
 
-def _input(item: Any, place: int) -> str:
+def _input(item: Any, index: int) -> str:
     if isinstance(item, bool | int | float) and math.isfinite(item):
         return repr(item)
     if isinstance(item, dict):
         same = item.get("same_as")
-        if _is_count(same) and same < place:
+        if _is_count(same) and same < index:
             return f"value_{same}"
         dtype, sizes, strides = (item.get(name) for name in ("dtype", "sizes", "strides"))
         is_named = isinstance(dtype, str) and _DTYPE.fullmatch(dtype)
         if is_named and _are_counts(sizes) and _are_counts(strides) and len(sizes) == len(strides):
             return f"strided(torch.{dtype}, {sizes}, {strides})"
     raise NoKernelScript(
-        f"argument {place + 1} of the kernel is neither a tensor nor a number: {item!r:.100}"
+        f"argument {index + 1} of the kernel is neither a tensor nor a number: {item!r:.100}"
     )
 
 

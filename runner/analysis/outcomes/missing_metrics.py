@@ -65,8 +65,8 @@ class _History:
         Not where one had it since the first of them: there it is not lost, or by that suite.
         """
         begun = self.runs[first].at
-        for place in range(first + DEFAULT_CONFIG.sustained_points - 1, after):
-            at = self.runs[place].at
+        for index in range(first + DEFAULT_CONFIG.sustained_points - 1, after):
+            at = self.runs[index].at
             times = self._times_before(at)
             if times and times[-1] >= begun:
                 return False
@@ -77,8 +77,8 @@ class _History:
 
     def is_missed(self, first: int, after: int) -> bool:
         """Return whether at a result in these bounds it was gone for half its usual gap or more."""
-        for place in range(first, after):
-            at = self.runs[place].at
+        for index in range(first, after):
+            at = self.runs[index].at
             times = self._times_before(at)
             gaps = sorted(after - before for before, after in pairwise(times))
             if gaps and at - times[-1] >= gaps[len(gaps) // 2] / 2:
@@ -90,56 +90,58 @@ class _History:
         return self.times[max(0, stop - NUM_GAPS - 1) : stop]
 
 
-def judge_lost_metrics(found: OkResults, *, runs: Sequence[PlannedRun]) -> list[Alert]:
+def judge_missing_metrics(results: OkResults, *, runs: Sequence[PlannedRun]) -> list[Alert]:
     """Return an alert of kind `vanished` for each metric that ok results no longer have.
 
     Those that are fixed are among them. `runs` are all runs, oldest first, which `found` numbers.
     """
-    histories = list(_losing(found, runs))
+    histories = list(_histories_without(results, runs))
     cases = _planned({history.case_key for history in histories}, runs)
     return [
         _alert(history, stretch, cases[history.case_key])
         for history in histories
         if history.case_key in cases
-        for stretch in _lost(history)
+        for stretch in _missing_stretches(history)
     ]
 
 
-def _losing(found: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_History]:
+def _histories_without(results: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_History]:
     """Yield the histories in which a metric was lost at any time."""
-    suite = _suite_numbers(runs)[found.runs]
+    suite = _suite_numbers(runs)[results.runs]
     counts = np.flatnonzero(suite >= 0)
-    order = counts[np.lexsort((found.runs[counts], found.cases[counts], suite[counts]))]
-    suite, case = suite[order], found.cases[order]
+    order = counts[np.lexsort((results.runs[counts], results.cases[counts], suite[counts]))]
+    suite, case = suite[order], results.cases[order]
     is_first = np.ones(order.size, dtype=bool)
     is_first[1:] = (suite[1:] != suite[:-1]) | (case[1:] != case[:-1])
     bounds = np.append(np.flatnonzero(is_first), order.size)
-    times = _Times(found, runs=runs, counts=counts)
-    for column, metric in enumerate(found.metrics):
-        has = found.has[order, column]
+    times = _Times(results, runs=runs, counts=counts)
+    for column, metric in enumerate(results.metrics):
+        has = results.has[order, column]
         for start, stop, onsets in _with_onsets(has, bounds):
             yield _History(
-                case_key=found.case_keys[case[start]],
+                case_key=results.case_keys[case[start]],
                 metric=metric,
-                runs=[runs[number] for number in found.runs[order[start:stop]]],
+                runs=[runs[number] for number in results.runs[order[start:stop]]],
                 has=has[start:stop],
                 onsets=onsets,
-                times=times.of(found.runs[order[start]], case[start], column),
+                times=times.of(results.runs[order[start]], case[start], column),
             )
 
 
 class _Times:
     """When the suites of a place had a metric of a case; `counts` are the rows that count."""
 
-    def __init__(self, found: OkResults, *, runs: Sequence[PlannedRun], counts: np.ndarray) -> None:
-        self._found = found
+    def __init__(
+        self, results: OkResults, *, runs: Sequence[PlannedRun], counts: np.ndarray
+    ) -> None:
+        self._found = results
         self._runs = runs
         self._counts = counts
 
     @cached_property
     def _places(self) -> np.ndarray:
         numbers: dict[tuple[str, str], int] = {}
-        places = [numbers.setdefault(run.place, len(numbers)) for run in self._runs]
+        places = [numbers.setdefault(run.scope, len(numbers)) for run in self._runs]
         return np.array(places, dtype=np.int64)
 
     @cached_property
@@ -182,35 +184,35 @@ def _with_onsets(has: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int
     """
     sizes = np.diff(bounds)
     start, stop = np.repeat(bounds[:-1], sizes), np.repeat(bounds[1:], sizes)
-    place = np.arange(has.size)
+    positions = np.arange(has.size)
     num_without = np.concatenate(([0], np.cumsum(~has)))
-    since = np.maximum(start, place - POINTS_BEFORE)
-    without = num_without[place] - num_without[since]
-    until = np.minimum(stop, place + DEFAULT_CONFIG.sustained_points)
+    since = np.maximum(start, positions - POINTS_BEFORE)
+    without = num_without[positions] - num_without[since]
+    until = np.minimum(stop, positions + DEFAULT_CONFIG.sustained_points)
     is_onset = (
-        (num_without[until] - num_without[place] == DEFAULT_CONFIG.sustained_points)
+        (num_without[until] - num_without[positions] == DEFAULT_CONFIG.sustained_points)
         & (without <= MAX_WITHOUT)
-        & (place - since - without >= DEFAULT_CONFIG.min_baseline_points)
+        & (positions - since - without >= DEFAULT_CONFIG.min_baseline_points)
     )
     onsets = np.flatnonzero(is_onset)
     by_history: dict[tuple[int, int], set[int]] = defaultdict(set)
     for onset in onsets.tolist():
         by_history[int(start[onset]), int(stop[onset])].add(onset - int(start[onset]))
-    for (first, last), found in by_history.items():
-        yield first, last, found
+    for (first, last), group in by_history.items():
+        yield first, last, group
 
 
-def _lost(history: _History) -> list[Stretch]:
+def _missing_stretches(history: _History) -> list[Stretch]:
     """Return the times in which the metric was lost, each that goes to and fro as one."""
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     padded = np.concatenate(([True], history.has, [True])).astype(np.int8)
     for first, after in np.flatnonzero(np.diff(padded)).reshape(-1, 2).tolist():
-        is_soon = bool(found) and is_soon_after(first, found[-1])
+        is_soon = bool(stretches) and is_soon_after(first, stretches[-1])
         if is_soon and history.is_missed(first, after):
-            found[-1] = joined(found[-1], _stretch(history.runs, first, after))
+            stretches[-1] = joined(stretches[-1], _stretch(history.runs, first, after))
         elif first in history.onsets and history.is_late(first, after):
-            found.append(_stretch(history.runs, first, after))
-    return [while_it_lasts(item, len(history.runs)) for item in found]
+            stretches.append(_stretch(history.runs, first, after))
+    return [while_it_lasts(item, len(history.runs)) for item in stretches]
 
 
 def _stretch(runs: Sequence[PlannedRun], first: int, after: int) -> Stretch:
@@ -230,13 +232,13 @@ def _point(run: PlannedRun) -> OutcomePoint:
 
 def _planned(case_keys: Collection[str], runs: Sequence[PlannedRun]) -> dict[str, Case]:
     """Return the cases with these keys, of those that any run planned."""
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     # Runs that planned the same share one tuple.
     for plan in {id(run.plan): run.plan for run in reversed(runs)}.values():
-        if len(found) == len(case_keys):
+        if len(cases) == len(case_keys):
             break
-        found |= {case.key: case for case in plan if case.key in case_keys}
-    return found
+        cases |= {case.key: case for case in plan if case.key in case_keys}
+    return cases
 
 
 def _alert(history: _History, stretch: Stretch, case: Case) -> Alert:

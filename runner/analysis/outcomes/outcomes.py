@@ -117,23 +117,23 @@ def judge_outcomes(
     that were ok or put off each time, may be left out. Without a `timetable` no suite is late.
     """
     suites = _suites(runs)
-    found = []
+    alerts = []
     for history in histories:
-        found.extend(_failures(history))
-        found.extend(_missing_results(history))
+        alerts.extend(_failures(history))
+        alerts.extend(_missing_results(history))
         for gap in _gaps(history, suites):
-            found.extend(_missed(gap))
+            alerts.extend(_missed(gap))
     if timetable is not None:
-        found.extend(_late_suites(suites, timetable))
-    return found
+        alerts.extend(_late_suites(suites, timetable))
+    return alerts
 
 
 def _failures(history: OutcomeHistory) -> list[Alert]:
     points = [point for point in history.points if point.outcome in (Outcome.OK, *_BAD)]
-    found = stretches_of(points, is_good=lambda item: item.outcome is Outcome.OK)
-    told = one_of_each(found, text_of=_failure_text, num_points=len(points))
+    stretches = stretches_of(points, is_good=lambda item: item.outcome is Outcome.OK)
+    reported = one_of_each(stretches, text_of=_failure_text, num_points=len(points))
     subject = _subject(history)
-    return [stretch_alert(subject, OUTCOME, item, _failure_text(item.bad)) for item in told]
+    return [stretch_alert(subject, OUTCOME, item, _failure_text(item.bad)) for item in reported]
 
 
 def _failure_text(point: OutcomePoint) -> str:
@@ -148,10 +148,10 @@ def _missing_results(history: OutcomeHistory) -> list[Alert]:
         and not point.is_deferred
     ]
     without = stretches_of(points, is_good=_has_result)
-    found = [item for item in without if item.good.outcome is Outcome.OK]
-    told = one_of_each(found, text_of=_missing_text, num_points=len(points))
+    stretches = [item for item in without if item.good.outcome is Outcome.OK]
+    reported = one_of_each(stretches, text_of=_missing_text, num_points=len(points))
     subject = _subject(history)
-    return [stretch_alert(subject, VANISHED, item, _missing_text(item.bad)) for item in told]
+    return [stretch_alert(subject, VANISHED, item, _missing_text(item.bad)) for item in reported]
 
 
 def _missing_text(point: OutcomePoint) -> str:
@@ -183,11 +183,11 @@ def _suites(runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str], _SuiteRuns
         together[_execution(run)] |= plans[id(run.plan)]
     return {
         key: _SuiteRuns(
-            runs=found,
-            times=[run.at for run in found],
-            planned={run.id: together[_execution(run)] for run in found},
+            runs=suite_runs,
+            times=[run.at for run in suite_runs],
+            planned={run.id: together[_execution(run)] for run in suite_runs},
         )
-        for key, found in by_suite.items()
+        for key, suite_runs in by_suite.items()
     }
 
 
@@ -322,16 +322,16 @@ def fails_otherwise(alert: Alert, *, load_last: Callable[[Alert], LastEnding | N
     if last is None or last.outcome is Outcome.OK:
         return ""
     reason = reported_reason(last.reason)
-    told = f"{last.outcome}: {reason}" if reason else str(last.outcome)
+    text = f"{last.outcome}: {reason}" if reason else str(last.outcome)
     first = alert.cause_text.removeprefix(f"{Outcome.OK} -> ")
-    return "" if _begins_with(_shape(first), _shape(told)) else one_line(told)
+    return "" if _begins_with(_shape(first), _shape(text)) else one_line(text)
 
 
-def _begins_with(first: str, told: str) -> bool:
+def _begins_with(first: str, text: str) -> bool:
     """Return whether `first`, a cause and perhaps more of it, is that of `told`."""
-    if min(len(first), len(told)) >= _COMPARED_LENGTH:
-        return first[:_COMPARED_LENGTH] == told[:_COMPARED_LENGTH]
-    return first == told or first.startswith(f"{told};")
+    if min(len(first), len(text)) >= _COMPARED_LENGTH:
+        return first[:_COMPARED_LENGTH] == text[:_COMPARED_LENGTH]
+    return first == text or first.startswith(f"{text};")
 
 
 def _shape(text: str) -> str:

@@ -53,19 +53,19 @@ def stretches_of(
     """Yield each stretch of bad points that has a good one before it."""
     good: OutcomePoint | None = None
     first = 0
-    for place, point in enumerate((*points, None)):
+    for index, point in enumerate((*points, None)):
         if point is not None and not is_good(point):
             continue
-        if good is not None and first < place:
+        if good is not None and first < index:
             yield Stretch(
                 good=good,
                 bad=points[first],
-                last_bad=points[place - 1],
+                last_bad=points[index - 1],
                 end=point,
                 first=first,
-                after=place,
+                after=index,
             )
-        good, first = point, place + 1
+        good, first = point, index + 1
 
 
 def one_of_each(
@@ -76,20 +76,20 @@ def one_of_each(
     It goes to and fro when it began in the same way, in the same environment, with fewer than
     BASELINE_POINTS good points in between, and is over only after as many.
     """
-    found: dict[tuple[str, str], list[Stretch]] = defaultdict(list)
+    by_text: dict[tuple[str, str], list[Stretch]] = defaultdict(list)
     for item in stretches:
-        alike = found[text_of(item.bad), item.bad.fingerprint]
+        alike = by_text[text_of(item.bad), item.bad.fingerprint]
         if alike and is_soon_after(item.first, alike[-1]):
             alike[-1] = joined(alike[-1], item)
         else:
             alike.append(item)
-    told = [while_it_lasts(item, num_points) for alike in found.values() for item in alike]
-    return sorted(told, key=lambda item: item.first)
+    spans = [while_it_lasts(item, num_points) for alike in by_text.values() for item in alike]
+    return sorted(spans, key=lambda item: item.first)
 
 
-def is_soon_after(place: int, earlier: Stretch) -> bool:
+def is_soon_after(index: int, earlier: Stretch) -> bool:
     """Return whether too few good points lie between `earlier` and a bad one for it to be over."""
-    return place - earlier.after < DEFAULT_CONFIG.baseline_points
+    return index - earlier.after < DEFAULT_CONFIG.baseline_points
 
 
 def joined(earlier: Stretch, later: Stretch) -> Stretch:

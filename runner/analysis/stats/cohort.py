@@ -53,8 +53,8 @@ def common_cohort(columns: Mapping[str, Mapping[str, float]]) -> tuple[str, ...]
 
     `columns` is variant -> subject -> value, a value only where the case is ok.
     """
-    found = [{name for name, value in column.items() if value > 0} for column in columns.values()]
-    return tuple(sorted(set.intersection(*found))) if found else ()
+    names = [{name for name, value in column.items() if value > 0} for column in columns.values()]
+    return tuple(sorted(set.intersection(*names))) if names else ()
 
 
 def cohort_means(columns: Mapping[str, Mapping[str, float]]) -> CohortMeans:
@@ -72,5 +72,7 @@ def cohort_means(columns: Mapping[str, Mapping[str, float]]) -> CohortMeans:
 def pass_rate(outcomes: Iterable[Outcome]) -> PassRate:
     """Return how many of `outcomes` are ok, of those that are neither skipped nor lost."""
     untried = (Outcome.SKIPPED, Outcome.NODE_LOST)
-    tried = [outcome for outcome in outcomes if outcome not in untried]
-    return PassRate(num_ok=sum(outcome is Outcome.OK for outcome in tried), num_tried=len(tried))
+    attempted = [outcome for outcome in outcomes if outcome not in untried]
+    return PassRate(
+        num_ok=sum(outcome is Outcome.OK for outcome in attempted), num_tried=len(attempted)
+    )

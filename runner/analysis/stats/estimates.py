@@ -122,11 +122,11 @@ def sliding_medians(values: np.ndarray, size: int) -> np.ndarray:
 
 
 def _of_sorted(numbers: np.ndarray, quantile: float) -> float:
-    place = quantile * (numbers.size - 1)
-    below = int(place)
+    position = quantile * (numbers.size - 1)
+    below = int(position)
     above = min(below + 1, numbers.size - 1)
     low, high = float(numbers[below]), float(numbers[above])
-    return low + (place - below) * (high - low)
+    return low + (position - below) * (high - low)
 
 
 def student_quantile(probability: float, *, degrees: float) -> float:

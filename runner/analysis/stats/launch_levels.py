@@ -18,11 +18,13 @@ import numpy as np
 from compile_hud.db.records.results import CaseResult, Measurement
 from compile_hud.runner.analysis.stats.estimates import launch_medians
 
-PACE = "pace_s"
-PACED_TIMES = ("latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s")
+SPEED_PROBE = "pace_s"
+NORMALISED_TIMES = ("latency_s", "latency_cpu_s", "eager_latency_s", "eager_latency_cpu_s")
 
 
-def launch_levels(result: CaseResult, metric: str, *, pace_s: float | None = None) -> np.ndarray:
+def launch_levels(
+    result: CaseResult, metric: str, *, speed_probe_s: float | None = None
+) -> np.ndarray:
     """Return the level of `metric` in each launch that took it, in the metric's unit.
 
     A time for which the pace is known is what it would be at `pace_s`, by default the median pace
@@ -31,49 +33,53 @@ def launch_levels(result: CaseResult, metric: str, *, pace_s: float | None = Non
     measured = {item.metric: item for item in result.measurements}
     if metric not in measured:
         raise ValueError(f"{result.case.key} has no {metric}")
-    return measured_levels(measured, metric, pace_s=pace_s)
+    return measured_levels(measured, metric, speed_probe_s=speed_probe_s)
 
 
-def level_at(result: CaseResult, metric: str, *, pace_s: float | None) -> float:
+def level_at(result: CaseResult, metric: str, *, speed_probe_s: float | None) -> float:
     """Return what `metric` was in `result`, a time as it would be at `pace_s` where that is known.
 
     Raises ValueError when `result` does not have `metric`.
     """
     measured = result.measurement(metric)
-    if measured is not None and (pace_s is None or metric not in PACED_TIMES):
+    if measured is not None and (speed_probe_s is None or metric not in NORMALISED_TIMES):
         return measured.median
-    return float(np.median(launch_levels(result, metric, pace_s=pace_s)))
+    return float(np.median(launch_levels(result, metric, speed_probe_s=speed_probe_s)))
 
 
 def measured_levels(
-    measured: Mapping[str, Measurement], metric: str, *, pace_s: float | None = None
+    measured: Mapping[str, Measurement], metric: str, *, speed_probe_s: float | None = None
 ) -> np.ndarray:
     """Return the level of `metric`, one of `measured`, in each launch (see `launch_levels`)."""
     levels = _medians(measured[metric])
-    paces = _paces(measured, metric)
+    paces = _speed_probes(measured, metric)
     if paces is None:
         return levels
-    common = float(np.median(paces)) if pace_s is None else pace_s
+    common = float(np.median(paces)) if speed_probe_s is None else speed_probe_s
     return np.asarray(levels * (common / paces))
 
 
-def common_pace(*results: CaseResult) -> float | None:
+def common_speed_probe_s(*results: CaseResult) -> float | None:
     """Return the pace in s that lies between those of `results`; None unless all have one."""
     logs = []
     for result in results:
-        pace = result.measurement(PACE)
-        if pace is None or pace.median <= 0:
+        probe = result.measurement(SPEED_PROBE)
+        if probe is None or probe.median <= 0:
             return None
-        logs.append(math.log(float(np.median(_medians(pace)))))
+        logs.append(math.log(float(np.median(_medians(probe)))))
     return math.exp(sum(logs) / len(logs))
 
 
-def _paces(measured: Mapping[str, Measurement], metric: str) -> np.ndarray | None:
+def _speed_probes(measured: Mapping[str, Measurement], metric: str) -> np.ndarray | None:
     """Return the pace of each launch of the time `metric`, None where it is not known of all."""
-    pace = measured.get(PACE)
-    if metric not in PACED_TIMES or pace is None or pace.launches != measured[metric].launches:
+    probe = measured.get(SPEED_PROBE)
+    if (
+        metric not in NORMALISED_TIMES
+        or probe is None
+        or probe.launches != measured[metric].launches
+    ):
         return None
-    paces = _medians(pace)
+    paces = _medians(probe)
     return paces if paces.min() > 0 else None
 
 

@@ -55,7 +55,7 @@ IDLE_REASONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class Attempts:
     """On which device, and what was tried already: that decides what a hint says.
 
     A `target_interval` of 0 means fixed numbers of launches and rounds.
@@ -78,17 +78,17 @@ class _Evidence:
     launches: tuple[np.ndarray, ...]
     levels: np.ndarray
     details: Mapping[str, Any]
-    tried: Tried
+    tried: Attempts
 
     def per_launch(self, name: str) -> list[Mapping[str, Any]]:
         """Return the detail `name` of every launch that has it."""
-        found = self.details.get(name)
-        launches = found if isinstance(found, list) else []
+        values = self.details.get(name)
+        launches = values if isinstance(values, list) else []
         return [item for item in launches if isinstance(item, Mapping)]
 
 
 def stability_warnings(
-    measurements: Sequence[Measurement], *, details: Mapping[str, Any], tried: Tried
+    measurements: Sequence[Measurement], *, details: Mapping[str, Any], attempts: Attempts
 ) -> tuple[RunWarning, ...]:
     """Return what makes the numbers of a case result doubtful; nothing when nothing does."""
     measured = {item.metric: item for item in measurements}
@@ -101,7 +101,7 @@ def stability_warnings(
         launches=tuple(np.split(samples, np.cumsum(measured[headline].launches)[:-1])),
         levels=measured_levels(measured, headline),
         details=details,
-        tried=tried,
+        tried=attempts,
     )
     checks = (
         _few_samples,
@@ -115,10 +115,10 @@ def stability_warnings(
         _throttled,
         _launches_disagree,
     )
-    found = [warning for check in checks if (warning := check(evidence)) is not None]
-    if (of_energy := _other_loop(measured, device=tried.device)) is not None:
-        found.append(of_energy)
-    return tuple({warning.code: warning for warning in reversed(found)}.values())[::-1]
+    warnings = [warning for check in checks if (warning := check(evidence)) is not None]
+    if (of_energy := _other_loop(measured, device=attempts.device)) is not None:
+        warnings.append(of_energy)
+    return tuple({warning.code: warning for warning in reversed(warnings)}.values())[::-1]
 
 
 def find_headline(metrics: Collection[str]) -> str | None:
@@ -134,12 +134,12 @@ def _few_samples(evidence: _Evidence) -> RunWarning | None:
     ]
     if not counts:
         return None
-    tried = evidence.tried
+    attempts = evidence.tried
     return RunWarning(
         code="few-samples",
-        text=f"only {min(counts)} rounds fitted into the {tried.budget_s:g} s of"
+        text=f"only {min(counts)} rounds fitted into the {attempts.budget_s:g} s of"
         f" {len(counts)} of {len(evidence.launches)} launches",
-        hint=f"raise [run] budget_s above {tried.budget_s:g}, or take a smaller shape",
+        hint=f"raise [run] budget_s above {attempts.budget_s:g}, or take a smaller shape",
     )
 
 
@@ -150,8 +150,8 @@ def _unsettled(evidence: _Evidence) -> RunWarning | None:
     falls = max(int(item["num_falls"]) for item in moving)
     rounds = max(int(item["num_warmup_rounds"]) for item in moving)
     by_budget = any(item["stopped_by"] == "budget" for item in moving)
-    tried = evidence.tried
-    key, value = ("budget_s", tried.budget_s) if by_budget else ("rounds", tried.num_rounds)
+    attempts = evidence.tried
+    key, value = ("budget_s", attempts.budget_s) if by_budget else ("rounds", attempts.num_rounds)
     return RunWarning(
         code="unsettled",
         text=f"in {len(moving)} of {len(evidence.launches)} launches the time fell {falls} times"
@@ -178,7 +178,7 @@ def _drift(evidence: _Evidence) -> RunWarning | None:
 
 
 def _bimodal(evidence: _Evidence) -> RunWarning | None:
-    modes = [found for part in evidence.launches if (found := find_modes(part)) is not None]
+    modes = [mode for part in evidence.launches if (mode := find_modes(part)) is not None]
     long_enough = sum(part.size >= MIN_MODE_SAMPLES for part in evidence.launches)
     if not modes or len(modes) < long_enough / 2:
         return None
@@ -211,13 +211,13 @@ def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
     worst = min(looks, key=lambda item: float(item["cpu_share"]))
     core = evidence.details.get("core")
     trusted = "latency_cpu_s" if evidence.metric != "speedup" else "speedup and latency_cpu_s"
-    place = "its core" if core is None else f"core {core}, to which it is pinned,"
+    core_text = "its core" if core is None else f"core {core}, to which it is pinned,"
     return RunWarning(
         code="noisy-neighbour",
         text=f"in {len(looks)} of {len(evidence.launches)} launches other processes took the core"
         f" away: the worker ran {worst['cpu_share']:.0%} of the time,"
         f" was interrupted {worst['involuntary_switches']} times, load {worst['load'][1]:.1f}",
-        hint=f"keep other work off {place} (taskset, cpuset), or run when the machine is idle;"
+        hint=f"keep other work off {core_text} (taskset, cpuset), or run when the machine is idle;"
         f" until then trust {trusted}, not the wall clock: latency_s and compile times",
     )
 
@@ -310,16 +310,16 @@ def _throttled(evidence: _Evidence) -> RunWarning | None:
 
 
 def _reasons(telemetry: Mapping[str, Any]) -> set[str]:
-    found: set[str] = set()
+    reasons: set[str] = set()
     for reason in telemetry.get("throttle_reasons") or ():
-        found.update([reason] if isinstance(reason, str) else reason)
-    return found - IDLE_REASONS
+        reasons.update([reason] if isinstance(reason, str) else reason)
+    return reasons - IDLE_REASONS
 
 
 def _launches_disagree(evidence: _Evidence) -> RunWarning | None:
-    levels, tried = evidence.levels, evidence.tried
+    levels, attempts = evidence.levels, evidence.tried
     reach = half_width(levels)
-    if least_spread(levels) < MAX_LAUNCH_SPREAD or reach <= tried.target_interval:
+    if least_spread(levels) < MAX_LAUNCH_SPREAD or reach <= attempts.target_interval:
         return None
     # The interval of two launches is honest, but so wide that it reads as a mistake.
     interval = f", their 95 % interval is +-{reach:.1%}" if levels.size > 2 else ""
@@ -327,7 +327,7 @@ def _launches_disagree(evidence: _Evidence) -> RunWarning | None:
         code="launches-disagree",
         text=f"{evidence.metric} differs between fresh processes: {levels.size} launches are up to"
         f" {levels.max() / levels.min() - 1:.1%} apart{interval}",
-        hint=_more_launches(levels.size, tried=tried),
+        hint=_more_launches(levels.size, attempts=attempts),
     )
 
 
@@ -367,10 +367,10 @@ def _other_loop(measured: Mapping[str, Measurement], *, device: str) -> RunWarni
     )
 
 
-def _more_launches(num_launches: int, *, tried: Tried) -> str:
-    if tried.target_interval == 0:
+def _more_launches(num_launches: int, *, attempts: Attempts) -> str:
+    if attempts.target_interval == 0:
         return "set [run] target_interval above 0, so that a case like this gets more launches"
-    if num_launches < tried.max_launches:
+    if num_launches < attempts.max_launches:
         return "there was no time for more launches: raise [run] timeout_s"
     return (
         f"raise max_launches above {num_launches}, in [run] or for the suite; if the levels stay"

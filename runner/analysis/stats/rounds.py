@@ -11,7 +11,7 @@ import numpy as np
 
 from compile_hud.db.records.results import CaseResult, Measurement, Outcome
 from compile_hud.runner.analysis.stats.estimates import estimate
-from compile_hud.runner.analysis.stats.launch_levels import common_pace, launch_levels
+from compile_hud.runner.analysis.stats.launch_levels import common_speed_probe_s, launch_levels
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
 
 
@@ -29,9 +29,9 @@ class Pair:
 
     def launch_levels(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the level of each launch on both sides, which both have `metric`, at one pace."""
-        pace_s = common_pace(self.baseline, self.candidate)
+        speed_probe_s = common_speed_probe_s(self.baseline, self.candidate)
         sides = (self.baseline, self.candidate)
-        before, after = (launch_levels(side, metric, pace_s=pace_s) for side in sides)
+        before, after = (launch_levels(side, metric, speed_probe_s=speed_probe_s) for side in sides)
         return before, after
 
 
@@ -65,14 +65,14 @@ def _concatenate(parts: Sequence[Measurement], *, device: str) -> Measurement:
     samples = tuple(sample for part in parts for sample in part.samples)
     launches = tuple(n for part in parts for n in (part.launches or (len(part.samples),)))
     prior = launch_spread(parts[0].metric, device=device)
-    found = estimate(samples, launches=launches, prior=prior)
+    merged = estimate(samples, launches=launches, prior=prior)
     return dataclasses.replace(
         parts[0],
         samples=samples,
         launches=launches,
         warmups=tuple(warmup for part in parts for warmup in part.warmups),
-        median=found.value,
-        interval=(found.low, found.high),
+        median=merged.value,
+        interval=(merged.low, merged.high),
     )
 
 

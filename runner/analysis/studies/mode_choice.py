@@ -176,18 +176,18 @@ def _spans(costs: Mapping[str, Sequence[Cost]]) -> tuple[Span, ...]:
     )
     best = times.argmin(axis=0)
     starts = [0, *(np.flatnonzero(np.diff(best)) + 1).tolist()]
-    found = []
-    for place, start in enumerate(starts):
-        is_last = place == len(starts) - 1
+    spans = []
+    for index, start in enumerate(starts):
+        is_last = index == len(starts) - 1
         at = -1 if is_last else start
-        found.append(
+        spans.append(
             Span(
                 variant=names[int(best[start])],
                 from_calls=float(calls[start]),
                 relative_time=float(times[best[start], at]),
             )
         )
-    return tuple(found)
+    return tuple(spans)
 
 
 def _relative_times(costs: Sequence[Cost], calls: np.ndarray) -> np.ndarray:

@@ -183,10 +183,10 @@ def runs_to_show(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
     places: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
         if run.state is not RunState.RUNNING and _planned(run):
-            place = (run.plan[0].device, _device_name(run), run.toolchain)
-            places.setdefault(place, []).append(run)
+            scope = (run.plan[0].device, _device_name(run), run.toolchain)
+            places.setdefault(scope, []).append(run)
     # Of equals `max` takes the first, which is the newest.
-    return tuple(max(found, key=lambda run: _fullness(study, run)) for found in places.values())
+    return tuple(max(group, key=lambda run: _fullness(study, run)) for group in places.values())
 
 
 def section_titles(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -219,10 +219,10 @@ def _device_name(run: Run) -> str:
 
 def _fullness(study: Study, run: Run) -> tuple[bool, int]:
     """Return whether the run finished, and how many it planned of the models in a variant."""
-    asked = study.cases[run.plan[0].device]
-    found = {
+    requested = study.cases[run.plan[0].device]
+    measured = {
         (case.model, case.variant)
         for case in run.plan
-        if case.model in asked.models and case.variant in asked.variants
+        if case.model in requested.models and case.variant in requested.variants
     }
-    return run.state is RunState.FINISHED, len(found)
+    return run.state is RunState.FINISHED, len(measured)

@@ -82,7 +82,7 @@ class StudyTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class PublishedComparison:
     """A published figure with ours under each variant that it may be about."""
 
     published: Published
@@ -114,9 +114,9 @@ def study_tables(study: Study, seen: Sequence[Seen]) -> tuple[StudyTable, ...]:
     )
 
 
-def beside_published(study: Study, seen: Sequence[Seen]) -> tuple[Beside, ...]:
+def compare_published(study: Study, seen: Sequence[Seen]) -> tuple[PublishedComparison, ...]:
     """Return each published figure of `study` with what this run says of the like."""
-    return tuple(_beside(figure, seen) for figure in study.published)
+    return tuple(_compare_published(figure, seen) for figure in study.published)
 
 
 def gaps(study: Study, run: StudyRun) -> tuple[Gap, ...]:
@@ -131,7 +131,7 @@ def gaps(study: Study, run: StudyRun) -> tuple[Gap, ...]:
         if case.key not in has_result:
             why = (case.variant, _ABSENT, f"no result: the run is {run.run.state}")
             missing.setdefault(why, []).append(case.model)
-    found = [
+    omissions = [
         Gap(
             variant=variant,
             outcome=outcome,
@@ -141,7 +141,7 @@ def gaps(study: Study, run: StudyRun) -> tuple[Gap, ...]:
         )
         for (variant, outcome, reason), models in sorted(missing.items())
     ]
-    return (*found, *_not_planned(study.cases[run.device], run.cases))
+    return (*omissions, *_not_planned(study.cases[run.device], run.cases))
 
 
 def geometric_mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
@@ -170,25 +170,25 @@ def product_estimate(left: Estimate, right: Estimate) -> Estimate:
     return Estimate(value, value * math.exp(-below), value * math.exp(above))
 
 
-def _not_planned(asked: StudyCases, cases: Sequence[Case]) -> Iterator[Gap]:
+def _not_planned(requested: StudyCases, cases: Sequence[Case]) -> Iterator[Gap]:
     why = "not in the plan of this run"
-    for variant in _left_out(asked.variants, cases, "variant"):
+    for variant in _left_out(requested.variants, cases, "variant"):
         yield Gap(variant=variant, outcome=_ABSENT, reason=why)
-    if models := _left_out(asked.models, cases, "model"):
+    if models := _left_out(requested.models, cases, "model"):
         yield Gap(variant="", outcome=_ABSENT, reason=why, models=models)
-    for dimension, wanted in (
-        ("phase", asked.phases),
-        ("dtype", asked.dtypes),
-        ("shape", asked.shapes),
+    for dimension, values in (
+        ("phase", requested.phases),
+        ("dtype", requested.dtypes),
+        ("shape", requested.shapes),
     ):
-        if names := _left_out(wanted, cases, dimension):
+        if names := _left_out(values, cases, dimension):
             reason = f"{dimension} {', '.join(names)}: {why}"
             yield Gap(variant="", outcome=_ABSENT, reason=reason)
 
 
-def _left_out(wanted: Sequence[str], cases: Sequence[Case], dimension: str) -> tuple[str, ...]:
+def _left_out(requested: Sequence[str], cases: Sequence[Case], dimension: str) -> tuple[str, ...]:
     planned = {_of(case, dimension) for case in cases}
-    return tuple(name for name in wanted if name not in planned)
+    return tuple(name for name in requested if name not in planned)
 
 
 def _parts(seen: Sequence[Seen], split: Sequence[str]) -> dict[tuple[str, ...], list[Seen]]:
@@ -259,9 +259,9 @@ def _cells(
     values = {name: _values(part, read) for name, part in parts.items()}
     subjects = {subject for part in parts.values() for subject in part}
     points = {
-        name: {subject: item.value for subject, item in found.items()}
-        for name, found in values.items()
-        if found
+        name: {subject: item.value for subject, item in column.items()}
+        for name, column in values.items()
+        if column
     }
     cohort = common_cohort(points)
     return {
@@ -272,9 +272,9 @@ def _cells(
 
 def _metric_cells(seen: Sequence[Seen], metrics: Sequence[str]) -> tuple[StudyCell, ...]:
     part = {item.case.key: item for item in seen}
-    found = [_values(part, _reader(metric)) for metric in metrics]
+    columns = [_values(part, _reader(metric)) for metric in metrics]
     return tuple(
-        _cell(part, values, cohort=sorted(values), num_subjects=len(part)) for values in found
+        _cell(part, values, cohort=sorted(values), num_subjects=len(part)) for values in columns
     )
 
 
@@ -352,9 +352,9 @@ def _positive(estimate: Estimate | None) -> Estimate | None:
     return estimate if estimate is not None and estimate.low > 0 else None
 
 
-def _beside(figure: Published, seen: Sequence[Seen]) -> Beside:
+def _compare_published(figure: Published, seen: Sequence[Seen]) -> PublishedComparison:
     if figure.unlike:
-        return Beside(published=figure, ours={})
+        return PublishedComparison(published=figure, ours={})
     fitting = [item for item in seen if _fits(figure, item.case)]
     names = tuple(
         name
@@ -362,18 +362,20 @@ def _beside(figure: Published, seen: Sequence[Seen]) -> Beside:
         if name != EAGER or EAGER in figure.variants
     )
     read = _reader(_OVER_EAGER, baseline_dtype=figure.baseline_dtype, seen=seen)
-    return Beside(published=figure, ours=_cells(fitting, names, read=read, dimension="variant"))
+    return PublishedComparison(
+        published=figure, ours=_cells(fitting, names, read=read, dimension="variant")
+    )
 
 
 def _fits(figure: Published, case: Case) -> bool:
-    wanted = (
+    conditions = (
         (figure.families, case.family),
         (figure.models, case.model),
         (figure.phases, case.phase),
         (figure.dtypes, case.dtype),
         (figure.variants, case.variant),
     )
-    return all(not allowed or str(value) in allowed for allowed, value in wanted)
+    return all(not allowed or str(value) in allowed for allowed, value in conditions)
 
 
 def _of(case: Case, dimension: str) -> str:

@@ -21,15 +21,9 @@ from compile_hud.db.records.notifications import (
 from compile_hud.db.shared.text import counted
 from compile_hud.runner.alerting.notifier import send_waiting
 from compile_hud.runner.cli.alerts.text import SHOWN_ID_LENGTH
-from compile_hud.runner.cli.output import (
-    Column,
-    json_option,
-    new_progress,
-    print_json,
-    print_table,
-    say_when_missing,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
+from compile_hud.runner.cli.progress import new_progress
+from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.notifications.delivery_policy import ResponseKind
 from compile_hud.runner.notifications.dispatcher import Item, Message
 from compile_hud.runner.notifications.receivers.factory import make_receiver

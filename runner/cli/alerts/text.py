@@ -21,7 +21,7 @@ from compile_hud.db.records.triage import (
 )
 from compile_hud.db.shared.text import one_line, short_revision, signed_us, with_kind
 from compile_hud.runner.alerting.alert_kernels import CauseKernels
-from compile_hud.runner.analysis.confirmation.confirmation import told
+from compile_hud.runner.analysis.confirmation.confirmation import conclusion_text
 from compile_hud.runner.analysis.confirmation.verdict import Method
 from compile_hud.runner.analysis.repro import repro_command
 from compile_hud.runner.cli.tables import Column, print_table, stdout
@@ -109,7 +109,7 @@ def print_alert(
         ("what", alert.cause_text or "-"),
         *_kernel_facts(kernels),
         *([("fails now", fails_now)] if fails_now else []),
-        ("again", told(alert) if alert.confirmation else "-"),
+        ("again", conclusion_text(alert) if alert.confirmation else "-"),
         ("repro", repro_command(alert.case, toolchain=alert.toolchain)),
     ]
     console = stdout()

@@ -34,13 +34,8 @@ from compile_hud.runner.bisect.search import bisect as search
 from compile_hud.runner.cli.bisect.setup import Asked, begin, open_revisions
 from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options
-from compile_hud.runner.cli.output import (
-    gather_options,
-    json_option,
-    print_json,
-    stderr,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
+from compile_hud.runner.cli.tables import stderr
 from compile_hud.runner.errors import BisectError
 from compile_hud.runner.events import Event, LogMessage, PairLaunched
 from compile_hud.runner.reporting.terminal_progress import TerminalProgress

@@ -20,14 +20,16 @@ from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.errors import BisectError
 from compile_hud.runner.events import Notify
 from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.local_executor import executor_maker
 from compile_hud.runner.planning.plan import PlannedCase, find_names, make_plan, plan_case
+from compile_hud.runner.run_requests import AUTO_DEVICE
 from compile_hud.runner.toolchains.torch_releases import (
     TorchSource,
     TorchToolchains,
     expand,
     list_versions,
 )
-from compile_hud.runner.workspace import AUTO_DEVICE, Workspace
+from compile_hud.runner.workspace import Workspace
 
 _NUM_SHOWN = 4
 _OUR_ROOT = Path(__file__).resolve().parents[3]
@@ -195,7 +197,7 @@ def open_revisions(
     )
 
     def make_executor(python: Path) -> Executor:
-        return dependencies.make_executor(
+        return executor_maker(dependencies.make_executor)(
             python=python,
             state_dir=config.state_dir,
             device=known.case.device,

@@ -15,7 +15,7 @@ from compile_hud.runner.analysis.comparison.runs import (
     environment_differences,
     has_failure,
 )
-from compile_hud.runner.cli.output import Column, print_table
+from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.format import quantity
 
 # What needs a person's eye comes first.

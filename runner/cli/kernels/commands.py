@@ -21,7 +21,7 @@ from compile_hud.db.records.kernels import (
     KernelSource,
     Profile,
     profile_of,
-    with_told_shares,
+    with_latency_shares,
 )
 from compile_hud.db.records.results import CaseResult, Outcome, Run
 from compile_hud.db.shared.text import one_line, printable
@@ -95,14 +95,14 @@ def show_kernels(
         if as_json:
             print_json({"script": script})
         else:
-            click.echo(printable(script, kept="\n\t"), nl=False)
+            click.echo(printable(script, allowed="\n\t"), nl=False)
         return
     if kernel_name is not None:
         source = find_source(result, kernel_name)
         if as_json:
             print_json(source.to_json())
         else:
-            click.echo(printable(source.text, kept="\n\t"))
+            click.echo(printable(source.text, allowed="\n\t"))
         return
     if as_json:
         print_json(_document(run, result))
@@ -208,7 +208,7 @@ def _profile_json(profile: Profile) -> dict[str, Any]:
 def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
     console = stdout()
     profile = profile_of(result.details)
-    kernels = with_told_shares(_longest_first(result), profile)
+    kernels = with_latency_shares(_longest_first(result), profile)
     facts = [
         ("case", result.case.key),
         ("run", f"{run.id}, {run.started_at:%Y-%m-%d %H:%M} UTC, {run.revision}"),

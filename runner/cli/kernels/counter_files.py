@@ -60,7 +60,7 @@ def _matched(
 ) -> dict[str, str]:
     """Return the kernels of `result` with their names in the file; raise ImportFailed for none."""
     known = [kernel.name for kernel in result.kernels]
-    names = match_names(kernels, known=known)
+    names = match_names(kernels, kernel_names=known)
     if not names:
         raise ImportFailed(
             f"{path}: none of its kernels ({names_text(list(kernels))}) is one of"
@@ -82,5 +82,5 @@ def print_report(report: CounterReport) -> None:
 def names_text(names: Sequence[str]) -> str:
     """Return the names of kernels, each once, the first ones where they are many."""
     each = list(dict.fromkeys(names))
-    told = ", ".join(printable(name, kept="") for name in each[:_MAX_NAMES])
+    told = ", ".join(printable(name, allowed="") for name in each[:_MAX_NAMES])
     return told if len(each) <= _MAX_NAMES else f"{told} and {len(each) - _MAX_NAMES} more"

@@ -16,15 +16,9 @@ from compile_hud.db.shared.text import counted, one_line, printable, shortened, 
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels
 from compile_hud.runner.cli.kernels.diff_sides import find_sides
-from compile_hud.runner.cli.output import (
-    Column,
-    gather_options,
-    json_option,
-    print_json,
-    print_table,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.case_text import case_glob
+from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.workspace import Workspace
 
 _COLUMNS = (
@@ -85,7 +79,7 @@ def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options
         if options.as_json:
             print_json({"label": row.label, "text": row.text, "lines": lines})
         else:
-            click.echo("\n".join(printable(line, kept="\t") for line in [row.text, *lines]))
+            click.echo("\n".join(printable(line, allowed="\t") for line in [row.text, *lines]))
     elif options.as_json:
         print_json({**diff.to_json(), "baseline": before.facts, "candidate": after.facts})
     else:
@@ -134,7 +128,7 @@ def _code(kernels: Sequence[Kernel], *, sources: Mapping[str, str]) -> list[str]
 def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> None:
     """Print a line for each change, and how they add up to the difference."""
     for name, title in zip(("baseline ", "candidate"), titles, strict=True):
-        click.echo(f"{name} {printable(title, kept='')}")
+        click.echo(f"{name} {printable(title, allowed='')}")
     if diff.noise_text:
         click.echo(one_line(diff.noise_text))
     click.echo()

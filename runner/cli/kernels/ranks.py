@@ -6,13 +6,8 @@ from pathlib import Path
 
 import click
 
-from compile_hud.runner.cli.output import (
-    Column,
-    json_option,
-    print_json,
-    print_table,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
+from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.format import quantity
 from compile_hud.runner.traces.ranks import RankReport, RankRow, read_ranks
 from compile_hud.runner.workspace import Workspace

@@ -10,7 +10,7 @@ from compile_hud.db.records.results import CaseResult, RunDocument
 from compile_hud.db.shared.text import first_line
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.rounds import speedups
-from compile_hud.runner.cli.output import Column, print_table, stdout
+from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import metric, mode_text, quantity
 
 # More than these of a result are in `--json` and on its page.

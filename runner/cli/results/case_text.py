@@ -12,7 +12,7 @@ from compile_hud.db.records.results import CaseResult, Measurement, Outcome, Run
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import one_line, printable, runtime_text
 from compile_hud.models_zoo.catalog.spec import near_names
-from compile_hud.runner.cli.output import Column, print_table, stdout
+from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import mode_text, quantity
 
 # So many cases of a run are named to who named none of them.

@@ -65,7 +65,7 @@ def import_(
             report = import_file(
                 path,
                 store=store,
-                unsaid=unsaid,
+                missing_values=unsaid,
                 format_name=format_name,
                 now=workspace.dependencies.now(),
             )

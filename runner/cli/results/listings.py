@@ -7,14 +7,9 @@ import click
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.models_zoo.catalog.tags import tags_of
 from compile_hud.models_zoo.catalog.variants import VARIANTS
-from compile_hud.runner.cli.output import (
-    Column,
-    json_option,
-    print_json,
-    print_table,
-    with_workspace,
-)
+from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.shapes_table import show_shapes
+from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.cli.toolchain import show_toolchains
 from compile_hud.runner.format import clock
 from compile_hud.runner.planning.suites import Selection

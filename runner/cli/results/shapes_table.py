@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from compile_hud.models_zoo.catalog.catalog import find_models
 from compile_hud.models_zoo.catalog.shapes import Axis, axes_of
 from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec
-from compile_hud.runner.cli.output import Column, print_json, print_table
+from compile_hud.runner.cli.output import print_json
+from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.planning.selection import SHAPES_BY_DEVICE
 from compile_hud.runner.workspace import Workspace
 

@@ -23,13 +23,13 @@ from compile_hud.runner.cli.run.nsight_commands import (
     csv_of,
     run_commands,
 )
-from compile_hud.runner.execution.local_executor import toolchain_home
 from compile_hud.runner.execution.worker_process import package_links
 from compile_hud.runner.planning.plan import PlannedCase, find_names, make_plan
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.protocol.messages import LaunchRequest, MeasureSettings
 from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 from compile_hud.runner.system.locks import device_lock
+from compile_hud.runner.system.toolchain_home import toolchain_home
 from compile_hud.runner.workspace import Workspace
 
 # Enough for a number of iterations to be chosen by; nobody reads these samples.

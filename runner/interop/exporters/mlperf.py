@@ -80,7 +80,7 @@ def global_batch_size(result: CaseResult) -> int | None:
 
 
 def _event(
-    place: Mapping[str, Any],
+    location: Mapping[str, Any],
     event_type: str,
     *,
     key: str,
@@ -88,8 +88,8 @@ def _event(
     metadata: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     return {
-        "namespace": place["namespace"],
-        "time_ms": place["time_ms"],
+        "namespace": location["namespace"],
+        "time_ms": location["time_ms"],
         "event_type": event_type,
         "key": key,
         "value": value,

@@ -40,10 +40,10 @@ def to_v3(documents: Iterable[RunDocument]) -> Iterator[bytes]:
 
 def _records(run: Run, result: CaseResult) -> Iterator[dict[str, Any]]:
     common = _common(run, result)
-    said: dict[str, Any] = {"benchmark_values": [_WORDS[result.outcome]]}
+    metric_fields: dict[str, Any] = {"benchmark_values": [_WORDS[result.outcome]]}
     if result.reason:
-        said["reason"] = result.reason
-    yield {**common, "metric": {"name": ACCURACY, "extra_info": said}}
+        metric_fields["reason"] = result.reason
+    yield {**common, "metric": {"name": ACCURACY, "extra_info": metric_fields}}
     stated = stated_directions(result)
     for item in result.measurements:
         # What follows from other numbers follows again for whoever reads them.
@@ -64,7 +64,7 @@ def _common(run: Run, result: CaseResult) -> dict[str, Any]:
     case = result.case
     facts = {name: value for name, value in run.environment.items() if name != IMPORTED_TOOLCHAIN}
     repo, branch = _branch(run.toolchain)
-    said = _said(run)
+    metadata = _imported_metadata(run)
     return {
         "timestamp": int(run.started_at.timestamp()),
         "schema_version": "v3",
@@ -72,8 +72,8 @@ def _common(run: Run, result: CaseResult) -> dict[str, Any]:
         "repo": repo,
         "head_branch": branch,
         "head_sha": run.revision,
-        "workflow_id": _number(said.get("workflow")),
-        "run_attempt": _number(said.get("attempt")),
+        "workflow_id": _number(metadata.get("workflow")),
+        "run_attempt": _number(metadata.get("attempt")),
         "job_id": 0,
         "runners": [
             {
@@ -83,7 +83,7 @@ def _common(run: Run, result: CaseResult) -> dict[str, Any]:
                     "environment": json.dumps(facts, sort_keys=True),
                     # By it a store that has the run knows it again, and what was imported from
                     # another store keeps the name that it had there.
-                    "run": said.get("run") or run.id,
+                    "run": metadata.get("run") or run.id,
                 },
             }
         ],
@@ -115,12 +115,12 @@ def _branch(toolchain: str) -> tuple[str, str]:
     return (repo, branch) if is_both else ("", name)
 
 
-def _said(run: Run) -> Mapping[str, Any]:
+def _imported_metadata(run: Run) -> Mapping[str, Any]:
     """Return what the file said of an imported run, nothing of our own."""
     about = run.environment.get(IMPORTED_TOOLCHAIN, {})
     return about if isinstance(about, dict) else {}
 
 
-def _number(said: Any) -> int:
-    text = str(said)
+def _number(value: Any) -> int:
+    text = str(value)
     return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else 0

@@ -112,17 +112,17 @@ class Evidence:
 
 def evidence_of(result: CaseResult) -> Evidence:
     """Return the evidence that an imported `result` was made of."""
-    kept: Mapping[str, Any] = result.details.get(IMPORTED_DETAILS, {})
+    details: Mapping[str, Any] = result.details.get(IMPORTED_DETAILS, {})
     evidence = Evidence()
-    for name, values in kept.get("values", {}).items():
+    for name, values in details.get("values", {}).items():
         evidence.units[name] = values["unit"]
         evidence.launches[name] = [tuple(map(float, launch)) for launch in values["launches"]]
     for item in result.measurements:
         if item.method != DERIVED:
             evidence.units[item.metric] = item.unit
             evidence.launches[item.metric] = split(item.samples, item.launches)
-    evidence.directions = dict(kept.get(DIRECTIONS, {}))
-    evidence.texts = {name: list(texts) for name, texts in kept.get("texts", {}).items()}
+    evidence.directions = dict(details.get(DIRECTIONS, {}))
+    evidence.texts = {name: list(texts) for name, texts in details.get("texts", {}).items()}
     return evidence
 
 
@@ -151,19 +151,19 @@ def result_of(evidence: Evidence, *, case: Case, run_id: str, at: datetime) -> C
 
 
 def _outcome(evidence: Evidence) -> tuple[Outcome, str]:
-    found: dict[Outcome, str] = {}
+    reasons: dict[Outcome, str] = {}
     for word in sorted(evidence.texts.get(ACCURACY, ())):
         name, _, reason = word.partition(": ")
-        found.setdefault(outcome_of(name), reason or f"accuracy check: {word}")
+        reasons.setdefault(outcome_of(name), reason or f"accuracy check: {word}")
     for name in NEVER_ZERO:
         for launch in evidence.launches.get(name, ()):
             if min(launch) <= 0:
                 reason = f"{name} is {min(launch):g}, which stands for a case that failed"
                 # A case that was left out has a 0 in every column.
-                if Outcome.SKIPPED not in found:
-                    found.setdefault(Outcome.FAILED, reason)
-    worst = next((outcome for outcome in _WORST if outcome in found), Outcome.OK)
-    return worst, clean_reason(found[worst]) if worst is not Outcome.OK else ""
+                if Outcome.SKIPPED not in reasons:
+                    reasons.setdefault(Outcome.FAILED, reason)
+    worst = next((outcome for outcome in _WORST if outcome in reasons), Outcome.OK)
+    return worst, clean_reason(reasons[worst]) if worst is not Outcome.OK else ""
 
 
 def clean_reason(text: str) -> str:
@@ -201,8 +201,11 @@ def _measurement(metric: str, unit: str, launches: Launches, method: str) -> Mea
     if len(samples) == 1:
         median, interval = samples[0], (samples[0], samples[0])
     else:
-        found = estimate(samples, launches=sizes)
-        median, interval = found.value, (found.low, found.high)
+        measurement_estimate = estimate(samples, launches=sizes)
+        median, interval = (
+            measurement_estimate.value,
+            (measurement_estimate.low, measurement_estimate.high),
+        )
     return Measurement(
         metric=metric,
         unit=METRICS[metric].unit if metric in METRICS else unit,

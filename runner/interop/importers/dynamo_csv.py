@@ -17,7 +17,7 @@ from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY, NEVER_ZERO
 from compile_hud.runner.interop.importers.dynamo_name import DynamoName, parse_name
 from compile_hud.runner.interop.importers.history import MissingValuePolicy, Origin, Row
-from compile_hud.runner.interop.importers.skipped_rows import Skipped, place_name
+from compile_hud.runner.interop.importers.skipped_rows import Skipped, location_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
     DTYPES,
@@ -40,7 +40,7 @@ _NOTHING = DynamoName(mode="", suite="", dtype="", phase="", device="")
 class CsvReader:
     """Read rows; `skipped` are the cells that are no numbers."""
 
-    unsaid: MissingValuePolicy
+    missing_values: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
 
     def rows(self, source: Source) -> Iterator[Row]:
@@ -85,7 +85,7 @@ class CsvReader:
                 yield _row(origin, case, name, text=text)
             elif number is None:
                 why = f"{clean_name(name)} is no number"
-                self.skipped.add(why, name=place_name(line, (values[_NAME],)))
+                self.skipped.add(why, name=location_name(line, (values[_NAME],)))
             else:
                 yield _row(origin, case, name, values=(number,))
 
@@ -102,11 +102,11 @@ class CsvReader:
         return _row(origin, case, cells[1], values=(number,))
 
     def _origin(self, named: DynamoName, *, source: Source, device: str) -> Origin:
-        machine = self.unsaid.machine if self.unsaid.machine != UNKNOWN else device
+        machine = self.missing_values.machine if self.missing_values.machine != UNKNOWN else device
         return Origin(
             suite=named.suite or clean_name(source.path.name.partition(".")[0]),
             branch="",
-            revision=clean_name(self.unsaid.revision),
+            revision=clean_name(self.missing_values.revision),
             machine=clean_name(machine),
             workflow="",
             facts=json.dumps({"device_name": clean_name(machine)}),

@@ -36,15 +36,15 @@ class DynamoName:
 
 def parse_name(name: str) -> DynamoName | None:
     """Return what the file `name` says, None when it is not of this form."""
-    found = _NAME.fullmatch(name) if len(name) <= _MAX_LENGTH else None
-    if found is None:
+    match = _NAME.fullmatch(name) if len(name) <= _MAX_LENGTH else None
+    if match is None:
         return None
-    said = {key: value or "" for key, value in found.groupdict().items()}
-    mode = "_".join(part for part in (said["mode"], said["extra"]) if part)
+    groups = {key: value or "" for key, value in match.groupdict().items()}
+    mode = "_".join(part for part in (groups["mode"], groups["extra"]) if part)
     return DynamoName(
         mode=mode,
-        suite=said["suite"],
-        dtype=said["dtype"],
-        phase=said["phase"],
-        device=said["device"],
+        suite=groups["suite"],
+        dtype=groups["dtype"],
+        phase=groups["phase"],
+        device=groups["device"],
     )

@@ -94,10 +94,10 @@ class _Table:
     items: list[Any] = field(default_factory=list)
 
     def number(self, item: Hashable) -> int:
-        found = self.numbers.setdefault(item, len(self.items))
-        if found == len(self.items):
+        number = self.numbers.setdefault(item, len(self.items))
+        if number == len(self.items):
             self.items.append(item)
-        return found
+        return number
 
 
 class History:
@@ -128,7 +128,7 @@ class History:
         return len(self._times)
 
     @property
-    def last_told_at(self) -> datetime | None:
+    def newest_row_at(self) -> datetime | None:
         """Return the latest time that a row told, None where none did."""
         last_s = max((at_s for at_s in self._times if not math.isnan(at_s)), default=None)
         return None if last_s is None else datetime.fromtimestamp(last_s, timezone.utc)
@@ -204,14 +204,14 @@ class History:
         is_imported = _IMPORTED_ID.fullmatch(origin.run)
         run_id = origin.run if is_imported else f"{IMPORT_TRIGGER}-{_digest(origin, when)}"
         at = datetime.fromtimestamp(at_s, timezone.utc)
-        found: dict[int, Evidence] = {}
+        by_case: dict[int, Evidence] = {}
         for row in rows.tolist():
-            evidence = found.setdefault(self._columns["case"][row], Evidence())
+            evidence = by_case.setdefault(self._columns["case"][row], Evidence())
             self._add_to(evidence, row)
-        cases: list[Case] = [self._cases.items[number] for number in found]
+        cases: list[Case] = [self._cases.items[number] for number in by_case]
         results = [
             result_of(evidence, case=case, run_id=run_id, at=at)
-            for case, evidence in zip(cases, found.values(), strict=True)
+            for case, evidence in zip(cases, by_case.values(), strict=True)
         ]
         return RunDocument(
             run=_run(run_id, origin=origin, at=at, plan=cases), results=tuple(results)

@@ -105,7 +105,7 @@ class ImportReport:
                     "unit": metric.unit,
                     "direction": str(metric.direction),
                     "guessed": metric.is_guessed,
-                    "judged": metric.judged_as is not None,
+                    "judged": metric.judged_direction is not None,
                 }
                 for metric in self.metrics
             ],
@@ -113,7 +113,12 @@ class ImportReport:
 
 
 def import_file(
-    path: Path, *, store: Store, unsaid: MissingValuePolicy, format_name: str | None, now: datetime
+    path: Path,
+    *,
+    store: Store,
+    missing_values: MissingValuePolicy,
+    format_name: str | None,
+    now: datetime,
 ) -> ImportReport:
     """Import one file and return what became of it; the same content twice changes nothing.
 
@@ -123,17 +128,19 @@ def import_file(
     source = Source(path)
     name = format_name or find_format(path)
     digest = source.read_digest()
-    content = f"import-{name}-{digest}-{_identity(unsaid)}"
+    content = f"import-{name}-{digest}-{_identity(missing_values)}"
     if was_imported(store, content):
         return ImportReport(path=path, format=name, is_known=True)
-    reader = READERS[name](unsaid)
-    history = History(untimed_at=unsaid.at or _modified_at(path), has_exact_time=bool(unsaid.at))
+    reader = READERS[name](missing_values)
+    history = History(
+        untimed_at=missing_values.at or _modified_at(path), has_exact_time=bool(missing_values.at)
+    )
     for row in reader.rows(source):
         history.add(row)
     source.check_digest(digest)
     # The time of the file itself is not looked at: nobody wrote it down.
-    told = unsaid.at if history.num_untimed else None
-    _check_not_ahead(path, [at for at in (history.last_told_at, told) if at], now=now)
+    time_of_rows = missing_values.at if history.num_untimed else None
+    _check_not_ahead(path, [at for at in (history.newest_row_at, time_of_rows) if at], now=now)
     if not history.num_rows:
         skipped = ", ".join(reader.skipped.texts())
         raise ImportFailed(
@@ -199,9 +206,9 @@ def merge_results(before: CaseResult, after: CaseResult) -> CaseResult:
     return result_of(evidence, case=before.case, run_id=before.run_id, at=before.started_at)
 
 
-def _identity(unsaid: MissingValuePolicy) -> str:
-    at = None if unsaid.at is None else unsaid.at.isoformat()
-    return json.dumps([unsaid.revision, unsaid.machine, at])
+def _identity(missing_values: MissingValuePolicy) -> str:
+    at = None if missing_values.at is None else missing_values.at.isoformat()
+    return json.dumps([missing_values.revision, missing_values.machine, at])
 
 
 def _modified_at(path: Path) -> datetime:

@@ -84,17 +84,17 @@ class _Table:
     def add(self, kernel: str, counter: str, value: tuple[float, str], *, line: int) -> None:
         """Count a value with its unit in; raise ImportFailed when calls differ in their unit."""
         counters = self.kernels.setdefault(kernel, {})
-        found = counters.setdefault(counter, _Sum(unit=value[1]))
+        sums = counters.setdefault(counter, _Sum(unit=value[1]))
         if len(self.kernels) > MAX_KERNELS or len(counters) > MAX_COUNTERS:
             raise self.source.error("more kernels or counters than any profile has", line)
-        if found.unit != value[1]:
+        if sums.unit != value[1]:
             raise self.source.error(
-                f"{counter!r} is in {value[1]!r} here and in {found.unit!r} above. Write the file"
+                f"{counter!r} is in {value[1]!r} here and in {sums.unit!r} above. Write the file"
                 " with --print-units base",
                 line,
             )
-        found.total += value[0]
-        found.count += 1
+        sums.total += value[0]
+        sums.count += 1
 
     def number(self, text: str, line: int) -> float | None:
         """Return the number in a cell, None where there is none; raise ImportFailed."""
@@ -132,8 +132,8 @@ def read_counters(path: Path) -> dict[str, dict[str, Reading]]:
         )
     return {
         kernel: {
-            name: Reading(value=found.total / found.count, unit=found.unit, num_rows=found.count)
-            for name, found in counters.items()
+            name: Reading(value=sums.total / sums.count, unit=sums.unit, num_rows=sums.count)
+            for name, sums in counters.items()
         }
         for kernel, counters in kernels.items()
     }
@@ -207,13 +207,13 @@ def _plain(number: float, unit: str) -> tuple[float, str]:
     return number * _FACTORS[match[1]], f"{_BASES[match[2]]}{per_second}"
 
 
-def match_names(found: Collection[str], *, known: Iterable[str]) -> dict[str, str]:
-    """Return for each of the `known` kernels that `found` has the name it has there.
+def match_names(recorded: Collection[str], *, kernel_names: Iterable[str]) -> dict[str, str]:
+    """Return the recorded name of each of `kernel_names` that was recorded.
 
     The names are equal, or else those of their functions, without namespaces, template arguments
     and parameters, where each side has just one kernel of that function.
     """
-    here, there = dict.fromkeys(known), dict.fromkeys(found)
+    here, there = dict.fromkeys(kernel_names), dict.fromkeys(recorded)
     equal = {name: name for name in here if name in there}
     ours, theirs = (
         _by_function(name for name in names if name not in equal) for names in (here, there)

@@ -38,17 +38,17 @@ class Skipped:
         self.num_by_reason[why] += 1
         names = self.first_by_reason.setdefault(why, [])
         if len(names) < MAX_NAMED:
-            names.append(shortened(printable(name, kept=""), limit=MAX_NAME_LENGTH))
+            names.append(shortened(printable(name, allowed=""), limit=MAX_NAME_LENGTH))
 
 
-def value_name(place: str, value: Any) -> str:
+def value_name(location: str, value: Any) -> str:
     """Return the name of a value of a JSON file: where it stands, and as what."""
     # Writing what is nested may go deeper than Python does, as reading it just did not.
-    said = kind_of(value) if isinstance(value, dict | list) else json.dumps(value)
-    return f"{place} {said}"
+    value_text = kind_of(value) if isinstance(value, dict | list) else json.dumps(value)
+    return f"{location} {value_text}"
 
 
-def place_name(line: int, names: Sequence[str]) -> str:
+def location_name(line: int, names: Sequence[str]) -> str:
     """Return where in a file something stands, with what is known of it: `line 3, bert speedup`."""
-    known = " ".join(name for name in names if name)
-    return f"line {line}, {known}" if known else f"line {line}"
+    present = " ".join(name for name in names if name)
+    return f"line {line}, {present}" if present else f"line {line}"

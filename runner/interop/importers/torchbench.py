@@ -69,7 +69,7 @@ _SKIPS = ("skip", "skip_by_dryrun", "not_implemented")
 class TorchBenchReader:
     """Read metrics; `skipped` are those without a number, and single values that are none."""
 
-    unsaid: MissingValuePolicy
+    missing_values: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
 
     def rows(self, source: Source) -> Iterator[Row]:
@@ -89,19 +89,19 @@ class TorchBenchReader:
                     yield row
 
     def _at_s(self, source: Source) -> float | None:
-        found = _TIME.fullmatch(source.path.name)
-        if found is None or self.unsaid.at is not None:
+        match = _TIME.fullmatch(source.path.name)
+        if match is None or self.missing_values.at is not None:
             return None
         try:
-            moment = datetime.strptime(found[1], "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc)
+            moment = datetime.strptime(match[1], "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc)
         except ValueError:
             return None
         return moment.timestamp()
 
     def _origin(self, document: Mapping[str, Any]) -> Origin:
         environ = get_mapping(document, "environ")
-        machine = environ.get("device") or self.unsaid.machine
-        revision = environ.get("pytorch_git_version") or self.unsaid.revision
+        machine = environ.get("device") or self.missing_values.machine
+        revision = environ.get("pytorch_git_version") or self.missing_values.revision
         version = environ.get("pytorch_version")
         return Origin(
             suite=clean_name(str(document.get("name") or UNKNOWN)),
@@ -117,18 +117,20 @@ class TorchBenchReader:
         case, metric = _case(name, origin=origin)
         if isinstance(value, str):
             outcome = find_metric(ACCURACY)
-            return Row(origin=origin, at_s=at_s, case=case, metric=outcome, text=_said(value))
-        given = value if isinstance(value, list) else [value]
-        values = tuple(number for item in given if (number := as_number(item)) is not None)
+            return Row(
+                origin=origin, at_s=at_s, case=case, metric=outcome, text=_accuracy_text(value)
+            )
+        items = value if isinstance(value, list) else [value]
+        values = tuple(number for item in items if (number := as_number(item)) is not None)
         if not values:
             return None
-        for item in given if len(values) < len(given) else ():
+        for item in items if len(values) < len(items) else ():
             if as_number(item) is None:
                 self.skipped.add(NO_NUMBER, name=value_name(name, item))
         return Row(origin=origin, at_s=at_s, case=case, metric=metric, values=values)
 
 
-def _said(value: str) -> str:
+def _accuracy_text(value: str) -> str:
     """Return what TorchBench writes instead of a number, in the words of an accuracy check."""
     if value in _SKIPS or value.startswith(("pass", "fail", "eager_")):
         return value
@@ -140,21 +142,23 @@ def _said(value: str) -> str:
 def _case(name: str, *, origin: Origin) -> tuple[Case, ImportedMetric]:
     # A longer name is a text that somebody put there, and matching it would take long.
     tries = (form.fullmatch(name) for form in _NAMES if len(name) <= _MAX_NAME_LENGTH)
-    found = next((match for match in tries if match is not None), None)
-    said = {key: value or "" for key, value in found.groupdict().items()} if found else {}
-    metric = _metric(said["metric"]) if said else find_metric(name)
-    mode = mode_of(said.get("mode", "").strip("[]' ") or "eager")
-    batch = said.get("batch", "None")
+    first_match = next((match for match in tries if match is not None), None)
+    groups = (
+        {key: value or "" for key, value in first_match.groupdict().items()} if first_match else {}
+    )
+    metric = _metric(groups["metric"]) if groups else find_metric(name)
+    mode = mode_of(groups.get("mode", "").strip("[]' ") or "eager")
+    batch = groups.get("batch", "None")
     case = Case(
-        model=clean_name(said.get("model", "") or origin.suite),
+        model=clean_name(groups.get("model", "") or origin.suite),
         family="torchbench",
-        phase=PHASES.get(said.get("phase", ""), PHASES["eval"]),
+        phase=PHASES.get(groups.get("phase", ""), PHASES["eval"]),
         shape="default" if batch == "None" else clean_part(f"bs{batch}"),
         dtype=Dtype.OTHER,
         mode=mode,
         variant=mode,
         backend="" if mode == "eager" else mode,
-        device=clean_part(said.get("device", "") or UNKNOWN),
+        device=clean_part(groups.get("device", "") or UNKNOWN),
     )
     return case, metric
 

@@ -19,7 +19,7 @@ from compile_hud.db.shared.text import quoted
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.dynamo_name import parse_name
 from compile_hud.runner.interop.importers.history import MissingValuePolicy, Origin, Row, Settings
-from compile_hud.runner.interop.importers.skipped_rows import Skipped, place_name, value_name
+from compile_hud.runner.interop.importers.skipped_rows import Skipped, location_name, value_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
     DTYPES,
@@ -65,7 +65,7 @@ _NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {M
 class V3Reader:
     """Read records; `skipped` are those that are none, by what they lack, and single values."""
 
-    unsaid: MissingValuePolicy
+    missing_values: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
     _origins: dict[str, Origin] = field(default_factory=dict)
     _cases: dict[str, tuple[Case, Settings]] = field(default_factory=dict)
@@ -79,20 +79,20 @@ class V3Reader:
             except RecordError as error:
                 raise source.error(str(error), line) from error
             if row is None:
-                self.skipped.add(why, name=place_name(line, _names(record)))
+                self.skipped.add(why, name=location_name(line, _names(record)))
             else:
-                self._skip_values(record, num_kept=len(row.values), line=line)
+                self._skip_values(record, num_valid=len(row.values), line=line)
                 yield row
 
-    def _skip_values(self, record: Mapping[str, Any], *, num_kept: int, line: int) -> None:
+    def _skip_values(self, record: Mapping[str, Any], *, num_valid: int, line: int) -> None:
         """Count what stands beside the numbers of a record and is none."""
         values = get_list(get_mapping(record, "metric"), "benchmark_values")
-        if not 0 < num_kept < len(values):
+        if not 0 < num_valid < len(values):
             return
-        place = place_name(line, _names(record))
+        location = location_name(line, _names(record))
         for value in values:
             if as_number(value) is None:
-                self.skipped.add(NO_NUMBER, name=value_name(place, value))
+                self.skipped.add(NO_NUMBER, name=value_name(location, value))
 
     def _row(self, record: Mapping[str, Any]) -> Row:
         metric = get_mapping(record, "metric")
@@ -111,7 +111,7 @@ class V3Reader:
             ),
             values=values,
             launches=_launches(about, num_values=len(values)),
-            text="" if values else _said(_words(metric), reason=_text(about.get("reason"))),
+            text="" if values else _skip_text(_words(metric), reason=_text(about.get("reason"))),
         )
 
     def _origin(self, record: Mapping[str, Any]) -> Origin:
@@ -131,19 +131,21 @@ class V3Reader:
         repo, branch, revision, workflow, attempt, name = parts
         branch = branch.removeprefix("refs/heads/")
         runner = _runner(record)
-        machine = _text(runner.get("type")) or _text(runner.get("name")) or self.unsaid.machine
+        machine = (
+            _text(runner.get("type")) or _text(runner.get("name")) or self.missing_values.machine
+        )
         facts = _facts(record, runner)
         run = clean_name(_text(get_mapping(runner, "extra_info").get("run")))
         about = {"format": "v3", "workflow": workflow, "attempt": attempt, "run": run}
         return Origin(
             suite=clean_name(_text(benchmark.get("name")) or name or UNKNOWN),
             branch=clean_name("@".join(part for part in (repo, branch) if part)),
-            revision=clean_name(revision or self.unsaid.revision),
+            revision=clean_name(revision or self.missing_values.revision),
             machine=clean_name(machine),
             # A 0 is what a database fills in where there is no workflow.
             workflow=f"{workflow} {attempt}" if workflow not in ("", "0") else "",
             facts=json.dumps(facts, sort_keys=True),
-            about=json.dumps({name: said for name, said in about.items() if said}),
+            about=json.dumps({name: value for name, value in about.items() if value}),
             run=run,
         )
 
@@ -160,16 +162,16 @@ def _make_case(
     record: Mapping[str, Any], *, benchmark: Mapping[str, Any], model: Mapping[str, Any]
 ) -> Case:
     about = get_mapping(benchmark, "extra_info")
-    said_phase, said_dtype = _text(benchmark.get("mode")), _text(benchmark.get("dtype"))
+    phase_text, dtype_text = _text(benchmark.get("mode")), _text(benchmark.get("dtype"))
     mode = mode_of(_mode(about, model))
     is_dynamic = any(_text(about.get(key)) == "True" for key in ("is_dynamic", "dynamic_shapes"))
     variant = _text(about.get("variant")) or (f"{mode}-dynamic" if is_dynamic else mode)
     return Case(
         model=clean_name(_model_name(record)),
         family=_family(model),
-        phase=PHASES.get(said_phase.lower(), Phase.OTHER),
-        shape=clean_part(_text(about.get("shape")) or _shape(about, said_phase, said_dtype)),
-        dtype=DTYPES.get(said_dtype.lower(), Dtype.OTHER),
+        phase=PHASES.get(phase_text.lower(), Phase.OTHER),
+        shape=clean_part(_text(about.get("shape")) or _shape(about, phase_text, dtype_text)),
+        dtype=DTYPES.get(dtype_text.lower(), Dtype.OTHER),
         mode=mode,
         variant=clean_part(variant),
         backend=clean_part(_text(about.get("backend")) or _text(model.get("backend"))),
@@ -180,15 +182,15 @@ def _make_case(
 def _mode(about: Mapping[str, Any], model: Mapping[str, Any]) -> str:
     """Return what executes the model, by the most telling field that is there."""
     for key in ("compile_mode", "compiler"):
-        if said := _text(about.get(key)):
-            return said
+        if text := _text(about.get(key)):
+            return text
     # The harness of PyTorch's nightly suite tells it by the name of its own output file only.
     if named := parse_name(PurePosixPath(_text(about.get("output"))).name):
         return named.mode
     return _text(about.get("backend")) or _text(model.get("backend")) or UNKNOWN
 
 
-def _shape(about: Mapping[str, Any], said_phase: str, said_dtype: str) -> str:
+def _shape(about: Mapping[str, Any], phase_text: str, dtype_text: str) -> str:
     """Return what else makes this another case, `default` where nothing does."""
     parts = []
     batch = _text(about.get("batch_size"))
@@ -199,8 +201,8 @@ def _shape(about: Mapping[str, Any], said_phase: str, said_dtype: str) -> str:
     if quantization.lower() not in _NO_QUANTIZATION:
         parts.append(quantization)
     # What our words have no name for must not make two cases one.
-    parts += [said for said in (said_phase,) if said and said.lower() not in PHASES]
-    parts += [said for said in (said_dtype,) if said and said.lower() not in DTYPES]
+    parts += [text for text in (phase_text,) if text and text.lower() not in PHASES]
+    parts += [text for text in (dtype_text,) if text and text.lower() not in DTYPES]
     parts += [
         f"{key}={value}"
         for key in _PARALLEL_KEYS
@@ -218,10 +220,10 @@ def _setting(about: Mapping[str, Any], key: str) -> str:
 def _settings(about: Mapping[str, Any]) -> Settings:
     """Return what else may have configured the benchmark and is no part of the case."""
     args = about.get("args")
-    said = {**(args if isinstance(args, dict) else {}), **about}
+    fields = {**(args if isinstance(args, dict) else {}), **about}
     return tuple(
         (name, _text(value))
-        for name, value in sorted(said.items())
+        for name, value in sorted(fields.items())
         if name not in _CASE_KEYS and _is_setting(value)
     )
 
@@ -234,10 +236,10 @@ def _is_setting(value: Any) -> bool:
 
 def _device(record: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     runner = _runner(record)
-    said = [_text(text) for text in (runner.get("type"), runner.get("name"), about.get("device"))]
+    texts = [_text(text) for text in (runner.get("type"), runner.get("name"), about.get("device"))]
     # The nearer to the case, the surer: a machine may have any name.
-    kinds = [text.lower() for text in reversed(said) if text.lower() in DEVICES]
-    return kinds[0] if kinds else clean_part(next((text for text in said if text), UNKNOWN))
+    kinds = [text.lower() for text in reversed(texts) if text.lower() in DEVICES]
+    return kinds[0] if kinds else clean_part(next((text for text in texts if text), UNKNOWN))
 
 
 def _facts(record: Mapping[str, Any], runner: Mapping[str, Any]) -> dict[str, Any]:
@@ -263,10 +265,10 @@ def _version(dependency: Any) -> str:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text) if text else {}
+        document = json.loads(text) if text else {}
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _family(model: Mapping[str, Any]) -> str:
@@ -286,7 +288,7 @@ def _runner(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return runners[0] if runners and isinstance(runners[0], dict) else {}
 
 
-def _said(words: list[str], *, reason: str) -> str:
+def _skip_text(words: list[str], *, reason: str) -> str:
     return f"{words[0]}: {reason}" if reason else words[0]
 
 
@@ -322,19 +324,19 @@ def _metric_name(metric: Mapping[str, Any]) -> str:
 
 
 def _numbers(metric: Mapping[str, Any]) -> tuple[float, ...]:
-    found = [as_number(value) for value in get_list(metric, "benchmark_values")]
-    return tuple(number for number in found if number is not None)
+    numbers = [as_number(value) for value in get_list(metric, "benchmark_values")]
+    return tuple(number for number in numbers if number is not None)
 
 
 def _launches(about: Mapping[str, Any], *, num_values: int) -> tuple[int, ...]:
     """Return how many values each launch gave, where the record tells."""
     try:
-        found = json.loads(_text(about.get("launches")) or "[]")
+        sizes = json.loads(_text(about.get("launches")) or "[]")
     except (ValueError, RecursionError):
         return ()
-    if not isinstance(found, list) or not all(type(item) is int and item > 0 for item in found):
+    if not isinstance(sizes, list) or not all(type(item) is int and item > 0 for item in sizes):
         return ()
-    return tuple(found) if sum(found) == num_values else ()
+    return tuple(sizes) if sum(sizes) == num_values else ()
 
 
 def _words(metric: Mapping[str, Any]) -> list[str]:

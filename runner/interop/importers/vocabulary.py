@@ -134,11 +134,11 @@ class ImportedMetric:
     is_guessed: bool = False
 
     @property
-    def judged_as(self) -> Direction | None:
+    def judged_direction(self) -> Direction | None:
         """Return which way is better for the judge, None when no change becomes an alert."""
         stated = None if self.is_guessed else self.direction
-        found = metric_of(self.name, unit=self.unit, stated=stated)
-        return found.direction if found is not None and found.is_judged else None
+        metric = metric_of(self.name, unit=self.unit, stated=stated)
+        return metric.direction if metric is not None and metric.is_judged else None
 
     @property
     def is_known(self) -> bool:
@@ -173,16 +173,16 @@ def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMe
         if scale is None:
             raise RecordError(f"{name} cannot be read in {unit!r}")
         return ImportedMetric(name=known, unit=ours.unit, direction=ours.direction, scale=scale)
-    said = direction.strip().lower().removesuffix("_is_better")
-    found = _UNIT.search(name)
-    in_name = "" if found is None else found[1].lower()
+    stated_direction = direction.strip().lower().removesuffix("_is_better")
+    match = _UNIT.search(name)
+    in_name = "" if match is None else match[1].lower()
     theirs = clean_name(name)
     its_unit = clean_name(unit or _UNITS.get(in_name, in_name) or "1")
     return ImportedMetric(
         name=theirs,
         unit=its_unit,
-        direction=_DIRECTIONS.get(said) or _guessed(theirs, unit=its_unit),
-        is_guessed=said not in _DIRECTIONS,
+        direction=_DIRECTIONS.get(stated_direction) or _guessed(theirs, unit=its_unit),
+        is_guessed=stated_direction not in _DIRECTIONS,
     )
 
 
@@ -224,13 +224,13 @@ def clean_name(text: str) -> str:
 
     What cannot be printed and what is too long goes; two names that then look alike still differ.
     """
-    shown = printable(text, kept="").strip()
+    shown = printable(text, allowed="").strip()
     if shown == text and len(text) <= MAX_NAME_LENGTH:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
     return f"{shown[: MAX_NAME_LENGTH - _DIGEST_LENGTH - 1]}-{digest}"
 
 
-def factor_between(said: str, *, ours: str) -> float | None:
+def factor_between(unit: str, *, ours: str) -> float | None:
     """Return what turns numbers in the unit `said` into `ours`; None where nobody can know."""
-    return 1.0 if said == ours else _FACTORS.get(ours, {}).get(said)
+    return 1.0 if unit == ours else _FACTORS.get(ours, {}).get(unit)

@@ -158,13 +158,13 @@ def _discord_links(paragraph: Section) -> str:
 
 def _escaped(text: str, *, limit: int) -> str:
     """Return `text` with every sign of Discord's markup escaped, cut to `limit` characters."""
-    found = ""
+    text_escaped = ""
     for sign in text:
         escaped = _DISCORD_SIGNS.sub(r"\\\1", sign)
-        if len(found) + len(escaped) > limit:
+        if len(text_escaped) + len(escaped) > limit:
             break
-        found += escaped
-    return found
+        text_escaped += escaped
+    return text_escaped
 
 
 def teams(words: RenderedMessage) -> dict[str, Any]:

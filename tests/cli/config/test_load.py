@@ -148,7 +148,7 @@ def test_an_own_model_is_in_the_catalog_beside_the_zoo() -> None:
     assert packaged.build == "ours.nets:make"
     assert packaged.phases == ("inference",)
     assert ours.tolerance == {}
-    assert packaged.tolerance["bf16"].given == {"min_cosine": 0.9, "max_rmse_ratio": 5}
+    assert packaged.tolerance["bf16"].set_fields == {"min_cosine": 0.9, "max_rmse_ratio": 5}
     assert "bert" in config.catalog
 
 

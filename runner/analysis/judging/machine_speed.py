@@ -18,20 +18,20 @@ import numpy as np
 from compile_hud.db.records.point_columns import PointColumns, point_columns
 from compile_hud.db.records.summaries import Series
 from compile_hud.runner.analysis.judging.cost_step import Track
-from compile_hud.runner.analysis.stats.launch_levels import PACE, PACED_TIMES
+from compile_hud.runner.analysis.stats.launch_levels import NORMALISED_TIMES, SPEED_PROBE
 
 
-def at_one_pace(siblings: Mapping[str, Track]) -> dict[str, Track]:
+def normalise_by_machine_speed(siblings: Mapping[str, Track]) -> dict[str, Track]:
     """Return the tracks of one case and place by metric, times as they were at one pace.
 
     A reference case is left alone: it tells how the machine moved.
     """
     is_reference = any(track.header.case.is_reference for track in siblings.values())
-    return dict(siblings) if is_reference else _at_one_pace(siblings)
+    return dict(siblings) if is_reference else _normalised(siblings)
 
 
-def series_at_one_pace(
-    histories: Iterable[Series], *, place: tuple[str, str], has_references: bool = False
+def normalised_series(
+    histories: Iterable[Series], *, scope: tuple[str, str], has_references: bool = False
 ) -> list[Series]:
     """Return what one place (machine and toolchain) has of `histories`, times at one pace.
 
@@ -41,11 +41,11 @@ def series_at_one_pace(
     cases: Mapping[tuple[str, str], dict[str, Track]] = defaultdict(dict)
     for series in histories:
         header = series.header
-        points = point_columns(header.key, series.points).by_place().get(place)
+        points = point_columns(header.key, series.points).by_scope().get(scope)
         if points is not None:
-            track = Track(header=header, machine=place[0], toolchain=place[1], points=points)
+            track = Track(header=header, machine=scope[0], toolchain=scope[1], points=points)
             cases[header.case.key, header.fingerprint][header.metric] = track
-    bring = _at_one_pace if has_references else at_one_pace
+    bring = _normalised if has_references else normalise_by_machine_speed
     return [
         Series(header=track.header, points=track.points)
         for tracks in cases.values()
@@ -53,22 +53,22 @@ def series_at_one_pace(
     ]
 
 
-def common_pace_s(points: PointColumns) -> float | None:
+def common_speed_probe_s(points: PointColumns) -> float | None:
     """Return the pace that times are brought to beside these `points` of it, None for none."""
     known = points.above_zero()
     return float(known.medians[0]) if len(known) else None
 
 
-def _at_one_pace(siblings: Mapping[str, Track]) -> dict[str, Track]:
-    found = dict(siblings)
-    common = common_pace_s(found[PACE].points) if PACE in found else None
+def _normalised(siblings: Mapping[str, Track]) -> dict[str, Track]:
+    tracks = dict(siblings)
+    common = common_speed_probe_s(tracks[SPEED_PROBE].points) if SPEED_PROBE in tracks else None
     if common is None:
-        return found
-    known = found[PACE].points.above_zero()
-    for metric in PACED_TIMES:
-        if metric in found:
-            points = found[metric].points
+        return tracks
+    known = tracks[SPEED_PROBE].points.above_zero()
+    for metric in NORMALISED_TIMES:
+        if metric in tracks:
+            points = tracks[metric].points
             factors = common / points.values_of(known)
             scaled = points.scaled(np.where(np.isnan(factors), 1.0, factors))
-            found[metric] = dataclasses.replace(found[metric], points=scaled)
-    return found
+            tracks[metric] = dataclasses.replace(tracks[metric], points=scaled)
+    return tracks

@@ -1,0 +1,125 @@
+"""Tables on the terminal.
+
+Functions import rich, which takes as long as click: most commands print JSON or a line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from compile_hud.db.shared.text import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Wide enough for every table: where there is no terminal, nothing is folded or cut.
+_PIPE_WIDTH = 400
+_GAP = 2
+# Prose in a narrower column than this is hard to read.
+_PROSE_WIDTH = 30
+
+
+def stdout() -> Console:
+    """Return a console on standard output."""
+    from rich.console import Console
+
+    console = Console(file=sys.stdout, highlight=False)
+    return console if console.is_terminal else _piped(sys.stdout)
+
+
+def stderr() -> Console:
+    """Return a console on standard error."""
+    from rich.console import Console
+
+    console = Console(file=sys.stderr, highlight=False)
+    return console if console.is_terminal else _piped(sys.stderr)
+
+
+def _piped(stream: Any) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, highlight=False, width=_PIPE_WIDTH, color_system=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table; numbers stand at its right.
+
+    Nothing in a column that `is_whole` is folded; one that `is_prose` is easy to read folded.
+    """
+
+    name: str
+    is_number: bool = False
+    is_whole: bool = False
+    is_prose: bool = False
+
+
+def print_table(
+    columns: Sequence[Column],
+    *,
+    rows: Sequence[Sequence[str]],
+    spare: Sequence[str] = (),
+    console: Console | None = None,
+) -> None:
+    """Print a table without lines, as `ls -l` would.
+
+    Where a terminal is too narrow, the columns named in `spare` are left out, the first one
+    first, until the others fit. A row is a line, whatever somebody named.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    console = console or stdout()
+    rows = [[_one_line(text) for text in row] for row in rows]
+    widths = [_width(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
+    places = list(range(len(columns)))
+    if console.is_terminal:
+        places = _fitting(columns, widths=widths, spare=spare, limit=console.width)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for column in (columns[place] for place in places):
+        table.add_column(
+            column.name,
+            justify="right" if column.is_number else "left",
+            overflow="fold",
+            no_wrap=column.is_whole,
+        )
+    for row in rows:
+        # As Text: rich would read square brackets as markup.
+        table.add_row(*(Text(row[place]) for place in places))
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    lines = (line.rstrip() for line in captured.get().splitlines())
+    console.file.write("".join(f"{line}\n" for line in lines))
+
+
+def _one_line(text: str) -> str:
+    """Return `text` without breaks of lines; the spaces within it stay as they are."""
+    return printable(" ".join(text.splitlines()), allowed="")
+
+
+def _width(column: Column, cells: Sequence[str]) -> int:
+    """Return how many characters `column` needs."""
+    from rich.cells import cell_len
+
+    width = max(cell_len(text) for text in (column.name, *cells))
+    return min(width, _PROSE_WIDTH) if column.is_prose else width
+
+
+def _fitting(
+    columns: Sequence[Column], *, widths: Sequence[int], spare: Sequence[str], limit: int
+) -> list[int]:
+    """Return the places of the columns to print, within `limit` characters if that can be."""
+    places = list(range(len(columns)))
+    for name in spare:
+        # A column without a character needs no gap before it.
+        shown = [widths[place] for place in places if widths[place]]
+        if sum(shown) + _GAP * (len(shown) - 1) <= limit:
+            break
+        places = [place for place in places if columns[place].name != name]
+    return [place for place in places if widths[place]]
