@@ -6,22 +6,18 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import (
     age,
-    metric_label,
     moment,
-    percent,
-    percent_interval,
-    scale_for,
 )
 from compile_hud.app.ui.html import Cell, Column, Note
-from compile_hud.app.ui.theme import VERDICT_STYLES
-from compile_hud.app.ui.urls import ALL_STATES, OUTCOME, CaseState, decide_url, run_url, series_url
-from compile_hud.db.records.alerts import DRIFT, VANISHED, Alert, AlertState, alert_bounds, began
+from compile_hud.app.ui.urls import ALL_STATES, CaseState, decide_url, run_url
+from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
 from compile_hud.db.records.imported import is_imported
 from compile_hud.db.records.results import Case, Verdict
 from compile_hud.db.records.triage import ONGOING, worst_first
-from compile_hud.db.shared.text import KIND_WORDS, short_revision, shortened, with_kind
+from compile_hud.db.shared.text import short_revision, shortened
 
 ALERT_COLUMNS = (
     Column(label="change", title="change of the metric with its 95 % interval", is_number=True),
@@ -41,8 +37,6 @@ IMPROVEMENT_COLUMNS = tuple(
     for column in ALERT_COLUMNS
 )
 _REVISION_LENGTH = 48
-# What the ends of an alert that is none for the worse are called.
-_BETTER_WORDS = {"last good": "last before", "first bad": "first better"}
 _CONFIRMED = {
     None: "history alone",
     True: "confirmed by measuring again",
@@ -90,32 +84,29 @@ def alert_row(
     `names_toolchain` is for tables of more than one; that of an imported history is always named.
     Without `has_link` the row has no link to the page of the alert.
     """
-    case = alert.case
-    href = alert_url(alert)
+    case, text = alert.case, alert_text(alert)
     identity = [f"{case.phase} {case.shape} {case.dtype} {case.device}"]
     if names_toolchain or is_imported(alert.toolchain):
         identity.append(f"toolchain {alert.toolchain}")
-    levels = levels_text(alert)
-    interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
     decide = (Note(text="decide", href=decide_url(alert.id)),) if has_link else ()
     return (
         Cell(
-            text=change_text(alert),
-            href=href,
-            style=verdict_style(alert),
+            text=text.change,
+            href=text.url,
+            style=text.style,
             title=f"{alert.verdict} of {case.key}",
-            notes=(Note(text=interval),) if interval else (),
+            notes=(Note(text=text.interval),) if text.interval else (),
         ),
         Cell(
             text=f"{case.model} {case.variant}",
-            href=href,
+            href=text.url,
             style="strong wraps",
             title=case.key,
-            notes=tuple(Note(text=text) for text in identity),
+            notes=tuple(Note(text=item) for item in identity),
         ),
         Cell(
-            text=alert_topic(alert),
-            notes=(Note(text=levels),) if levels else (),
+            text=text.topic,
+            notes=(Note(text=text.values),) if text.values else (),
         ),
         revision_cell(alert, now=now),
         Cell(
@@ -125,11 +116,6 @@ def alert_row(
             notes=(Note(text=f"cause: {alert.cause_text or alert.cause_kind}"), *decide),
         ),
     )
-
-
-def verdict_style(alert: Alert) -> str:
-    """Return the class of theme.py for a cell that tells the change of `alert`."""
-    return VERDICT_STYLES.get(alert.verdict, "")
 
 
 def revision_cell(alert: Alert, *, now: datetime) -> Cell:
@@ -142,7 +128,7 @@ def revision_cell(alert: Alert, *, now: datetime) -> Cell:
     return Cell(
         text=shortened(short_revision(seen.revision), limit=_REVISION_LENGTH),
         href=run_url(seen.run_id, case_key=alert.case.key),
-        title=bounds_text(alert),
+        title=alert_text(alert).bounds,
         style="revision",
         notes=tuple(Note(text=text) for text in notes),
     )
@@ -152,83 +138,4 @@ def _since_text(alert: Alert) -> str:
     first = began(alert)
     return (
         f"{shortened(short_revision(first.revision), limit=_REVISION_LENGTH)}, {moment(first.at)}"
-    )
-
-
-def alert_topic(alert: Alert) -> str:
-    """Return what `alert` is about: a metric, the drift or noise of one, or a kind of outcome."""
-    if alert.kind not in ("step", *KIND_WORDS) and not alert_metric(alert):
-        return alert.kind
-    return with_kind(metric_label(alert_metric(alert)), kind=alert.kind)
-
-
-def alert_metric(alert: Alert) -> str:
-    """Return the metric whose series shows `alert`; the default one when it is about an outcome."""
-    return "" if alert.metric == OUTCOME else alert.metric
-
-
-def alert_url(alert: Alert) -> str:
-    """Return the relative URL of the series that shows `alert`."""
-    return series_url(
-        alert.case.key,
-        metric=alert_metric(alert),
-        machine=alert.machine,
-        toolchain=alert.toolchain,
-    )
-
-
-def change_text(alert: Alert) -> str:
-    """Return what changed, in a few characters: `+21.3 %`, `0 -> 2`, `fails`, `vanished`."""
-    if alert.change_pct is not None:
-        return percent(alert.change_pct)
-    if levels := levels_text(alert):
-        return levels
-    if alert.kind == "outcome":
-        return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
-    return alert.kind
-
-
-def named_change(alert: Alert) -> str:
-    """Return what changed where no metric stands beside it: `+21.3 %`, `speedup vanished`."""
-    is_lost = alert.kind == VANISHED and alert_metric(alert)
-    return mark_text(alert) if is_lost else change_text(alert)
-
-
-def mark_text(alert: Alert) -> str:
-    """Return `alert` as a note in a cell, `latency +21.3 %`, `regression` or `vanished`."""
-    if alert.kind == "outcome":
-        return str(alert.verdict)
-    topic = alert_topic(alert)
-    return topic if topic == alert.kind else f"{topic} {change_text(alert)}"
-
-
-def levels_text(alert: Alert) -> str:
-    """Return both levels in one unit, `12.3 -> 14.9 ms`; empty when there are no numbers."""
-    if alert.baseline is None or alert.candidate is None:
-        return ""
-    scale = scale_for(alert.unit, [alert.baseline, alert.candidate])
-    before = scale.text(alert.baseline) if scale.unit == "x" else scale.number(alert.baseline)
-    return f"{before} -> {scale.text(alert.candidate)}"
-
-
-def event_words(title: str, alert: Alert) -> str:
-    """Return the title of an event without what stands beside it where `alert` is shown.
-
-    That is since which revision, and the toolchain and machine.
-    """
-    where = f" ({alert.toolchain} on {alert.machine})"
-    since = f" since {short_revision(began(alert).revision)}"
-    if not title.endswith(where):
-        return title
-    what, found, more = title.removesuffix(where).rpartition(since)
-    return f"{what}{more}" if found else title.removesuffix(where)
-
-
-def bounds_text(alert: Alert) -> str:
-    """Return the revisions on both sides of the change, each with its time."""
-    words = {} if alert.verdict is Verdict.REGRESSION else _BETTER_WORDS
-    return "; ".join(
-        f"{words.get(name, name)} {short_revision(seen.revision)} ({moment(seen.at)})"
-        for name, seen in alert_bounds(alert)
-        if seen is not None
     )

@@ -24,7 +24,7 @@ from compile_hud.app.data.page_records import Overview
 from compile_hud.app.ui.html import notice
 from compile_hud.app.ui.urls import CaseState, cases_url, query_params, without
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.summaries import LatestCell, Place
+from compile_hud.db.records.summaries import LatestCell, Scope
 
 FILTERS = ("model", "phase", "shape", "dtype", "device")
 _WIDTHS = {"machine": 210, "model": 190}
@@ -106,7 +106,7 @@ def nothing_fits(
     ]
 
 
-def _nothing_there(wanted: Mapping[str, str], places: Sequence[Place]) -> list[str]:
+def _nothing_there(wanted: Mapping[str, str], places: Sequence[Scope]) -> list[str]:
     names = [name for name in ("machine", "toolchain") if name in wanted]
     shown = ", ".join(f"{place.machine} (toolchain {place.toolchain})" for place in places)
     # With neither in the URL, the newest run is the first of its machine and has no result yet.

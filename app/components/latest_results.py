@@ -13,7 +13,7 @@ from compile_hud.db.jobs.health import SchedulerState
 from compile_hud.db.records.results import Run
 from compile_hud.db.records.summaries import LatestCell, RunSummary
 from compile_hud.db.shared.text import short_revision
-from compile_hud.runner.analysis.comparison.run_selection import run_before
+from compile_hud.runner.analysis.comparison.run_selection import previous_run
 
 # A notice has room for so many.
 _SHOWN_SCHEDULES = 3
@@ -51,7 +51,7 @@ def latest_facts(
 
 def _has_before(run_id: str, runs: Sequence[Run]) -> bool:
     run = next((run for run in runs if run.id == run_id), None)
-    return run is not None and run_before(run, runs) is not None
+    return run is not None and previous_run(run, runs) is not None
 
 
 def silence_text(late: SchedulerState, *, now: datetime) -> str:

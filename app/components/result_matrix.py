@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from compile_hud.app.components.alert_rows import alert_url, is_by_machine, mark_text
+from compile_hud.app.components.alert_rows import is_by_machine
 from compile_hud.app.data.latest_results import _shown_metric
 from compile_hud.app.data.mode_summaries import MODE_ORDER, _live, missing_cases
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import (
     Scale,
     age,
@@ -226,9 +227,10 @@ def _cell(
 
 def _mark_note(alert: Alert) -> Note:
     state = "" if alert.state is AlertState.OPEN else f" ({alert.state})"
+    text = alert_text(alert)
     return Note(
-        text=mark_text(alert) + state,
-        href=alert_url(alert),
+        text=text.mark + state,
+        href=text.url,
         style="note bad" if _is_regression(alert) else "note good",
     )
 

@@ -71,5 +71,5 @@ def _health(at: StoreVersion, _period: int) -> HealthPage:
         dead=load_outbox(store, states=[NotificationState.DEAD]),
         num_notifications=counts,
         # Started alone, the dashboard knows of no hud.toml.
-        unclaimed=count_unclaimed(counts, known=names) if settings else {},
+        unclaimed=count_unclaimed(counts, receivers=names) if settings else {},
     )

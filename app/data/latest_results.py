@@ -14,7 +14,7 @@ from compile_hud.db.alerts.outbox import count_dead_letters
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import BEAT_S, SchedulerState, load_health
 from compile_hud.db.queries.alerts import load_alerts
-from compile_hud.db.queries.latest import Recent, load_latest, load_places, load_recent
+from compile_hud.db.queries.latest import Recent, load_latest, load_recent, load_scopes
 from compile_hud.db.queries.series import load_histories
 from compile_hud.db.records.results import REFERENCE_FAMILY
 from compile_hud.db.records.summaries import (
@@ -34,7 +34,7 @@ def load_overview(at: StoreVersion) -> Overview:
     runs = load_newest_runs.read_at(at)
     moves = load_machine_moves.read_at(at)
     with store.reading():
-        places = load_places(store)
+        places = load_scopes(store)
         alerts = load_alerts(store, states=ONGOING)
         dead_letters = count_dead_letters(store)
     # The newest run that has a reference case says how its machine stands.

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, TypeVar
 
+from compile_hud.app.ui.alert_text import AlertText
 from compile_hud.db.alerts.annotations import Annotation
 from compile_hud.db.records.alerts import Alert, Event
 from compile_hud.db.records.kernels import Kernel, Profile
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.records.summaries import (
     OutcomePoint,
-    Place,
     ResultSummary,
     RunSummary,
+    Scope,
     SeriesHeader,
     TrendPoint,
 )
@@ -60,7 +61,7 @@ class Overview:
     """
 
     runs: tuple[RunSummary, ...]
-    places: tuple[Place, ...]
+    places: tuple[Scope, ...]
     alerts: tuple[Alert, ...]
     machine: Mapping[tuple[str, str], tuple[MachineMove, ...]] = field(default_factory=dict)
     dead_letters: Mapping[str, int] = field(default_factory=dict)
@@ -173,6 +174,7 @@ class AlertPage:
     """
 
     alert: Alert
+    text: AlertText
     event: Event | None
     num_beside: int
     series: SeriesPage | None

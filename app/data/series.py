@@ -38,9 +38,9 @@ from compile_hud.db.store import Store
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detector import describe_steps
 from compile_hud.runner.analysis.judging.cost_step import Track
-from compile_hud.runner.analysis.judging.machine_pace import at_one_pace
+from compile_hud.runner.analysis.judging.machine_speed import normalise_by_machine_speed
 from compile_hud.runner.analysis.stats.estimates import robust_sd
-from compile_hud.runner.analysis.stats.launch_levels import PACE, PACED_TIMES
+from compile_hud.runner.analysis.stats.launch_levels import NORMALISED_TIMES, SPEED_PROBE
 
 _NO_REASON = ("torch", "peaks", "packages", "model_commits")
 # The browser draws each as a dot; more of them it draws slowly, and nobody tells them apart.
@@ -93,8 +93,8 @@ def _series_page(
         )
     points = tuple(point for point in in_any if point.toolchain == shown)
     paces = (
-        load_trend(store, case_key=case_key, metric=PACE, machine=chosen, toolchain=shown)
-        if metric in PACED_TIMES
+        load_trend(store, case_key=case_key, metric=SPEED_PROBE, machine=chosen, toolchain=shown)
+        if metric in NORMALISED_TIMES
         else ()
     )
     paced = at_pace(points, paces=paces, headers=headers)
@@ -303,11 +303,11 @@ def at_pace(
         beside = [item for item in paces if item.fingerprint == together[0].fingerprint]
         if header is None or not beside or not _is_paced(header):
             continue
-        pace = dataclasses.replace(header, metric=PACE, key=beside[0].series_key)
+        pace = dataclasses.replace(header, metric=SPEED_PROBE, key=beside[0].series_key)
         tracks = {
             item.metric: _track(item, of) for item, of in ((header, together), (pace, beside))
         }
-        scaled = at_one_pace(tracks)[header.metric].points
+        scaled = normalise_by_machine_speed(tracks)[header.metric].points
         for point, level in zip(together, scaled, strict=True):
             found[point.result_id] = dataclasses.replace(
                 point, median=level.median, low=level.low, high=level.high
@@ -316,7 +316,7 @@ def at_pace(
 
 
 def _is_paced(header: SeriesHeader) -> bool:
-    return header.metric in PACED_TIMES and not header.case.is_reference
+    return header.metric in NORMALISED_TIMES and not header.case.is_reference
 
 
 def _by_series(points: Sequence[TrendPoint]) -> dict[str, list[TrendPoint]]:

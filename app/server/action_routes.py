@@ -20,9 +20,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from compile_hud.app import clock
-from compile_hud.app.components.alert_rows import alert_topic, change_text
 from compile_hud.app.data import action_links as action_data
 from compile_hud.app.data.action_links import Asked, MeanwhileChanged
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.html import escaped
 from compile_hud.app.ui.urls import decide_url
 from compile_hud.db.alerts.action_links import (
@@ -168,8 +168,8 @@ _TO_ALERTS = '<p><a href="../alerts">All alerts</a></p>'
 def _list(alerts: Sequence[Alert]) -> str:
     items = [
         f'<li><a href="../{escaped(decide_url(alert.id))}">{escaped(alert.case.key)}</a>:'
-        f" {escaped(alert_topic(alert))} {escaped(change_text(alert))}, {alert.state}</li>"
-        for alert in alerts[:_MAX_ALERTS_SHOWN]
+        f" {escaped(text.topic)} {escaped(text.change)}, {alert.state}</li>"
+        for alert, text in ((alert, alert_text(alert)) for alert in alerts[:_MAX_ALERTS_SHOWN])
     ]
     num_left = len(alerts) - len(items)
     more = f"<li>and {num_left} more</li>" if num_left else ""

@@ -37,7 +37,7 @@ def exposition(operations: Operations | None, *, now: datetime) -> str:
 
 
 def _of_store(operations: Operations) -> Iterator[Family]:
-    yield _one("hud_store_generation", "Grows with every write.", float(operations.generation))
+    yield _one("hud_store_generation", "Grows with every write.", float(operations.store_version))
     yield _one("hud_runs_running", "Runs that go on.", float(operations.health.num_running))
     yield Family(
         name="hud_jobs",

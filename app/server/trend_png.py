@@ -18,14 +18,11 @@ from typing import Any
 import vl_convert
 from PIL import Image
 
-from compile_hud.app.components.alert_rows import alert_metric
 from compile_hud.app.components.trend.rows import trend_chart
 from compile_hud.app.data.annotations import annotated
 from compile_hud.app.data.page_records import AlertPage
 from compile_hud.app.ui.format import metric_label
-from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC
 from compile_hud.app.views.alerts.data import load_alert_page
-from compile_hud.app.views.alerts.tables import alert_title
 from compile_hud.db.errors import NotFoundError, StoreError
 from compile_hud.db.shared.text import one_line, shortened
 
@@ -44,9 +41,9 @@ def picture_spec(page: AlertPage) -> dict[str, Any] | None:
     """Return the trend of the series of an alert as a picture, None where the store has none."""
     if page.series is None or not page.series.points:
         return None
-    metric = alert_metric(page.alert) or DEFAULT_SERIES_METRIC
+    metric = page.text.shown_metric
     spec = trend_chart(metric=metric, _page=annotated(page.series, metric=metric))
-    title = f"{alert_title(page.alert)}, {metric_label(metric)}"
+    title = f"{page.text.title}, {metric_label(metric)}"
     return {
         **spec,
         "width": WIDTH,

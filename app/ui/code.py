@@ -47,7 +47,7 @@ def code_of(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> C
     found = [sources[name] for name in hashes if name in sources]
     languages = {source.language for source in found}
     language = _LANGUAGES.get(languages.pop()) if len(languages) == 1 else None
-    text = "\n\n".join(printable(source.text, kept="\n\t") for source in found)
+    text = "\n\n".join(printable(source.text, allowed="\n\t") for source in found)
     return Code(text=text, language=language)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from compile_hud.app.components.alert_rows import alert_metric, named_change
 from compile_hud.app.components.trend.chart import Trend, trend_spec
 from compile_hud.app.components.trend.window import kept
 from compile_hud.app.data.page_records import EnvironmentChange, SeriesPage
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.charts import samples_spec
 from compile_hud.app.ui.format import (
     Scale,
@@ -20,6 +20,7 @@ from compile_hud.app.ui.format import (
     percent_interval,
     scale_for,
 )
+from compile_hud.app.ui.urls import OUTCOME
 from compile_hud.db.alerts.annotations import Annotation
 from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
 from compile_hud.db.records.metrics import METRICS
@@ -344,7 +345,7 @@ def sample_rows(samples: Sequence[Sample], *, scale: Scale) -> list[dict[str, An
 
 def alerts_of(page: SeriesPage, *, metric: str) -> list[Alert]:
     """Return the alerts to mark in the chart of `metric`: its own and those about outcomes."""
-    return [alert for alert in page.alerts if alert_metric(alert) in (metric, "")]
+    return [alert for alert in page.alerts if alert.metric in (metric, OUTCOME)]
 
 
 def alert_label(alert: Alert, *, interval: str = "") -> str:
@@ -354,7 +355,7 @@ def alert_label(alert: Alert, *, interval: str = "") -> str:
     """
     state = "" if alert.state is AlertState.OPEN else f", {alert.state}"
     name = KIND_WORDS.get(alert.kind, alert.verdict)
-    return f"{name}: {named_change(alert)}{interval and f' {interval}'}{state}"
+    return f"{name}: {alert_text(alert).named_change}{interval and f' {interval}'}{state}"
 
 
 def change_label(change: EnvironmentChange) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from contextlib import suppress
 
-from compile_hud.app.components.alert_rows import alert_metric, states_of
+from compile_hud.app.components.alert_rows import states_of
 from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.data.page_records import (
     AlertList,
@@ -14,7 +14,7 @@ from compile_hud.app.data.page_records import (
     EventPage,
 )
 from compile_hud.app.data.series import load_series_page
-from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import (
     has_alerts,
@@ -71,13 +71,13 @@ def load_alert_page(at: StoreVersion, alert_id: str) -> AlertPage:
     """Return an alert by its id, or the unique start of it; raise NotFoundError without one."""
     store = at.store
     alert = load_alert(store, alert_id)
-    metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
+    text = alert_text(alert)
     series = None
     with suppress(NotFoundError):
         page = load_series_page.read_at(
             at,
             alert.case.key,
-            metric=metric,
+            metric=text.shown_metric,
             machine=alert.machine,
             toolchain=alert.toolchain,
         )
@@ -85,6 +85,7 @@ def load_alert_page(at: StoreVersion, alert_id: str) -> AlertPage:
     beside = load_alerts_of_event(store, alert.event_id) if alert.event_id else ()
     return AlertPage(
         alert=alert,
+        text=text,
         event=load_events(store, ids=[alert.event_id]).get(alert.event_id),
         num_beside=sum(other.id != alert.id for other in beside),
         series=series,

@@ -7,15 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from compile_hud.app.components.alert_rows import (
-    alert_topic,
-    change_text,
-    event_words,
-    named_change,
-    revision_cell,
-    verdict_style,
-)
-from compile_hud.app.ui.format import percent_interval
+from compile_hud.app.components.alert_rows import revision_cell
+from compile_hud.app.ui.alert_text import alert_text, event_words
 from compile_hud.app.ui.html import Cell, Column, Group, Note, facts, grouped_table
 from compile_hud.app.ui.urls import decide_url, event_url
 from compile_hud.app.views.alerts.tables import alerts_table, pick_cell, pick_column, run_ref_cell
@@ -55,7 +48,7 @@ class EventGroup:
         """Return the title of the event, else what its worst alert says."""
         if self.event is not None:
             return self.event.title
-        return f"{self.worst.case.key}: {named_change(self.worst)}"
+        return f"{self.worst.case.key}: {alert_text(self.worst).named_change}"
 
     @property
     def words(self) -> str:
@@ -120,8 +113,8 @@ def events_heading(groups: Sequence[EventGroup]) -> str:
 def event_facts(group: EventGroup) -> str:
     """Return what is known of one event."""
     worst, onset = group.worst, group.onset
-    interval = f" {percent_interval(worst.interval_pct)}" if worst.interval_pct else ""
-    change = f"{alert_topic(worst)} {change_text(worst)}{interval}"
+    text = alert_text(worst)
+    change = f"{text.topic} {text.change} {text.interval}".rstrip()
     cases = {alert.case.key for alert in group.alerts}
     pairs = [
         ("alerts", Cell(text=states_text(group.alerts))),
@@ -165,8 +158,7 @@ def states_text(alerts: Sequence[Alert]) -> str:
 
 
 def _row(group: EventGroup, *, now: datetime, names_place: bool) -> Sequence[Cell]:
-    worst = group.worst
-    topic = alert_topic(worst)
+    worst, text = group.worst, alert_text(group.worst)
     kinds, told = cause_texts(group)
     owners = sorted({alert.owner for alert in group.alerts if alert.owner})
     notes = [states_text(group.alerts), *(f"owner {owner}" for owner in owners)]
@@ -182,11 +174,11 @@ def _row(group: EventGroup, *, now: datetime, names_place: bool) -> Sequence[Cel
             notes=(Note(text=", ".join(notes)),),
         ),
         Cell(
-            text=change_text(worst),
-            style=verdict_style(worst),
+            text=text.change,
+            style=text.style,
             title=worst.case.key,
-            notes=tuple(Note(text=text) for text in (topic, _in_title(worst)) if text)
-            if topic != worst.kind
+            notes=tuple(Note(text=item) for item in (text.topic, _in_title(worst)) if item)
+            if text.topic != worst.kind
             else (),
         ),
         Cell(text=str(_num_series(group)), notes=(Note(text=counted(num_cases, "case")),)),

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.html import link
 from compile_hud.app.ui.urls import AlertsState, alerts_url, decide_url
 from compile_hud.app.views.alerts.data import load_open_regressions
-from compile_hud.app.views.alerts.tables import alert_title
 from compile_hud.db.errors import StoreError
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.shared.text import counted
@@ -46,7 +46,7 @@ def see_all() -> None:
 
 def news_html(new: Sequence[Alert]) -> str:
     """Return a line that names the first new alerts, each a link to it."""
-    named = [link(alert_title(alert), decide_url(alert.id)) for alert in new[:_NUM_NAMED]]
+    named = [link(alert_text(alert).title, decide_url(alert.id)) for alert in new[:_NUM_NAMED]]
     if len(new) > _NUM_NAMED:
         others = f"{len(new) - _NUM_NAMED} more"
         named.append(link(others, alerts_url(AlertsState())))

@@ -6,27 +6,18 @@ import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 
-from compile_hud.app.components.alert_rows import (
-    ALERT_COLUMNS,
-    alert_metric,
-    alert_row,
-    alert_topic,
-    alert_url,
-    change_text,
-    event_words,
-    levels_text,
-    named_change,
-)
+from compile_hud.app.components.alert_rows import ALERT_COLUMNS, alert_row
 from compile_hud.app.components.evidence import confirmation_text
 from compile_hud.app.data.page_records import AlertPage
-from compile_hud.app.ui.format import moment, percent_interval
+from compile_hud.app.ui.alert_text import alert_text, event_words
+from compile_hud.app.ui.format import moment
 from compile_hud.app.ui.html import Cell, Column, Note, facts, table
 from compile_hud.app.ui.urls import decide_url, event_url, kernels_url, run_url
 from compile_hud.db.records.alerts import Alert, AlertState, alert_bounds
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
-from compile_hud.db.shared.text import KIND_WORDS, counted
+from compile_hud.db.shared.text import counted
 
 # What a button says, and the state it leads to.
 DECISIONS = {
@@ -87,34 +78,27 @@ def pick_cell(alerts: Sequence[Alert], name: str) -> Cell:
     return Cell(text="", title=f"select {name}", picks=tuple(alert.id for alert in alerts))
 
 
-def alert_title(alert: Alert) -> str:
-    """Return the case with what changed; noise or a drift is no change of level, and says so."""
-    words = (alert.case.model, alert.case.variant, KIND_WORDS.get(alert.kind), named_change(alert))
-    return " ".join(filter(None, words))
-
-
 def alert_facts(page: AlertPage, *, now: datetime) -> str:
     """Return what is known of one alert."""
-    alert = page.alert
+    alert, text = page.alert, page.text
     is_paced = page.series is not None and bool(page.series.paced)
-    level_name, levels = "level at one pace" if is_paced else "level", levels_text(alert)
-    interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
+    level_name, levels = "level at one pace" if is_paced else "level", text.values
     metric = METRICS.get(alert.metric)
     state = dataclasses.replace(_state_cell(alert, now=now), href="")
     pairs = [
         *_event_fact(page),
         ("alert", Cell(text=alert.id)),
         ("state", state),
-        ("change", Cell(text=f"{change_text(alert)} {interval}".strip(), href=alert_url(alert))),
+        ("change", Cell(text=f"{text.change} {text.interval}".strip(), href=text.url)),
         *([(level_name, Cell(text=levels))] if levels else []),
         (
-            "metric" if alert_metric(alert) else "kind",
-            Cell(text=alert_topic(alert), title=metric.description if metric else ""),
+            "metric" if text.metric else "kind",
+            Cell(text=text.topic, title=metric.description if metric else ""),
         ),
         *((name, _end_cell(seen, page)) for name, seen in alert_bounds(alert)),
         ("last seen", Cell(text=moment(alert.last_seen))),
         ("where", Cell(text=f"{alert.machine}, toolchain {alert.toolchain}")),
-        ("case", Cell(text=alert.case.key, href=alert_url(alert))),
+        ("case", Cell(text=alert.case.key, href=text.url)),
         ("cause", Cell(text=alert.cause_text or alert.cause_kind, style="whole")),
     ]
     if page.fails_now:
@@ -159,7 +143,7 @@ def changes_table(changes: Sequence[AlertChange], *, alerts: Sequence[Alert]) ->
 
     One decision about several alerts is one row.
     """
-    names = {alert.id: f"{alert.case.key} {alert_topic(alert)}" for alert in alerts}
+    names = {alert.id: f"{alert.case.key} {alert_text(alert).topic}" for alert in alerts}
     has_several = len(alerts) > 1
     rows = [
         (

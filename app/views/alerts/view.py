@@ -8,7 +8,6 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.components.alert_rows import alert_metric
 from compile_hud.app.components.annotations import show_annotations
 from compile_hud.app.components.evidence import difference_table
 from compile_hud.app.components.page_frame import choose, notices, stale_note, state_page
@@ -20,7 +19,6 @@ from compile_hud.app.ui.scripts import KEYS_LEGEND, picked
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
     ALL_STATES,
-    DEFAULT_SERIES_METRIC,
     decide_url,
     event_url,
     kernel_diff_url,
@@ -36,12 +34,7 @@ from compile_hud.app.views.alerts.event_table import (
 )
 from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
 from compile_hud.app.views.alerts.new_alerts import see_all
-from compile_hud.app.views.alerts.tables import (
-    alert_facts,
-    alert_title,
-    alerts_table,
-    changes_table,
-)
+from compile_hud.app.views.alerts.tables import alert_facts, alerts_table, changes_table
 from compile_hud.app.views.alerts.triage_form import decision_form
 from compile_hud.app.views.kernel_diff.data import load_alert_kernels
 from compile_hud.app.views.kernel_diff.links import alert_kernel_table, alert_kernel_text
@@ -139,9 +132,9 @@ def show_alert(alert_id: str) -> None:
     page = loaded.value
     alert = page.alert
     case = alert.case
-    st.html(heading(alert_title(alert)))
+    st.html(heading(page.text.title))
     st.html(alert_facts(page, now=clock.now()))
-    metric = alert_metric(alert) or DEFAULT_SERIES_METRIC
+    metric = page.text.shown_metric
     if page.series is not None and page.series.points:
         series = annotated(page.series, metric=metric)
         show_trend(series, metric=metric, version=loaded.version)
@@ -152,7 +145,7 @@ def show_alert(alert_id: str) -> None:
         Share(
             name=file_name("alert", alert.id),
             url=decide_url(alert.id),
-            markdown=alert_markdown(alert, command=command),
+            markdown=alert_markdown(alert, text=page.text, command=command),
             command=command,
             chart=TREND_KEY if page.series is not None and page.series.points else "",
         )

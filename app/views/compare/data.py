@@ -25,8 +25,8 @@ from compile_hud.runner.analysis.comparison.environment_diff import environment_
 from compile_hud.runner.analysis.comparison.run_selection import (
     mean_ratios,
     of_variant,
+    previous_run,
     run_at_revision,
-    run_before,
 )
 from compile_hud.runner.analysis.comparison.runs import (
     CaseComparison,
@@ -99,7 +99,7 @@ def _newest_ended(summaries: Iterable[RunSummary]) -> Run:
 
 
 def _before(run: Run, runs: Sequence[Run]) -> Run:
-    found = run_before(run, runs)
+    found = previous_run(run, runs)
     if found is None:
         raise NotFoundError(
             f"run {run.id} is the first of suite {run.suite} on {run.machine}: there is none"

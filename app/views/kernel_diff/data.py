@@ -24,11 +24,11 @@ from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
 from compile_hud.runner.analysis.kernels.diff import (
-    TOLD_DIGITS,
+    SIGNIFICANT_DIGITS,
     KernelDiff,
     diff_kernels,
     is_about_slower,
-    kernel_ends,
+    kernel_bounds,
     kernel_side,
     top_rows,
 )
@@ -63,7 +63,7 @@ def load_kernel_diff(state: KernelDiffState) -> Loaded[DiffPage]:
 
 def load_alert_kernels(alert: Alert) -> Loaded[AlertKernels | None]:
     """Return the kernels behind `alert`, None where one of its ends has none."""
-    return _alert_kernels(alert.id, kernel_ends(alert), is_slower=is_about_slower(alert))
+    return _alert_kernels(alert.id, kernel_bounds(alert), is_slower=is_about_slower(alert))
 
 
 @cached_read
@@ -127,8 +127,8 @@ def _diff_page(
         basis=diff.basis,
         baseline_s=diff.baseline_s,
         candidate_s=diff.candidate_s,
-        change_s=round(diff.change_s, TOLD_DIGITS),
-        unexplained_s=round(diff.unexplained_s, TOLD_DIGITS),
+        change_s=round(diff.change_s, SIGNIFICANT_DIGITS),
+        unexplained_s=round(diff.unexplained_s, SIGNIFICANT_DIGITS),
         rows=_rows(diff),
         sources={source.hash: source for source in (*before.sources, *after.sources)},
         noise=diff.noise_text,

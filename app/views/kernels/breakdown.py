@@ -58,7 +58,7 @@ def _bars(profile: Profile) -> list[Bar]:
         for name, size_s in ordered_parts(profile)
     ]
     if profile.is_slowed:
-        added_s = profile.parts[IDLE] - profile.components_without_profiler[IDLE]
+        added_s = profile.components[IDLE] - profile.components_without_profiler[IDLE]
         added = Part(name=ADDED, size=added_s, style=_HATCHED)
         return [
             Bar(name=LATENCY, parts=tuple(profiled), whole=profile.latency_s),
@@ -117,7 +117,8 @@ def profiler_text(profile: Profile, *, is_noisy: bool = False) -> str:
 
 def _idle_text(profile: Profile) -> str:
     recorded, left = (
-        quantity(parts[IDLE], "s") for parts in (profile.parts, profile.components_without_profiler)
+        quantity(parts[IDLE], "s")
+        for parts in (profile.components, profile.components_without_profiler)
     )
     return (
         "Recording slows the host and no kernel, so what it costs are gaps: of the"

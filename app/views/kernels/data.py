@@ -25,7 +25,7 @@ from compile_hud.db.records.kernels import (
     KernelSource,
     Profile,
     profile_of,
-    with_told_shares,
+    with_latency_shares,
 )
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import printable
@@ -84,7 +84,7 @@ def kernel_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Sc
         text = script_of(kernel, source, title=title)
     except NoKernelScript as error:
         return Script(reason=str(error))
-    return Script(text=printable(text, kept="\n\t"))
+    return Script(text=printable(text, allowed="\n\t"))
 
 
 def _traces_folder() -> Path | None:
@@ -105,7 +105,7 @@ def _kernels_page(at: StoreVersion, run_id: str, case_key: str) -> KernelsPage:
     if result is None:
         raise NotFoundError(f"run {run.id} has no result of case {case_key!r}")
     profile, problem = _profile(result)
-    kernels = with_told_shares(load_kernels(store, result.id), profile)
+    kernels = with_latency_shares(load_kernels(store, result.id), profile)
     return KernelsPage(
         run=run,
         result=result,

@@ -30,7 +30,7 @@ def strip_rows(
             "shapes": shown(kernel.shapes),
             "kernel": kernel_id(kernel),
         }
-        for item in profile.strip
+        for item in profile.timeline
         if item.kernel < len(kernels)
         for kernel in (kernels[item.kernel],)
     ]
@@ -43,10 +43,10 @@ def lane_name(lane: int, *, device: str) -> str:
 
 def strip_text(profile: Profile) -> str:
     """Return a sentence on which iteration it is and how much of it is drawn."""
-    drawn_s = sum(item.duration_s for item in profile.strip)
+    drawn_s = sum(item.duration_s for item in profile.timeline)
     return (
         f"The median of {profile.num_iterations} iterations, under the profiler: its"
-        f" {len(profile.strip)} longest stretches, {quantity(drawn_s, 's')} together. On a CPU a"
+        f" {len(profile.timeline)} longest stretches, {quantity(drawn_s, 's')} together. On a CPU a"
         " stretch is an operator's own time, without that of the operators it calls. Scrolling"
         f" zooms, a click opens the kernel.{_GAPS_TEXT if profile.is_slowed else ''}"
     )

@@ -12,20 +12,15 @@ from compile_hud.app.components.alert_rows import (
     ALERT_COLUMNS,
     IMPROVEMENT_COLUMNS,
     alert_row,
-    alert_topic,
-    alert_url,
-    bounds_text,
-    change_text,
     is_by_machine,
     lets_through,
-    levels_text,
     open_alerts,
-    verdict_style,
 )
 from compile_hud.app.components.result_matrix import DIMENSIONS
 from compile_hud.app.data.mode_summaries import MISSING_KINDS
 from compile_hud.app.data.page_records import ModeSummary
-from compile_hud.app.ui.format import age, moment, outcome_label, percent_interval
+from compile_hud.app.ui.alert_text import alert_text
+from compile_hud.app.ui.format import age, moment, outcome_label
 from compile_hud.app.ui.html import Cell, Column, Note, folded, table
 from compile_hud.app.ui.urls import OverviewState, decide_url, run_url
 from compile_hud.db.records.alerts import Alert, began
@@ -249,30 +244,32 @@ def _place(need: Need, varied: Sequence[str], names_toolchain: bool) -> list[str
 
 
 def _row(need: Need, *, now: datetime, place: Sequence[str]) -> Sequence[Cell]:
-    alert = need.worst
+    alert, text = need.worst, alert_text(need.worst)
     case = alert.case
-    interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
-    others = [f"{alert_topic(other)} {change_text(other)}" for other in need.alerts[1:]]
-    levels = [levels_text(alert)] if levels_text(alert) else []
+    others = [alert_text(other) for other in need.alerts[1:]]
+    values = [text.values] if text.values else []
     cause = alert.cause_text or alert.cause_kind
     return (
         Cell(
-            text=change_text(alert),
-            href=alert_url(alert),
-            style=verdict_style(alert),
+            text=text.change,
+            href=text.url,
+            style=text.style,
             title=f"{alert.verdict} of {case.key}",
-            notes=(Note(text=interval),) if interval else (),
+            notes=(Note(text=text.interval),) if text.interval else (),
         ),
         Cell(
             text=f"{case.model} {case.variant}",
-            href=alert_url(alert),
+            href=text.url,
             style="strong wraps",
             title=case.key,
-            notes=tuple(Note(text=text) for text in place),
+            notes=tuple(Note(text=item) for item in place),
         ),
         Cell(
-            text=alert_topic(alert),
-            notes=tuple(Note(text=text) for text in (*levels, *(f"and {it}" for it in others))),
+            text=text.topic,
+            notes=tuple(
+                Note(text=item)
+                for item in (*values, *(f"and {it.topic} {it.change}" for it in others))
+            ),
         ),
         _since(need, now=now),
         Cell(text=shortened(cause, limit=_CAUSE_LENGTH), style="quiet", title=cause),
@@ -288,7 +285,7 @@ def _since(need: Need, *, now: datetime) -> Cell:
     return Cell(
         text=age(seen.at, now=now),
         href=run_url(seen.run_id, case_key=alert.case.key),
-        title=bounds_text(alert),
+        title=alert_text(alert).bounds,
         style="strong" if need.is_new else "",
         notes=(
             *((Note(text="new"),) if need.is_new else ()),

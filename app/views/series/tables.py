@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from compile_hud.app.components.alert_rows import bounds_text, levels_text
 from compile_hud.app.components.result_matrix import DIMENSIONS, variants_in_order
 from compile_hud.app.components.trend.rows import (
     alert_label,
@@ -14,6 +13,7 @@ from compile_hud.app.components.trend.rows import (
     unit_of,
 )
 from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import (
     Scale,
     estimate,
@@ -21,7 +21,6 @@ from compile_hud.app.ui.format import (
     metric_label,
     moment,
     outcome_label,
-    percent_interval,
     quantity,
 )
 from compile_hud.app.ui.html import Cell, Column, facts, interval_cell, table
@@ -155,11 +154,11 @@ def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
     """Return a sentence for each alert of the series."""
     texts = []
     for alert in alerts_of(page, metric=metric):
-        interval = percent_interval(alert.interval_pct) if alert.interval_pct else ""
-        parts = [alert_label(alert, interval=interval)]
-        if levels := levels_text(alert):
-            parts.append(levels)
-        parts.append(bounds_text(alert))
+        text = alert_text(alert)
+        parts = [alert_label(alert, interval=text.interval)]
+        if text.values:
+            parts.append(text.values)
+        parts.append(text.bounds)
         if alert.cause_text:
             parts.append(f"cause: {alert.cause_text}")
         texts.append("; ".join(parts))

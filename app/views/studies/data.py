@@ -41,7 +41,7 @@ from compile_hud.runner.analysis.studies.study import (
 )
 from compile_hud.runner.analysis.studies.tables import (
     StudyTable,
-    beside_published,
+    compare_published,
     gaps,
     study_tables,
 )
@@ -86,7 +86,7 @@ def _section(study: Study, run: Run, *, title: str, store: Store) -> StudySectio
             part
             for part in (
                 *(table_part(table, run_id=run.id) for table in tables if table not in drawn),
-                published_part(beside_published(study, seen), device_name=study_run.device_name),
+                published_part(compare_published(study, seen), device_name=study_run.device_name),
                 gaps_part(gaps(study, study_run)),
                 cases_part(seen, run_id=run.id),
             )

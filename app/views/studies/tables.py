@@ -14,7 +14,12 @@ from compile_hud.app.views.studies.records import GridPart, TablePart
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.analysis.studies.study import Published, Seen, StudyRun
-from compile_hud.runner.analysis.studies.tables import Beside, Gap, StudyCell, StudyTable
+from compile_hud.runner.analysis.studies.tables import (
+    Gap,
+    PublishedComparison,
+    StudyCell,
+    StudyTable,
+)
 
 # The speedups from which on a field of a heat map is a shade darker.
 SHADES = (1.0, 1.25, 1.5, 2.0, 3.0)
@@ -68,7 +73,7 @@ def study_cell(cell: StudyCell, *, scale: Scale, run_id: str) -> Cell:
     return Cell(text=_shown(value, scale), href=href, title=title, notes=tuple(notes))
 
 
-def published_part(items: Sequence[Beside], *, device_name: str) -> TablePart:
+def published_part(items: Sequence[PublishedComparison], *, device_name: str) -> TablePart:
     """Return the published figures, each with its device and source, and ours beside."""
     columns = (
         Column(label="what"),
@@ -259,7 +264,7 @@ def _source(figure: Published) -> Cell:
     return Cell(text=found["text"], href=found["href"], style="prose")
 
 
-def _ours(item: Beside) -> Cell:
+def _ours(item: PublishedComparison) -> Cell:
     if item.published.unlike:
         return Cell(text=f"none: {item.published.unlike}", style="quiet prose")
     if not item.ours:

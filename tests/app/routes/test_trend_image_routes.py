@@ -52,7 +52,9 @@ def page_of(alert: Alert, *, num_points: int = 30) -> AlertPage:
     """Return the page of an alert whose series has so many points, the last ones slower."""
     points = [point(number, 0.010 + 0.002 * (number > 20)) for number in range(num_points)]
     series = dataclasses.replace(series_page(points), alerts=(alert,))
-    return AlertPage(alert=alert, event=None, num_beside=0, series=series, changes=())
+    return AlertPage(
+        alert=alert, text=alert_text(alert), event=None, num_beside=0, series=series, changes=()
+    )
 
 
 ALERT = make_alert("a", first_bad=dataclasses.replace(make_run_ref(), run_id="run-21"))

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from compile_hud.app.data.commands import comparing_command, run_command
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.share import HERE, block
 from compile_hud.app.views.alerts.markdown import alert_markdown, event_markdown
 from compile_hud.app.views.compare.markdown import compare_markdown
@@ -89,9 +90,8 @@ def test_a_comparison_that_is_refused_says_why() -> None:
 
 
 def test_an_alert_says_what_changed_since_when() -> None:
-    text = alert_markdown(
-        dataclasses.replace(make_alert(), cause_text="a new kernel"), command="hud run --model bert"
-    )
+    alert = dataclasses.replace(make_alert(), cause_text="a new kernel")
+    text = alert_markdown(alert, text=alert_text(alert), command="hud run --model bert")
     assert text.startswith("regression: `bert ")
     assert "- `latency`: +20.0 % [+18.0, +22.0] %, " in text
     assert "- first bad: `" in text
@@ -118,7 +118,7 @@ def summaries_of_odd_names() -> list[str]:
         run_markdown(run_page([failed]), case=case.key, command=HOSTILE),
         compare_markdown(compared(row(HOSTILE)), rows=[row(HOSTILE)], command=HOSTILE),
         compare_markdown(compared(refusal=HOSTILE), rows=[], command=HOSTILE),
-        alert_markdown(odd, command=HOSTILE),
+        alert_markdown(odd, text=alert_text(odd), command=HOSTILE),
         event_markdown(HOSTILE, [odd], command=HOSTILE),
     ]
 

@@ -23,13 +23,15 @@ STEP = make_alert(last_good=GOOD, first_bad=BAD)
 
 def texts_of(alert: Alert) -> dict[str, str]:
     """Return what tells both ends of `alert`, by where."""
-    page = AlertPage(alert=alert, event=None, num_beside=0, series=None, changes=())
+    page = AlertPage(
+        alert=alert, text=alert_text(alert), event=None, num_beside=0, series=None, changes=()
+    )
     (group,) = event_groups([alert], events={})
     *_, revision, _ = alert_row(alert, now=BAD.at)
     return {
         "page of the alert": alert_facts(page, now=BAD.at),
         "page of the event": event_facts(group),
-        "Markdown": alert_markdown(alert, command=""),
+        "Markdown": alert_markdown(alert, text=alert_text(alert), command=""),
         "row": "; ".join(note.text for note in revision.notes),
         "tooltip": alert_text(alert).bounds,
     }

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from compile_hud.app.ui.alert_text import alert_text
 from tests.support.builders import make_alert, make_case
 
 

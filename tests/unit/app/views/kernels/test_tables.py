@@ -8,6 +8,7 @@ import re
 import pytest
 
 from compile_hud.app.data.page_records import AlertPage, KernelsPage
+from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.urls import OUTCOME, KernelsState
 from compile_hud.app.views.alerts.tables import alert_facts, run_ref_cell
 from compile_hud.app.views.kernels.breakdown import (
@@ -295,7 +296,7 @@ def test_shares_of_kernels_are_of_the_iteration_that_is_told() -> None:
 
 
 def test_a_part_of_no_known_kind_is_shown_as_other() -> None:
-    odd = dataclasses.replace(PROFILE, parts={"<b>": 0.008})
+    odd = dataclasses.replace(PROFILE, components={"<b>": 0.008})
     assert 'class="k-other"' in parts_bars(odd)
     assert "<b>" not in parts_bars(odd) + parts_table(odd)
 
@@ -344,6 +345,7 @@ def test_a_run_of_which_no_kernels_are_stored_leads_to_none(profiled: list[str])
     alert = make_alert(kind="outcome", metric=OUTCOME, first_bad=first_bad, last_good=last_good)
     page = AlertPage(
         alert=alert,
+        text=alert_text(alert),
         event=None,
         num_beside=0,
         series=None,

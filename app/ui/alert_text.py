@@ -1,0 +1,125 @@
+"""How an alert reads: computed once, and shown by every table, page and message. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compile_hud.app.ui.format import metric_label, moment, percent, percent_interval, scale_for
+from compile_hud.app.ui.theme import VERDICT_STYLES
+from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, OUTCOME, series_url
+from compile_hud.db.records.alerts import VANISHED, Alert, alert_bounds, began
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.shared.text import KIND_WORDS, short_revision, with_kind
+
+# The bounds of an alert that is no regression.
+_BETTER_WORDS = {"last good": "last before", "first bad": "first better"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertText:
+    """The texts of one alert.
+
+    `topic` is a metric, the drift or noise of one, or a kind of outcome. `change` is short:
+    `+21.3 %`, `0 -> 2`, `fails`, `vanished`; `named_change` is for where no metric stands next to
+    it: `+21.3 %`, `speedup vanished`; `mark` is a note in a cell: `latency +21.3 %`, `regression`.
+    `values` are the levels before and after in one unit, `12.3 -> 14.9 ms`, and `interval` that of
+    the change; both may be empty. `metric` is that of the series that shows the alert, "" for an
+    alert about an outcome, and `url` the relative URL of that series. `bounds` are the revisions on
+    both sides of the change, each with its time. `style` is the class of the change in theme.py.
+    """
+
+    title: str
+    topic: str
+    change: str
+    named_change: str
+    mark: str
+    values: str
+    interval: str
+    metric: str
+    url: str
+    bounds: str
+    style: str
+
+    @property
+    def shown_metric(self) -> str:
+        """Return the metric of the series, the default one for an alert about an outcome."""
+        return self.metric or DEFAULT_SERIES_METRIC
+
+
+def alert_text(alert: Alert) -> AlertText:
+    """Return the texts of `alert`."""
+    metric = "" if alert.metric == OUTCOME else alert.metric
+    topic = _topic(alert, metric)
+    values = _values(alert)
+    change = _change(alert, values)
+    mark = _mark(alert, topic, change)
+    named_change = mark if alert.kind == VANISHED and metric else change
+    # Noise or a drift is no change of level, and the title says so.
+    words = (alert.case.model, alert.case.variant, KIND_WORDS.get(alert.kind), named_change)
+    return AlertText(
+        title=" ".join(filter(None, words)),
+        topic=topic,
+        change=change,
+        named_change=named_change,
+        mark=mark,
+        values=values,
+        interval=percent_interval(alert.interval_pct) if alert.interval_pct else "",
+        metric=metric,
+        url=series_url(
+            alert.case.key, metric=metric, machine=alert.machine, toolchain=alert.toolchain
+        ),
+        bounds=_bounds(alert),
+        style=VERDICT_STYLES.get(alert.verdict, ""),
+    )
+
+
+def event_words(title: str, alert: Alert) -> str:
+    """Return the title of an event without since which revision, and without toolchain and machine.
+
+    For where `alert` is shown, which has these in cells of their own.
+    """
+    where = f" ({alert.toolchain} on {alert.machine})"
+    since = f" since {short_revision(began(alert).revision)}"
+    if not title.endswith(where):
+        return title
+    what, separator, more = title.removesuffix(where).rpartition(since)
+    return f"{what}{more}" if separator else title.removesuffix(where)
+
+
+def _topic(alert: Alert, metric: str) -> str:
+    if alert.kind not in ("step", *KIND_WORDS) and not metric:
+        return alert.kind
+    return with_kind(metric_label(metric), kind=alert.kind)
+
+
+def _change(alert: Alert, values: str) -> str:
+    if alert.change_pct is not None:
+        return percent(alert.change_pct)
+    if values:
+        return values
+    if alert.kind == "outcome":
+        return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
+    return alert.kind
+
+
+def _mark(alert: Alert, topic: str, change: str) -> str:
+    if alert.kind == "outcome":
+        return str(alert.verdict)
+    return topic if topic == alert.kind else f"{topic} {change}"
+
+
+def _values(alert: Alert) -> str:
+    if alert.baseline is None or alert.candidate is None:
+        return ""
+    scale = scale_for(alert.unit, [alert.baseline, alert.candidate])
+    before = scale.text(alert.baseline) if scale.unit == "x" else scale.number(alert.baseline)
+    return f"{before} -> {scale.text(alert.candidate)}"
+
+
+def _bounds(alert: Alert) -> str:
+    words = {} if alert.verdict is Verdict.REGRESSION else _BETTER_WORDS
+    return "; ".join(
+        f"{words.get(name, name)} {short_revision(run.revision)} ({moment(run.at)})"
+        for name, run in alert_bounds(alert)
+        if run is not None
+    )

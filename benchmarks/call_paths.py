@@ -1,0 +1,149 @@
+"""How far a reader goes who follows one task through the code: files, and returns to a file left.
+
+The reader opens each function at its first call, goes back to the caller at its end, and knows it
+from then on. A stay is a stretch of this way in one file, a return a stay in a file that was open
+before. Only files of the product count.
+
+    python -m benchmarks.call_paths alert-page
+    python -m benchmarks.call_paths detect
+    python -m benchmarks.call_paths alert-page --part app --files
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+import compile_hud
+import compile_hud.app.main
+from compile_hud.db.store import Store
+from compile_hud.runner.detection.detect import detect
+from tests.support.stores import dashboard_stores
+
+ROOT = Path(compile_hud.__file__).parent
+PARTS = ("app", "db", "models_zoo", "runner")
+
+
+@dataclass(slots=True)
+class CallPath:
+    """The stays of a reader, in order, as files of the product."""
+
+    parts: tuple[str, ...] = PARTS
+    stays: list[str] = field(default_factory=list)
+    num_functions: int = 0
+    _stack: list[tuple[FrameType, str]] = field(default_factory=list)
+    _known: set[CodeType] = field(default_factory=set)
+
+    @property
+    def files(self) -> list[str]:
+        """Return the files in the order in which they were opened."""
+        return list(dict.fromkeys(self.stays))
+
+    @property
+    def num_returns(self) -> int:
+        """Return how often the reader came back to a file."""
+        return len(self.stays) - len(self.files)
+
+    def trace(self, task: Callable[[], Any]) -> None:
+        """Run `task` and follow it."""
+        sys.setprofile(self._event)
+        try:
+            task()
+        finally:
+            sys.setprofile(None)
+
+    def _event(self, frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call":
+            self._open(frame)
+        elif event == "return" and self._stack and self._stack[-1][0] is frame:
+            self._stack.pop()
+            if self._stack:
+                self._stay(self._stack[-1][1])
+
+    def _open(self, frame: FrameType) -> None:
+        code = frame.f_code
+        name = self._file(code)
+        if name is None or code in self._known:
+            return
+        self._known.add(code)
+        # Comprehensions and lambdas are part of what the reader has before the eyes.
+        if code.co_name.startswith("<"):
+            return
+        self.num_functions += 1
+        self._stack.append((frame, name))
+        self._stay(name)
+
+    def _file(self, code: CodeType) -> str | None:
+        path = os.path.realpath(code.co_filename)
+        for part in self.parts:
+            folder = os.path.realpath(ROOT / part)
+            if path.startswith(folder + os.sep):
+                return f"{part}/{os.path.relpath(path, folder)}"
+        return None
+
+    def _stay(self, name: str) -> None:
+        if not self.stays or self.stays[-1] != name:
+            self.stays.append(name)
+
+
+def _alert_script() -> None:
+    # Runs as a script of its own, so it imports what it needs.
+    import streamlit as st
+
+    from compile_hud.app.main import VIEWS
+
+    show = next(view.show for view in VIEWS if view.path == "alerts")
+    st.session_state["path"].trace(show)
+
+
+def follow_alert_page(store: Store, path: CallPath) -> None:
+    """Follow the page of an alert from its function to the values it shows."""
+    assert store.store_version()
+    page = AppTest.from_function(_alert_script)
+    page.query_params["alert"] = dashboard_stores.regression().id
+    page.session_state["path"] = path
+    page.run(timeout=120)
+    assert not page.exception, page.exception
+
+
+def follow_detect(store: Store, path: CallPath) -> None:
+    """Follow the detection of changes in a store with new results."""
+    path.trace(lambda: detect(store))
+
+
+TASKS = {"alert-page": follow_alert_page, "detect": follow_detect}
+
+
+def main() -> None:
+    """Print files, stays and returns of a task."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("--part", action="append", choices=PARTS, help="count these parts only")
+    parser.add_argument("--files", action="store_true", help="list the stays")
+    options = parser.parse_args()
+    path = CallPath(parts=tuple(options.part or PARTS))
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"duckdb:///{folder}/store.duckdb"
+        os.environ["HUD_DATABASE_URL"] = url
+        store = Store(url)
+        dashboard_stores.fill(store)
+        TASKS[options.task](store, path)
+    if options.files:
+        print("\n".join(path.stays))
+    print(
+        f"{options.task}: {path.num_functions} functions in {len(path.files)} files,"
+        f" {len(path.stays)} stays, {path.num_returns} returns"
+    )
+
+
+if __name__ == "__main__":
+    main()
