@@ -103,9 +103,9 @@ class NewestRun:
 
     def read(self) -> RunSummary | None:
         """Return the newest run, None when there is none yet."""
-        generation = self._store.store_version()
-        if generation != self._generation:
-            self._generation = generation
+        version = self._store.store_version()
+        if version != self._generation:
+            self._generation = version
             self._newest = next(iter(load_runs(self._store, limit=1)), None)
         return self._newest
 
@@ -205,8 +205,9 @@ def _cpu_model() -> str:
     return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
 
 
-def _commit() -> str:
-    command = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+def commit(root: Path = ROOT) -> str:
+    """Return the commit of the checkout `root`, empty where it has none."""
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 
@@ -231,7 +232,7 @@ def main() -> int:
         "schema_version": SCHEMA_VERSION,
         "benchmark": "startup",
         "at": now.isoformat(timespec="seconds"),
-        "commit": _commit(),
+        "commit": commit(),
         "machine": describe_machine(),
     }
     with tempfile.TemporaryDirectory(prefix="hud-startup-") as name:

@@ -76,8 +76,8 @@ class LazyGroup(click.Group):
 
     def __init__(self, *args: Any, table: Iterable[LazyCommand], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._table = tuple(table)
-        self.commands = _Commands(self._table)
+        self.table = tuple(table)
+        self.commands = _Commands(self.table)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the table."""
@@ -87,15 +87,15 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the names and summaries of the table."""
         del ctx
-        limit = formatter.width - 6 - max(len(row.name) for row in self._table)
+        limit = formatter.width - 6 - max(len(row.name) for row in self.table)
         with formatter.section("Commands"):
-            formatter.write_dl([(row.name, row.short_help(limit)) for row in self._table])
+            formatter.write_dl([(row.name, row.short_help(limit)) for row in self.table])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with `incomplete`, then the options."""
         commands = [
             CompletionItem(row.name, help=row.short_help())
-            for row in self._table
+            for row in self.table
             if row.name.startswith(incomplete)
         ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]

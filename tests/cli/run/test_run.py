@@ -477,7 +477,7 @@ def test_serve_becomes_the_dashboard(terminal: Terminal, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "execve", execve)
     result = terminal.hud("serve", "--host", "127.0.0.1", "--port", "0")
     assert result.stderr.startswith("dashboard: http://127.0.0.1:")
-    assert executed[0][1:3] == ["-P", "-m", "compile_hud.app"]
+    assert executed[0][1:4] == ["-P", "-m", "compile_hud.app"]
     assert stores == ["duckdb:///.hud/store.duckdb"]
 
 
