@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from compile_hud.app.components.result_matrix import common_dimensions
+from compile_hud.app.data.latest_results import has_previous_run
 from compile_hud.app.ui.format import age, moment
 from compile_hud.app.ui.html import Cell, facts
 from compile_hud.app.ui.urls import CompareState, compare_url, run_url
 from compile_hud.db.jobs.health import SchedulerState
-from compile_hud.db.records.results import Run
 from compile_hud.db.records.summaries import LatestCell, RunSummary
 from compile_hud.db.shared.text import short_revision
-from compile_hud.runner.analysis.comparison.run_selection import previous_run
 
 # A notice has room for so many.
 _SHOWN_SCHEDULES = 3
@@ -44,14 +43,9 @@ def latest_facts(
     places = [("revision", short_revision(newest.revision))]
     places += [("toolchain", newest.toolchain)] if names_toolchain else []
     told = [(name, Cell(text=text)) for name, text in places]
-    has_before = _has_before(newest.run_id, [summary.run for summary in runs])
+    has_before = has_previous_run(newest.run_id, [summary.run for summary in runs])
     links = [("newest run", run), *([("compare it", compared)] if has_before else [])]
     return facts([*links, *told, *common])
-
-
-def _has_before(run_id: str, runs: Sequence[Run]) -> bool:
-    run = next((run for run in runs if run.id == run_id), None)
-    return run is not None and previous_run(run, runs) is not None
 
 
 def silence_text(late: SchedulerState, *, now: datetime) -> str:

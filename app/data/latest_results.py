@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from compile_hud.app import clock
 from compile_hud.app.data import store as data
@@ -16,11 +16,12 @@ from compile_hud.db.jobs.health import BEAT_S, SchedulerState, load_health
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.latest import Recent, load_latest, load_recent, load_scopes
 from compile_hud.db.queries.series import load_histories
-from compile_hud.db.records.results import REFERENCE_FAMILY
+from compile_hud.db.records.results import REFERENCE_FAMILY, Run
 from compile_hud.db.records.summaries import (
     LatestCell,
 )
 from compile_hud.db.records.triage import ONGOING
+from compile_hud.runner.analysis.comparison.run_selection import previous_run
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, MachineChange, machine_history
 
 # A month of nights; more would be no line at the width of a cell.
@@ -128,3 +129,8 @@ def shown_metrics(metric: str) -> list[str]:
 def _shown_metric(variant: str, metric: str) -> str:
     # Eager is 1.00x by definition; its latency is what the speedups stand on.
     return "latency_s" if variant == "eager" and metric == "speedup" else metric
+
+
+def has_previous_run(run_id: str, runs: Sequence[Run]) -> bool:
+    run = next((run for run in runs if run.id == run_id), None)
+    return run is not None and previous_run(run, runs) is not None

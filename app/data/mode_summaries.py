@@ -58,7 +58,7 @@ def mode_summaries(
                 num_subjects=num_subjects,
                 num_speedups=len(columns[mode]),
                 num_ok=passed.num_ok,
-                num_tried=passed.num_tried + kinds.total(),
+                num_attempted=passed.num_attempted + kinds.total(),
                 failures=_ended_badly(outcomes, is_tried=True),
                 untried=_ended_badly(outcomes, is_tried=False),
                 missing=tuple((kind, kinds[kind]) for kind in MISSING_KINDS if kinds[kind]),
@@ -76,7 +76,7 @@ def _ended_badly(outcomes: Sequence[Outcome], *, is_tried: bool) -> tuple[tuple[
         for outcome in Outcome
         if outcome is not Outcome.OK
         and counts[outcome]
-        and bool(pass_rate([outcome]).num_tried) is is_tried
+        and bool(pass_rate([outcome]).num_attempted) is is_tried
     )
 
 

@@ -202,7 +202,7 @@ class ModeSummary:
     num_subjects: int
     num_speedups: int
     num_ok: int
-    num_tried: int
+    num_attempted: int
     failures: tuple[tuple[str, int], ...]
     untried: tuple[tuple[str, int], ...]
     missing: tuple[tuple[str, int], ...]

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import select, update
 
-from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.records.kernel_counters import COUNTERS
 from compile_hud.db.rows.mapping import clean_json
 from compile_hud.db.schema.tables import KernelTable
 from compile_hud.db.store import Store
-
-# Where they are in `Kernel.launch`.
-COUNTERS = "counters"
-# The best known, in percent of the most that a device can sustain, each with a heading.
-SHARES = {
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "SM",
-    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory",
-    "sm__warps_active.avg.pct_of_peak_sustained_active": "warps",
-}
-
-
-def counted(kernel: Kernel) -> dict[str, tuple[float, str]]:
-    """Return the counters of `kernel` that are numbers, by name with their unit."""
-    readings = kernel.launch.get(COUNTERS)
-    found = {}
-    for name, reading in readings.items() if isinstance(readings, Mapping) else ():
-        value = reading.get("value") if isinstance(reading, Mapping) else None
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            found[name] = (float(value), str(reading.get("unit", "")))
-    return found
-
-
-def counter_names(kernels: Iterable[Kernel]) -> list[str]:
-    """Return the names of all counters of `kernels`, the best known first."""
-    names = {name for kernel in kernels for name in counted(kernel)}
-    return [*(name for name in SHARES if name in names), *sorted(names - SHARES.keys())]
 
 
 def keep_counters(
@@ -47,7 +21,7 @@ def keep_counters(
     A counter that is in already gets its new value; the others stay.
     """
     columns = (KernelTable.position, KernelTable.name, KernelTable.launch)
-    wanted = select(*columns).where(KernelTable.result_id == result_id)
+    query = select(*columns).where(KernelTable.result_id == result_id)
     with store.write() as session:
         changed = [
             {
@@ -55,7 +29,7 @@ def keep_counters(
                 "position": row.position,
                 "launch": _with_counters(row.launch, counters[row.name]),
             }
-            for row in session.execute(wanted)
+            for row in session.execute(query)
             if row.name in counters
         ]
         if changed:

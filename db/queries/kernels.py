@@ -18,7 +18,13 @@ from typing import Any, Final
 from sqlalchemy import and_, func, select, tuple_
 from sqlalchemy.engine import Connection
 
-from compile_hud.db.records.kernels import Kernel, KernelSource, ProfiledResult
+from compile_hud.db.records.kernels import (
+    Kernel,
+    KernelPoint,
+    KernelRun,
+    KernelSource,
+    ProfiledResult,
+)
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.db.rows.columns import batches, read_rows, read_rows_of_each
 from compile_hud.db.rows.kernels import read_kernels, read_sources, read_with_sources
@@ -61,43 +67,7 @@ _SAMPLE_COLUMNS: Final[tuple[Any, ...]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelPoint:
-    """One kernel in one run: all its rows of the result together, in seconds an iteration.
-
-    `num_sources` is how many different codes it was generated as, 0 for a kernel of a library.
-    """
-
-    run_id: str
-    result_id: str
-    at: datetime
-    revision: str
-    machine: str
-    toolchain: str
-    fingerprint: str
-    count: float
-    total_s: float
-    min_s: float
-    share: float
-    num_sources: int
-
-    @property
-    def mean_s(self) -> float:
-        """Return the time of one call; that of an iteration where calls are not known."""
-        return self.total_s / self.count if self.count else self.total_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelRun:
-    """A run that has kernels of some case."""
-
-    run_id: str
-    at: datetime
-    machine: str
-    toolchain: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultPlace:
+class ResultLocation:
     """The run that a case result is of, and when that run began."""
 
     run_id: str
@@ -107,8 +77,8 @@ class ResultPlace:
 def load_kernels(store: Store, result_id: str) -> tuple[Kernel, ...]:
     """Return the kernels of one result, those that take longest first; none where it has none."""
     with store.read() as connection:
-        found = read_kernels(connection, [KernelTable.result_id == result_id])
-    kernels = found.get(result_id, ())
+        kernels_by_result = read_kernels(connection, [KernelTable.result_id == result_id])
+    kernels = kernels_by_result.get(result_id, ())
     return tuple(sorted(kernels, key=lambda kernel: kernel.total_s, reverse=True))
 
 
@@ -121,22 +91,22 @@ def load_sources(store: Store, hashes: Collection[str]) -> Mapping[str, KernelSo
 def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
     """Return the ids of the results of a run, whose whole id this is, that have kernels."""
     last = last_results(CaseResultTable.run_id == run_id)
-    wanted = select(KernelTable.result_id).where(KernelTable.result_id.in_(select(last.c.id)))
+    query = select(KernelTable.result_id).where(KernelTable.result_id.in_(select(last.c.id)))
     with store.read() as connection:
-        return frozenset(connection.execute(wanted.distinct()).scalars())
+        return frozenset(connection.execute(query.distinct()).scalars())
 
 
 def load_kernel_runs(store: Store, case_key: str) -> tuple[KernelRun, ...]:
     """Return the runs that have kernels of a case, the oldest first."""
     last = last_results(CaseResultTable.case_key == case_key)
-    wanted = (
+    query = (
         select(last.c.run_id, *RUN_COLUMNS)
         .join(RunTable, RunTable.id == last.c.run_id)
         .where(last.c.id.in_(select(KernelTable.result_id)))
         .order_by(*OLDEST_RUN)
     )
     with store.read() as connection:
-        rows = connection.execute(wanted).all()
+        rows = connection.execute(query).all()
     return tuple(
         KernelRun(
             run_id=row.run_id,
@@ -172,14 +142,14 @@ def load_kernel_points(
         .group_by(KernelTable.result_id)
         .subquery()
     )
-    wanted = (
+    query = (
         select(per_result, last.c.run_id, *RUN_COLUMNS)
         .join(last, last.c.id == per_result.c.result_id)
         .join(RunTable, RunTable.id == last.c.run_id)
         .order_by(*OLDEST_RUN)
     )
     with store.read() as connection:
-        rows = connection.execute(wanted).all()
+        rows = connection.execute(query).all()
     return tuple(
         KernelPoint(
             run_id=row.run_id,
@@ -199,14 +169,14 @@ def load_kernel_points(
     )
 
 
-def load_places(store: Store, result_ids: Collection[str]) -> Mapping[str, ResultPlace]:
+def load_locations(store: Store, result_ids: Collection[str]) -> Mapping[str, ResultLocation]:
     """Return the runs of these results, by result; what is not in the store is left out."""
     places = select(CaseResultTable.id, RunTable.id.label("run_id"), RunTable.started_at).join(
         RunTable, RunTable.id == CaseResultTable.run_id
     )
     with store.read() as connection:
         return {
-            row.id: ResultPlace(run_id=row.run_id, run_started_at=utc(row.started_at))
+            row.id: ResultLocation(run_id=row.run_id, run_started_at=utc(row.started_at))
             for some in batches(result_ids)
             for row in connection.execute(places.where(CaseResultTable.id.in_(some)))
         }
@@ -228,28 +198,28 @@ def load_profiled(store: Store, names: Collection[ResultName]) -> dict[ResultNam
     if not names:
         return {}
     with store.read() as connection:
-        wanted = select(RunTable.id, RunTable.started_at, RunTable.fingerprint).where(
+        run_query = select(RunTable.id, RunTable.started_at, RunTable.fingerprint).where(
             RunTable.id.in_([run_id for run_id, _ in names])
         )
-        runs = {row.id: row for row in read_rows(connection, wanted)}
+        runs = {row.id: row for row in read_rows(connection, run_query)}
         if not runs:
             return {}
         rows = _results(connection, names, since=min(run.started_at for run in runs.values()))
         ids = [row.id for row in rows]
-        found = read_with_sources(connection, each_of(KernelTable.result_id, ids))
+        kernels_by_result = read_with_sources(connection, each_of(KernelTable.result_id, ids))
         latencies = _latencies(connection, rows, runs=runs)
         samples = _samples(connection, ids)
     return {
         (row.run_id, row.case_key): ProfiledResult(
-            kernels=found[row.id][0],
-            sources=found[row.id][1],
+            kernels=kernels_by_result[row.id][0],
+            sources=kernels_by_result[row.id][1],
             details=row.details,
             latency_s=latencies.get(row.id),
             samples=tuple(samples[row.id]),
             warnings=warnings_of(row),
         )
         for row in rows
-        if row.id in found
+        if row.id in kernels_by_result
     }
 
 
@@ -276,12 +246,12 @@ def _latencies(
         hashes = _hashes(connection, {row.case_key for row in rows})
         conditions = [
             and_(
-                MeasurementTable.series_hash == hashes[place],
+                MeasurementTable.series_hash == hashes[series],
                 MeasurementTable.run_started_at == runs[row.run_id].started_at,
                 MeasurementTable.result_id == row.id,
             )
             for row in rows
-            if (place := (row.case_key, runs[row.run_id].fingerprint)) in hashes
+            if (series := (row.case_key, runs[row.run_id].fingerprint)) in hashes
         ]
     else:
         conditions = [
@@ -290,27 +260,27 @@ def _latencies(
                 MeasurementTable.result_id.in_([row.id for row in rows]),
             )
         ]
-    wanted = select(*_LATENCY_COLUMNS).where(MeasurementTable.metric == _METRIC)
-    found = read_rows_of_each(connection, wanted, conditions)
-    return {row.result_id: row.median for row in found}
+    query = select(*_LATENCY_COLUMNS).where(MeasurementTable.metric == _METRIC)
+    latency_rows = read_rows_of_each(connection, query, conditions)
+    return {row.result_id: row.median for row in latency_rows}
 
 
 def _hashes(connection: Connection, case_keys: Collection[str]) -> dict[tuple[str, str], int]:
     """Return the number of each series of latencies by its case and fingerprint."""
-    wanted = select(SeriesTable.case_key, SeriesTable.fingerprint, SeriesTable.key).where(
+    query = select(SeriesTable.case_key, SeriesTable.fingerprint, SeriesTable.key).where(
         SeriesTable.metric == _METRIC, SeriesTable.case_key.in_(case_keys)
     )
     return {
-        (row.case_key, row.fingerprint): series_hash(row.key) for row in connection.execute(wanted)
+        (row.case_key, row.fingerprint): series_hash(row.key) for row in connection.execute(query)
     }
 
 
 def _samples(connection: Connection, ids: Sequence[str]) -> dict[str, list[float]]:
-    wanted = select(*_SAMPLE_COLUMNS).where(
+    query = select(*_SAMPLE_COLUMNS).where(
         SampleTable.metric == _METRIC, SampleTable.is_warmup.is_(False)
     )
-    rows = read_rows_of_each(connection, wanted, each_of(SampleTable.result_id, ids))
-    found: dict[str, list[float]] = defaultdict(list)
+    rows = read_rows_of_each(connection, query, each_of(SampleTable.result_id, ids))
+    samples: dict[str, list[float]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.position):
-        found[row.result_id].append(row.value)
-    return found
+        samples[row.result_id].append(row.value)
+    return samples

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, TypeGuard
 
 from compile_hud.db.errors import RecordError
@@ -465,3 +466,39 @@ def modules_of(kernel: Kernel) -> tuple[ModuleTime, ...]:
 def _is_amount(value: Any) -> TypeGuard[float]:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and 0 <= value < math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelPoint:
+    """One kernel in one run: all its rows of the result together, in seconds an iteration.
+
+    `num_sources` is how many different codes it was generated as, 0 for a kernel of a library.
+    """
+
+    run_id: str
+    result_id: str
+    at: datetime
+    revision: str
+    machine: str
+    toolchain: str
+    fingerprint: str
+    count: float
+    total_s: float
+    min_s: float
+    share: float
+    num_sources: int
+
+    @property
+    def mean_s(self) -> float:
+        """Return the time of one call; that of an iteration where calls are not known."""
+        return self.total_s / self.count if self.count else self.total_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRun:
+    """A run that has kernels of some case."""
+
+    run_id: str
+    at: datetime
+    machine: str
+    toolchain: str

@@ -37,7 +37,7 @@ from compile_hud.app.views.alerts.new_alerts import see_all
 from compile_hud.app.views.alerts.tables import alert_facts, alerts_table, changes_table
 from compile_hud.app.views.alerts.triage_form import decision_form
 from compile_hud.app.views.kernel_diff.data import load_alert_kernels
-from compile_hud.app.views.kernel_diff.links import alert_kernel_table, alert_kernel_text
+from compile_hud.app.views.kernel_diff.links import alert_kernel_table
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, bound_labels
 from compile_hud.db.records.triage import AlertChange, worst_first
@@ -174,7 +174,7 @@ def _show_kernels(alert: Alert) -> None:
     notices([kernels.noise] if kernels.noise else [])
     if content := alert_kernel_table(kernels):
         st.html(content)
-        st.html(caption(alert_kernel_text(kernels)))
+        st.html(caption(kernels.share_text))
     else:
         st.html(caption("No kernel changed beyond noise in the direction of the alert."))
     st.link_button("What changed in the kernels", kernel_diff_url(kernels.state))

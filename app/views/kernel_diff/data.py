@@ -13,12 +13,12 @@ from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.urls import KernelDiffState
 from compile_hud.app.views.kernel_diff.records import AlertKernels, DiffPage, DiffRow, DiffSide
 from compile_hud.db.errors import RecordError
-from compile_hud.db.queries.kernels import KernelRun, load_kernel_runs, load_profiled
+from compile_hud.db.queries.kernels import load_kernel_runs, load_profiled
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.imported import is_imported
-from compile_hud.db.records.kernels import KernelSource
+from compile_hud.db.records.kernels import KernelRun, KernelSource
 from compile_hud.db.records.results import Case, Outcome, Run, Verdict
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
@@ -30,6 +30,7 @@ from compile_hud.runner.analysis.kernels.diff import (
     is_about_slower,
     kernel_bounds,
     kernel_side,
+    share_text,
     top_rows,
 )
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
@@ -92,11 +93,13 @@ def _alert_kernels(
     ]
     (good_run, case_key), (bad_run, _) = names
     state = KernelDiffState(baseline_run=good_run, baseline_case=case_key, candidate_run=bad_run)
+    explained_s = math.fsum(row.contribution_s for row in rows)
     return AlertKernels(
         state=state,
         rows=tuple(rows),
         basis=diff.basis,
         change_s=diff.change_s,
+        share_text=share_text(explained_s, change_s=diff.change_s, basis=diff.basis),
         noise=diff.noise_text,
     )
 

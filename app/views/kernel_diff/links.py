@@ -11,11 +11,10 @@ from compile_hud.app.ui.html import Cell, Column, table
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url
 from compile_hud.app.views.kernel_diff.records import AlertKernels, class_words
-from compile_hud.db.queries.kernels import KernelRun
+from compile_hud.db.records.kernels import KernelRun
 from compile_hud.db.records.results import Case
 from compile_hud.db.records.summaries import ResultSummary, TrendPoint
 from compile_hud.db.shared.text import signed_us
-from compile_hud.runner.analysis.kernels.diff import share_text
 
 _EAGER = "eager"
 _COLUMNS = (
@@ -91,11 +90,6 @@ def alert_kernel_table(kernels: AlertKernels) -> str:
         for row in kernels.rows
     ]
     return table(_COLUMNS, rows, label="kernels behind the alert") if rows else ""
-
-
-def alert_kernel_text(kernels: AlertKernels) -> str:
-    """Return how much the kernels behind an alert explain."""
-    return share_text(kernels.explained_s, change_s=kernels.change_s, basis=kernels.basis)
 
 
 def _is_eager_of(result: ResultSummary, case: Case) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,17 +103,13 @@ class DiffPage:
 class AlertKernels:
     """The kernels behind an alert, none where all are within noise; `state` leads to the diff.
 
-    `noise` says what makes their times uncertain, "" where nothing is known to. `explained_s` is
-    what the rows contribute together, of `change_s` of what `basis` names, in seconds an iteration.
+    `share_text` says how much of `change_s`, seconds per iteration of what `basis` names, the rows
+    explain together. `noise` says what makes their times uncertain, "" where nothing does.
     """
 
     state: KernelDiffState
     rows: tuple[DiffRow, ...]
     basis: str
     change_s: float
+    share_text: str
     noise: str = ""
-
-    @property
-    def explained_s(self) -> float:
-        """Return what the rows contribute together."""
-        return math.fsum(row.contribution_s for row in self.rows)

@@ -17,8 +17,7 @@ from compile_hud.app.ui.theme import KIND_COLOURS, KIND_INK, MIXED_KINDS, NEUTRA
 from compile_hud.app.views.kernels.icicle import LEVELS, SEVERAL, Rect
 from compile_hud.app.views.kernels.roofline import Roof, Spot, roof_labels, span_of
 from compile_hud.app.views.kernels.tables import kernel_id, shown
-from compile_hud.db.queries.kernels import KernelPoint
-from compile_hud.db.records.kernels import KINDS
+from compile_hud.db.records.kernels import KINDS, KernelPoint
 
 _ICICLE_ROW_HEIGHT = 30
 # The height of a chart includes its axis with the title.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compile_hud.app.ui.format import scale_for
-from compile_hud.db.queries.kernel_counters import SHARES, counted, counter_names
+from compile_hud.db.records.kernel_counters import SHARES, counted, counter_names
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.shared.text import printable, shortened
 

@@ -12,7 +12,6 @@ from compile_hud.app.data.page_records import KernelsPage, Loaded
 from compile_hud.app.ui.code import Script
 from compile_hud.db.errors import NotFoundError, RecordError
 from compile_hud.db.queries.kernels import (
-    KernelPoint,
     load_kernel_points,
     load_kernels,
     load_results_with_kernels,
@@ -22,6 +21,7 @@ from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_run
 from compile_hud.db.records.kernels import (
     Kernel,
+    KernelPoint,
     KernelSource,
     Profile,
     profile_of,

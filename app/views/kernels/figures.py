@@ -27,8 +27,7 @@ from compile_hud.app.views.kernels.icicle import layout
 from compile_hud.app.views.kernels.roofline import roofs_of, spots_of, uncounted
 from compile_hud.app.views.kernels.tables import kernel_id, uncounted_text
 from compile_hud.app.views.kernels.timeline import strip_rows, strip_text
-from compile_hud.db.queries.kernels import KernelPoint
-from compile_hud.db.records.kernels import Kernel
+from compile_hud.db.records.kernels import Kernel, KernelPoint
 
 _ICICLE_TEXT = (
     "Modules above the operators in them above their kernels, each as wide as its time. A click on"

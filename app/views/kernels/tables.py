@@ -15,7 +15,7 @@ from compile_hud.app.ui.format import column_scale, quantity
 from compile_hud.app.ui.html import Cell, Column, long_table, table
 from compile_hud.app.ui.urls import KernelsState
 from compile_hud.app.views.kernels.counters import counter_columns
-from compile_hud.db.queries.kernel_counters import COUNTERS
+from compile_hud.db.records.kernel_counters import COUNTERS
 from compile_hud.db.records.kernels import MODULES, Kernel, Origin, modules_of
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.shared.text import printable, shortened, significant

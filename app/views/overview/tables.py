@@ -183,7 +183,7 @@ def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
     text, why = _mean_words(summary)
     notes = [
         Note(text=why),
-        Note(text=", ".join([f"{summary.num_ok} of {summary.num_tried} ok", *bad])),
+        Note(text=", ".join([f"{summary.num_ok} of {summary.num_attempted} ok", *bad])),
     ]
     if summary.untried:
         notes.append(Note(text=f"not counted: {', '.join(_counts(summary.untried))}"))

@@ -83,13 +83,13 @@ def test_a_mode_is_averaged_over_the_models_that_every_mode_has() -> None:
         latest(make_case("b", mode="max-autotune"), outcome=Outcome.TIMEOUT),
     ]
     default, autotune = mode_summaries(cells, alerts=[])
-    assert (default.variant, default.mean, default.num_ok, default.num_tried) == (
+    assert (default.variant, default.mean, default.num_ok, default.num_attempted) == (
         "default",
         pytest.approx(2.0),
         2,
         2,
     )
-    assert (autotune.mean, autotune.num_ok, autotune.num_tried) == (pytest.approx(3.0), 1, 2)
+    assert (autotune.mean, autotune.num_ok, autotune.num_attempted) == (pytest.approx(3.0), 1, 2)
     assert (autotune.num_common, autotune.num_subjects) == (1, 2)
     assert (default.num_speedups, autotune.num_speedups) == (2, 1)
 
@@ -131,8 +131,8 @@ def test_a_case_that_is_missing_is_not_ok_and_in_the_mean_of_no_mode(
     ]
     alert = make_alert(case=gone, kind=kind, state=state)
     default, autotune = mode_summaries(cells, alerts=[alert])
-    assert (default.mean, default.num_ok, default.num_tried) == (pytest.approx(2.0), 2, 2)
-    assert (autotune.mean, autotune.num_ok, autotune.num_tried) == (pytest.approx(3.0), 1, 2)
+    assert (default.mean, default.num_ok, default.num_attempted) == (pytest.approx(2.0), 2, 2)
+    assert (autotune.mean, autotune.num_ok, autotune.num_attempted) == (pytest.approx(3.0), 1, 2)
     assert (autotune.num_common, autotune.num_subjects) == (1, 2)
     assert autotune.effective_modes == ()
     assert (default.missing, autotune.missing) == ((), ((kind, 1),))
@@ -148,7 +148,7 @@ def test_vanished_cases_are_told_from_late_ones() -> None:
     ]
     (default,) = mode_summaries(cells, alerts=alerts)
     assert default.missing == (("vanished", 1), ("late", 2))
-    assert (default.num_ok, default.num_tried) == (1, 4)
+    assert (default.num_ok, default.num_attempted) == (1, 4)
 
 
 def test_what_ended_badly_is_counted_by_outcome_and_what_was_not_tried_apart() -> None:
@@ -164,7 +164,7 @@ def test_what_ended_badly_is_counted_by_outcome_and_what_was_not_tried_apart() -
         for index, outcome in enumerate([Outcome.OK, *outcomes])
     ]
     (summary,) = mode_summaries(cells, alerts=[])
-    assert (summary.num_ok, summary.num_tried) == (1, 4)
+    assert (summary.num_ok, summary.num_attempted) == (1, 4)
     assert summary.failures == (("failed", 2), ("inaccurate", 1))
     assert summary.untried == (("skipped", 1), ("lost", 1))
 
@@ -176,7 +176,7 @@ def test_a_case_that_came_back_or_only_became_slower_is_ok() -> None:
         make_alert("slower", case=case, kind="step"),
     ]
     (summary,) = mode_summaries([latest(case, values={"speedup": 2.0})], alerts=alerts)
-    assert (summary.mean, summary.num_ok, summary.num_tried) == (pytest.approx(2.0), 1, 1)
+    assert (summary.mean, summary.num_ok, summary.num_attempted) == (pytest.approx(2.0), 1, 1)
 
 
 def test_fallbacks_are_counted_by_what_ran_instead() -> None:

@@ -19,8 +19,7 @@ from compile_hud.app.views.kernels.icicle import layout
 from compile_hud.app.views.kernels.roofline import roofs_of, spots_of
 from compile_hud.app.views.kernels.tables import kernel_id
 from compile_hud.app.views.kernels.timeline import lane_name, strip_rows, strip_text
-from compile_hud.db.queries.kernels import KernelPoint
-from compile_hud.db.records.kernels import KINDS, Profile, TimelineSpan
+from compile_hud.db.records.kernels import KINDS, KernelPoint, Profile, TimelineSpan
 from tests.support.builders import START, make_kernel
 
 PEAKS = {"fp32_flops_per_s": 100e9, "copy_bytes_per_s": 20e9}

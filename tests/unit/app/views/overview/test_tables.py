@@ -67,7 +67,7 @@ def mode_summary(
         num_subjects=4,
         num_speedups=num_speedups,
         num_ok=num_ok,
-        num_tried=4,
+        num_attempted=4,
         failures=failures,
         untried=untried,
         missing=missing,

@@ -6,7 +6,7 @@ import pytest
 
 from compile_hud.app.ui.format import Scale
 from compile_hud.app.views.studies.charts import intervals_spec, scatter_spec
-from compile_hud.app.views.studies.tables import (
+from compile_hud.app.views.studies.data import (
     interval_points,
     outcomes_text,
     published_part,
