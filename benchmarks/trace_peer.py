@@ -50,8 +50,8 @@ def ask_peer(python: str, trace: Path) -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise BenchmarkError(f"{python} cannot analyse {trace}: {done.stderr[-1000:]}")
-        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
-        return found
+        document: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+        return document
 
 
 def compare(trace: Path, *, python: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def compare(trace: Path, *, python: str) -> dict[str, Any]:
     for kernel in report.kernels:
         ours[kernel.name] += kernel.total_s * num_iterations * 1e6
     totals = theirs["kernels_us"]
-    exposed_us = report.profile.parts.get("communication", 0.0) * num_iterations * 1e6
+    exposed_us = report.profile.components.get("communication", 0.0) * num_iterations * 1e6
     peer_exposed_us = theirs["kinds_us"].get(PEER_EXPOSED, 0.0)
     return {
         "trace": trace.name,

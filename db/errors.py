@@ -43,7 +43,7 @@ class StoreFull(StoreError):
     """There is no room left to write."""
 
 
-class HeldByPattern(StoreError):
+class SetByPattern(StoreError):
     """Taking an owner or a mute from an alert would leave it that of its series."""
 
 

@@ -94,9 +94,9 @@ def page_proof(token: str, *, key: bytes) -> str:
     return _mac("page", token, key=key)
 
 
-def is_page_proof(given: str, token: str, *, key: bytes) -> bool:
+def is_page_proof(proof: str, token: str, *, key: bytes) -> bool:
     """Return whether `given` is the proof that the page of `token` was opened."""
-    return _is_same(page_proof(token, key=key), given)
+    return _is_same(page_proof(token, key=key), proof)
 
 
 def _signed(purpose: str, content: list[Any], *, key: bytes, until: datetime) -> str:
@@ -123,8 +123,8 @@ def _mac(purpose: str, body: str, *, key: bytes) -> str:
     return _encoded(hmac.digest(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256))
 
 
-def _is_same(expected: str, given: str) -> bool:
-    return hmac.compare_digest(expected.encode(), given.encode("utf-8", "surrogatepass"))
+def _is_same(expected: str, signature: str) -> bool:
+    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogatepass"))
 
 
 def _encoded(data: bytes) -> str:

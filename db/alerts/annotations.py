@@ -71,7 +71,7 @@ class Annotation:
     @classmethod
     def from_json(cls, document: Any) -> Annotation:
         """Return the annotation that `document` describes; raise RecordError when it does not."""
-        found = cls(
+        annotation = cls(
             id=get_name(document, "id"),
             at=get_time(document, "at"),
             pattern=get_name(document, "pattern"),
@@ -81,9 +81,9 @@ class Annotation:
             removed_by=get_text(document, "removed_by", default=""),
             removed_at=get_time_or_none(document, "removed_at"),
         )
-        if problem := problem_of(found):
+        if problem := problem_of(annotation):
             raise RecordError(problem)
-        return found
+        return annotation
 
 
 def new_annotation(
@@ -91,8 +91,8 @@ def new_annotation(
 ) -> Annotation:
     """Return an annotation whose id is that of what it says: said twice, it is one."""
     text = text.strip()
-    said = json.dumps([time_to_json(at), pattern, text, by])
-    id = hashlib.sha256(said.encode()).hexdigest()[:_ID_LENGTH]
+    content = json.dumps([time_to_json(at), pattern, text, by])
+    id = hashlib.sha256(content.encode()).hexdigest()[:_ID_LENGTH]
     return Annotation(id=id, at=at, pattern=pattern, text=text, by=by, made_at=made_at)
 
 
@@ -129,18 +129,18 @@ def put_annotations(store: Store, annotations: Iterable[Annotation]) -> int:
 
 def remove_annotation(store: Store, id: str, *, by: str, at: datetime) -> bool:
     """Take an annotation away; return False where somebody has done so, raise NotFoundError."""
-    found = {item.id: item for item in load_annotations(store, with_removed=True)}.get(id)
-    if found is None:
+    annotation = {item.id: item for item in load_annotations(store, with_removed=True)}.get(id)
+    if annotation is None:
         raise NotFoundError(f"no annotation {id!r} in {store.name}; `hud annotate list` lists them")
-    removed = dataclasses.replace(found, removed_by=by, removed_at=at)
+    removed = dataclasses.replace(annotation, removed_by=by, removed_at=at)
     return bool(put_annotations(store, [removed]))
 
 
 def load_annotations(store: Store, *, with_removed: bool = False) -> tuple[Annotation, ...]:
     """Return the annotations by their date, those that were removed only when wanted."""
     with store.read() as connection:
-        found = map(_record, connection.execute(_ALL))
-        return tuple(item for item in found if with_removed or not item.removed_by)
+        annotations = map(_record, connection.execute(_ALL))
+        return tuple(item for item in annotations if with_removed or not item.removed_by)
 
 
 def concerning(

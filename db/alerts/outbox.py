@@ -35,38 +35,38 @@ def load_outbox(
     store: Store, *, states: Collection[NotificationState] | None = None
 ) -> tuple[Notification, ...]:
     """Return the notifications in `states` (default: all), oldest first."""
-    wanted = select(OutboxTable.__table__).order_by(OutboxTable.number)
+    query = select(OutboxTable.__table__).order_by(OutboxTable.number)
     if states is not None:
-        wanted = wanted.where(OutboxTable.state.in_([str(state) for state in states]))
+        query = query.where(OutboxTable.state.in_([str(state) for state in states]))
     with store.read() as connection:
-        return tuple(notification_record(row) for row in connection.execute(wanted))
+        return tuple(notification_record(row) for row in connection.execute(query))
 
 
 def load_notifications(store: Store, ids: Collection[str]) -> tuple[Notification, ...]:
     """Return the notifications with these ids, oldest first; those that are gone are left out."""
     here = OutboxTable.id.in_(ids)
-    wanted = select(OutboxTable.__table__).where(here).order_by(OutboxTable.number)
+    query = select(OutboxTable.__table__).where(here).order_by(OutboxTable.number)
     with store.read() as connection:
-        return tuple(notification_record(row) for row in connection.execute(wanted))
+        return tuple(notification_record(row) for row in connection.execute(query))
 
 
 def load_notification(store: Store, id: str) -> Notification:
     """Return one notification; raise NotFoundError when the store has it no more."""
-    found = load_notifications(store, [id])
-    if not found:
+    matches = load_notifications(store, [id])
+    if not matches:
         raise NotFoundError(f"no notification {id!r} in {store.name}")
-    return found[0]
+    return matches[0]
 
 
 def count_outbox(store: Store) -> dict[tuple[str, NotificationState], int]:
     """Return how many notifications there are by receiver and state."""
-    wanted = select(OutboxTable.receiver, OutboxTable.state, func.count()).group_by(
+    query = select(OutboxTable.receiver, OutboxTable.state, func.count()).group_by(
         OutboxTable.receiver, OutboxTable.state
     )
     with store.read() as connection:
         return {
             (receiver, NotificationState(state)): number
-            for receiver, state, number in connection.execute(wanted)
+            for receiver, state, number in connection.execute(query)
         }
 
 
@@ -77,14 +77,14 @@ def count_dead_letters(store: Store) -> dict[str, int]:
 
 
 def count_unclaimed(
-    counts: Mapping[tuple[str, NotificationState], int], *, known: Collection[str]
+    counts: Mapping[tuple[str, NotificationState], int], *, receivers: Collection[str]
 ) -> dict[str, int]:
     """Return how many of `counts` wait for receivers that are none of those `known`, by name."""
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for (name, state), number in counts.items():
-        if name not in known and state in WAITING:
-            found[name] += number
-    return dict(found)
+        if name not in receivers and state in WAITING:
+            totals[name] += number
+    return dict(totals)
 
 
 def receivers_to_serve(store: Store, *, at: datetime) -> set[str]:
@@ -94,10 +94,10 @@ def receivers_to_serve(store: Store, *, at: datetime) -> set[str]:
     )
     # What one failure put off goes out with the rest once its receiver answers again.
     is_due = (OutboxTable.due_at <= at) | (OutboxTable.state != str(NotificationState.PENDING))
-    held = select(ReceiverTable.receiver).where(ReceiverTable.held_until > at)
+    paused = select(ReceiverTable.receiver).where(ReceiverTable.held_until > at)
     with store.read() as connection:
-        found = set(connection.execute(waiting.where(is_due).distinct()).scalars())
-        return found - set(connection.execute(held).scalars()) if found else found
+        receivers = set(connection.execute(waiting.where(is_due).distinct()).scalars())
+        return receivers - set(connection.execute(paused).scalars()) if receivers else receivers
 
 
 def revise_queue(
@@ -198,8 +198,8 @@ def _looked_at(connection: Connection, receiver: str) -> tuple[Notification, ...
     return (*oldest, *(item for item in behind if item.id in ids))
 
 
-def _records(connection: Connection, wanted: Select[Any]) -> tuple[Notification, ...]:
-    return tuple(notification_record(row) for row in connection.execute(wanted))
+def _records(connection: Connection, query: Select[Any]) -> tuple[Notification, ...]:
+    return tuple(notification_record(row) for row in connection.execute(query))
 
 
 def _save(session: Session, changed: Sequence[Notification]) -> None:

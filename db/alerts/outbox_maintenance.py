@@ -60,15 +60,15 @@ def find_old_notifications(store: Store, *, before: datetime) -> list[str]:
     was dropped keeps its words, since it is sent when it is news again.
     """
     ongoing = select(AlertTable.id).where(AlertTable.state.in_([str(item) for item in ONGOING]))
-    wanted = select(OutboxTable.id, OutboxTable.alert_ids).where(
+    query = select(OutboxTable.id, OutboxTable.alert_ids).where(
         OutboxTable.state == str(NotificationState.SENT),
         OutboxTable.created_at < before,
         OutboxTable.title != "",
     )
     with store.read() as connection:
-        found = connection.execute(wanted).all()
-        alive = set(connection.execute(ongoing).scalars()) if found else set()
-    return [row.id for row in found if alive.isdisjoint(row.alert_ids)]
+        rows = connection.execute(query).all()
+        alive = set(connection.execute(ongoing).scalars()) if rows else set()
+    return [row.id for row in rows if alive.isdisjoint(row.alert_ids)]
 
 
 def forget_notifications(store: Store, ids: Sequence[str]) -> None:
@@ -128,7 +128,7 @@ def _with_health(state: ReceiverState, row: Row[Any] | None) -> ReceiverState:
 
 def _last_error(connection: Connection, receiver: str) -> str:
     states = (*WAITING, NotificationState.DEAD)
-    wanted = (
+    query = (
         select(OutboxTable.last_error)
         .where(
             OutboxTable.receiver == receiver,
@@ -138,4 +138,4 @@ def _last_error(connection: Connection, receiver: str) -> str:
         .order_by(OutboxTable.attempted_at.desc())
         .limit(1)
     )
-    return connection.execute(wanted).scalar() or ""
+    return connection.execute(query).scalar() or ""

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Session
 
 from compile_hud.db.alerts.replay import replayed_alert, replayed_settings
-from compile_hud.db.errors import HeldByPattern
+from compile_hud.db.errors import SetByPattern
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.triage import (
     SETTING_NAMES,
@@ -52,39 +52,39 @@ _SHARED: Final = (ChangedField.OWNER, ChangedField.MUTED_UNTIL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class StoredAlerts:
     """The alerts that are stored, by their ids, and the settings of series."""
 
     alerts: Mapping[str, Alert]
     settings: Sequence[SeriesSettings]
 
 
-def read_known(session: Session) -> Known:
+def read_stored_alerts(session: Session) -> StoredAlerts:
     """Return what is stored of alerts and settings."""
     connection = session.connection()
-    return Known(
+    return StoredAlerts(
         alerts={alert.id: alert for alert in read_alerts(connection)},
         settings=read_series_settings(connection),
     )
 
 
-def put_alerts(session: Session, alerts: Sequence[Alert], *, known: Known) -> None:
+def put_alerts(session: Session, alerts: Sequence[Alert], *, stored: StoredAlerts) -> None:
     """Insert `alerts`, or replace those with the same id; no change is recorded.
 
     `known` is what the same transaction has read.
     """
-    wanted = {alert.id: alert for alert in alerts}
-    new = [alert for alert in wanted.values() if alert.id not in known.alerts]
-    cases = {alert.case.key: alert.case for alert in wanted.values()}
-    for key in cases.keys() - {alert.case.key for alert in known.alerts.values()}:
+    by_id = {alert.id: alert for alert in alerts}
+    new = [alert for alert in by_id.values() if alert.id not in stored.alerts]
+    cases = {alert.case.key: alert.case for alert in by_id.values()}
+    for key in cases.keys() - {alert.case.key for alert in stored.alerts.values()}:
         row = upsert(CaseTable).values(**case_values(cases[key]))
         session.execute(row.on_conflict_do_nothing(index_elements=["key"]))
     if new:
-        rows = [_own_values(alert, beside=_shared(alert, known.settings)) for alert in new]
+        rows = [_own_values(alert, defaults=_shared(alert, stored.settings)) for alert in new]
         session.execute(insert(AlertTable), rows)
-    for alert in wanted.values():
-        if alert.id in known.alerts:
-            values = _own_values(alert, beside=known.alerts[alert.id])
+    for alert in by_id.values():
+        if alert.id in stored.alerts:
+            values = _own_values(alert, defaults=stored.alerts[alert.id])
             here = AlertTable.id == alert.id
             session.execute(update(AlertTable).where(here).values(**values))
 
@@ -96,10 +96,12 @@ def put_revisions(
 
     Raises HeldByPattern, and saves nothing, where one takes away what its series would give back.
     """
-    known = read_known(session)
+    known = read_stored_alerts(session)
     for revision in revisions:
-        _check_not_held(known.alerts.get(revision.alert.id), revision.alert, known.settings)
-    put_alerts(session, [revision.alert for revision in revisions], known=known)
+        _check_not_set_by_pattern(
+            known.alerts.get(revision.alert.id), revision.alert, known.settings
+        )
+    put_alerts(session, [revision.alert for revision in revisions], stored=known)
     changes: list[AlertChange] = []
     for revision in revisions:
         signature = Signature(by=by, at=at, why=revision.why)
@@ -111,16 +113,16 @@ def put_revisions(
     put_changes(session, changes)
 
 
-def _check_not_held(
-    known: Alert | None, revised: Alert, settings: Sequence[SeriesSettings]
+def _check_not_set_by_pattern(
+    stored: Alert | None, revised: Alert, settings: Sequence[SeriesSettings]
 ) -> None:
     for name in _SHARED:
-        if known is None or getattr(revised, name) or not getattr(known, name):
+        if stored is None or getattr(revised, name) or not getattr(stored, name):
             continue
-        found = _shared(revised, settings)
-        if getattr(found, name) == getattr(known, name):
+        shared = _shared(revised, settings)
+        if getattr(shared, name) == getattr(stored, name):
             pattern = holder_of(name, revised.series_key, settings=settings)
-            raise HeldByPattern(
+            raise SetByPattern(
                 f"alert {revised.id} has its {SETTING_NAMES[name]} from the settings of"
                 f" {pattern!r} and would keep it: change it there (`hud alerts series` lists"
                 " them), or give the alert another one"
@@ -135,8 +137,8 @@ def put_settings(
     signature: Signature,
 ) -> tuple[AlertChange, ...]:
     """Store what `revise` makes of the settings of `pattern`; return and record each difference."""
-    found = read_series_settings(session.connection(), SeriesSettingsTable.pattern == pattern)
-    old = found[0] if found else SeriesSettings(pattern=pattern)
+    matches = read_series_settings(session.connection(), SeriesSettingsTable.pattern == pattern)
+    old = matches[0] if matches else SeriesSettings(pattern=pattern)
     new = revise(old)
     changes = changes_of_settings(old, new, signature=signature)
     if changes:
@@ -150,14 +152,14 @@ def replay(session: Session, changes: Sequence[AlertChange]) -> int:
 
     Returns how many were not in yet; those of alerts that are not here are left out.
     """
-    known = read_known(session)
+    known = read_stored_alerts(session)
     here = [change for change in changes if change.pattern or change.alert_id in known.alerts]
     new = missing_changes(session, here)
     if new:
         put_changes(session, new)
         every = read_changes(session.connection())
         replayed = [replayed_alert(alert, every) for alert in known.alerts.values()]
-        put_alerts(session, replayed, known=known)
+        put_alerts(session, replayed, stored=known)
         for settings in replayed_settings(every):
             _upsert_settings(session, settings)
     return len(new)
@@ -190,10 +192,10 @@ def _shared(alert: Alert, settings: Sequence[SeriesSettings]) -> SeriesSettings:
     return settings_of(alert.series_key, settings=settings)
 
 
-def _own_values(alert: Alert, *, beside: Alert | SeriesSettings) -> Values:
+def _own_values(alert: Alert, *, defaults: Alert | SeriesSettings) -> Values:
     """Return the row of `alert` without what it only shares with its series, or had before."""
     values = alert_values(alert)
     for name in _SHARED:
-        if getattr(alert, name) == getattr(beside, name):
+        if getattr(alert, name) == getattr(defaults, name):
             del values[name]
     return values

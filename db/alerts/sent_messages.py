@@ -49,24 +49,24 @@ def put_message(session: Session, message: SentMessage) -> None:
         session.execute(insert(MessageTable).values(**key, **values))
     else:
         session.execute(update(MessageTable).where(here).values(**values))
-    _put_told(session, message, key=key)
+    _put_reported(session, message, key=key)
 
 
-def _put_told(session: Session, message: SentMessage, *, key: Mapping[str, str]) -> None:
+def _put_reported(session: Session, message: SentMessage, *, key: Mapping[str, str]) -> None:
     here = _is_of(MessageAlertTable, message)
-    wanted = select(MessageAlertTable.alert_id, MessageAlertTable.state).where(here)
-    known = {row.alert_id: row.state for row in session.execute(wanted)}
+    query = select(MessageAlertTable.alert_id, MessageAlertTable.state).where(here)
+    stored = {row.alert_id: row.state for row in session.execute(query)}
     new = [
         {**key, "alert_id": id, "state": state}
         for id, state in message.reported_states.items()
-        if id not in known
+        if id not in stored
     ]
     if new:
         session.execute(insert(MessageAlertTable), new)
-    if message.reported_states and (gone := known.keys() - message.reported_states.keys()):
+    if message.reported_states and (gone := stored.keys() - message.reported_states.keys()):
         session.execute(delete(MessageAlertTable).where(here, MessageAlertTable.alert_id.in_(gone)))
     for id, state in message.reported_states.items():
-        if known.get(id, state) != state:
+        if stored.get(id, state) != state:
             one = here & (MessageAlertTable.alert_id == id)
             session.execute(update(MessageAlertTable).where(one).values(state=state))
 
@@ -94,7 +94,7 @@ def load_outdated(
         AlertTable.state != MessageAlertTable.state,
     )
     is_due = MessageTable.due_at.is_(None) | (MessageTable.due_at <= at)
-    wanted = (
+    query = (
         select(MessageTable.__table__)
         .where(MessageTable.receiver.in_(receivers), is_due, differs)
         .order_by(MessageTable.sent_at, MessageTable.reference)
@@ -110,15 +110,15 @@ def load_outdated(
                 num_failures=row.num_failures,
                 due_at=utc_or_none(row.due_at),
             )
-            for row in connection.execute(wanted)
+            for row in connection.execute(query)
         )
 
 
-def load_told(store: Store, *, receiver: str, states: Mapping[str, str]) -> set[str]:
+def load_reported(store: Store, *, receiver: str, states: Mapping[str, str]) -> set[str]:
     """Return the ids of those alerts of which a message of `receiver` says these `states`."""
-    wanted = select(MessageAlertTable.alert_id, MessageAlertTable.state).where(
+    query = select(MessageAlertTable.alert_id, MessageAlertTable.state).where(
         MessageAlertTable.receiver == receiver, MessageAlertTable.alert_id.in_(states)
     )
     with store.read() as connection:
-        rows = connection.execute(wanted)
+        rows = connection.execute(query)
         return {row.alert_id for row in rows if row.state == states[row.alert_id]}

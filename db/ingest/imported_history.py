@@ -41,9 +41,9 @@ class Imported:
 
 def was_imported(store: Store, content: str) -> bool:
     """Return whether a file of this content was imported whole."""
-    wanted = select(IngestedTable.spool_id).where(IngestedTable.spool_id == content)
+    query = select(IngestedTable.spool_id).where(IngestedTable.spool_id == content)
     with store.read() as connection:
-        return connection.execute(wanted).first() is not None
+        return connection.execute(query).first() is not None
 
 
 def mark_imported(store: Store, content: str, *, at: datetime) -> None:
@@ -57,10 +57,10 @@ def mark_imported(store: Store, content: str, *, at: datetime) -> None:
 def known_runs(store: Store, run_ids: Sequence[str]) -> set[str]:
     """Return which of `run_ids` are runs of the store."""
     with store.read() as connection:
-        wanted = (
+        query = (
             select(RunTable.id).where(RunTable.id.in_(some)) for some in columns.batches(run_ids)
         )
-        return {run_id for one in wanted for run_id in connection.execute(one).scalars()}
+        return {run_id for one in query for run_id in connection.execute(one).scalars()}
 
 
 def put_imported(
@@ -73,8 +73,8 @@ def put_imported(
     """
     with store.write() as session:
         ids = [document.run.id for document in documents]
-        wanted = select(RunTable.__table__).where(RunTable.id.in_(ids))
-        runs = {run.id: run for run in read_runs(session.connection(), wanted)}
+        query = select(RunTable.__table__).where(RunTable.id.in_(ids))
+        runs = {run.id: run for run in read_runs(session.connection(), query)}
         fresh = [document for document in documents if document.run.id not in runs]
         done = Imported(num_new=put_documents(session, fresh, at=at))
         for document in documents:

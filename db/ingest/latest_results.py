@@ -36,7 +36,7 @@ _RESULT_COLUMNS: Final = (
 )
 _MEASUREMENT_COLUMNS: Final = ("metric", "unit", "num_samples", "median", "low", "high", "method")
 # Machine, toolchain and key of the case.
-_Place = tuple[str, str, str]
+_LatestKey = tuple[str, str, str]
 
 
 def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> None:
@@ -44,27 +44,31 @@ def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> N
 
     A result that was only put off says nothing, so the one before stays.
     """
-    newest: dict[_Place, tuple[Run, CaseResult]] = {}
+    newest: dict[_LatestKey, tuple[Run, CaseResult]] = {}
     for run, result in results:
-        place = (run.machine, run.toolchain, result.case.key)
+        key = (run.machine, run.toolchain, result.case.key)
         if not result.is_deferred and (
-            place not in newest or _order(run, result) > _order(*newest[place])
+            key not in newest or _order(run, result) > _order(*newest[key])
         ):
-            newest[place] = (run, result)
-    known = _known(session, newest)
+            newest[key] = (run, result)
+    known = _stored_order(session, newest)
     moved = {
-        place: found
-        for place, found in newest.items()
-        if place not in known or _order(*found) > known[place]
+        key: newest_result
+        for key, newest_result in newest.items()
+        if key not in known or _order(*newest_result) > known[key]
     }
     if not moved:
         return
     _delete(session, list(moved.keys() & known.keys()))
-    put_rows(session, LatestResultTable, [_result_row(*found) for found in moved.values()])
+    put_rows(
+        session,
+        LatestResultTable,
+        [_result_row(*newest_result) for newest_result in moved.values()],
+    )
     put_rows(
         session,
         LatestMeasurementTable,
-        [row for found in moved.values() for row in _measurement_rows(*found)],
+        [row for newest_result in moved.values() for row in _measurement_rows(*newest_result)],
     )
 
 
@@ -88,28 +92,30 @@ def _order(run: Run, result: CaseResult) -> tuple[datetime, datetime, str]:
     return (utc(run.started_at), utc(result.finished_at), result.id)
 
 
-def _known(session: Session, places: Iterable[_Place]) -> dict[_Place, tuple[Any, ...]]:
-    wanted = set(places)
+def _stored_order(
+    session: Session, keys_of_results: Iterable[_LatestKey]
+) -> dict[_LatestKey, tuple[Any, ...]]:
+    requested = set(keys_of_results)
     return {
         (row.machine, row.toolchain, row.case_key): (
             utc(row.run_started_at),
             utc(row.finished_at),
             row.result_id,
         )
-        for keys in batches(sorted({key for _, _, key in wanted}))
+        for keys in batches(sorted({key for _, _, key in requested}))
         for row in session.execute(
             select(LatestResultTable.__table__).where(LatestResultTable.case_key.in_(keys))
         )
-        if (row.machine, row.toolchain, row.case_key) in wanted
+        if (row.machine, row.toolchain, row.case_key) in requested
     }
 
 
-def _delete(session: Session, places: Sequence[_Place]) -> None:
+def _delete(session: Session, keys: Sequence[_LatestKey]) -> None:
     for table in (LatestResultTable, LatestMeasurementTable):
-        place = tuple_(table.machine, table.toolchain, table.case_key)
-        for start in range(0, len(places), 100):
+        columns = tuple_(table.machine, table.toolchain, table.case_key)
+        for start in range(0, len(keys), 100):
             session.execute(
-                delete(table).where(place.in_(places[start : start + 100])),
+                delete(table).where(columns.in_(keys[start : start + 100])),
                 execution_options={"synchronize_session": False},
             )
 
@@ -117,7 +123,7 @@ def _delete(session: Session, places: Sequence[_Place]) -> None:
 def _result_row(run: Run, result: CaseResult) -> Values:
     values = result_values(result)
     return {
-        **_place_values(run),
+        **_scope_values(run),
         "result_id": result.id,
         "run_started_at": utc(run.started_at),
         "revision": run.revision,
@@ -129,7 +135,7 @@ def _result_row(run: Run, result: CaseResult) -> Values:
 def _measurement_rows(run: Run, result: CaseResult) -> list[Values]:
     return [
         {
-            **_place_values(run),
+            **_scope_values(run),
             "case_key": result.case.key,
             **{name: row[name] for name in _MEASUREMENT_COLUMNS},
         }
@@ -137,5 +143,5 @@ def _measurement_rows(run: Run, result: CaseResult) -> list[Values]:
     ]
 
 
-def _place_values(run: Run) -> Values:
+def _scope_values(run: Run) -> Values:
     return {"machine": run.machine, "toolchain": run.toolchain}

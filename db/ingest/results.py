@@ -111,8 +111,8 @@ def put_results(session: Session, run: Run, *, results: Sequence[_Spooled], at: 
 
 def _not_in(session: Session, results: Sequence[_Spooled]) -> list[_Spooled]:
     """Return those of `results` that are not in by either id, each once."""
-    spool_ids = _found(session, IngestedTable.spool_id, [spool_id for spool_id, _ in results])
-    ids = _found(session, CaseResultTable.id, [result.id for _, result in results])
+    spool_ids = _existing(session, IngestedTable.spool_id, [spool_id for spool_id, _ in results])
+    ids = _existing(session, CaseResultTable.id, [result.id for _, result in results])
     fresh = []
     for spool_id, result in results:
         if spool_id not in spool_ids and result.id not in ids:
@@ -122,7 +122,9 @@ def _not_in(session: Session, results: Sequence[_Spooled]) -> list[_Spooled]:
     return fresh
 
 
-def _found(session: Session, column: InstrumentedAttribute[str], values: Sequence[str]) -> set[str]:
+def _existing(
+    session: Session, column: InstrumentedAttribute[str], values: Sequence[str]
+) -> set[str]:
     return {
         value
         for some in batches(values)
@@ -155,14 +157,17 @@ def _put_new(session: Session, documents: Sequence[RunDocument]) -> int:
                 columns[name].extend(values_of)
         put_samples(session, columns)
         _put_series(
-            session, measurements, machines=_machines(documents), stated=_statements(documents)
+            session,
+            measurements,
+            machines=_machines(documents),
+            statements_by_series=_statements(documents),
         )
     return len(results)
 
 
 def _put_cases(session: Session, results: Sequence[CaseResult]) -> None:
     cases = {result.case.key: result.case for result in results}
-    fresh = cases.keys() - _found(session, CaseTable.key, list(cases))
+    fresh = cases.keys() - _existing(session, CaseTable.key, list(cases))
     put_rows(session, CaseTable, [case_values(cases[key]) for key in sorted(fresh)])
 
 
@@ -173,13 +178,13 @@ def _machines(documents: Sequence[RunDocument]) -> dict[str, tuple[str, str]]:
 
 
 def _statements(documents: Sequence[RunDocument]) -> dict[str, Statement]:
-    found: dict[str, Statement] = {}
+    newest_by_series: dict[str, Statement] = {}
     for document in documents:
         for result in document.results:
             for key, statement in statements(result, run=document.run).items():
-                newest = newest_statement(found.get(key), statement)
-                found |= {} if newest is None else {key: newest}
-    return found
+                newest = newest_statement(newest_by_series.get(key), statement)
+                newest_by_series |= {} if newest is None else {key: newest}
+    return newest_by_series
 
 
 def _put_series(
@@ -187,26 +192,26 @@ def _put_series(
     rows: Sequence[Values],
     *,
     machines: dict[str, tuple[str, str]],
-    stated: Mapping[str, Statement],
+    statements_by_series: Mapping[str, Statement],
 ) -> None:
     by_key: dict[str, list[Values]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["run_started_at"]):
         by_key[row["series_key"]].append(row)
-    wanted = select(SeriesTable.__table__)
+    query = select(SeriesTable.__table__)
     known = {
         row.key: row
         for some in batches(by_key)
-        for row in session.execute(wanted.where(SeriesTable.key.in_(some)))
+        for row in session.execute(query.where(SeriesTable.key.in_(some)))
     }
     fresh, moved = [], []
     for key, points in by_key.items():
         summary = _summary(key, points, machines=machines)
-        said = stated.get(key)
+        statement = statements_by_series.get(key)
         if key in known:
-            newest = newest_statement(statement_record(known[key]), said)
+            newest = newest_statement(statement_record(known[key]), statement)
             moved.append(_joined(known[key], summary) | statement_values(newest))
         else:
-            fresh.append(summary | statement_values(said))
+            fresh.append(summary | statement_values(statement))
     put_rows(session, SeriesTable, fresh)
     _update_series(session, moved)
 
@@ -315,7 +320,11 @@ def put_result(
     session.execute(insert(CaseResultTable).values(**result_values(result)))
     measurements = measurement_values(result, run=run)
     _put_series_of_result(
-        session, measurements, run=run, stated=statements(result, run=run), was_seen=was_seen
+        session,
+        measurements,
+        run=run,
+        statements_by_series=statements(result, run=run),
+        is_repeat=was_seen,
     )
     if measurements:
         session.execute(insert(MeasurementTable), measurements)
@@ -366,21 +375,21 @@ def _put_series_of_result(
     rows: list[Values],
     *,
     run: Run,
-    stated: Mapping[str, Statement],
-    was_seen: bool,
+    statements_by_series: Mapping[str, Statement],
+    is_repeat: bool,
 ) -> None:
     keys = [row["series_key"] for row in rows]
-    found = session.execute(select(SeriesTable).where(SeriesTable.key.in_(keys))).scalars()
-    known = {item.key: item for item in found}
-    counted = _points_of_run(session, rows, run=run) if was_seen else set()
+    rows_of_series = session.execute(select(SeriesTable).where(SeriesTable.key.in_(keys))).scalars()
+    known = {item.key: item for item in rows_of_series}
+    counted = _points_of_run(session, rows, run=run) if is_repeat else set()
     for row in rows:
         point = _point(row, run=run)
-        said = stated.get(row["series_key"])
+        statement = statements_by_series.get(row["series_key"])
         header = known.get(row["series_key"])
         if header is None:
-            session.add(SeriesTable(**point, **statement_values(said), num_points=1))
+            session.add(SeriesTable(**point, **statement_values(statement), num_points=1))
             continue
-        newest = statement_values(newest_statement(statement_record(header), said))
+        newest = statement_values(newest_statement(statement_record(header), statement))
         header.direction, header.direction_at = newest["direction"], newest["direction_at"]
         header.num_points += row["series_key"] not in counted
         header.first_at = min(utc(header.first_at), point["first_at"])

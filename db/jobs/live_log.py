@@ -97,16 +97,16 @@ def _last_lines(path: Path) -> Iterator[LogLine]:
     with path.open("rb") as stream:
         offset = max(0, stream.seek(0, os.SEEK_END) - LIMIT_BYTES)
         stream.seek(offset)
-        found = stream.read(LIMIT_BYTES)
+        content = stream.read(LIMIT_BYTES)
     if offset:
         # The first line is not whole; its begin is not that of a line.
-        cut = found.find(b"\n") + 1
-        offset, found = offset + cut, found[cut:]
-    for line in found.splitlines(keepends=True):
+        cut = content.find(b"\n") + 1
+        offset, content = offset + cut, content[cut:]
+    for line in content.splitlines(keepends=True):
         yield LogLine(offset=offset, text=_shown(line))
         offset += len(line)
 
 
 def _shown(line: bytes) -> str:
     text = _ESCAPES.sub("", line.decode("utf-8", "replace").rstrip())
-    return shortened(masked(printable(text, kept="\t")), limit=_MAX_LINE)
+    return shortened(masked(printable(text, allowed="\t")), limit=_MAX_LINE)

@@ -51,12 +51,12 @@ def load_operations(store: Store) -> Operations:
 
 
 def _last_runs(store: Store) -> tuple[LastRun, ...]:
-    place = (RunTable.machine, RunTable.suite, RunTable.toolchain)
-    wanted = (
-        select(*place, func.max(RunTable.started_at).label("started_at"))
+    group = (RunTable.machine, RunTable.suite, RunTable.toolchain)
+    query = (
+        select(*group, func.max(RunTable.started_at).label("started_at"))
         .where(RunTable.state == RunState.FINISHED)
-        .group_by(*place)
-        .order_by(*place)
+        .group_by(*group)
+        .order_by(*group)
     )
     with store.read() as connection:
         return tuple(
@@ -66,7 +66,7 @@ def _last_runs(store: Store) -> tuple[LastRun, ...]:
                 toolchain=row.toolchain,
                 started_at=utc(row.started_at),
             )
-            for row in connection.execute(wanted)
+            for row in connection.execute(query)
         )
 
 

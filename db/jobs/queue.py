@@ -163,7 +163,7 @@ def take_job(session: Session, *, machine: str | None, at: datetime, lease_s: fl
     is_free = JobTable.state.in_(OPEN_STATES) & _is_due(at) & _is_for(machine)
     jobs = select(JobTable).where(is_free).order_by(JobTable.enqueued_at)
     for row in session.execute(jobs).scalars().all():
-        if row.state == JobState.LEASED and _is_held(row, at=at, lease_s=lease_s):
+        if row.state == JobState.LEASED and _is_leased(row, at=at, lease_s=lease_s):
             continue
         if row.num_attempts >= MAX_ATTEMPTS:
             row.state = JobState.FAILED
@@ -212,9 +212,9 @@ def put_live_log(session: Session, run_id: str, *, log: LiveLog | None, at: date
 
 def get_live_log(connection: Connection, run_id: str) -> LiveLog | None:
     """Return what the case of a run has printed last, None where nobody said."""
-    wanted = select(LiveLogTable.log).where(LiveLogTable.run_id == run_id)
-    found = connection.execute(wanted).scalar()
-    return None if found is None else LiveLog.from_json(found)
+    query = select(LiveLogTable.log).where(LiveLogTable.run_id == run_id)
+    log = connection.execute(query).scalar()
+    return None if log is None else LiveLog.from_json(log)
 
 
 def _change(session: Session, job_id: str, **values: object) -> None:
@@ -223,7 +223,7 @@ def _change(session: Session, job_id: str, **values: object) -> None:
         raise NotFoundError(f"no job {job_id!r} in this store")
 
 
-def _is_held(row: JobTable, *, at: datetime, lease_s: float) -> bool:
+def _is_leased(row: JobTable, *, at: datetime, lease_s: float) -> bool:
     assert row.holder is not None
     assert row.leased_at is not None
     gone = is_gone(row.holder)

@@ -157,7 +157,7 @@ def _write_table(connection: Connection, table: Table, *, archive: zipfile.ZipFi
 
 
 def _batches(connection: Connection, table: Table, *, schema: pa.Schema) -> Iterator[Any]:
-    wanted = select(
+    query = select(
         *(
             cast(column, Text).label(column.name) if _is_json(column) else column
             for column in table.columns
@@ -166,7 +166,7 @@ def _batches(connection: Connection, table: Table, *, schema: pa.Schema) -> Iter
     if connection.dialect.name == "duckdb":
         cursor = connection.connection.cursor()
         try:
-            statement = str(wanted.compile(dialect=connection.dialect))
+            statement = str(query.compile(dialect=connection.dialect))
             cursor.execute(statement)
             for batch in cursor.to_arrow_reader(_BATCH_ROWS):
                 yield pa.RecordBatch.from_arrays(
@@ -180,7 +180,7 @@ def _batches(connection: Connection, table: Table, *, schema: pa.Schema) -> Iter
             cursor.close()
         return
     streamed = connection.execution_options(stream_results=True, yield_per=_BATCH_ROWS)
-    for rows in streamed.execute(wanted).partitions():
+    for rows in streamed.execute(query).partitions():
         columns = zip(*rows, strict=True)
         yield pa.RecordBatch.from_arrays(
             [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)],

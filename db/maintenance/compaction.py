@@ -86,10 +86,10 @@ def _unarranged(
     """Return the largest window that `nights`, with their numbers of rows, fill."""
     num_left = sum(num for _, num in nights)
     for level in range(LARGEST_LEVEL, -1, -1):
-        wanted = window_rows * MERGED**level
-        if num_left >= wanted:
+        num_rows = window_rows * MERGED**level
+        if num_left >= num_rows:
             sums = itertools.accumulate(num for _, num in nights)
-            end = next(at for (at, _), total in zip(nights, sums, strict=True) if total >= wanted)
+            end = next(at for (at, _), total in zip(nights, sums, strict=True) if total >= num_rows)
             return _Window(start=start, end=end, level=level)
     return None
 
@@ -100,7 +100,7 @@ def _merged(windows: Sequence[_Window]) -> _Window | None:
     Smaller ones may lie between larger ones: nights come one by one, and many of them at once.
     """
     for level in range(LARGEST_LEVEL):
-        larger = (place for place, window in enumerate(windows, 1) if window.level > level)
+        larger = (index for index, window in enumerate(windows, 1) if window.level > level)
         last = windows[max(larger, default=0) :]
         sizes = itertools.accumulate(MERGED**window.level for window in last)
         for window, size in zip(last, sizes, strict=True):

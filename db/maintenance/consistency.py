@@ -55,7 +55,7 @@ class _Rule:
     """Rows of `table` are orphans unless there is a row with `found`."""
 
     table: type[Base]
-    found: ColumnElement[bool]
+    condition: ColumnElement[bool]
     text: str
 
     @property
@@ -64,13 +64,13 @@ class _Rule:
 
     @property
     def is_orphan(self) -> ColumnElement[bool]:
-        return ~exists().where(self.found)
+        return ~exists().where(self.condition)
 
 
 def _of_result(table: Any, what: str) -> _Rule:
     return _Rule(
         table=table,
-        found=CaseResultTable.id == table.result_id,
+        condition=CaseResultTable.id == table.result_id,
         text=f"{what} of results that are not there",
     )
 
@@ -79,12 +79,12 @@ def _of_result(table: Any, what: str) -> _Rule:
 _RULES: Final = (
     _Rule(
         table=CaseResultTable,
-        found=RunTable.id == CaseResultTable.run_id,
+        condition=RunTable.id == CaseResultTable.run_id,
         text="results of runs that are not there",
     ),
     _Rule(
         table=CaseResultTable,
-        found=CaseTable.key == CaseResultTable.case_key,
+        condition=CaseTable.key == CaseResultTable.case_key,
         text="results of cases that nothing describes",
     ),
     _of_result(MeasurementTable, "measurements"),
@@ -95,7 +95,7 @@ _RULES: Final = (
     _of_result(LatestResultTable, "newest results"),
     _Rule(
         table=LatestMeasurementTable,
-        found=and_(
+        condition=and_(
             LatestResultTable.machine == LatestMeasurementTable.machine,
             LatestResultTable.toolchain == LatestMeasurementTable.toolchain,
             LatestResultTable.case_key == LatestMeasurementTable.case_key,
@@ -104,32 +104,32 @@ _RULES: Final = (
     ),
     _Rule(
         table=PlanTable,
-        found=RunTable.plan_hash == PlanTable.hash,
+        condition=RunTable.plan_hash == PlanTable.hash,
         text="plans that no run has",
     ),
     _Rule(
         table=SeriesTable,
-        found=MeasurementTable.series_key == SeriesTable.key,
+        condition=MeasurementTable.series_key == SeriesTable.key,
         text="summaries of series without a point",
     ),
     _Rule(
         table=KernelSourceTable,
-        found=KernelTable.source_hash == KernelSourceTable.hash,
+        condition=KernelTable.source_hash == KernelSourceTable.hash,
         text="generated code that no kernel has",
     ),
     _Rule(
         table=KernelOriginsTable,
-        found=KernelTable.origins_hash == KernelOriginsTable.hash,
+        condition=KernelTable.origins_hash == KernelOriginsTable.hash,
         text="origins that no kernel has",
     ),
     _Rule(
         table=JudgedTable,
-        found=CaseResultTable.case_key == JudgedTable.case_key,
+        condition=CaseResultTable.case_key == JudgedTable.case_key,
         text="judgements of cases without a result",
     ),
     _Rule(
         table=EventTable,
-        found=AlertTable.event_id == EventTable.id,
+        condition=AlertTable.event_id == EventTable.id,
         text="events without an alert",
     ),
 )
@@ -138,7 +138,7 @@ _RULES: Final = (
 def find_orphans(store: Store) -> tuple[Orphans, ...]:
     """Return the rows that nothing leads to, or that lead to nothing, by kind; empty for none."""
     with store.read() as connection:
-        found = (
+        orphans = (
             Orphans(
                 table=rule.target.name,
                 num_rows=connection.execute(
@@ -148,7 +148,7 @@ def find_orphans(store: Store) -> tuple[Orphans, ...]:
             )
             for rule in _RULES
         )
-        return tuple(item for item in found if item.num_rows)
+        return tuple(item for item in orphans if item.num_rows)
 
 
 def find_named_traces(store: Store, *, num_nights: int) -> frozenset[str]:

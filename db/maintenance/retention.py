@@ -47,8 +47,8 @@ def find_old_samples(store: Store, *, num_nights: int) -> OldSamples:
     """
     with store.read() as connection:
         newest = newest_nights(connection, num_nights=num_nights)
-        kept = newest | _kept_runs(connection)
-        run_ids = [row.id for row in connection.execute(_RUNS) if row.id not in kept]
+        protected = newest | _protected_runs(connection)
+        run_ids = [row.id for row in connection.execute(_RUNS) if row.id not in protected]
         counts = {
             row.run_id: row.num_samples
             for some in batches(run_ids)
@@ -73,12 +73,14 @@ def remove_samples(store: Store, old: OldSamples) -> None:
             session.execute(delete(SampleTable).where(SampleTable.result_id.in_(results)))
 
 
-def _kept_runs(connection: Connection) -> set[str]:
+def _protected_runs(connection: Connection) -> set[str]:
     ongoing = AlertTable.state.in_(ONGOING)
-    wanted: tuple[Select[Any], ...] = (
+    queries: tuple[Select[Any], ...] = (
         select(AlertTable.first_bad_run_id).where(ongoing),
         select(AlertTable.last_good_run_id).where(ongoing),
         select(SeriesSettingsTable.baseline_run_id),
         select(SeriesTable.last_run_id).distinct(),
     )
-    return {str(run_id) for one in wanted for run_id in connection.execute(one).scalars() if run_id}
+    return {
+        str(run_id) for one in queries for run_id in connection.execute(one).scalars() if run_id
+    }

@@ -23,9 +23,9 @@ def load_alerts_with_events(
     with store.read() as connection:
         if states is None:
             return read_alerts(connection)
-        wanted = AlertTable.state.in_([str(state) for state in states])
-        events = select(AlertTable.event_id).where(wanted, AlertTable.event_id.is_not(None))
-        return read_alerts(connection, or_(wanted, AlertTable.event_id.in_(events)))
+        has_state = AlertTable.state.in_([str(state) for state in states])
+        events = select(AlertTable.event_id).where(has_state, AlertTable.event_id.is_not(None))
+        return read_alerts(connection, or_(has_state, AlertTable.event_id.in_(events)))
 
 
 def load_alerts_with_ids(store: Store, ids: Collection[str]) -> tuple[Alert, ...]:
@@ -73,13 +73,13 @@ def newest_change_number(store: Store) -> int:
 
 def load_ids_changed_after(store: Store, number: int, *, alert_ids: Collection[str]) -> set[str]:
     """Return those of `alert_ids` whose state somebody changed after the change `number`."""
-    wanted = select(AlertChangeTable.alert_id).where(
+    query = select(AlertChangeTable.alert_id).where(
         AlertChangeTable.number > number,
         AlertChangeTable.alert_id.in_(alert_ids),
         AlertChangeTable.field == str(ChangedField.STATE),
     )
     with store.read() as connection:
-        return set(connection.execute(wanted).scalars())
+        return set(connection.execute(query).scalars())
 
 
 def has_alerts(store: Store) -> bool:

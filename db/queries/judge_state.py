@@ -24,13 +24,13 @@ class JudgeState:
 
 def load_events(store: Store, *, ids: Collection[str] | None = None) -> dict[str, Event]:
     """Return the events by id, only those with `ids` where they are given."""
-    wanted = select(EventTable.__table__)
+    query = select(EventTable.__table__)
     if ids is not None:
-        wanted = wanted.where(EventTable.id.in_(ids))
+        query = query.where(EventTable.id.in_(ids))
     with store.read() as connection:
         return {
             row.id: Event(id=row.id, kind=EventKind(row.kind), title=row.title, size=row.size)
-            for row in connection.execute(wanted)
+            for row in connection.execute(query)
         }
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.engine import Connection
 
 from compile_hud.db.records.results import REFERENCE_FAMILY, Outcome
-from compile_hud.db.records.summaries import LatestCell, MeasurementSummary, Outline, Place
+from compile_hud.db.records.summaries import LatestCell, MeasurementSummary, Outline, Scope
 from compile_hud.db.rows.columns import batches, read_rows
 from compile_hud.db.rows.mapping import utc
 from compile_hud.db.rows.sql_expressions import CASE_COLUMNS, NEWEST_RUN
@@ -27,7 +27,7 @@ from compile_hud.db.schema.tables import (
 from compile_hud.db.store import Store
 
 Recent = dict[tuple[str, str], tuple[float, ...]]
-_PLACE: Final = ("machine", "toolchain", "case_key")
+_SCOPE_ORDER: Final = ("machine", "toolchain", "case_key")
 
 
 def load_recent(
@@ -44,7 +44,7 @@ def load_recent(
         .order_by(*NEWEST_RUN)
         .limit(num_runs)
     )
-    found: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    medians_by_case: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     with store.read() as connection:
         runs = connection.execute(newest).all()
         if not runs:
@@ -63,18 +63,18 @@ def load_recent(
             )
         )
         for row in rows:
-            found[row.case_key, row.metric][row.run_id] = row.median
+            medians_by_case[row.case_key, row.metric][row.run_id] = row.median
     order = [run.id for run in reversed(runs)]
     return {
         key: tuple(medians[run_id] for run_id in order if run_id in medians)
-        for key, medians in found.items()
+        for key, medians in medians_by_case.items()
     }
 
 
-def load_places(store: Store) -> tuple[Place, ...]:
+def load_scopes(store: Store) -> tuple[Scope, ...]:
     """Return every machine and toolchain that has newest results, in their order."""
     is_reference = (CaseTable.family == REFERENCE_FAMILY).label("is_reference")
-    wanted = (
+    query = (
         select(
             LatestResultTable.machine,
             LatestResultTable.toolchain,
@@ -89,23 +89,23 @@ def load_places(store: Store) -> tuple[Place, ...]:
     # The newest of each kind stays.
     runs: defaultdict[tuple[str, str], dict[bool, Any]] = defaultdict(dict)
     with store.read() as connection:
-        for row in read_rows(connection, wanted):
+        for row in read_rows(connection, query):
             runs[row.machine, row.toolchain][row.is_reference] = row
     return tuple(
-        Place(
+        Scope(
             machine=machine,
             toolchain=toolchain,
-            newest_at=max(row.run_started_at for row in found.values()),
-            has_cases=False in found,
-            reference_run_id=found[True].run_id if True in found else "",
+            newest_at=max(row.run_started_at for row in newest_runs.values()),
+            has_cases=False in newest_runs,
+            reference_run_id=newest_runs[True].run_id if True in newest_runs else "",
         )
-        for (machine, toolchain), found in sorted(runs.items())
+        for (machine, toolchain), newest_runs in sorted(runs.items())
     )
 
 
 def load_last_ok(store: Store, *, machine: str, toolchain: str) -> dict[str, datetime]:
     """Return when the newest run began in which each case was ok, by case key."""
-    wanted = (
+    query = (
         select(CaseResultTable.case_key, func.max(RunTable.started_at).label("at"))
         .join(RunTable, RunTable.id == CaseResultTable.run_id)
         .where(
@@ -116,7 +116,7 @@ def load_last_ok(store: Store, *, machine: str, toolchain: str) -> dict[str, dat
         .group_by(CaseResultTable.case_key)
     )
     with store.read() as connection:
-        return {row.case_key: utc(row.at) for row in connection.execute(wanted)}
+        return {row.case_key: utc(row.at) for row in connection.execute(query)}
 
 
 def load_model_summaries(store: Store, result_ids: Iterable[str]) -> dict[str, str]:
@@ -126,17 +126,17 @@ def load_model_summaries(store: Store, result_ids: Iterable[str]) -> dict[str, s
     """
     # The details hold profiles as well: the store takes out the one text.
     summary = CaseResultTable.details["workload"]["summary"].as_string()
-    found: dict[str, str] = {}
+    summaries: dict[str, str] = {}
     with store.read() as connection:
         for ids in batches(result_ids):
-            wanted = select(CaseResultTable.id, summary.label("summary"))
-            rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids)))
-            found |= {row.id: row.summary for row in rows if row.summary}
-    return found
+            query = select(CaseResultTable.id, summary.label("summary"))
+            rows = connection.execute(query.where(CaseResultTable.id.in_(ids)))
+            summaries |= {row.id: row.summary for row in rows if row.summary}
+    return summaries
 
 
 def read_latest(
-    connection: Connection, wanted: Mapping[str, str], *, metrics: Collection[str] | None
+    connection: Connection, filters: Mapping[str, str], *, metrics: Collection[str] | None
 ) -> tuple[LatestCell, ...]:
     """Return the newest results in the order of machine, toolchain and case.
 
@@ -146,20 +146,20 @@ def read_latest(
     cells = (
         select(*results, *CASE_COLUMNS)
         .join(CaseTable, CaseTable.key == results.case_key)
-        .where(*(results[name] == value for name, value in wanted.items()))
-        .order_by(*(results[name] for name in _PLACE))
+        .where(*(results[name] == value for name, value in filters.items()))
+        .order_by(*(results[name] for name in _SCOPE_ORDER))
     )
-    numbers = select(*measured).where(*(measured[name] == value for name, value in wanted.items()))
+    numbers = select(*measured).where(*(measured[name] == value for name, value in filters.items()))
     if metrics is not None:
         numbers = numbers.where(measured.metric.in_(metrics))
-    found: dict[tuple[str, ...], dict[str, MeasurementSummary]] = defaultdict(dict)
+    summaries: dict[tuple[str, ...], dict[str, MeasurementSummary]] = defaultdict(dict)
     for row in read_rows(connection, numbers):
-        found[row.machine, row.toolchain, row.case_key][row.metric] = measurement_summary(row)
+        summaries[row.machine, row.toolchain, row.case_key][row.metric] = measurement_summary(row)
     return tuple(
         LatestCell(
             summary=Outline(
                 **outline_fields(row),
-                measurements=found.get((row.machine, row.toolchain, row.case_key), {}),
+                measurements=summaries.get((row.machine, row.toolchain, row.case_key), {}),
             ),
             run_id=row.run_id,
             run_started_at=row.run_started_at,
@@ -185,7 +185,7 @@ def load_latest(
 
     `machine` and `toolchain` leave out those on others, `metrics` the other measurements.
     """
-    given = {"machine": machine, "toolchain": toolchain}
-    wanted = {name: value for name, value in given.items() if value is not None}
+    arguments = {"machine": machine, "toolchain": toolchain}
+    filters = {name: value for name, value in arguments.items() if value is not None}
     with store.read() as connection:
-        return read_latest(connection, wanted, metrics=metrics)
+        return read_latest(connection, filters, metrics=metrics)

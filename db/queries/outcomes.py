@@ -61,30 +61,30 @@ def load_unusual_outcomes(
     """
     keys, is_ok = _load_ok(store, runs)
     is_planned = _planned(runs, keys)
-    found = [
-        (place, keys[column], rows[is_planned[rows, column]])
-        for place, rows in _rows_by_place(runs)
+    histories = [
+        (scope, keys[column], rows[is_planned[rows, column]])
+        for scope, rows in _rows_by_scope(runs)
         for column in _unusual(runs, rows, is_planned=is_planned, is_ok=is_ok)
     ]
-    ended = load_ended(store, {key for _, key, _ in found})
+    ended = load_ended(store, {key for _, key, _ in histories})
     cases = {case.key: case for plan in _plans(runs).values() for case in plan}
     return tuple(
         OutcomeHistory(
             case=cases[key],
-            machine=place[0],
-            toolchain=place[1],
+            machine=scope[0],
+            toolchain=scope[1],
             points=tuple(_point(runs[row], key, ended) for row in rows),
         )
-        for place, key, rows in found
+        for scope, key, rows in histories
     )
 
 
 def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str], Ending]:
     """Return how these cases ended in each run, by the ids of the runs and the cases' keys."""
-    found = {}
+    endings = {}
     for batch in batches(case_keys):
         last = last_results(CaseResultTable.case_key.in_(batch))
-        wanted = select(
+        query = select(
             last.c.id,
             last.c.run_id,
             last.c.case_key,
@@ -92,17 +92,17 @@ def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str]
             is_deferred(last).label("is_deferred"),
         )
         with store.read() as connection:
-            for row in connection.execute(wanted):
+            for row in connection.execute(query):
                 ending = Ending(
                     result_id=row.id, outcome=Outcome(row.outcome), is_deferred=row.is_deferred
                 )
-                found[row.run_id, row.case_key] = ending
-    return found
+                endings[row.run_id, row.case_key] = ending
+    return endings
 
 
 def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.ndarray]:
     """Return the keys of all cases, and for each run (row) and case (column) if it was ok."""
-    places = {run.id: place for place, run in enumerate(runs)}
+    places = {run.id: index for index, run in enumerate(runs)}
     with store.read() as connection:
         ids = connection.execute(select(RunTable.id).order_by(*OLDEST_RUN)).scalars().all()
         keys = list(connection.execute(select(CaseTable.key).order_by(CaseTable.key)).scalars())
@@ -125,8 +125,10 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
     is_ok = np.zeros((len(ids), len(keys)), dtype=bool)
     is_ok[rows, columns] = True
     # A run that began since `runs` were read is not one of them.
-    kept = np.array([number for number, id in enumerate(ids) if id in places], dtype=np.int64)
-    return keys, is_ok[kept]
+    rows_of_runs = np.array(
+        [number for number, id in enumerate(ids) if id in places], dtype=np.int64
+    )
+    return keys, is_ok[rows_of_runs]
 
 
 def _planned(runs: Sequence[PlannedRun], keys: Sequence[str]) -> np.ndarray:
@@ -147,12 +149,12 @@ def _plans(runs: Sequence[PlannedRun]) -> dict[int, tuple[Case, ...]]:
     return {id(run.plan): run.plan for run in runs}
 
 
-def _rows_by_place(runs: Sequence[PlannedRun]) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
-    by_place: dict[tuple[str, str], list[int]] = defaultdict(list)
+def _rows_by_scope(runs: Sequence[PlannedRun]) -> Iterator[tuple[tuple[str, str], np.ndarray]]:
+    by_scope: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row, run in enumerate(runs):
-        by_place[run.place].append(row)
-    for place in sorted(by_place):
-        yield place, np.array(by_place[place])
+        by_scope[run.scope].append(row)
+    for scope in sorted(by_scope):
+        yield scope, np.array(by_scope[scope])
 
 
 def _unusual(
@@ -185,20 +187,23 @@ def load_ok_results(
     `runs` are all runs, oldest first. Of a result that was measured again in its run the last
     counts. Left out are reference cases, and those that never had any of the metrics.
     """
-    places = {run.id: place for place, run in enumerate(runs)}
+    places = {run.id: index for index, run in enumerate(runs)}
     is_model = CaseTable.family != REFERENCE_FAMILY
     with store.read() as connection:
         ids = connection.execute(select(RunTable.id).order_by(*OLDEST_RUN)).scalars().all()
         keys = select(CaseTable.key).where(is_model).order_by(CaseTable.key)
         case_keys = connection.execute(keys).scalars().all()
-        wanted = _cells(metrics, is_model=is_model, num_without=num_without)
-        columns = [item.astype(np.int64) for item in numpy_columns(connection, wanted)]
+        query = _cells(metrics, is_model=is_model, num_without=num_without)
+        columns = [item.astype(np.int64) for item in numpy_columns(connection, query)]
     # A run that began since `runs` were read is not one of them.
-    place_of = np.array([places.get(id, -1) for id in ids], dtype=np.int64)
-    run_numbers, case_numbers, said = place_of[columns[0]], columns[1], columns[2]
+    index_by_number = np.array([places.get(id, -1) for id in ids], dtype=np.int64)
+    run_numbers, case_numbers, metric_numbers = index_by_number[columns[0]], columns[1], columns[2]
     cells = run_numbers * len(case_keys) + case_numbers
-    is_ok = (said == _IS_OK) & (run_numbers >= 0)
-    has = [np.isin(cells[is_ok], cells[said == number]) for number in _numbers(metrics).values()]
+    is_ok = (metric_numbers == _IS_OK) & (run_numbers >= 0)
+    has = [
+        np.isin(cells[is_ok], cells[metric_numbers == number])
+        for number in _numbers(metrics).values()
+    ]
     return OkResults(
         case_keys=case_keys,
         metrics=metrics,

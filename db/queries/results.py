@@ -42,9 +42,9 @@ def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> Ru
 def load_result(store: Store, result_id: str) -> CaseResult:
     """Return one whole result; raise NotFoundError when it is not in the store."""
     with store.read() as connection:
-        wanted = select(CaseResultTable.__table__).where(CaseResultTable.id == result_id).subquery()
-        results = read_results(connection, wanted)
-        results = with_kernels(connection, results, stored=wanted)
+        query = select(CaseResultTable.__table__).where(CaseResultTable.id == result_id).subquery()
+        results = read_results(connection, query)
+        results = with_kernels(connection, results, stored=query)
     if not results:
         raise NotFoundError(f"no case result {result_id!r} in {store.name}")
     return results[0]
@@ -70,22 +70,22 @@ def load_samples_of(
     store: Store, result_ids: Collection[str], metric: str
 ) -> dict[str, tuple[Sample, ...]]:
     """Return the samples of a metric by result, as `load_samples` does; without any, no result."""
-    wanted = (
+    query = (
         select(SampleTable.__table__)
         .where(SampleTable.result_id.in_(result_ids), SampleTable.metric == metric)
         .order_by(SampleTable.is_warmup.desc(), SampleTable.position)
     )
-    found: dict[str, list[Sample]] = defaultdict(list)
+    samples_by_result: dict[str, list[Sample]] = defaultdict(list)
     with store.read() as connection:
-        for row in connection.execute(wanted):
+        for row in connection.execute(query):
             sample = Sample(value=row.value, launch=row.launch, is_warmup=row.is_warmup)
-            found[row.result_id].append(sample)
-    return {result_id: tuple(samples) for result_id, samples in found.items()}
+            samples_by_result[row.result_id].append(sample)
+    return {result_id: tuple(samples) for result_id, samples in samples_by_result.items()}
 
 
 def plan_order(run: Run) -> Any:
     """Return the sort key that puts results into the order of the plan, the unplanned last."""
-    places = {case.key: place for place, case in enumerate(run.plan)}
+    places = {case.key: index for index, case in enumerate(run.plan)}
 
     def order(result: CaseResult | ResultSummary) -> tuple[int, str]:
         return (places.get(result.case.key, len(places)), result.case.key)

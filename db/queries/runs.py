@@ -52,46 +52,46 @@ def load_runs_of_plan(store: Store, run: Run) -> tuple[Run, ...]:
 
     Machines of a cluster that share a plan have a run each, all of which began at one moment.
     """
-    beside = (
+    is_of_plan = (
         (RunTable.started_at == run.started_at)
         & (RunTable.suite == run.suite)
         & (RunTable.toolchain == run.toolchain)
         & (RunTable.trigger == run.trigger)
     )
-    return tuple(sorted(_runs(store, beside), key=lambda found: (found.machine, found.id)))
+    return tuple(sorted(_runs(store, is_of_plan), key=lambda found: (found.machine, found.id)))
 
 
 def load_heartbeats(store: Store, run_ids: Iterable[str]) -> Mapping[str, datetime]:
     """Return when these runs last gave a sign of life, by id."""
-    wanted = select(RunTable.id, RunTable.heartbeat_at).where(RunTable.id.in_(run_ids))
+    query = select(RunTable.id, RunTable.heartbeat_at).where(RunTable.id.in_(run_ids))
     with store.read() as connection:
-        rows = connection.execute(wanted.where(RunTable.heartbeat_at.is_not(None))).all()
+        rows = connection.execute(query.where(RunTable.heartbeat_at.is_not(None))).all()
     return {row.id: utc(row.heartbeat_at) for row in rows}
 
 
 def load_run_ids(store: Store) -> tuple[str, ...]:
     """Return the ids of all runs, oldest first."""
-    wanted = select(RunTable.id).order_by(RunTable.started_at, RunTable.id)
+    query = select(RunTable.id).order_by(RunTable.started_at, RunTable.id)
     with store.read() as connection:
-        return tuple(connection.execute(wanted).scalars())
+        return tuple(connection.execute(query).scalars())
 
 
 def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | None], ...]:
     """Return the runs on `machine` that are not known to have ended, each with its last beat."""
     is_running = (RunTable.state == RunState.RUNNING) & (RunTable.machine == machine)
-    wanted = _newest_first(is_running)
+    query = _newest_first(is_running)
     with store.read() as connection:
-        runs = read_runs(connection, wanted)
-        beats = [row.heartbeat_at for row in connection.execute(wanted)]
+        runs = read_runs(connection, query)
+        beats = [row.heartbeat_at for row in connection.execute(query)]
     return tuple(zip(runs, map(utc_or_none, beats), strict=True))
 
 
 def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
     """Return the runs with these ids, by id; those that are not in the store are left out."""
-    found: dict[str, Run] = {}
+    runs: dict[str, Run] = {}
     for ids in columns.batches(run_ids):
-        found |= {run.id: run for run in _runs(store, RunTable.id.in_(ids))}
-    return found
+        runs |= {run.id: run for run in _runs(store, RunTable.id.in_(ids))}
+    return runs
 
 
 def load_last_measured(
@@ -101,7 +101,7 @@ def load_last_measured(
 
     Only runs on `machine` in `toolchain` count; a run that put a case off did not measure it.
     """
-    wanted = (
+    query = (
         select(CaseResultTable.case_key, func.max(CaseResultTable.finished_at).label("at"))
         .join(RunTable, RunTable.id == CaseResultTable.run_id)
         .where(
@@ -113,13 +113,13 @@ def load_last_measured(
         .group_by(CaseResultTable.case_key)
     )
     with store.read() as connection:
-        return {row.case_key: utc(row.at) for row in connection.execute(wanted)}
+        return {row.case_key: utc(row.at) for row in connection.execute(query)}
 
 
 def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str, ...]:
     """Return the suites whose runs in `toolchain` measured a case, the last one first."""
     newest = func.max(RunTable.started_at)
-    wanted = (
+    query = (
         select(RunTable.suite)
         .join(CaseResultTable, RunTable.id == CaseResultTable.run_id)
         .where(CaseResultTable.case_key == case_key, RunTable.toolchain == toolchain)
@@ -127,7 +127,7 @@ def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str,
         .order_by(newest.desc(), RunTable.suite)
     )
     with store.read() as connection:
-        return tuple(connection.execute(wanted).scalars())
+        return tuple(connection.execute(query).scalars())
 
 
 def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
@@ -136,7 +136,7 @@ def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
     last = last_results(
         CaseResultTable.case_key == alert.case.key, CaseResultTable.outcome.not_in(untried)
     )
-    wanted = (
+    query = (
         select(last.c.outcome, last.c.reason)
         .join(RunTable, RunTable.id == last.c.run_id)
         .where(RunTable.machine == alert.machine, RunTable.toolchain == alert.toolchain)
@@ -144,46 +144,46 @@ def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
         .limit(1)
     )
     with store.read() as connection:
-        row = connection.execute(wanted).one_or_none()
+        row = connection.execute(query).one_or_none()
     return None if row is None else LastEnding(outcome=Outcome(row.outcome), reason=row.reason)
 
 
 def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:
     """Return the warnings of these results, by result; those not in the store are left out."""
-    found: dict[str, tuple[RunWarning, ...]] = {}
+    warnings: dict[str, tuple[RunWarning, ...]] = {}
     for ids in columns.batches(result_ids):
-        wanted = select(CaseResultTable.id, CaseResultTable.warnings)
+        query = select(CaseResultTable.id, CaseResultTable.warnings)
         with store.read() as connection:
-            rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids))).all()
-        found |= {row.id: warnings_of(row) for row in rows}
-    return found
+            rows = connection.execute(query.where(CaseResultTable.id.in_(ids))).all()
+        warnings |= {row.id: warnings_of(row) for row in rows}
+    return warnings
 
 
 def load_reasons(store: Store, result_ids: Iterable[str]) -> Mapping[str, str]:
     """Return why these results ended so, by result; those not in the store are left out."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for ids in columns.batches(result_ids):
-        wanted = select(CaseResultTable.id, CaseResultTable.reason)
+        query = select(CaseResultTable.id, CaseResultTable.reason)
         with store.read() as connection:
-            rows = connection.execute(wanted.where(CaseResultTable.id.in_(ids))).all()
-        found |= {row.id: row.reason for row in rows}
-    return found
+            rows = connection.execute(query.where(CaseResultTable.id.in_(ids))).all()
+        reasons |= {row.id: row.reason for row in rows}
+    return reasons
 
 
-def _runs(store: Store, is_wanted: ColumnElement[bool]) -> list[Run]:
+def _runs(store: Store, condition: ColumnElement[bool]) -> list[Run]:
     with store.read() as connection:
-        return read_runs(connection, _newest_first(is_wanted))
+        return read_runs(connection, _newest_first(condition))
 
 
-def _newest_first(is_wanted: ColumnElement[bool]) -> Select[Any]:
-    return select(RunTable.__table__).where(is_wanted).order_by(*NEWEST_RUN)
+def _newest_first(condition: ColumnElement[bool]) -> Select[Any]:
+    return select(RunTable.__table__).where(condition).order_by(*NEWEST_RUN)
 
 
 def load_plans(store: Store) -> tuple[PlannedRun, ...]:
     """Return every run with its plan, oldest first."""
-    wanted = select(*_COLUMNS).order_by(*OLDEST_RUN)
+    query = select(*_COLUMNS).order_by(*OLDEST_RUN)
     with store.read() as connection:
-        rows = connection.execute(wanted).all()
+        rows = connection.execute(query).all()
         plans = read_plans(connection, {row.plan_hash for row in rows})
     return tuple(
         PlannedRun(
@@ -256,9 +256,9 @@ def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:
 
 def load_suite_runs(store: Store, suite: str) -> tuple[Run, ...]:
     """Return all runs of the suite called `suite`, newest first."""
-    wanted = select(RunTable.__table__).where(RunTable.suite == suite)
+    query = select(RunTable.__table__).where(RunTable.suite == suite)
     with store.read() as connection:
-        return tuple(read_runs(connection, wanted.order_by(*NEWEST_RUN)))
+        return tuple(read_runs(connection, query.order_by(*NEWEST_RUN)))
 
 
 def load_run(store: Store, run_id: str) -> Run:

@@ -49,7 +49,7 @@ def read_series_headers(
     connection: Connection, *where: ColumnElement[bool]
 ) -> tuple[SeriesHeader, ...]:
     """Return the series that fit `where`, in the order of their keys."""
-    wanted = (
+    query = (
         select(SeriesTable.__table__, *CASE_COLUMNS)
         .join(CaseTable, CaseTable.key == SeriesTable.case_key)
         .where(*where)
@@ -70,7 +70,7 @@ def read_series_headers(
             last_value=row.last_value,
             direction=None if row.direction is None else Direction(row.direction),
         )
-        for row in read_rows(connection, wanted)
+        for row in read_rows(connection, query)
     )
 
 
@@ -80,9 +80,9 @@ def read_series(connection: Connection, headers: Sequence[SeriesHeader]) -> list
         return []
     rows = read_rows(connection, select(RunTable.id, *RUN_COLUMNS).order_by(*OLDEST_RUN))
     runs = point_runs([PointRun(run_id=row.id, **_run_fields(row)) for row in rows])
-    found = _columns(connection, [header.key for header in headers])
+    columns = _columns(connection, [header.key for header in headers])
     return [
-        Series(header=header, points=PointColumns(header.key, runs, columns=found[header.key]))
+        Series(header=header, points=PointColumns(header.key, runs, columns=columns[header.key]))
         for header in headers
     ]
 
@@ -97,7 +97,7 @@ def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.n
     run = select(
         RunTable.id, (func.row_number().over(order_by=OLDEST_RUN) - 1).label("number")
     ).subquery()
-    wanted = (
+    query = (
         select(
             numbers.c.number,
             run.c.number.label("run_number"),
@@ -108,14 +108,14 @@ def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.n
         .join(numbers, numbers.c.key == MeasurementTable.series_key)
         .join(run, run.c.id == MeasurementTable.run_id)
     )
-    wanted = wanted.where(does_count(MeasurementTable.result_id))
+    query = query.where(does_count(MeasurementTable.result_id))
     if len(keys) <= _FEW_SERIES:
         # As in `read_point_rows`: DuckDB finds one number, and reads everything for a list of them.
-        each = [wanted.where(MeasurementTable.series_hash == series_hash(key)) for key in keys]
+        each = [query.where(MeasurementTable.series_hash == series_hash(key)) for key in keys]
         parts = [numpy_columns(connection, one) for one in each]
         number, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     else:
-        number, *columns = numpy_columns(connection, wanted)
+        number, *columns = numpy_columns(connection, query)
     order = _order(columns[0])
     order = order[_order(number[order])]
     bounds = np.searchsorted(number[order], np.arange(len(ordered) + 1))
@@ -146,14 +146,14 @@ def read_point_rows(
         SeriesTable.fingerprint.in_(fingerprints),
     )
     keys = set(connection.execute(series).scalars())
-    found: list[Any] = []
+    rows: list[Any] = []
     for number in {series_hash(key) for key in keys}:
         # By this alone: DuckDB skips the blocks of rows that cannot have one number, but for a list
         # of numbers, for text or for a join it reads all.
         points = select(*_POINT_COLUMNS).where(MeasurementTable.series_hash == number)
-        found += read_rows(connection, points)
+        rows += read_rows(connection, points)
     superseded = set(connection.execute(select(SupersededTable.result_id)).scalars())
-    return [row for row in found if row.series_key in keys and row.result_id not in superseded]
+    return [row for row in rows if row.series_key in keys and row.result_id not in superseded]
 
 
 def read_run_fields(
@@ -161,10 +161,10 @@ def read_run_fields(
 ) -> dict[str, dict[str, Any]]:
     """Return what a point says about its run, by run, of those on `machine` in `toolchain`."""
     # Read once and not with every point: a driver spends more on a time than on the rest of a row.
-    wanted = select(RunTable.id, *RUN_COLUMNS).where(RunTable.machine == machine)
+    query = select(RunTable.id, *RUN_COLUMNS).where(RunTable.machine == machine)
     if toolchain is not None:
-        wanted = wanted.where(RunTable.toolchain == toolchain)
-    return {row.id: _run_fields(row) for row in read_rows(connection, wanted)}
+        query = query.where(RunTable.toolchain == toolchain)
+    return {row.id: _run_fields(row) for row in read_rows(connection, query)}
 
 
 def _run_fields(row: Any) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def find_series(
     case_key: str | None = None,
 ) -> tuple[SeriesHeader, ...]:
     """Return the series that fit all given values, in the order of their keys."""
-    wanted = {
+    filters = {
         CaseTable.model: model,
         CaseTable.mode: mode,
         SeriesTable.metric: metric,
@@ -224,7 +224,7 @@ def find_series(
     with store.read() as connection:
         return read_series_headers(
             connection,
-            *(column == value for column, value in wanted.items() if value is not None),
+            *(column == value for column, value in filters.items() if value is not None),
         )
 
 
@@ -265,8 +265,8 @@ def load_histories(
         headers = tuple(header for header in headers if header.case.key in case_keys)
     for batch in _batches_of_headers(headers):
         with store.read() as connection:
-            found = read_series(connection, batch)
-        yield from found
+            batch_series = read_series(connection, batch)
+        yield from batch_series
 
 
 def _batches_of_headers(headers: Sequence[SeriesHeader]) -> Iterator[list[SeriesHeader]]:
@@ -286,12 +286,12 @@ def _batches_of_headers(headers: Sequence[SeriesHeader]) -> Iterator[list[Series
 
 def load_imported_metrics(store: Store) -> list[str]:
     """Return the names of all metrics that others named and that can be judged."""
-    wanted = select(SeriesTable.metric, SeriesTable.unit, SeriesTable.direction).distinct()
+    query = select(SeriesTable.metric, SeriesTable.unit, SeriesTable.direction).distinct()
     with store.read() as connection:
-        found = connection.execute(wanted).all()
+        rows = connection.execute(query).all()
     names = {
         row.metric
-        for row in found
+        for row in rows
         if metric_of(
             row.metric,
             unit=row.unit,

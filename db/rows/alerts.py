@@ -24,41 +24,41 @@ def read_alerts(connection: Connection, *where: ColumnElement[bool]) -> tuple[Al
     Where an alert has no owner or mute of its own, it has that of its series.
     """
     settings = read_series_settings(connection)
-    wanted = (
+    query = (
         select(AlertTable.__table__, *CASE_COLUMNS)
         .join(CaseTable, CaseTable.key == AlertTable.case_key)
         .where(*where)
         .order_by(AlertTable.last_seen.desc(), AlertTable.id)
     )
-    return tuple(with_settings(alert_record(row), settings) for row in connection.execute(wanted))
+    return tuple(with_settings(alert_record(row), settings) for row in connection.execute(query))
 
 
 def read_alert(connection: Connection, alert_id: str) -> Alert:
     """Return the alert with this id or unique start of an id."""
     fits = AlertTable.id.startswith(alert_id, autoescape=True)
-    found = read_alerts(connection, fits)
-    exact = [alert for alert in found if alert.id == alert_id]
-    if not found or not alert_id:
+    matches = read_alerts(connection, fits)
+    exact = [alert for alert in matches if alert.id == alert_id]
+    if not matches or not alert_id:
         raise NotFoundError(f"no alert {alert_id!r} in this store. `hud alerts list` shows them")
-    if len(found) > 1 and not exact:
-        ids = ", ".join(sorted(alert.id for alert in found)[:3])
+    if len(matches) > 1 and not exact:
+        ids = ", ".join(sorted(alert.id for alert in matches)[:3])
         raise NotFoundError(
-            f"{len(found)} alerts start with {alert_id!r}: {ids}, ... Give more of the id"
+            f"{len(matches)} alerts start with {alert_id!r}: {ids}, ... Give more of the id"
         )
-    return (exact or found)[0]
+    return (exact or matches)[0]
 
 
 def read_series_settings(
     connection: Connection, *where: ColumnElement[bool]
 ) -> tuple[SeriesSettings, ...]:
     """Return the settings that fit `where`, in the order of their patterns."""
-    wanted = select(SeriesSettingsTable.__table__).where(*where)
-    rows = connection.execute(wanted.order_by(SeriesSettingsTable.pattern))
+    query = select(SeriesSettingsTable.__table__).where(*where)
+    rows = connection.execute(query.order_by(SeriesSettingsTable.pattern))
     return tuple(settings_record(row) for row in rows)
 
 
 def read_changes(connection: Connection, *where: ColumnElement[bool]) -> tuple[AlertChange, ...]:
     """Return the changes that fit `where`, oldest first."""
-    wanted = select(AlertChangeTable.__table__).where(*where)
-    rows = connection.execute(wanted.order_by(AlertChangeTable.at, AlertChangeTable.number))
+    query = select(AlertChangeTable.__table__).where(*where)
+    rows = connection.execute(query.order_by(AlertChangeTable.at, AlertChangeTable.number))
     return tuple(change_record(row) for row in rows)

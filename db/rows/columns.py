@@ -21,10 +21,10 @@ from compile_hud.db.rows.mapping import utc
 IDS_PER_READ: Final = 500
 
 
-def read_rows(connection: Connection, wanted: ExecutableReturnsRows) -> list[Any]:
+def read_rows(connection: Connection, query: ExecutableReturnsRows) -> list[Any]:
     """Return the rows of `wanted`, with a field for each column, JSON decoded and times in UTC."""
-    result = connection.execute(wanted)
-    types = {column.name: column.type for column in wanted.exported_columns}
+    result = connection.execute(query)
+    types = {column.name: column.type for column in query.exported_columns}
     row_type = _row_type(tuple(types))
     if connection.dialect.name != "duckdb":
         return [row_type._make(map(_in_utc, row)) for row in result]
@@ -38,24 +38,24 @@ def read_rows(connection: Connection, wanted: ExecutableReturnsRows) -> list[Any
 
 
 def read_rows_of_each(
-    connection: Connection, wanted: Select[Any], conditions: Sequence[ColumnElement[bool]]
+    connection: Connection, query: Select[Any], conditions: Sequence[ColumnElement[bool]]
 ) -> list[Any]:
     """Return the rows of `wanted` that fit the first of `conditions`, then those of the next."""
     if not conditions:
         return []
     # One statement: each costs a millisecond, whatever it reads.
-    return read_rows(connection, union_all(*(wanted.where(one) for one in conditions)))
+    return read_rows(connection, union_all(*(query.where(one) for one in conditions)))
 
 
-def numpy_columns(connection: Connection, wanted: ExecutableReturnsRows) -> list[np.ndarray]:
+def numpy_columns(connection: Connection, query: ExecutableReturnsRows) -> list[np.ndarray]:
     """Return the columns of `wanted`, none of them text, as arrays."""
-    result = connection.execute(wanted)
+    result = connection.execute(query)
     if connection.dialect.name == "duckdb":
         # Rows of Python objects would take twenty times as long.
         table = result.cursor.to_arrow_table()
         return [column.to_numpy() for column in table.columns]
     rows = result.all()
-    return [np.array([row[place] for row in rows]) for place in range(len(result.keys()))]
+    return [np.array([row[index] for row in rows]) for index in range(len(result.keys()))]
 
 
 @functools.cache
@@ -71,8 +71,8 @@ def _values(column: pa.ChunkedArray, *, is_json: bool) -> list[Any]:
     if pa.types.is_timestamp(column.type):
         naive: list[datetime | None] = column.cast(pa.timestamp("us")).to_numpy().tolist()
         return [value and value.replace(tzinfo=timezone.utc) for value in naive]
-    found = column.to_pylist() if column.null_count else column.to_numpy().tolist()
-    return _decoded(found) if is_json else found
+    values = column.to_pylist() if column.null_count else column.to_numpy().tolist()
+    return _decoded(values) if is_json else values
 
 
 def _decoded(texts: list[str | None]) -> list[Any]:

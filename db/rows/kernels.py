@@ -44,13 +44,15 @@ def read_kernels(
     connection: Connection, conditions: Sequence[ColumnElement[bool]]
 ) -> dict[str, tuple[Kernel, ...]]:
     """Return the kernels that fit one of `conditions` by result, in the order they came in."""
-    found_rows = read_rows_of_each(connection, select(KernelTable.__table__), conditions)
-    rows = sorted(found_rows, key=lambda row: row.position)
+    unordered = read_rows_of_each(connection, select(KernelTable.__table__), conditions)
+    rows = sorted(unordered, key=lambda row: row.position)
     origins = _read_origins(connection, {row.origins_hash for row in rows} - {_NO_HASH})
-    found: dict[str, list[Kernel]] = defaultdict(list)
+    kernels_by_result: dict[str, list[Kernel]] = defaultdict(list)
     for row in rows:
-        found[row.result_id].append(_kernel(row, origins=origins.get(row.origins_hash, ())))
-    return {result_id: tuple(kernels) for result_id, kernels in found.items()}
+        kernels_by_result[row.result_id].append(
+            _kernel(row, origins=origins.get(row.origins_hash, ()))
+        )
+    return {result_id: tuple(kernels) for result_id, kernels in kernels_by_result.items()}
 
 
 def _kernel(row: Any, *, origins: tuple[Origin, ...]) -> Kernel:
@@ -84,10 +86,10 @@ def with_kernels(
     connection: Connection, results: Sequence[CaseResult], *, stored: Subquery
 ) -> list[CaseResult]:
     """Return `results`, which were read from the rows `stored`, with kernels and their code."""
-    found = read_with_sources(connection, [KernelTable.result_id.in_(select(stored.c.id))])
+    by_result = read_with_sources(connection, [KernelTable.result_id.in_(select(stored.c.id))])
     with_those = []
     for result in results:
-        kernels, sources = found.get(result.id, ((), ()))
+        kernels, sources = by_result.get(result.id, ((), ()))
         with_those.append(replace(result, kernels=kernels, sources=sources))
     return with_those
 

@@ -277,7 +277,7 @@ def sample_columns(result: CaseResult) -> dict[str, list[Any]]:
     """Return the rows of `result` in `samples`, by column."""
     rows = [row for item in result.measurements for row in _sample_rows(result.id, item)]
     names = ("result_id", "metric", "is_warmup", "position", "launch", "value")
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    return {name: [row[index] for row in rows] for index, name in enumerate(names)}
 
 
 def _sample_rows(result_id: str, item: Measurement) -> list[tuple[Any, ...]]:
@@ -462,19 +462,19 @@ def _interval_pct(row: Row[Any]) -> tuple[float, float] | None:
 
 def put_notifications(session: Session, notifications: Sequence[Notification]) -> None:
     """Add `notifications` in this order, less those that are in; one that was dropped is sent."""
-    wanted = {item.id: item for item in notifications}
-    if not wanted:
+    by_id = {item.id: item for item in notifications}
+    if not by_id:
         return
-    columns = select(OutboxTable.id, OutboxTable.state).where(OutboxTable.id.in_(wanted))
+    columns = select(OutboxTable.id, OutboxTable.state).where(OutboxTable.id.in_(by_id))
     known = {row.id: row.state for row in session.execute(columns)}
     last = session.execute(select(func.max(OutboxTable.number))).scalar() or 0
-    new = [item for item in wanted.values() if item.id not in known]
+    new = [item for item in by_id.values() if item.id not in known]
     rows = [{**_values(item), "number": number} for number, item in enumerate(new, last + 1)]
     if rows:
         session.execute(insert(OutboxTable), rows)
     dropped = [id for id, state in known.items() if state == NotificationState.DROPPED]
     for id in dropped:
-        revived = {"state": str(NotificationState.PENDING), "due_at": utc(wanted[id].due_at)}
+        revived = {"state": str(NotificationState.PENDING), "due_at": utc(by_id[id].due_at)}
         session.execute(update(OutboxTable).where(OutboxTable.id == id).values(**revived))
 
 

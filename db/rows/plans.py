@@ -16,10 +16,10 @@ from compile_hud.db.rows.mapping import plan_values, run_record
 from compile_hud.db.schema.tables import PlanTable, RunTable
 
 # A plan has a thousand cases and more, and a store a handful of plans in use.
-_MOST_KNOWN: Final = 32
+_MAX_CACHED_PLANS: Final = 32
 
 
-class _KnownPlans:
+class _PlanCache:
     """The plans read last by hash, which is of their content, so that they hold for any store."""
 
     def __init__(self) -> None:
@@ -33,11 +33,11 @@ class _KnownPlans:
     def add(self, plans: Mapping[str, tuple[Case, ...]]) -> None:
         with self._lock:
             self._plans.update(plans)
-            while len(self._plans) > _MOST_KNOWN:
+            while len(self._plans) > _MAX_CACHED_PLANS:
                 self._plans.popitem(last=False)
 
 
-_KNOWN: Final = _KnownPlans()
+_PLAN_CACHE: Final = _PlanCache()
 
 
 def put_plan(session: Session, plan: Sequence[Case]) -> None:
@@ -56,18 +56,18 @@ def remove_unused_plan(session: Session, name: str) -> None:
 
 def read_plans(connection: Connection, hashes: Collection[str]) -> dict[str, tuple[Case, ...]]:
     """Return the plans with these hashes; runs that planned the same share one tuple."""
-    found = _KNOWN.get(hashes)
-    missing = sorted(set(hashes) - found.keys())
+    plans = _PLAN_CACHE.get(hashes)
+    missing = sorted(set(hashes) - plans.keys())
     if not missing:
-        return found
+        return plans
     rows = connection.execute(select(PlanTable.__table__).where(PlanTable.hash.in_(missing)))
     read = {row.hash: tuple(Case.from_json(item) for item in row.cases) for row in rows}
-    _KNOWN.add(read)
-    return found | read
+    _PLAN_CACHE.add(read)
+    return plans | read
 
 
-def read_runs(connection: Connection, wanted: Select[Any]) -> list[Run]:
+def read_runs(connection: Connection, query: Select[Any]) -> list[Run]:
     """Return the runs of `wanted`, which has all columns of `runs`, in its order."""
-    rows = connection.execute(wanted).all()
+    rows = connection.execute(query).all()
     plans = read_plans(connection, {row.plan_hash for row in rows})
     return [run_record(row, plan=plans[row.plan_hash]) for row in rows]

@@ -31,11 +31,11 @@ def read_measurement_summaries(
     connection: Connection, results: Subquery
 ) -> dict[str, dict[str, MeasurementSummary]]:
     """Return the measurements of `results` without samples, by result and metric."""
-    found: dict[str, dict[str, MeasurementSummary]] = defaultdict(dict)
-    wanted = select(*_SUMMARY_COLUMNS).where(MeasurementTable.result_id.in_(select(results.c.id)))
-    for row in read_rows(connection, wanted.order_by(*_SUMMARY_COLUMNS[:2])):
-        found[row.result_id][row.metric] = measurement_summary(row)
-    return found
+    by_result: dict[str, dict[str, MeasurementSummary]] = defaultdict(dict)
+    query = select(*_SUMMARY_COLUMNS).where(MeasurementTable.result_id.in_(select(results.c.id)))
+    for row in read_rows(connection, query.order_by(*_SUMMARY_COLUMNS[:2])):
+        by_result[row.result_id][row.metric] = measurement_summary(row)
+    return by_result
 
 
 def measurement_summary(row: Row[Any]) -> MeasurementSummary:

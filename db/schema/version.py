@@ -23,5 +23,5 @@ def revision_of(connection: Connection) -> str | None:
     )
     if connection.execute(there).first() is None:
         return None
-    found = connection.execute(select(VERSION.c.version_num)).scalar()
-    return None if found is None else str(found)
+    revision = connection.execute(select(VERSION.c.version_num)).scalar()
+    return None if revision is None else str(revision)

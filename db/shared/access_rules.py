@@ -69,8 +69,8 @@ class AccessRules:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> AccessRules:
         """Return the rules that `to_json` made `document` of."""
-        given = {**document, "anonymous": _role(document["anonymous"])}
-        return cls(**given).with_lists(document)
+        fields = {**document, "anonymous": _role(document["anonymous"])}
+        return cls(**fields).with_lists(document)
 
     def with_lists(self, table: Mapping[str, Any]) -> AccessRules:
         """Return these rules with the lists of people of `table`; raise ValueError for others.

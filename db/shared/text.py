@@ -44,11 +44,11 @@ _PATTERNS: Final = (
 )
 
 
-def printable(text: str, *, kept: str = "\n") -> str:
+def printable(text: str, *, allowed: str = "\n") -> str:
     """Return `text` with `?` for each sign that cannot be printed, those in `kept` aside."""
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() or sign in kept else "?" for sign in text)
+    return "".join(sign if sign.isprintable() or sign in allowed else "?" for sign in text)
 
 
 def is_storable(text: str) -> bool:
@@ -139,9 +139,9 @@ def runtime_text(details: Mapping[str, Any]) -> str:
     if not isinstance(runtime, Mapping) or not runtime:
         return ""
     others = {name: value for name, value in runtime.items() if name not in ("name", "version")}
-    told = [f"{name} {_listed(value)}" for name, value in others.items()]
+    descriptions = [f"{name} {_listed(value)}" for name, value in others.items()]
     head = f"{runtime.get('name', '')} {runtime.get('version', '')}".strip()
-    return ": ".join(part for part in (head, ", ".join(told)) if part)
+    return ": ".join(part for part in (head, ", ".join(descriptions)) if part)
 
 
 def _listed(value: Any) -> str:

@@ -34,10 +34,10 @@ def traces_folder(store_url: str, *, named: Path | None = None) -> Path | None:
 
     That is the folder that was `named`, else the one beside a DuckDB file.
     """
-    beside = _DUCKDB_FILE.fullmatch(store_url)
-    if named is not None or beside is None:
+    store_match = _DUCKDB_FILE.fullmatch(store_url)
+    if named is not None or store_match is None:
         return named
-    return Path(f"{beside[1]}.traces")
+    return Path(f"{store_match[1]}.traces")
 
 
 def find_trace(folder: Path | None, result_id: str) -> Path | None:

@@ -38,14 +38,14 @@ def import_provider(name: str, *, install: str = "") -> ModuleType:
         ) from error
 
 
-def check_architecture(name: str, *, known: Collection[str], listing: str) -> None:
+def check_architecture(name: str, *, names: Collection[str], listing: str) -> None:
     """Raise UnknownNameError where `name` is none of `known`, which the call `listing` returns."""
-    if name not in known:
-        near = near_names(name, known)
+    if name not in names:
+        near = near_names(name, names)
         suggestion = f" Did you mean {near}?" if near else ""
         package = listing.partition(".")[0]
         raise UnknownNameError(
-            f"{package} has no model {name!r}.{suggestion} `{listing}` shows all {len(known)}."
+            f"{package} has no model {name!r}.{suggestion} `{listing}` shows all {len(names)}."
         )
 
 

@@ -84,11 +84,11 @@ def _row(name: str) -> ModelSpec:
 
 
 def _parse(name: str) -> Architecture:
-    found = _FORM.fullmatch(name)
-    if found is None:
+    match = _FORM.fullmatch(name)
+    if match is None:
         raise UnknownNameError(f"no model matches {name!r}: it names no architecture. {_EXAMPLE}")
-    layers, width, heads = (int(number) for number in found.group(1, 2, 3))
-    ratio = float(found.group(4))
+    layers, width, heads = (int(number) for number in match.group(1, 2, 3))
+    ratio = float(match.group(4))
     if 0 in (layers, width, heads, ratio):
         raise UnknownNameError(f"no model matches {name!r}: nothing in it may be 0. {_EXAMPLE}")
     if width % heads:

@@ -78,6 +78,6 @@ def find_size(spec: ModelSpec, shape: str) -> SizeSpec:
         ) from error
 
 
-def _suggestion(name: str, known: Mapping[str, object]) -> str:
-    near = near_names(name, known)
+def _suggestion(name: str, names: Mapping[str, object]) -> str:
+    near = near_names(name, names)
     return f" Did you mean {near}?" if near else ""

@@ -115,10 +115,10 @@ def split_name(name: str) -> tuple[str, dict[str, int]]:
     axis, for a value of 0, and for what is there twice, in another order or with zeros in front:
     two names of one shape would be two series.
     """
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return name, {}
-    pairs = [(part[0], int(part[1:])) for part in found["axes"][1:].split("-")]
+    pairs = [(part[0], int(part[1:])) for part in match["axes"][1:].split("-")]
     keys = {axis.letter: axis.key for axis in AXES}
     for letter, value in pairs:
         if letter not in keys:
@@ -129,10 +129,10 @@ def split_name(name: str) -> tuple[str, dict[str, int]]:
                 f"no shape {name!r}: {keys[letter]} is from 1 to {MAX_VALUE}, not {value}."
             )
     values = {keys[letter]: value for letter, value in pairs}
-    proper = found["size"] + name_of(values)
+    proper = match["size"] + name_of(values)
     if proper != name:
         raise UnfitShapeError(f"no shape {name!r}: write it {proper!r}.")
-    return found["size"], values
+    return match["size"], values
 
 
 def name_of(values: Mapping[str, int]) -> str:

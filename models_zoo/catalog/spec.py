@@ -49,17 +49,17 @@ class Tolerance:
     max_discrete_share: float | None = None
 
     @property
-    def given(self) -> dict[str, float]:
+    def set_fields(self) -> dict[str, float]:
         """Return by name what is not left to the default."""
         return {name: number for name, number in asdict(self).items() if number is not None}
 
     def widened_by(self, other: Tolerance) -> Tolerance:
         """Return what allows as much as either: of each number the laxer one that is given."""
-        ours, theirs = self.given, other.given
+        ours, theirs = self.set_fields, other.set_fields
         return Tolerance(
             **{
                 name: (min if name.startswith("min_") else max)(
-                    given[name] for given in (ours, theirs) if name in given
+                    values[name] for values in (ours, theirs) if name in values
                 )
                 for name in {**ours, **theirs}
             }
@@ -154,10 +154,10 @@ _MAX_NEAR = 3
 _NEAR = 0.55
 
 
-def near_names(name: str, known: Iterable[str]) -> str:
+def near_names(name: str, names: Iterable[str]) -> str:
     """Return the names of `known` that `name` may be meant for, as in `a or b`; empty for none."""
     plain = name.lower().strip("*?").replace("-", "_")
-    spelled = {item.lower().replace("-", "_"): item for item in known}
+    spelled = {item.lower().replace("-", "_"): item for item in names}
     begin_so = [item for item in spelled if plain and item.startswith(plain)]
     close = difflib.get_close_matches(plain, spelled, n=_MAX_NEAR, cutoff=_NEAR)
     near = list(dict.fromkeys((*begin_so, *close)))[:_MAX_NEAR]

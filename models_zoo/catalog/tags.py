@@ -29,7 +29,7 @@ GENERATION_STEP = "generation-step"
 
 def tags_of(spec: ModelSpec) -> tuple[str, ...]:
     """Return the tags of `spec`: its family, what follows from that, and its own."""
-    found = [spec.family, *(tag for tag, families in TAGS.items() if spec.family in families)]
+    tags = [spec.family, *(tag for tag, families in TAGS.items() if spec.family in families)]
     if any("cache_length" in size.config for size in spec.sizes.values()):
-        found.append(GENERATION_STEP)
-    return tuple(dict.fromkeys((*found, *spec.tags)))
+        tags.append(GENERATION_STEP)
+    return tuple(dict.fromkeys((*tags, *spec.tags)))

@@ -34,7 +34,7 @@ class Recommender(nn.Module):
 
     def forward(self, dense: Tensor, sparse: Tensor) -> Tensor:
         bottom = self.bottom(dense)
-        looked_up = [table(sparse[:, place : place + 1]) for place, table in enumerate(self.tables)]
+        looked_up = [table(sparse[:, index : index + 1]) for index, table in enumerate(self.tables)]
         vectors = torch.stack([bottom, *looked_up], dim=1)
         products = torch.bmm(vectors, vectors.transpose(1, 2))
         below_diagonal = products[:, self.pairs[0], self.pairs[1]]
@@ -60,8 +60,8 @@ def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]
     """Return the keyword arguments of one iteration: 13 numbers and one row of each table."""
     batch = config["batch"]
     columns = [
-        token_ids(batch, vocab_size=size, seed=seed + 1 + 100 * place)
-        for place, size in enumerate(config["table_sizes"])
+        token_ids(batch, vocab_size=size, seed=seed + 1 + 100 * index)
+        for index, size in enumerate(config["table_sizes"])
     ]
     return {
         "dense": normal(batch, NUM_DENSE_FEATURES, seed=seed),

@@ -21,7 +21,7 @@ def build(config: Mapping[str, Any]) -> nn.Module:
     name = config["architecture"]
     # A tag behind a dot names published weights, and only those: vit_base_patch16_224.dino.
     check_architecture(
-        name.partition(".")[0], known=timm.list_models(), listing="timm.list_models()"
+        name.partition(".")[0], names=timm.list_models(), listing="timm.list_models()"
     )
     return seeded_weights(lambda: without_dropout(timm.create_model(name, pretrained=False)))
 

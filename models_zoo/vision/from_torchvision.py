@@ -23,7 +23,7 @@ def build(config: Mapping[str, Any]) -> nn.Module:
     name = config["architecture"]
     # Those of the module itself: detection and the others below it take lists and return dicts.
     listing = f"{_PACKAGE}.list_models(module={_PACKAGE})"
-    check_architecture(name, known=models.list_models(module=models), listing=listing)
+    check_architecture(name, names=models.list_models(module=models), listing=listing)
     return seeded_weights(lambda: without_dropout(models.get_model(name, weights=None)))
 
 

@@ -139,8 +139,8 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         """Return the error that `what` is wrong at `offset`, or where the reading is."""
         position = self.offset if offset is None else offset
         return TraceError(
-            f"{self.path}: byte {position}: {what}. Nothing of this trace is used; record or export it"
-            " again as a Chrome trace (torch.profiler's export_chrome_trace)"
+            f"{self.path}: byte {position}: {what}. Nothing of this trace is used; record or export"
+            " it again as a Chrome trace (torch.profiler's export_chrome_trace)"
         )
 
     def _open(self) -> BinaryIO:

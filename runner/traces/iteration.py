@@ -29,7 +29,7 @@ class IterationWork:
 
     `owners` are the times of each kind, `rest` the name of what none of them has, `windows` the
     times of the iterations. `overlap_ns` is time in which a second kernel ran beside a first,
-    summed over all such kernels. `busy` and `is_graph_replay` are as in Profile, `strip` becomes
+    summed over all such kernels. `busy` and `is_graph_replay` are as in Profile, `timeline` becomes
     the one there.
     """
 
@@ -41,14 +41,14 @@ class IterationWork:
     overlap_ns: int
     busy: float | None = None
     is_graph_replay: bool = False
-    strip: tuple[Piece, ...] = ()
+    timeline: tuple[Piece, ...] = ()
 
     @property
     def iteration_ns(self) -> float:
         """Return how long an iteration lasted; iterations that overlap share their time."""
         return self.windows.covered_ns / self.num_iterations
 
-    def parts(self) -> dict[str, float]:
+    def components(self) -> dict[str, float]:
         """Return the seconds of an iteration by kind and the rest, which add up to it."""
         ordered = {kind: self.owners[kind] for kind in PRIORITY if kind in self.owners}
         shares = shares_ns(ordered, windows=self.windows)

@@ -109,7 +109,7 @@ PROFILES = st.builds(
     num_iterations=st.integers(1, 100),
     iteration_s=AMOUNTS,
     latency_s=st.none() | AMOUNTS,
-    parts=st.dictionaries(TEXT, AMOUNTS, max_size=3),
+    components=st.dictionaries(TEXT, AMOUNTS, max_size=3),
     busy=st.none() | AMOUNTS,
     is_graph_replay=st.booleans(),
     overlap_s=AMOUNTS,
@@ -252,8 +252,8 @@ SETTINGS = st.builds(
 
 # Few values of each, so that kernels of two sides are often alike in some way.
 _CODES = {
-    f"code-{place}": f"def kernel():\n    x0 = tl.arange(0, XBLOCK)\n    {line}\n"
-    for place, line in enumerate(("tmp0 = x0 + 1", "tmp0 = x0 * 2", "tl.store(x0)\n" * 9))
+    f"code-{number}": f"def kernel():\n    x0 = tl.arange(0, XBLOCK)\n    {line}\n"
+    for number, line in enumerate(("tmp0 = x0 + 1", "tmp0 = x0 * 2", "tl.store(x0)\n" * 9))
 }
 _OPERATORS = ((), ("aten.add",), ("aten.gelu",), ("aten.add", "aten.gelu"), ("aten.mul",))
 _NODES = ((), ("a",), ("b",), ("a", "b"), ("c",))

@@ -134,7 +134,7 @@ class _Times:
     def __init__(
         self, results: OkResults, *, runs: Sequence[PlannedRun], counts: np.ndarray
     ) -> None:
-        self._found = results
+        self._results = results
         self._runs = runs
         self._counts = counts
 
@@ -147,13 +147,13 @@ class _Times:
     @cached_property
     def _by_key(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows by place and case, then by run, and the key of each row."""
-        runs = self._found.runs[self._counts]
-        keys = self._key(runs, self._found.cases[self._counts])
+        runs = self._results.runs[self._counts]
+        keys = self._key(runs, self._results.cases[self._counts])
         order = np.lexsort((runs, keys))
         return self._counts[order], keys[order]
 
     def _key(self, runs: np.ndarray, cases: np.ndarray) -> np.ndarray:
-        key: np.ndarray = self._places[runs] * len(self._found.case_keys) + cases
+        key: np.ndarray = self._places[runs] * len(self._results.case_keys) + cases
         return key
 
     def of(self, run: np.ndarray, case: np.ndarray, column: int) -> list[datetime]:
@@ -161,20 +161,20 @@ class _Times:
         rows, keys = self._by_key
         key = self._key(run, case)
         start, stop = np.searchsorted(keys, [key, key + 1])
-        has = rows[start:stop][self._found.has[rows[start:stop], column]]
-        return [self._runs[number].at for number in self._found.runs[has]]
+        has = rows[start:stop][self._results.has[rows[start:stop], column]]
+        return [self._runs[number].at for number in self._results.runs[has]]
 
 
 def _suite_numbers(runs: Sequence[PlannedRun]) -> np.ndarray:
     """Return a number for the machine, toolchain and suite of each run; -1 was made by hand."""
     numbers: dict[tuple[str, str, str], int] = {}
-    found = [
+    run_numbers = [
         -1
         if run.suite == CUSTOM_SUITE
         else numbers.setdefault((run.machine, run.toolchain, run.suite), len(numbers))
         for run in runs
     ]
-    return np.array(found, dtype=np.int64)
+    return np.array(run_numbers, dtype=np.int64)
 
 
 def _with_onsets(has: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int, set[int]]]:

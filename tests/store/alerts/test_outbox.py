@@ -140,7 +140,7 @@ def test_a_key_is_there_once_and_its_first_place_counts(store: Store) -> None:
 
 def test_what_was_dropped_is_told_when_it_is_news_again(store: Store) -> None:
     fill(store, make_notification("a"))
-    revise_queue(store, "ops", lambda found: _with_state(found, NotificationState.DROPPED))
+    revise_queue(store, "ops", lambda queue: _with_state(queue, NotificationState.DROPPED))
     assert states(store) == ["dropped"]
     fill(store, make_notification("a"))
     assert states(store) == ["pending"]

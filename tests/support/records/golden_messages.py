@@ -94,12 +94,12 @@ def _github(message: Message) -> str:
 
 # What is kept of a message for each receiver, by the end of the file's name.
 RENDERS: Mapping[str, Callable[[Message], str]] = {
-    "webhook.json": lambda told: _json(envelope(told)),
-    "slack.json": lambda told: _json(slack(render_message(told))),
-    "discord.json": lambda told: _json(discord(render_message(told))),
-    "teams.json": lambda told: _json(teams(render_message(told))),
-    "email.txt": lambda told: _mail(told, "plain"),
-    "email.html": lambda told: _mail(told, "html"),
+    "webhook.json": lambda message: _json(envelope(message)),
+    "slack.json": lambda message: _json(slack(render_message(message))),
+    "discord.json": lambda message: _json(discord(render_message(message))),
+    "teams.json": lambda message: _json(teams(render_message(message))),
+    "email.txt": lambda message: _mail(message, "plain"),
+    "email.html": lambda message: _mail(message, "html"),
     "github.md": _github,
     "apprise.txt": _apprise,
 }

@@ -74,7 +74,7 @@ def test_a_direction_that_nobody_gives_is_guessed_from_the_name(
 def test_a_direction_that_the_unit_tells_is_the_one_that_is_judged(name: str, unit: str) -> None:
     metric = find_metric(name, unit=unit)
     assert metric.is_guessed
-    assert metric.direction is metric.judged_as
+    assert metric.direction is metric.judged_direction
 
 
 @given(
@@ -86,7 +86,7 @@ def test_what_is_judged_is_judged_in_the_direction_that_is_told(
     name: str, unit: str, stated: str
 ) -> None:
     metric = find_metric(name, unit=unit, direction=stated)
-    assert metric.judged_as in (None, metric.direction)
+    assert metric.judged_direction in (None, metric.direction)
 
 
 @pytest.mark.parametrize(
