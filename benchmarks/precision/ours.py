@@ -17,7 +17,7 @@ from compile_hud.db.records.results import Case, CaseResult, Dtype, Outcome, Pha
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.variants import VARIANTS
 from compile_hud.runner.analysis.stats.estimates import launch_medians
-from compile_hud.runner.analysis.stats.launch_levels import PACE, launch_levels
+from compile_hud.runner.analysis.stats.launch_levels import SPEED_PROBE, launch_levels
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.launch_aggregation import combine
 from compile_hud.runner.execution.worker_process import WorkerHost
@@ -28,10 +28,10 @@ from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest, Me
 SETTINGS = MeasureSettings(num_rounds=60, budget_s=1.2, target_interval=0.0)
 
 # The pace to which the times of all estimates are brought; which one makes no difference.
-PACE_S = 5e-4
+SPEED_PROBE_S = 5e-4
 
 # Forking, ending and reporting.
-AROUND_STEPS_S = 0.3
+STEPS_OVERHEAD_S = 0.3
 
 METRICS = {
     "eager_s": "eager_latency_cpu_s",
@@ -43,7 +43,7 @@ METRICS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WorkerFolders:
     """Where the worker host keeps its state, and a compile cache that is filled."""
 
     home: Path
@@ -68,29 +68,31 @@ def order(model: str, shape: str) -> CaseOrder:
     return CaseOrder(run_id="precision", case=case, workload=planned.workload, settings=SETTINGS)
 
 
-def estimate(model: str, shape: str, *, place: Place, until: float) -> dict[str, Any]:
+def estimate(model: str, shape: str, *, folders: WorkerFolders, until: float) -> dict[str, Any]:
     """Return eager and compiled latency and speedup, from a host's start to its end.
 
     Further launches start as long as one more is likely to be done at `until`, a time of
     `time.monotonic()`.
     """
     case = order(model, shape)
-    host = WorkerHost(python=Path(sys.executable), home=place.home)
+    host = WorkerHost(python=Path(sys.executable), home=folders.home)
     host.start()
     reports: list[LaunchReport] = []
     latest_s = 0.0
     try:
         while not reports or time.monotonic() + latest_s < until:
             # The first launch of all filled the cache: these are later ones.
-            reports.append(launch(host, case, number=1 + len(reports), place=place))
+            reports.append(launch(host, case, number=1 + len(reports), folders=folders))
             # By its own steps: before the first one the host imports the model's file.
-            latest_s = float(reports[-1].details["steps"][-1]["end_s"]) + AROUND_STEPS_S
+            latest_s = float(reports[-1].details["steps"][-1]["end_s"]) + STEPS_OVERHEAD_S
     finally:
         host.close()
     return numbers(_result(case, reports))
 
 
-def launch(host: WorkerHost, case: CaseOrder, *, number: int, place: Place) -> LaunchReport:
+def launch(
+    host: WorkerHost, case: CaseOrder, *, number: int, folders: WorkerFolders
+) -> LaunchReport:
     """Return the report of one launch; raise RuntimeError when it is not ok."""
     with tempfile.TemporaryDirectory() as folder:
         log, report = Path(folder, "log.txt"), Path(folder, "report.json")
@@ -99,7 +101,7 @@ def launch(host: WorkerHost, case: CaseOrder, *, number: int, place: Place) -> L
             workload=case.workload,
             settings=case.settings,
             launch=number,
-            cache_dir=str(place.cache),
+            cache_dir=str(folders.cache),
             report_path=str(report),
             log_path=str(log),
         )
@@ -108,16 +110,17 @@ def launch(host: WorkerHost, case: CaseOrder, *, number: int, place: Place) -> L
         )
         if not report.exists():
             raise RuntimeError(f"{case.case.key}: {ending.text}\n{log.read_text(errors='replace')}")
-        found = LaunchReport.from_json(json.loads(report.read_text(encoding="utf-8")))
-    if found.outcome is not Outcome.OK:
-        raise RuntimeError(f"{case.case.key}: {found.outcome}, {found.reason}")
-    return found
+        launch_report = LaunchReport.from_json(json.loads(report.read_text(encoding="utf-8")))
+    if launch_report.outcome is not Outcome.OK:
+        raise RuntimeError(f"{case.case.key}: {launch_report.outcome}, {launch_report.reason}")
+    return launch_report
 
 
 def numbers(result: CaseResult) -> dict[str, Any]:
     """Return medians over launches of their levels, on both clocks, and what tables show."""
     levels = {
-        name: launch_levels(result, metric, pace_s=PACE_S) for name, metric in METRICS.items()
+        name: launch_levels(result, metric, speed_probe_s=SPEED_PROBE_S)
+        for name, metric in METRICS.items()
     }
     shown = {name: result.measurement(metric) for name, metric in METRICS.items()}
     return {
@@ -132,7 +135,7 @@ def _launch_medians(result: CaseResult) -> dict[str, list[float]]:
     """Return what the levels are made of, the pace included."""
     return {
         metric: launch_medians(item.samples, launches=item.launches)
-        for metric in (*METRICS.values(), PACE)
+        for metric in (*METRICS.values(), SPEED_PROBE)
         if (item := result.measurement(metric)) is not None
     }
 

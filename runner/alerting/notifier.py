@@ -264,8 +264,10 @@ def send_waiting(
         notify(LogMessage(text=text, is_warning=True))
         return DispatchReport()
     for name, text in {**errors, **report.errors}.items():
-        told = f"receiver {name}: {text}. `hud alerts outbox` says what waits and what was given up"
-        notify(LogMessage(text=told, is_warning=True))
+        message = (
+            f"receiver {name}: {text}. `hud alerts outbox` says what waits and what was given up"
+        )
+        notify(LogMessage(text=message, is_warning=True))
     if report.num_sent:
         notify(LogMessage(text=f"{counted(report.num_sent, 'notification')} sent"))
     return report

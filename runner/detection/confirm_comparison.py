@@ -107,10 +107,10 @@ def _in_turn(
     rows = {row.metric: row for row in pair.rows}
     if has_cold:
         few = dataclasses.replace(limits, min_launches=MIN_COLD_PAIRS, max_launches=MIN_COLD_PAIRS)
-        found = bench.compile_in_turn(
-            case, baseline=other, limits=few, is_enough=lambda _found, _number: True
+        compiled = bench.compile_in_turn(
+            case, baseline=other, limits=few, is_enough=lambda _pair, _number: True
         )
-        cold = {row.metric: row for row in found.rows}
+        cold = {row.metric: row for row in compiled.rows}
         rows |= {name: cold[name] for name in cold if LAUNCHES_FROM_COLD.get(name) == 1}
     return list(rows.values())
 

@@ -70,11 +70,11 @@ def detect(
     provisional = ProvisionalAlerts(stored, rules=rules)
     watch = HistoryObserver(case_keys=provisional.case_keys(), look=provisional.watch)
     result = find_candidates(store, rules=rules, watch=watch, is_full=is_full, check=check)
-    alerts = _accepted(store, result.claims, stored=stored)
+    alerts = _accepted(store, result.candidates, stored=stored)
     failures = _failures(store, runs, timetable)
     alerts.extend(_with_reasons(store, failures, known={alert.id for alert in stored}))
     alerts = attach_bounds(store, alerts, stored=stored)
-    alerts.extend(provisional.beside(alerts))
+    alerts.extend(provisional.not_in(alerts))
     judged_runs = {run.id for run in runs}
     check()
     update = store.revise_alerts(

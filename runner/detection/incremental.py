@@ -56,7 +56,7 @@ class HistoryObserver:
 class JudgeResult:
     """What is found in all cases, and what to keep of it for the next time."""
 
-    claims: Sequence[AlertCandidate]
+    candidates: Sequence[AlertCandidate]
     judged: Mapping[str, JudgeState]
 
 
@@ -97,7 +97,7 @@ def find_candidates(
             fresh.get(key, ()) if key in stale else _candidates(unchanged[key].claims)
         )
     ]
-    return JudgeResult(claims=candidates, judged=judged)
+    return JudgeResult(candidates=candidates, judged=judged)
 
 
 def _judge(

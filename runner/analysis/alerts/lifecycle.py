@@ -52,7 +52,7 @@ class _Detected:
 class _Match:
     """What was found once, and the id that it is known by; `replaced` is one that is no alert."""
 
-    found: Alert
+    detected: Alert
     id: str
     is_relapse: bool
     replaced: str
@@ -113,7 +113,7 @@ def match_stored(detected: Iterable[Alert], *, stored: Iterable[Alert]) -> dict[
     """
     known = {alert.id: alert for alert in stored}
     return {
-        match.found.id: known[match.id]
+        match.detected.id: known[match.id]
         for match in _matches(detected, known)
         if match.id in known and not match.is_relapse
     }
@@ -125,7 +125,7 @@ def _identified(detected: Iterable[Alert], known: Mapping[str, Alert]) -> dict[s
     for match in _matches(detected, known):
         if match.replaced:
             del seen[match.replaced]
-        alert = dataclasses.replace(match.found, id=match.id)
+        alert = dataclasses.replace(match.detected, id=match.id)
         seen[match.id] = _Detected(alert=alert, is_relapse=match.is_relapse)
     return seen
 
@@ -163,7 +163,7 @@ def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_M
                 # What came before was stored after it: it is no other alert for that.
                 replaced = last.id
         lasts[alert.series_key] = dataclasses.replace(alert, id=id)
-        yield _Match(found=alert, id=id, is_relapse=is_relapse, replaced=replaced)
+        yield _Match(detected=alert, id=id, is_relapse=is_relapse, replaced=replaced)
 
 
 def _moved(

@@ -75,7 +75,7 @@ def of_variant(results: Iterable[CaseResult], variant: str, *, case_of: str) -> 
 
 def mean_ratios(rows: Sequence[CaseComparison], *, metrics: Sequence[str]) -> tuple[MeanRatio, ...]:
     """Return the mean of each of `metrics` for each variant of `rows`, without those of no case."""
-    found = []
+    means = []
     for variant in dict.fromkeys(row.case.variant for row in rows):
         own = [row for row in rows if row.case.variant == variant]
         num_cases = sum(row.metric == OUTCOME for row in own)
@@ -86,7 +86,7 @@ def mean_ratios(rows: Sequence[CaseComparison], *, metrics: Sequence[str]) -> tu
                 if row.metric == metric and row.comparison.ratio is not None
             ]
             if ratios:
-                found.append(
+                means.append(
                     MeanRatio(
                         variant=variant,
                         metric=metric,
@@ -97,7 +97,7 @@ def mean_ratios(rows: Sequence[CaseComparison], *, metrics: Sequence[str]) -> tu
                         num_cases=num_cases,
                     )
                 )
-    return tuple(found)
+    return tuple(means)
 
 
 def _revision_names(run: Run) -> tuple[str, ...]:

@@ -155,16 +155,16 @@ def _deviation(
         [1 / point.median if is_higher_better else point.median for point in side]
         for side in (old, new)
     ]
-    found = level_change(case.model, sides[0], sides[1], metric=metric, device=case.device)
-    if found.change is None or found.low is None or found.high is None:
+    deviation = level_change(case.model, sides[0], sides[1], metric=metric, device=case.device)
+    if deviation.change is None or deviation.low is None or deviation.high is None:
         return None
-    assert found.baseline is not None
+    assert deviation.baseline is not None
     trigger = 1 + DEFAULT_CONFIG.trigger_share * floor
-    if found.low <= 0 or min(sides[1]) <= trigger * found.baseline:
+    if deviation.low <= 0 or min(sides[1]) <= trigger * deviation.baseline:
         return None
-    ends = (1 + found.change, 1 + found.low, 1 + found.high)
+    ends = (1 + deviation.change, 1 + deviation.low, 1 + deviation.high)
     change, low, high = (1 / end for end in ends) if is_higher_better else ends
-    baseline = 1 / found.baseline if is_higher_better else found.baseline
+    baseline = 1 / deviation.baseline if is_higher_better else deviation.baseline
     return Alert(
         id=alert_id(header.key, kind=STEP, first_bad_run_id=new[0].run_id),
         series_key=header.key,
@@ -184,7 +184,7 @@ def _deviation(
         candidate=baseline * change,
         change_pct=100 * (change - 1),
         interval_pct=(100 * (min(low, high) - 1), 100 * (max(low, high) - 1)),
-        is_relevant=found.change >= floor,
+        is_relevant=deviation.change >= floor,
     )
 
 
@@ -225,7 +225,7 @@ class ProvisionalAlerts:
                     self._found.append(_is_seen_again(alert, together, rules=self._rules))
             yield from together
 
-    def beside(self, detected: Sequence[Alert]) -> list[Alert]:
+    def not_in(self, detected: Sequence[Alert]) -> list[Alert]:
         """Return those of the histories watched that are not among what the judge `found`."""
         judged: Mapping[tuple[str, str, str], list[Alert]] = defaultdict(list)
         for alert in detected:

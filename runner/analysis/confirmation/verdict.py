@@ -106,7 +106,7 @@ class BaselineHistory:
     medians: Sequence[float]
     eager: Mapping[str, Sequence[float]] = field(default_factory=dict)
     references: Sequence[MachineChange] = ()
-    pace_s: float | None = None
+    speed_probe_s: float | None = None
 
 
 def not_measured(reason: str) -> ConfirmationResult:
@@ -161,7 +161,7 @@ def confirm_by_history(
     change = level_change(
         alert.case.model,
         past.medians,
-        [level_at(result, alert.metric, speed_probe_s=past.pace_s)],
+        [level_at(result, alert.metric, speed_probe_s=past.speed_probe_s)],
         metric=alert.metric,
         device=alert.case.device,
     )
@@ -293,14 +293,14 @@ def _drift_corrected(
     assert raw is not None
     low, ratio, high = ((end or 1.0) / slowdown for end in (raw.low, raw.ratio, raw.high))
     corrected = _decide(alert, ends=(ratio, low, high))
-    told = f"{corrected.reason}, corrected by {slowest.text}"
-    corrected_result = dataclasses.replace(finding, reason=told, comparison=corrected)
+    text = f"{corrected.reason}, corrected by {slowest.text}"
+    result = dataclasses.replace(finding, reason=text, comparison=corrected)
     if corrected.verdict is Verdict.REGRESSION:
-        return corrected_result
+        return result
     if slowest.verdict is MachineVerdict.MOVED:
         cause = Cause(kind=MACHINE, text=f"the machine moved: {slowest.text}")
-        return dataclasses.replace(corrected_result, conclusion=Conclusion.REFUTED, cause=cause)
-    return dataclasses.replace(corrected_result, conclusion=Conclusion.INCONCLUSIVE, cause=Cause())
+        return dataclasses.replace(result, conclusion=Conclusion.REFUTED, cause=cause)
+    return dataclasses.replace(result, conclusion=Conclusion.INCONCLUSIVE, cause=Cause())
 
 
 def _confirm_exactly(
@@ -348,7 +348,10 @@ def _eager_change(past: BaselineHistory, result: CaseResult) -> float | None:
     for clock in EAGER_CLOCKS:
         before = past.eager.get(clock)
         if before and result.measurement(clock) is not None:
-            return level_at(result, clock, speed_probe_s=past.pace_s) / _geometric_mean(before) - 1
+            return (
+                level_at(result, clock, speed_probe_s=past.speed_probe_s) / _geometric_mean(before)
+                - 1
+            )
     return None
 
 
@@ -384,7 +387,7 @@ def baseline_history(
             if (medians := _control_medians(alert, levels, nights=nights, metric=clock))
         },
         references=_reference_changes(alert, levels, nights=nights, now=now),
-        pace_s=_speed_probe_s(levels, alert.case.key),
+        speed_probe_s=_speed_probe_s(levels, alert.case.key),
     )
 
 

@@ -115,7 +115,7 @@ class _ExcursionNights:
     sizes: tuple[float, ...]
     limits: np.ndarray
     # The median is the first of `sizes`.
-    is_median_tried: bool
+    has_median: bool
 
 
 class _DensityScores:
@@ -134,15 +134,15 @@ class _DensityScores:
         # From the last known night on, since the first new one follows it.
         new = nights.distances[max(0, num_known - 1) :]
         runs = (new - self.shifts).ravel()
-        starts = np.arange(num_shifts + nights.is_median_tried) * new.size
-        if nights.is_median_tried:
+        starts = np.arange(num_shifts + nights.has_median) * new.size
+        if nights.has_median:
             # In one call: on so few numbers calls take longer than arithmetic.
             runs = np.concatenate([runs, nights.distances - nights.median])
         logs = self.density.log_runs(runs, starts=starts)
         new_logs = logs[: num_shifts * new.size].reshape(num_shifts, new.size)
         self.logs = np.concatenate([self.logs, new_logs[:, min(1, num_known) :]], axis=1)
         rows = self.logs[:-1]
-        if nights.is_median_tried:
+        if nights.has_median:
             rows = np.concatenate([logs[None, num_shifts * new.size :], rows])
         least = self.density.config.min_night_evidence
         ratios = _clipped(rows - self.logs[-1], least=least, most=nights.limits)

@@ -155,12 +155,12 @@ def _judged(tracks: Sequence[Track]) -> list[Track]:
 
 def _steadiest(tracks: Sequence[Track]) -> list[Track]:
     """Return one track for each reference case and place: that of its steadiest clock."""
-    found: dict[tuple[str, ...], Track] = {}
+    by_case: dict[tuple[str, ...], Track] = {}
     for clock in reversed(CLOCKS):
         for track in tracks:
             if track.header.case.is_reference and track.header.metric == clock:
-                found[(track.header.case.key, *_scope(track))] = track
-    return list(found.values())
+                by_case[(track.header.case.key, *_scope(track))] = track
+    return list(by_case.values())
 
 
 def _scope(track: Track) -> tuple[str, str, str, str]:

@@ -331,7 +331,7 @@ class _Shares:
 
     parts: list[Group]
     wholes: list[Group]
-    given: dict[tuple[int, int], float] = field(default_factory=dict)
+    assigned: dict[tuple[int, int], float] = field(default_factory=dict)
     remaining: list[float] = field(default_factory=list)
 
     def give(self) -> None:
@@ -357,7 +357,7 @@ class _Shares:
         whole = self.wholes[number]
         words = [
             _words_in(self.parts[part_index], whole)
-            for part_index, one in self.given
+            for part_index, one in self.assigned
             if one == number
         ]
         return len(frozenset[str]().union(*words)) >= MIN_SHARED * len(whole.words)
@@ -365,8 +365,8 @@ class _Shares:
     def fusion(self, number: int) -> Fusion:
         """Return what a whole does."""
         groups = tuple(
-            calls_of(self.parts[part_index], count, after=self._given_before(part_index, number))
-            for (part_index, one), count in sorted(self.given.items())
+            calls_of(self.parts[part_index], count, after=self._assigned_before(part_index, number))
+            for (part_index, one), count in sorted(self.assigned.items())
             if one == number
         )
         rule = MatchedBy.WORDS if len(groups) == 1 else MatchedBy.WORDS_OF_FUSION
@@ -382,10 +382,10 @@ class _Shares:
             return None
         return calls_of(group, left, after=group.count - left)
 
-    def _given_before(self, part_index: int, number: int) -> float:
+    def _assigned_before(self, part_index: int, number: int) -> float:
         """Return how many calls of a part the wholes before one have, so that none has them too."""
         return sum(
-            count for (at, one), count in self.given.items() if at == part_index and one < number
+            count for (at, one), count in self.assigned.items() if at == part_index and one < number
         )
 
     def _choices(self, part: Group) -> list[int]:
@@ -402,11 +402,11 @@ class _Shares:
         words = self.parts[part_index].words
         return sum(
             count
-            for (at, one), count in self.given.items()
+            for (at, one), count in self.assigned.items()
             if one == number and self.parts[at].words == words
         )
 
     def _take(self, part_index: int, number: int, count: float) -> None:
         if count > _LEAST_CALLS:
-            self.given[part_index, number] = self.given.get((part_index, number), 0.0) + count
+            self.assigned[part_index, number] = self.assigned.get((part_index, number), 0.0) + count
             self.remaining[part_index] = max(0.0, self.remaining[part_index] - count)

@@ -176,8 +176,8 @@ def _cpp(text: str, *, arguments: Sequence[Any]) -> str:
     types = _argument_types(text)
     if len(types) != len(arguments):
         raise NoKernelScript(
-            f"the code takes {len(types)} arguments and the call that was seen had {len(arguments)}:"
-            " they do not belong together"
+            f"the code takes {len(types)} arguments and the call that was seen had "
+            f"{len(arguments)}: they do not belong together"
         )
     if "'''" in text or text.endswith(("\\", "'")):
         raise NoKernelScript("the code has quotes that Inductor would not write")

@@ -32,12 +32,12 @@ class PassRate:
     """How many of the cases that were tried ended ok; skipped ones were not tried."""
 
     num_ok: int
-    num_tried: int
+    num_attempted: int
 
     @property
     def share(self) -> float | None:
         """Return the share that ended ok, None when none was tried."""
-        return self.num_ok / self.num_tried if self.num_tried else None
+        return self.num_ok / self.num_attempted if self.num_attempted else None
 
 
 def geometric_mean(values: Iterable[float]) -> float:
@@ -74,5 +74,5 @@ def pass_rate(outcomes: Iterable[Outcome]) -> PassRate:
     untried = (Outcome.SKIPPED, Outcome.NODE_LOST)
     attempted = [outcome for outcome in outcomes if outcome not in untried]
     return PassRate(
-        num_ok=sum(outcome is Outcome.OK for outcome in attempted), num_tried=len(attempted)
+        num_ok=sum(outcome is Outcome.OK for outcome in attempted), num_attempted=len(attempted)
     )

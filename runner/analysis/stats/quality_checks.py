@@ -78,7 +78,7 @@ class _Evidence:
     launches: tuple[np.ndarray, ...]
     levels: np.ndarray
     details: Mapping[str, Any]
-    tried: Attempts
+    attempts: Attempts
 
     def per_launch(self, name: str) -> list[Mapping[str, Any]]:
         """Return the detail `name` of every launch that has it."""
@@ -101,7 +101,7 @@ def stability_warnings(
         launches=tuple(np.split(samples, np.cumsum(measured[headline].launches)[:-1])),
         levels=measured_levels(measured, headline),
         details=details,
-        tried=attempts,
+        attempts=attempts,
     )
     checks = (
         _few_samples,
@@ -134,7 +134,7 @@ def _few_samples(evidence: _Evidence) -> RunWarning | None:
     ]
     if not counts:
         return None
-    attempts = evidence.tried
+    attempts = evidence.attempts
     return RunWarning(
         code="few-samples",
         text=f"only {min(counts)} rounds fitted into the {attempts.budget_s:g} s of"
@@ -150,7 +150,7 @@ def _unsettled(evidence: _Evidence) -> RunWarning | None:
     falls = max(int(item["num_falls"]) for item in moving)
     rounds = max(int(item["num_warmup_rounds"]) for item in moving)
     by_budget = any(item["stopped_by"] == "budget" for item in moving)
-    attempts = evidence.tried
+    attempts = evidence.attempts
     key, value = ("budget_s", attempts.budget_s) if by_budget else ("rounds", attempts.num_rounds)
     return RunWarning(
         code="unsettled",
@@ -173,7 +173,7 @@ def _drift(evidence: _Evidence) -> RunWarning | None:
         hint="see the clocks and temperatures of the launches"
         if has_clocks
         else "something heats up, fills up or leaks: run the case alone on an idle machine"
-        f" and raise [run] rounds above {evidence.tried.num_rounds} to see where it ends",
+        f" and raise [run] rounds above {evidence.attempts.num_rounds} to see where it ends",
     )
 
 
@@ -184,13 +184,13 @@ def _bimodal(evidence: _Evidence) -> RunWarning | None:
         return None
     clearest = max(modes, key=lambda found: found.distance)
     unit = METRICS[evidence.metric].unit
-    several = evidence.tried.num_threads > 1
+    several = evidence.attempts.num_threads > 1
     return RunWarning(
         code="bimodal",
         text=f"{evidence.metric} has two modes, {clearest.low:.3g} {unit} and {clearest.high:.3g}"
         f" {unit} ({clearest.high_share:.0%} of the samples), in {len(modes)} of"
         f" {len(evidence.launches)} launches: the median may jump from one to the other",
-        hint=f"try [run] threads = 1 instead of {evidence.tried.num_threads}"
+        hint=f"try [run] threads = 1 instead of {evidence.attempts.num_threads}"
         if several
         else "look at the samples: a model that alternates between two paths, or a clock that"
         " switches; more rounds will not help",
@@ -253,7 +253,7 @@ def _stolen(evidence: _Evidence) -> RunWarning | None:
         code="noisy-neighbour",
         text=f"the hypervisor gave {worst:.0%} of the CPU time to other machines",
         hint="a virtual machine cannot see who: use a host or an instance of your own;"
-        f" {evidence.tried.num_launches} or more launches at other times average some of it out",
+        f" {evidence.attempts.num_launches} or more launches at other times average some of it out",
     )
 
 
@@ -317,7 +317,7 @@ def _reasons(telemetry: Mapping[str, Any]) -> set[str]:
 
 
 def _launches_disagree(evidence: _Evidence) -> RunWarning | None:
-    levels, attempts = evidence.levels, evidence.tried
+    levels, attempts = evidence.levels, evidence.attempts
     reach = half_width(levels)
     if least_spread(levels) < MAX_LAUNCH_SPREAD or reach <= attempts.target_interval:
         return None

@@ -271,7 +271,7 @@ def search(oracle: Oracle, *, num_revisions: int) -> Suspects | EndsVerdict:
     marks: dict[int, Mark] = {}
     while (index := next_index(find_suspects(num_revisions, marks))) is not None:
         reading = oracle.measure(
-            0, index, is_enough=lambda found: answer(found, ends=ends) is not None
+            0, index, is_enough=lambda reading: answer(reading, ends=ends) is not None
         )
         marks[index] = answer(reading, ends=ends) or Mark.SKIPPED
     return find_suspects(num_revisions, marks)

@@ -60,7 +60,7 @@ def record_of(of: ConfirmationResult, *, alert: Alert, is_early: bool = False) -
 def after(of: ConfirmationResult, *, alert: Alert | None = None, is_early: bool = False) -> Alert:
     alert = alert or make_alert()
     return with_conclusion(
-        alert, of, kept=record_of(of, alert=alert, is_early=is_early), is_early=is_early
+        alert, of, earlier=record_of(of, alert=alert, is_early=is_early), is_early=is_early
     )
 
 

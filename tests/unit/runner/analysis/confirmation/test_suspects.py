@@ -256,7 +256,7 @@ def provisional_alerts(
     watcher = ProvisionalAlerts([alert], rules=RULES)
     histories = [make_series(values, metric="latency_cpu_s"), *others]
     assert list(watcher.watch(histories)) == histories
-    return watcher.beside(detected)
+    return watcher.not_in(detected)
 
 
 def confirmed(values: Sequence[float]) -> Alert:
@@ -291,7 +291,7 @@ def test_a_suspect_stands_when_the_nights_that_told_the_pace_are_gone() -> None:
     later = make_series([0.020] * 6 + [0.0224], metric="latency_cpu_s", first_night=4)
     watcher = ProvisionalAlerts([confirmed(values)], rules=RULES)
     assert list(watcher.watch([later])) == [later]
-    (alert,) = watcher.beside([])
+    (alert,) = watcher.not_in([])
     assert (alert.state, alert.last_seen) == (AlertState.OPEN, night(10))
 
 

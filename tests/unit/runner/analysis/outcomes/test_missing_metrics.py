@@ -293,7 +293,7 @@ def nights_of_detection(
 
     # First and last place of each, the place after it, and how often it was lost.
     nights_by_start: list[list[int]] = []
-    for has, group in groupby(range(len(history)), key=lambda place: history[place][1]):
+    for has, group in groupby(range(len(history)), key=lambda index: history[index][1]):
         places = list(group)
         first, last = places[0], places[-1]
         before = [was for _, was in history[max(0, first - 8) : first]]

@@ -71,7 +71,7 @@ def test_pass_rate_leaves_out_what_was_skipped_or_lost() -> None:
             Outcome.TIMEOUT,
         ]
     )
-    assert (rate.num_ok, rate.num_tried, rate.share) == (2, 4, 0.5)
+    assert (rate.num_ok, rate.num_attempted, rate.share) == (2, 4, 0.5)
 
 
 def test_pass_rate_of_nothing_has_no_share() -> None:

@@ -42,7 +42,7 @@ def warned(
         make_measurement("energy_j", unit="J", samples=[energy_j]),
         make_measurement("power_w", unit="W", samples=[power_w]),
     ]
-    return stability_warnings(measured, details={}, tried=replace(SAMPLING, device=device))
+    return stability_warnings(measured, details={}, attempts=replace(SAMPLING, device=device))
 
 
 def stretched(stretch: float, of_latency: Measurement | None = None) -> tuple[RunWarning, ...]:
@@ -88,5 +88,5 @@ def test_the_clock_of_a_cpu_is_that_of_its_neighbours_too() -> None:
 
 def test_energy_without_power_is_no_doubt() -> None:
     energy = make_measurement("energy_j", unit="J", samples=[9.0])
-    assert stability_warnings([latency(0.010), energy], details={}, tried=SAMPLING) == ()
+    assert stability_warnings([latency(0.010), energy], details={}, attempts=SAMPLING) == ()
     assert warned(latency(0.010), energy_j=0.0, power_w=0.0) == ()

@@ -32,14 +32,14 @@ def test_time_of_a_slow_moment_is_brought_to_the_common_pace(metric: str) -> Non
     time = _launches(metric, [2.0, 2.0], [4.0, 4.0], [2.0, 2.0])
     speed_probe = _launches("pace_s", [0.5, 0.5], [1.0, 1.0], [0.5, 0.5])
     assert launch_levels(_result(time, speed_probe), metric).tolist() == [2.0, 2.0, 2.0]
-    at_one = launch_levels(_result(time, speed_probe), metric, pace_s=1.0)
+    at_one = launch_levels(_result(time, speed_probe), metric, speed_probe_s=1.0)
     assert at_one.tolist() == [4.0, 4.0, 4.0]
 
 
 def test_a_ratio_of_two_times_has_no_pace() -> None:
     speedup = _launches("speedup", [2.0], [3.0])
     speed_probe = _launches("pace_s", [0.5], [1.0])
-    assert launch_levels(_result(speedup, speed_probe), "speedup", pace_s=1.0).tolist() == [
+    assert launch_levels(_result(speedup, speed_probe), "speedup", speed_probe_s=1.0).tolist() == [
         2.0,
         3.0,
     ]
@@ -56,7 +56,7 @@ def test_a_ratio_of_two_times_has_no_pace() -> None:
 )
 def test_without_the_pace_of_every_launch_levels_are_left_alone(speed_probe: Measurement) -> None:
     result = _result(_launches("latency_s", [2.0], [4.0]), speed_probe)
-    assert launch_levels(result, "latency_s", pace_s=9.0).tolist() == [2.0, 4.0]
+    assert launch_levels(result, "latency_s", speed_probe_s=9.0).tolist() == [2.0, 4.0]
 
 
 def test_common_pace_lies_between_those_of_two_results() -> None:

@@ -76,7 +76,7 @@ def warnings_of(
     metric: str = "latency_cpu_s",
 ) -> tuple[RunWarning, ...]:
     measured = measurement(*(launches or STEADY), metric=metric)
-    return stability_warnings([measured], details=details or {}, tried=sampling)
+    return stability_warnings([measured], details=details or {}, attempts=sampling)
 
 
 def only(warnings: Sequence[RunWarning], code: str) -> RunWarning:
