@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from benchmarks.bad_lines import Line, Trouble, breaking
+from benchmarks.bad_lines import Disruption, Line, breaking
 from benchmarks.notifications import (
     POLICY,
     SCHEMA_VERSION,
@@ -71,11 +71,11 @@ _ERRORS = tuple(
         "302 Found\r\nLocation: http://127.0.0.1:1/",
     )
 )
-_HTTP = Trouble(share=0.35, errors=_ERRORS, cut_within=0)
+_HTTP = Disruption(share=0.35, errors=_ERRORS, cut_within=0)
 # One delivery is dozens of requests, of which each may fail.
 _GITHUB = replace(_HTTP, share=0.04)
 # Up to the last word of a talk, which says that the mail was taken.
-_MAIL = Trouble(
+_MAIL = Disruption(
     share=0.35, errors=(b"421 busy\r\n", b"554 not here\r\n"), cut_within=62, greets=True
 )
 # A process for each message, or several requests for each notification.
@@ -250,7 +250,7 @@ def torture(trial: Trial, *, url: str, kinds: Sequence[str] = ()) -> dict[str, O
         ports: dict[str, int] = {}
         for kind, service in services.items():
             line_fault = troubles.get(kind, _HTTP)
-            made = breaking(service.port, trouble=line_fault, seed=f"{trial.seed} {kind}")
+            made = breaking(service.port, disruption=line_fault, seed=f"{trial.seed} {kind}")
             ports[kind], lines[kind] = stack.enter_context(made)
         num_killed = start_and_kill(send_all, url, ports, lives_s=lives)
         states = Counter(
@@ -292,8 +292,8 @@ def send_all(store_url: str, ports: dict[str, int]) -> None:
     dispatcher = Dispatcher(
         store=Store(store_url),
         receivers={kind: receiver(kind, port) for kind, port in ports.items()},
-        build_messages=lambda found: [
-            Item(notification=item, alerts=(), num_alerts=1) for item in found
+        build_messages=lambda notifications: [
+            Item(notification=item, alerts=(), num_alerts=1) for item in notifications
         ],
         now=utc_now,
         jitter=lambda limit_s: random.uniform(0.0, limit_s),

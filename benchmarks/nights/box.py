@@ -50,13 +50,13 @@ class Clock:
 def fake_time(clock: Clock) -> None:
     """Let APScheduler live by `clock`."""
 
-    class Moment(datetime):
+    class FakeDatetime(datetime):
         @classmethod
         def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
             return clock().astimezone(tz)
 
-    apscheduler.schedulers.base.datetime = Moment
-    apscheduler.executors.base.datetime = Moment
+    apscheduler.schedulers.base.datetime = FakeDatetime
+    apscheduler.executors.base.datetime = FakeDatetime
 
 
 class Looks:

@@ -46,7 +46,7 @@ class Faults:
         """Let the next measurement of `model` wait until HELD is removed."""
         (self._folder / Fault.HELD).write_text(model, encoding="ascii")
 
-    def is_held(self, model: str) -> bool:
+    def is_blocked(self, model: str) -> bool:
         """Return whether `model` is to wait."""
         try:
             return (self._folder / Fault.HELD).read_text(encoding="ascii") == model
@@ -61,9 +61,9 @@ def of_environment() -> Faults:
 
 def meet(model: str, faults: Faults) -> None:
     """Be the model: wait while it is held, hang, or take memory until there is none."""
-    if faults.is_held(model):
+    if faults.is_blocked(model):
         (Path(os.environ[FOLDER_VARIABLE]) / "is-held").touch()
-    while faults.is_held(model):
+    while faults.is_blocked(model):
         time.sleep(PAUSE_S)
     while model == "hangs" and faults.has(Fault.HANGS):
         time.sleep(PAUSE_S)

@@ -1,4 +1,4 @@
-"""What a run on many machines asks of the cluster, and what the machines answer."""
+"""The interface between a run on many machines and the cluster: tasks and their replies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Setup:
     """How a node measures in one run.
 
     `python` is the toolchain's interpreter; empty for the one that the task itself runs under.
-    `release` is what the driver speaks: a node that speaks something else measures nothing.
+    `release` names the record versions of the driver; a node with other versions measures nothing.
     """
 
     device: str
@@ -52,10 +52,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a node says at the end of a task.
+    """The reply of a node at the end of a task.
 
-    `facts` are the environment facts and `users` those who computed on the device as well; both are
-    the answer to the first task, which has no case. `trace` is the file of the result's profile.
+    `facts` are the environment facts and `users` the other processes on the device; both answer the
+    first task, which has no case. `trace` is the file of the result's profile.
     """
 
     status: Status
@@ -83,7 +83,7 @@ class Cluster(Protocol):
         ...
 
     def slots(self) -> tuple[Slot, ...]:
-        """Return what is there now."""
+        """Return the slots of the connected nodes."""
         ...
 
     def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
@@ -95,7 +95,7 @@ class Cluster(Protocol):
         ...
 
     def log_of(self, run_id: str) -> LiveLog | None:
-        """Return what the case of a run had printed when its machine last told; from any thread."""
+        """Return the newest log of the case that a run measures; may be called from any thread."""
         ...
 
     def cancel(self, task: str) -> None:
@@ -103,7 +103,7 @@ class Cluster(Protocol):
         ...
 
     def close(self) -> None:
-        """Kill what runs and disconnect."""
+        """Kill the running tasks and disconnect."""
         ...
 
 
@@ -111,8 +111,9 @@ class Cluster(Protocol):
 def connection(cluster: Cluster) -> Iterator[None]:
     """Connect to `cluster`, and disconnect at the end of the block; raise ExecutorError.
 
-    When it connects Ray takes SIGTERM for itself, and when it disconnects it leaves nobody to it.
-    Whenever a node dies it prints on standard output, where nothing but a JSON document may be.
+    Ray installs its own SIGTERM handler when it connects and removes it when it disconnects, so the
+    handler is restored. Ray prints node failures on standard output, which carries JSON, so they go
+    to standard error.
     """
     # To the very end: some of it is printed when Ray disconnects.
     with redirect_stdout(sys.stderr), _preserved_sigterm() as take_back, closing(cluster):
@@ -123,7 +124,7 @@ def connection(cluster: Cluster) -> Iterator[None]:
 
 @contextmanager
 def _preserved_sigterm() -> Iterator[Callable[[], None]]:
-    """Yield what gives SIGTERM back to whoever has it now, as the end of the block does."""
+    """Yield a function that restores the current SIGTERM handler; the end of the block does too."""
     handler = signal.getsignal(signal.SIGTERM)
 
     def take_back() -> None:

@@ -1,4 +1,4 @@
-"""Who gets which case: each is counted once, whoever was assigned it and whenever the answer comes."""
+"""The assignment of cases to machines; each result counts once, however late it comes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Assignment:
 
 
 class CaseQueue:
-    """The cases of a plan that wait, those that are assigned, and how often.
+    """The pending cases of a plan and the assigned ones, with their number of assignments.
 
-    `homes` says which machine measured a case last, by the case's key. A series is longest where
-    its case stays, so a machine takes its own first, then what has no home among the `machines`
-    that are there, and then those of others: nobody waits.
+    `homes` maps the key of a case to the machine that measured it last. Series are longest when a
+    case stays on its machine, so a machine takes its own cases first, then cases without a home
+    among the connected `machines`, then cases of others: no machine idles.
     """
 
     def __init__(self, plan: Sequence[PlannedCase], *, homes: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ class CaseQueue:
 
     @property
     def waiting(self) -> Sequence[PlannedCase]:
-        """Return the cases that nobody has, in their order."""
+        """Return the unassigned cases in plan order."""
         return tuple(self._waiting)
 
     def take(self, machine: str, *, machines: Collection[str]) -> Assignment | None:
@@ -61,7 +61,7 @@ class CaseQueue:
         return assignment
 
     def accept(self, assignment: Assignment) -> bool:
-        """Return whether a result for `assignment` counts: its case was assigned to nobody else since."""
+        """Return whether a result for `assignment` counts: the case was not reassigned."""
         if self._assigned.get(assignment.key) != assignment:
             return False
         del self._assigned[assignment.key]
@@ -70,8 +70,8 @@ class CaseQueue:
     def take_back(self, assignment: Assignment, *, is_counted: bool = True) -> bool:
         """Take a case from a machine; return whether another one may have it.
 
-        A machine that did not begin with it does not count. What comes for `assignment` later does not
-        count either.
+        A machine that did not start the case does not count. A later result for `assignment` is
+        ignored.
         """
         if not self.accept(assignment):
             return True

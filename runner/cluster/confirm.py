@@ -1,4 +1,4 @@
-"""Measure again what a machine of a cluster found, on that machine."""
+"""Confirm a regression on the cluster machine that measured it."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ class NodeExecutor:
         return self._ask(None).facts
 
     def begin(self, order: CaseOrder) -> CaseSession:
-        """Return a session whose one launch is all that the machine does for the case."""
+        """Return a session whose single launch measures the whole case."""
         return _NodeSession(order, measure=self._measure)
 
     def execute(self, order: CaseOrder) -> CaseResult:
-        """Return what the case did there; raise ExecutorError when the machine is gone."""
+        """Return the result of the case; raise ExecutorError when the machine is gone."""
         return self._measure(order)
 
     def cancel(self) -> None:
-        """Let go of what is measured, which ends with ExecutorError."""
+        """Cancel the running case, which then ends with ExecutorError."""
         self._is_cancelled = True
 
     def close(self) -> None:
-        """Kill what still runs there and disconnect."""
+        """Kill running tasks and disconnect."""
         self._connection.close()
 
     def _measure(self, order: CaseOrder) -> CaseResult:
@@ -114,9 +114,9 @@ class _NodeSession:
         return LaunchReport(outcome=self._result.outcome, reason=self._result.reason)
 
     def finish(self) -> CaseResult:
-        """Return what was measured last."""
+        """Return the latest result."""
         assert self._result is not None
         return self._result
 
     def close(self) -> None:
-        """Leave what the case left there to its machine, which has removed it."""
+        """Do nothing: the machine removed the files of the case."""

@@ -1,10 +1,10 @@
-"""Execute a plan on the machines of a cluster, and keep what comes of it.
+"""Execute a plan on the machines of a cluster and store the results.
 
-Each machine has a run of its own, with the environment that it measured in and its reference cases,
-and the cases of the plan that it was assigned: a machine asks for the next one when it is free. All
-results pass through the spool of the driver, each case once. A machine may go at any time: what it
-had is assigned to another one, MAX_ASSIGNMENTS times in all, and is `lost` then. One may come at any time.
-An interrupted plan goes on with the cases that none of its runs has, on the machines there are.
+Each machine has its own run with its environment, its reference cases and the cases assigned to it;
+a free machine gets the next case. All results pass through the spool of the driver, each case once.
+Machines may leave at any time: their case goes to another machine, MAX_ASSIGNMENTS times in all,
+and then gets the outcome `lost`. Machines may join at any time. An interrupted plan continues with
+the cases without a result, on the machines that are connected then.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from compile_hud.runner.protocol.files import whole_file
 from compile_hud.runner.system.heartbeat_thread import heartbeat
 from compile_hud.runner.system.interrupts import Interrupts
 
-# How often a look is taken at who is there.
+# How often the list of nodes is read.
 POLL_INTERVAL_S = 2.0
 # A node that has died is listed for some seconds more; others take its case meanwhile.
 BACKOFF_S = 60.0
 # What a task takes at most beyond the limit of its case: a lock that is waited for, a worker host,
 # the device's facts and peaks, compiled headers, each with a limit of its own.
 SETUP_LIMIT_S = 900.0
-# How long nobody may be there before the rest of the plan is given up: a machine starts again, or
+# How long no machine may be connected before the plan is given up: a machine restarts, or
 # a preempted one comes back, in a few minutes.
 NO_NODES_LIMIT_S = 300.0
 
@@ -75,7 +75,7 @@ class Nodes:
     machine: str | None = None
 
     def slots(self) -> tuple[Slot, ...]:
-        """Return who is there now."""
+        """Return the slots that are connected now."""
         slots = self.cluster.slots()
         return tuple(slot for slot in slots if self.machine in (None, slot.machine))
 
@@ -89,12 +89,12 @@ def run_on_cluster(
 ) -> list[RunDocument]:
     """Execute `request` on the machines of a cluster and return the run of each, by name.
 
-    `earlier` are the runs of an interrupted plan, whose remaining cases are wanted instead. Raises
-    UnknownNameError,
-    ExecutorError when nobody is there or can measure, SpoolFull, and RunInterrupted when it was
-    stopped before a machine had a run; later, the state of the runs is `interrupted`.
+    `earlier` are the runs of an interrupted plan; then only its remaining cases are measured.
+    Raises UnknownNameError, ExecutorError when no machine is connected or able to measure,
+    SpoolFull, and RunInterrupted when it was stopped before a machine had a run. When it is stopped
+    later, the state of the runs is `interrupted`.
     """
-    # Wrong names are said before anybody is asked for anything.
+    # Wrong names fail before any node is contacted.
     if earlier:
         request = resumed_request(request, earlier=earlier)
         plan = remaining_plan(earlier, catalog=context.catalog)
@@ -166,7 +166,7 @@ class _Driver:
             self._context.writer.record_heartbeat(run_id, log=self._cluster.log_of(run_id))
 
     def work(self, *, is_stopped: Callable[[], bool]) -> None:
-        """Execute the plan until nothing is left, nobody is there any more, or it is stopped."""
+        """Execute the plan until it is complete, no machine is left, or it is stopped."""
         is_complete = False
         try:
             while not is_stopped() and self._has_work():
@@ -198,7 +198,7 @@ class _Driver:
         return False
 
     def _update_slots(self) -> None:
-        """See who has come and who has gone."""
+        """Update the list of connected slots and report those that left."""
         now = self._context.services.now()
         if now - self._checked_at < timedelta(seconds=POLL_INTERVAL_S):
             return
@@ -314,7 +314,7 @@ class _Driver:
         run.write(self._node_lost_result(case, run, text))
 
     def _return_case(self, task: _Task) -> None:
-        """Put back what a busy machine did not begin with."""
+        """Return the case that a busy machine did not start to the queue."""
         run = task.run
         if task.assignment is not None and run is not None:
             run.withdraw(task.assignment.planned.case)
@@ -385,7 +385,7 @@ class _Driver:
         self._context.notify(LogMessage(text=text))
 
     def _fail_remaining(self) -> None:
-        """Say of every case that waits for a machine that none came."""
+        """Give every pending case the outcome NODE_LOST."""
         if not self._has_begun():
             raise ExecutorError(no_nodes_message(self._request.device, machine=self._nodes.machine))
         run = next(run for run in self._runs.values() if run.has_machine)
@@ -417,7 +417,7 @@ class _Driver:
             if task.assignment is not None and run is not None:
                 run.withdraw(task.assignment.planned.case)
         for run in self._runs.values():
-            # Its machine went before they were measured, or nobody waits for them any more.
+            # The machine left before it measured them, or the plan is complete without them.
             for planned in run.references:
                 run.withdraw(planned.case)
             run.end(is_complete=is_complete)
@@ -427,7 +427,7 @@ class _Driver:
 
 
 def no_nodes_message(device: str, *, machine: str | None) -> str:
-    """Return what is said when no node, of `machine`, offers `device`, and what adds one."""
+    """Return the error text for no node with `device`, with the command that adds one."""
     who = "the cluster" if machine is None else f"machine {machine}"
     return (
         f"no node of {who} offers hud-{device}; on each machine that shall measure run `ray"
@@ -436,7 +436,7 @@ def no_nodes_message(device: str, *, machine: str | None) -> str:
 
 
 def _identity(run: Run) -> tuple[str, str, str]:
-    """Return what the results of one run have in common."""
+    """Return the key that all runs of one machine in one environment share."""
     return run.machine, run.fingerprint, run.revision
 
 
@@ -445,7 +445,7 @@ def _on_machine(request: ResolvedRun, machine: str) -> ResolvedRun:
 
 
 def _merged_worth(worths: Iterable[Worth]) -> Worth:
-    """Return what the cases are worth to all machines: the last of their measurements counts."""
+    """Return the worth of the cases over all machines; the newest measurement counts."""
     last_measured: dict[str, datetime] = {}
     joined = Worth()
     for worth in worths:

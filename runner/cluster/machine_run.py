@@ -1,7 +1,7 @@
 """The run of one machine of a cluster.
 
-While it lasts it may be assigned every case; at its end its plan is what it was assigned. One that was
-interrupted may still be assigned every case, when its plan is resumed.
+Its plan lists every case while it lasts and only the assigned cases once it is finished. The plan
+of an interrupted run keeps every case, so that it can be resumed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from compile_hud.runner.planning.plan import PlannedCase
 class MachineRun:
     """One run while it is executed; `references` are those of its cases that it begins with.
 
-    `results` are those that it has from before it was interrupted.
+    `results` are those of the part before an interruption.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class MachineRun:
 
     @property
     def document(self) -> RunDocument:
-        """Return the run with what it has so far."""
+        """Return the run with its results so far."""
         return RunDocument(run=self.run, results=tuple(self._results))
 
     def start(self, *, users: tuple[str, ...]) -> None:
-        """Store the run and say that it begins, the first time; raise SpoolFull.
+        """Store the run and announce its first start; raise SpoolFull.
 
-        `users` are those who compute on the device as well.
+        `users` are the other processes on the device.
         """
         if self.has_machine:
             return
@@ -76,14 +76,14 @@ class MachineRun:
         self._context.notify(CaseFinished(result=result))
 
     def write_all(self, results: Sequence[CaseResult]) -> None:
-        """Put many results that nobody measured into the spool at once; raise SpoolFull."""
+        """Spool many results of cases that were not measured; raise SpoolFull."""
         for result in results:
             self.assign(result.case)
         self._context.writer.write_all(self.run, results)
         self._results.extend(results)
 
     def end(self, *, is_complete: bool) -> None:
-        """Store how the run ended, and what it was assigned unless its plan may be resumed."""
+        """Store the end of the run; a complete one keeps only its assigned cases."""
         state, plan = RunState.INTERRUPTED, self.run.plan
         if is_complete:
             state, plan = RunState.FINISHED, tuple(case for case in plan if case in self._assigned)

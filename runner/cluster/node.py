@@ -35,7 +35,7 @@ from compile_hud.runner.system.machine import LocalMachine
 
 # Then the driver hears that the machine is busy, and may give the case to another one.
 LOCK_LIMIT_S = 60.0
-# How often a node tells what its case prints: some kilobytes, read by who watches a run.
+# How often a node sends the log of its case: some kilobytes, for people who watch a run.
 LOG_INTERVAL_S = 5.0
 # Runner and nodes hand each other records of these versions.
 RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"
@@ -43,7 +43,7 @@ RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Device:
-    """The executor of this process, and what it said of its device when it was opened."""
+    """The executor of this process, with the facts of its device."""
 
     executor: LocalExecutor
     facts: Mapping[str, Any]
@@ -60,7 +60,7 @@ def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
         with patient_lock(lock, limit_s=LOCK_LIMIT_S) as is_locked:
             if not is_locked:
                 return Reply(status=Status.BUSY, reason="another run measures there")
-            # A case that was assigned to nobody before on this GPU finds a process of its own.
+            # The executor is cached per GPU: the first case on a GPU starts its process.
             device = _open(setup, os.environ.get("CUDA_VISIBLE_DEVICES", ""))
             if order is None:
                 return Reply(status=Status.DONE, facts=device.facts, users=device.users)
@@ -72,7 +72,7 @@ def serve(order: CaseOrder | None, *, setup: Setup) -> Reply:
 def serve_with_logs(
     order: CaseOrder | None, *, setup: Setup, every_s: float = LOG_INTERVAL_S
 ) -> Iterator[LiveLog | Reply]:
-    """Yield what the case has printed last, every so often, and in the end what `serve` returns."""
+    """Yield the newest log of the case at intervals, and at the end the reply of `serve`."""
     with ThreadPoolExecutor(max_workers=1) as thread:
         reply = thread.submit(serve, order, setup=setup)
         while wait([reply], timeout=every_s).not_done:
@@ -119,13 +119,13 @@ def _open(setup: Setup, visible_devices: str) -> _Device:
 
 
 def state_dir(env: Mapping[str, str]) -> Path:
-    """Return the folder for what a node keeps: compile caches, logs."""
+    """Return the folder for the compile caches and logs of a node."""
     named = env.get("HUD_STATE_DIR")
     return Path(named) if named else Path.home() / ".cache" / "compile-hud"
 
 
 def _take_trace(result_id: str) -> bytes:
-    """Return the trace that the executor left for whoever stores the result; it goes with it."""
+    """Return and delete the trace of a result; the driver stores it."""
     name = trace_name(result_id)
     path = state_dir(os.environ) / "spool" / str(name)
     if name is None or not path.is_file():
@@ -136,4 +136,4 @@ def _take_trace(result_id: str) -> bytes:
 
 
 def _ignore_event(_event: Event) -> None:
-    """The driver hears of users by the reply; nobody watches a node."""
+    """Ignore an event: the reply carries the users, and a node has no terminal."""

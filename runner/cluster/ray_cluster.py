@@ -3,7 +3,7 @@
 A node offers a device by the custom resource `hud-cpu` or `hud-cuda`, and is named in results by
 the label `hud-machine` or else by its host name. A case is a task that asks for that resource on
 the node that was chosen for it, and for a GPU or a CPU; Ray repeats none by itself, since only the
-run knows what became of a case.
+run knows the state of a case.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def resource_of(device: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Task:
-    """A task of a run, empty for none; `said` is Ray's iterator over what it says."""
+    """A task of a run (empty for none); `output` is Ray's iterator over its logs and reply."""
 
     output: Any
     run_id: str
@@ -112,7 +112,7 @@ class RayCluster:
         return [ended for ended in outputs if ended is not None]
 
     def log_of(self, run_id: str) -> LiveLog | None:
-        """Return what the case of a run had printed when its machine last told; from any thread."""
+        """Return the newest log of the case that a run measures; may be called from any thread."""
         return self._logs.get(run_id)
 
     def cancel(self, task: str) -> None:
@@ -122,13 +122,13 @@ class RayCluster:
         ray.cancel(self._forget(task).output, force=True)
 
     def close(self) -> None:
-        """Kill what runs and disconnect."""
+        """Kill the running tasks and disconnect."""
         for task in list(self._tasks):
             self.cancel(task)
         ray.shutdown()
 
     def _receive(self, name: str) -> Ended | None:
-        """Take what a task says next, and return it where that is the last."""
+        """Receive the next output of a task; return its reply where it has ended."""
         task = self._tasks[name]
         try:
             output: LiveLog | Reply = ray.get(next(task.output))

@@ -30,7 +30,7 @@ def load_interrupted(store: Store, run_id: str) -> tuple[RunDocument, ...]:
 
 
 def check_is_silent(store: Store, run_id: str, *, now: datetime) -> None:
-    """Raise ResumeError when somebody measures the plan that a run is of, and NotFoundError."""
+    """Raise ResumeError while the plan of a run is being measured, and NotFoundError."""
     runs = load_runs_of_plan(store, load_document(store, run_id).run)
     beats = load_heartbeats(store, [run.id for run in runs if run.state is RunState.RUNNING])
     last = max(beats.values(), default=None)
@@ -58,7 +58,7 @@ def remaining_plan(
 
 
 def resumed_request(request: ResolvedRun, *, earlier: Sequence[RunDocument]) -> ResolvedRun:
-    """Return `request` as it was when the plan began, whatever hud.toml says by now."""
+    """Return `request` with the settings of the plan's start rather than those of hud.toml now."""
     run = earlier[0].run
     return replace(
         request,

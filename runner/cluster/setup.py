@@ -102,7 +102,7 @@ def execute_on_ray(
 
 
 def on_cluster(workspace: Workspace, *, options: RayOptions) -> Workspace:
-    """Return `workspace` where what a run found is measured again on the machine that it is of."""
+    """Return `workspace` with executors that confirm a run on its own machine."""
     return replace(
         workspace, elsewhere=partial(_executors_on, options=options, workspace=workspace)
     )

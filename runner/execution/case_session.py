@@ -79,11 +79,11 @@ class LocalSession:
 
     @property
     def needs_launch(self) -> bool:
-        """Return whether another launch is wanted, by what the launches so far have shown."""
+        """Return whether the launches so far call for another one."""
         return needs_launch(self._reports, order=self._order, left_s=self._left_s)
 
     def launch(self) -> LaunchReport:
-        """Run one fresh process of the case and return what it found."""
+        """Run one fresh process of the case and return its report."""
         report = self._launch(len(self._reports))
         self._reports.append(report)
         return report
@@ -120,7 +120,7 @@ class LocalSession:
         )
 
     def close(self) -> None:
-        """Remove what the case left on the disk; may be called twice."""
+        """Remove the files of the case; may be called twice."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _is_profiled(self, number: int) -> bool:
@@ -134,7 +134,7 @@ class LocalSession:
             return report_of_ending(ending, log_tail="", limit_s=limit_s)
         log = self._folder / LOG_NAME
         artifacts = self._folder / "artifacts.bin"
-        # A launch that is only made since the others disagree shall be like the others.
+        # An extra launch, made because the others disagree, must be like the others.
         is_planned = number < self._order.settings.num_launches
         cache_state = _cache_state(number, has_artifacts=is_planned and artifacts.exists())
         request = LaunchRequest(
@@ -176,7 +176,7 @@ def _is_full(folder: Path) -> bool:
 
 
 def _cache_state(launch: int, *, has_artifacts: bool) -> CacheState:
-    """Return what launch number `launch` finds in its compile cache."""
+    """Return the state of the compile cache for launch number `launch`."""
     if launch == 0:
         return "cold"
     return "artifacts" if launch == ARTIFACTS_LAUNCH and has_artifacts else "warm"

@@ -1,4 +1,4 @@
-"""Sessions that begin anew with each launch, for what only the first launches of a session show."""
+"""Sessions that start from an empty cache at each launch, for metrics of the first launches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAUNCHES_FROM_COLD = {
 
 
 class ColdCacheSessions:
-    """Makes sessions each of whose launches is `num_launches` launches from an empty cache on."""
+    """Makes sessions whose every launch is `num_launches` launches from an empty cache."""
 
     def __init__(self, maker: SessionMaker, *, num_launches: int) -> None:
         self._maker = maker

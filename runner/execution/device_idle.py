@@ -1,4 +1,4 @@
-"""Wait until nobody else computes on the device that is about to be measured."""
+"""Wait until no other process uses the device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DeviceUsers = Callable[[str], tuple[str, ...]]
 def with_users(result: CaseResult, *, users: Sequence[str]) -> CaseResult:
     """Return `result` with a warning when `users` had its device before it was measured.
 
-    The worker says the same, with what it saw itself, where it can ask NVML.
+    The worker adds the same warning from its own readings where NVML is available.
     """
     if not users or any(warning.code == SHARED for warning in result.warnings):
         return result
@@ -44,21 +44,21 @@ def wait_until_idle(
     sleep: Callable[[float], None],
     notify: Notify,
 ) -> tuple[str, ...]:
-    """Return who still computes on `device` after at most `limit_s` seconds; nobody when idle.
+    """Return the processes that still use `device` after at most `limit_s` seconds.
 
-    Said once when it begins to wait, and once when it is over.
+    Reports the start of the wait and a device that stays busy.
     """
-    users_present = users(device)
-    if not users_present:
+    present = users(device)
+    if not present:
         return ()
     until = now() + timedelta(seconds=limit_s)
     if limit_s:
-        text = f"waiting up to {clock(limit_s)} for device {device}, used by {', '.join(users_present)}"
+        text = f"waiting up to {clock(limit_s)} for device {device}, used by {', '.join(present)}"
         notify(LogMessage(text=text))
-    while users_present and now() < until:
+    while present and now() < until:
         sleep(min(POLL_INTERVAL_S, (until - now()).total_seconds()))
-        users_present = users(device)
-    if users_present:
-        text = f"device {device} is used by {', '.join(users_present)}; measuring all the same"
+        present = users(device)
+    if present:
+        text = f"device {device} is used by {', '.join(present)}; measuring all the same"
         notify(LogMessage(text=text, is_warning=True))
-    return users_present
+    return present

@@ -1,4 +1,4 @@
-"""What a run needs from whoever executes its cases."""
+"""The interface between a run and the executor of its cases."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class CaseSession(Protocol):
 
     @property
     def needs_launch(self) -> bool:
-        """Return whether another launch is wanted, by what the launches so far have shown."""
+        """Return whether the launches so far call for another one."""
         ...
 
     def launch(self) -> LaunchReport:
-        """Run one fresh process of the case and return what it found, whatever that is."""
+        """Run one fresh process of the case and return its report."""
         ...
 
     def finish(self) -> CaseResult:
@@ -41,7 +41,7 @@ class CaseSession(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove what the case left on the disk; may be called twice."""
+        """Remove the files of the case; may be called twice."""
         ...
 
 
@@ -57,7 +57,7 @@ class Executor(SessionMaker, Protocol):
     """Executes cases one at a time, each in fresh processes."""
 
     def start(self) -> None:
-        """Begin what `open` waits for, without waiting; raise ExecutorError.
+        """Start the work that `open` waits for; raise ExecutorError.
 
         Starting a worker host takes seconds in which the caller can do something else.
         """
@@ -71,7 +71,7 @@ class Executor(SessionMaker, Protocol):
         ...
 
     def execute(self, order: CaseOrder) -> CaseResult:
-        """Return what the case did, whatever it did: one session from end to end.
+        """Return the result of the case: one session from start to end.
 
         Raises ExecutorError only when the host is gone for good.
         """

@@ -26,7 +26,7 @@ METHOD = "calls of kernels an iteration in the trace"
 
 
 def with_kernels(result: CaseResult, *, trace: Path, peaks: Mapping[str, Any]) -> CaseResult:
-    """Return `result` with what the profiler saw in the first launch; as it is without a trace.
+    """Return `result` with the kernels of the first launch, unchanged without a trace.
 
     A trace that cannot be read costs the result nothing but a warning.
     """

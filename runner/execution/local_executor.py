@@ -91,7 +91,7 @@ class LocalExecutor:
         return {**self._facts, "peaks": self._peaks}
 
     def execute(self, order: CaseOrder) -> CaseResult:
-        """Return what the case did; raise ExecutorError when no host can be started any more."""
+        """Return the result of the case; raise ExecutorError when no host can be started."""
         session = self.begin(order)
         try:
             while session.needs_launch:
@@ -122,14 +122,14 @@ class LocalExecutor:
         self._host.cancel()
 
     def close(self) -> None:
-        """End the worker host; it kills what it started when its standard input ends."""
+        """End the worker host, which kills its children."""
         self._host.close()
         if self._oracles is not None:
             shutil.rmtree(self._oracles, ignore_errors=True)
             self._oracles = None
 
     def _ask(self, order: Mapping[str, Any], *, limit_s: float) -> dict[str, Any]:
-        """Return what a child of the worker host answers; raise ExecutorError when it does not."""
+        """Return the report of a child of the worker host; raise ExecutorError without one."""
         folder = self._new_folder()
         try:
             report, log = folder / "report.json", folder / "log.txt"
@@ -152,7 +152,7 @@ class LocalExecutor:
         self._is_primed = True
 
     def _amend(self, result: CaseResult, trace: Path) -> CaseResult:
-        """Return `result` with what only the run knows: its other cases, the device's peaks."""
+        """Return `result` with facts of the run: equal code of other cases, the device's peaks."""
         result = with_utilisation(self._note_same_code(result), peaks=self._peaks)
         result = with_kernels(result, trace=trace, peaks=self._peaks)
         return store_trace(result, trace=trace, folder=self._spool)
@@ -189,7 +189,7 @@ class LocalExecutor:
         return str(self._snapshots / order.run_id / f"{order.case.key.replace('/', '-')}.pickle")
 
     def _case_folder(self, order: CaseOrder) -> Path:
-        """Return a new folder in which whoever watches the run finds its case and the log."""
+        """Return a new folder for the case and its log, where a live view finds them."""
         return self._new_folder(order.run_id, case_key=order.case.key)
 
     def _new_folder(self, run_id: str = "", *, case_key: str = "") -> Path:
@@ -228,6 +228,6 @@ def _remove_leftovers(work: Path) -> None:
 
 
 def _last_line(path: Path) -> str:
-    """Return what the last exception in a log says; the whole is in the log."""
+    """Return the message of the last exception in a log."""
     lines = tail(path).strip().splitlines()
     return lines[-1].partition(": ")[2] or lines[-1] if lines else "it said nothing"

@@ -1,4 +1,4 @@
-"""Measure two sides of a comparison together: launches interleaved until it is decided.
+"""Measure the sides of a comparison with interleaved launches until it is decided.
 
 A B, B A, A B ...: what drifts meanwhile hits both sides alike, and launch i of one side ran next to
 launch i of the other.
@@ -50,14 +50,14 @@ class PairLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairResult:
-    """Both case results and what their comparison says."""
+    """Both case results and their comparison."""
 
     baseline: CaseResult
     candidate: CaseResult
     rows: tuple[CaseComparison, ...]
 
 
-# Whether to stop, by what so many pairs of launches showed.
+# Whether to stop after so many pairs of launches.
 IsEnough = Callable[[PairResult, int], bool]
 
 
@@ -69,12 +69,12 @@ def measure_pair(
     on_pair: Callable[[int], None] = lambda _number: None,
     is_enough: IsEnough | None = None,
 ) -> PairResult:
-    """Return what both sides did and how they compare.
+    """Measure both sides and compare them.
 
-    `on_pair` is told how many pairs of launches are done. A launch that is not ok ends the
-    measurement, after the other side's, and so does `is_enough`, which is asked at each look; by
-    default a decided time is. Raises ExecutorError when a host is gone for good, and ValueError on
-    limits that leave nothing to measure.
+    `on_pair` gets the number of completed pairs. The measurement ends after a launch that is not ok
+    and its counterpart, or when `is_enough` returns true at an interim look; by default that is
+    once the verdict on the time is decided. Raises ExecutorError when a host is gone for good, and
+    ValueError on limits without a launch.
     """
     schedule = looks(limits.min_launches, limits.max_launches)
     standard = PairStandard(
@@ -140,7 +140,7 @@ MeasureCase = Callable[[Sequence[PairSide]], Sequence[CaseResult]]
 
 
 def launch_interleaved(sides: Sequence[PairSide]) -> tuple[CaseResult, ...]:
-    """Return what the case did on each side, each with the launches that it needs.
+    """Return the result of each side, with interleaved launches.
 
     Raises ExecutorError when a host is gone for good.
     """

@@ -1,9 +1,7 @@
-"""Measure a case again when what failed was not the case, but its machine.
+"""Retry a case when its machine failed: worker killed, device lost, disk full.
 
-Its process was killed, the device lost, the disk full.
-
-Never because of what was measured: a slow result, a wrong one, one that ran out of time or memory
-and a crash of the code itself are results.
+A case is never retried because of its own result: slow or wrong output, a timeout, too little
+memory and a crash of the code are results.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _GOES_ON = (
 
 
 def is_infrastructure_failure(result: CaseResult) -> bool:
-    """Return whether `result` failed by something that is not its case."""
+    """Return whether `result` failed because of its machine rather than its case."""
     return is_device_lost(result) or (
         result.outcome is Outcome.FAILED and result.details.get("ended_by") in ENDED_BY_OTHERS
     )
@@ -60,10 +58,10 @@ def measure_with_retries(
     measure_case: Callable[[Sequence[PairSide]], Sequence[CaseResult]],
     is_stopped: Callable[[], bool],
 ) -> tuple[CaseResult, ...]:
-    """Return the results of a case, which is measured again while something disturbs it.
+    """Return the results of a case, retried on infrastructure failures.
 
-    At most MAX_ATTEMPTS times, and not once `is_stopped`. A result tells of the attempts before it.
-    Raises DeviceLost when the device is gone after the last one, DiskFull when there is no room.
+    It is measured at most MAX_ATTEMPTS times, and not again once `is_stopped`. A warning of the
+    result lists the failed attempts. Raises DeviceLost and DiskFull when the last attempt fails so.
     """
     reasons: list[str] = []
     for _ in range(MAX_ATTEMPTS):

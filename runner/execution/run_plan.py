@@ -1,4 +1,4 @@
-"""Execute the plan of a run, or of several in turn, case by case, and keep what comes of it.
+"""Execute the plan of a run, or of several runs interleaved, case by case.
 
 A result is in the spool before the next case starts. The run survives a store that is locked, full
 or missing; Ctrl-C and SIGTERM end it in good order, and `resume` continues it later.
@@ -52,11 +52,11 @@ REFERENCE_BUDGET_S = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRun:
-    """What to measure; `resume_id` is an interrupted run whose remaining cases are wanted.
+    """The cases and settings of a run; `resume_id` names an interrupted run to continue.
 
-    With `has_references` the reference cases are measured first. A run starts cases for
-    `time_budget_s` seconds, those first that are worth most, and puts off the others. It waits
-    `wait_idle_s` seconds at most for a device that others use.
+    With `has_references` the reference cases come first. A run starts cases for `time_budget_s`
+    seconds, in order of their worth, and defers the others. It waits at most `wait_idle_s` seconds
+    for a device that other processes use.
     """
 
     suite: str
@@ -131,15 +131,14 @@ def run_plans(
 ) -> list[RunDocument]:
     """Execute `requests`, each case under all of them in turn, and return their runs.
 
-    They ask for the same cases on one device, each by the executor at its place. A case whose
-    worker is killed from outside is measured again, a few times. A run comes with
-    all its results, those before a resume included. Waits while somebody else has the device. The
-    state of the runs is `interrupted` when they were stopped from outside. Raises UnknownNameError,
-    ExecutorError, SpoolFull and ResumeError, and RunInterrupted when it was stopped before there
-    was a run.
+    All requests have the same cases and device, and request i uses executor i. A case whose worker
+    is killed from outside is retried. A run includes its results from before a resume. Waits for
+    the lock of the device. A stopped run has the state `interrupted`. Raises UnknownNameError,
+    ExecutorError, SpoolFull and ResumeError, and RunInterrupted when it was stopped before a run
+    existed.
     """
     device = requests[0].device
-    # Wrong names are said before a worker host is started and before anybody waits.
+    # Wrong names fail before a worker host is started and before the device is locked.
     for request in requests:
         if request.resume_id is None:
             _plan(request, context=context)
@@ -148,12 +147,12 @@ def run_plans(
         device_lock(device, lock_dir=context.lock_dir, notify=context.notify),
     ):
         try:
-            # Only the first: what another one imports would disturb the peaks that this one takes.
+            # Only the first: imports of another host would disturb the peaks measured here.
             _start_executor(context.executors[0])
             is_resume = any(request.resume_id for request in requests)
             context.writer.drain_before_run(is_resume=is_resume)
             context.writer.mark_stale_runs_interrupted(machine=requests[0].machine, device=device)
-            # Before our own processes are there, which would be told from others by nothing.
+            # Before our own processes use the device: they look like those of others.
             users = wait_until_idle(
                 device,
                 users=context.services.device_users,
@@ -166,7 +165,7 @@ def run_plans(
                 _prepare(request, executor=executor, context=context, users=users)
                 for request, executor in zip(requests, context.executors, strict=True)
             ]
-            # All sides measure a case at the same time: whose turn it is, the first of them says.
+            # All sides measure a case at the same time, so the budget of the first one decides.
             budget = _budget(requests[0], context=context)
             with interrupts.deferred(lambda: _cancel(context.executors)):
                 _execute(
@@ -204,7 +203,7 @@ class _Execution:
         self._users = users
 
     def sides(self) -> list[PairSide]:
-        """Return what is left of the plan, by whom and how it is measured."""
+        """Return the remaining cases of the plan with executor and settings."""
         done = {result.case.key for result in self.results}
         return [
             PairSide(
@@ -249,9 +248,9 @@ def _execute(
     budget: TimeBudget,
     stop: Interrupts,
 ) -> None:
-    """Execute what is left of the plans; the runs are interrupted unless all of it was.
+    """Execute the remaining cases; the runs are interrupted unless all were executed.
 
-    What there is no time for is put off, which interrupts nothing.
+    Cases beyond the time budget are deferred, which does not interrupt a run.
     """
     state = RunState.INTERRUPTED
     started: list[_Execution] = []
@@ -263,7 +262,7 @@ def _execute(
         results = measure_with_retries(
             sides, measure_case=measure_case, is_stopped=stop.were_requested
         )
-        # What a killed case left behind says nothing about the case.
+        # The result of a killed case says nothing about the case.
         if stop.were_requested():
             return False
         for execution, result in zip(executions, results, strict=True):
@@ -327,7 +326,7 @@ def _cancel(executors: Sequence[Executor]) -> None:
 def _prepare(
     request: ResolvedRun, *, executor: Executor, context: RunContext, users: tuple[str, ...]
 ) -> _Execution:
-    # Read only now: whoever had the device until a moment ago may have continued the very run.
+    # Read under the lock: the process that held it before may have continued this run.
     resumed = (
         None if request.resume_id is None else context.services.load_document(request.resume_id)
     )
@@ -367,7 +366,7 @@ def _plan(request: ResolvedRun, *, context: RunContext) -> tuple[PlannedCase, ..
 
 
 def settings_for(case: Case, settings: MeasureSettings) -> MeasureSettings:
-    """Return what `case` is measured with: a reference case costs next to nothing."""
+    """Return the settings of `case`; a reference case gets a small budget."""
     if not case.is_reference:
         return settings
     # No further launches either, however much they disagree: that is the machine, and worth seeing.
@@ -414,7 +413,7 @@ def _new_run(
 
 
 def recorded_settings(run: Run, *, default: MeasureSettings) -> MeasureSettings:
-    """Return what `run` was measured with, whatever hud.toml says by now."""
+    """Return the settings that `run` was measured with."""
     recorded = run.environment.get("measure_settings")
     return MeasureSettings(**recorded) if isinstance(recorded, Mapping) else default
 

@@ -64,7 +64,7 @@ class WorkerHost:
         self._is_ready = True
 
     def cancel(self) -> None:
-        """Tell the host to kill what it runs; safe in a signal handler and from any thread."""
+        """Make the host kill its child; safe in a signal handler and from any thread."""
         host = self._host
         if host is not None and host.stdin is not None and not host.stdin.closed:
             try:
@@ -75,7 +75,7 @@ class WorkerHost:
                 return
 
     def close(self) -> None:
-        """End the host; it kills what it started when its standard input ends."""
+        """End the host, which kills its children when its standard input ends."""
         host, self._host = self._host, None
         self._is_ready = False
         if host is None:
@@ -90,7 +90,7 @@ class WorkerHost:
         host.stdout.close()
 
     def ask(self, order: dict[str, Any], *, log: Path, timeout_s: float) -> Ending:
-        """Return how what `order` asks for ended; raise ExecutorError when no host starts."""
+        """Run `order` in a child and return its ending; raise ExecutorError without a host."""
         document = {
             "protocol_version": PROTOCOL_VERSION,
             "log_path": str(log),
@@ -153,14 +153,14 @@ class WorkerHost:
             raise ExecutorError(f"cannot start the worker host in {self._home}: {error}") from error
 
     def _kill_strays(self) -> None:
-        """Kill what a host that was killed left behind; alive, it would have done so itself."""
+        """Kill the children of a killed host."""
         mark = f"{HOST_VARIABLE}={self._mark}".encode()
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 if mark in (process / "environ").read_bytes().split(b"\0"):
                     os.kill(int(process.name), signal.SIGKILL)
             except (OSError, ValueError):
-                # It ended meanwhile, or belongs to somebody else.
+                # It ended meanwhile, or belongs to another user.
                 continue
 
     def _host_environment(self) -> dict[str, str]:
@@ -221,7 +221,7 @@ def package_links(home: Path) -> Path:
 
 
 def tail(path: Path) -> str:
-    """Return the end of a log, what looks like a secret masked; empty when there is none."""
+    """Return the end of a log with secrets masked, empty where there is no log."""
     try:
         with path.open("rb") as stream:
             stream.seek(0, os.SEEK_END)

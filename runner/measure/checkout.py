@@ -1,4 +1,4 @@
-"""Let a model's code come from the checkout of another commit, not from where it stands.
+"""Import a model's code from the checkout of another commit instead of its repository.
 
 Whatever Python would import from the repository it imports from the checkout: entries of the path,
 what is installed from there in editable mode, and the working directory. What came from the
@@ -25,7 +25,7 @@ _EDITABLE_PREFIX = "__editable__"
 
 
 def enter(checkout: Checkout) -> None:
-    """Let this process import from `checkout` what it would import from its repository."""
+    """Make this process import from `checkout` instead of its repository."""
     for folder in _editable_folders(checkout):
         # The finder comes after the path: what the path has wins.
         sys.path.insert(0, str(folder))
@@ -73,7 +73,7 @@ def _is_repositorys(path: Path, checkout: Checkout) -> bool:
 
 @functools.cache
 def _installed(prefix: str) -> set[str]:
-    """Return the folders of what is installed, us included: they may stand in the repository."""
+    """Return the folders of installed packages, ours included: they may lie in the repository."""
     folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), prefix}
     return {*_OURS, *(str(Path(folder).resolve()) for folder in folders)}
 

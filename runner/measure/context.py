@@ -1,4 +1,4 @@
-"""What the steps of a launch share: the request, what is executed, and what was found so far."""
+"""The state that the steps of a launch share: request, subjects and findings."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ class Context:
 
     @property
     def variant(self) -> Subject:
-        """Return what the variant executes: `subject` itself unless it treats the model."""
+        """Return the subject of the variant: `subject` itself unless the variant transforms it."""
         return self.subject if self.transformed is None else self.transformed
 
     def subject_of(self, forward: Forward) -> Subject:
-        """Return what is executed through `forward`."""
+        """Return the subject that `forward` executes."""
         return self.subject if forward is self.subject.model else self.variant
 
     def step(self, forward: Forward) -> Callable[[], object]:
-        """Return one iteration through `forward`, as it is timed.
+        """Return one timed iteration through `forward`.
 
         On CUDA it begins with the mark that lets CUDA-graph trees reuse the outputs' memory.
         """

@@ -1,7 +1,7 @@
-"""What people are told of when alerts change. Pure.
+"""Which changes of alerts cause notifications. Pure.
 
-Method: the alerts before and after a decision of the judge are held against each other. Alerts of
-one event that changed in one way are one piece of news, so one step in many series is told once.
+Method: compare the alerts before and after a decision of the detector. Alerts of one event that
+changed in the same way form one group, so a step in many series causes one notification.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def diff_alerts(
     events: Mapping[str, Event],
     at: datetime,
 ) -> list[ChangeGroup]:
-    """Return what is new of `after`, alerts that were revised, against those `before`.
+    """Return the changes from `before` to `after`, grouped by event and kind.
 
-    `events` are the events of alerts by the alert's id. Muted alerts are no news.
+    `events` maps the id of an alert to its event. Muted alerts are left out.
     """
     known = {alert.id: alert for alert in before}
     groups: dict[tuple[AlertChangeKind, str], list[Alert]] = defaultdict(list)
@@ -58,7 +58,7 @@ def _kind(before: Alert | None, alert: Alert) -> AlertChangeKind | None:
         if before is None or is_refuted(before):
             return AlertChangeKind.OPENED
         if before.state is not AlertState.OPEN:
-            # What only one run suspected, and was not confirmed, nobody was told of.
+            # An unconfirmed suspicion of one run was never reported.
             is_same = before.verdict is alert.verdict
             return AlertChangeKind.REOPENED if is_same else AlertChangeKind.OPENED
     if before is None or not was_ongoing or is_refuted(before):
@@ -70,7 +70,7 @@ def _kind(before: Alert | None, alert: Alert) -> AlertChangeKind | None:
 
 
 def _stamp(kind: AlertChangeKind, alert: Alert) -> str:
-    """Return what tells this change of `alert` from others of its kind, whenever it is found."""
+    """Return a stable key of this change among the changes of its kind."""
     if kind is AlertChangeKind.OPENED:
         return alert.first_bad.run_id
     if kind is AlertChangeKind.WORSENED:
@@ -91,7 +91,7 @@ def _title(alerts: Sequence[Alert], event: Event | None) -> str:
 
 
 def is_current(kind: AlertChangeKind, alert: Alert, *, at: datetime) -> bool:
-    """Return whether people are to be told of `alert` as it is by now."""
+    """Return whether a change of `kind` still applies to `alert`."""
     if is_muted(alert, at=at):
         return False
     is_settled = alert.state in (AlertState.NOISE, AlertState.EXPECTED) or is_refuted(alert)

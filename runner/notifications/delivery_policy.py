@@ -1,12 +1,12 @@
-"""What is sent next to a receiver, and what becomes of it. Pure.
+"""Which delivery of a receiver is next, and the state of its queue after a response. Pure.
 
-Method: at least once, in order. A notification stays `sending` from the moment it is taken until
-its answer is kept; what a process that died left so is sent again under its old key. After a
-failure one notification about other alerts is tried, so that a message that a receiver chokes on
-does not stop the others; when that fails too the receiver rests, for a time that doubles with each
-failure in a row, drawn at random below its limit (full jitter:
-https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). What piled up meanwhile
-goes out as one digest; a digest that was answered with an error is halved, down to single messages.
+Method: at least once, in order. A notification is `sending` from the moment it is taken until its
+response is stored; after a crash it is sent again under its old idempotency key. After a failure
+one notification about other alerts is tried, so that a single bad message does not block the
+queue. When that fails too, the receiver is paused: exponential back-off with full jitter
+(https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). Notifications that
+queued up meanwhile go out as one digest; a digest with an error response is halved, down to single
+messages.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NUM_HALVINGS = MAX_TOGETHER.bit_length()
 
 
 class ResponseKind(StrEnum):
-    """What came of an attempt; nobody repeats what was refused."""
+    """The result of an attempt; a refused message is not retried."""
 
     SENT = "sent"
     FAILED = "failed"
@@ -48,11 +48,11 @@ class ResponseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a receiver answered; `text` says what went wrong, or what part of it was not sent.
+    """The response of a receiver; `text` is the error, or names the part that was not sent.
 
-    `is_certain`: whether it surely did not take the message, as when it said so. `is_down`: whether
-    any other message would have fared the same. `reference` is the receiver's own name for what it
-    took, empty where that cannot be changed later.
+    `is_certain`: the message was certainly not accepted. `is_down`: any other message would have
+    failed too. `reference` is the receiver's id of the accepted message, empty where it cannot be
+    changed later.
     """
 
     kind: ResponseKind
@@ -92,7 +92,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What is sent at once; `id` is its idempotency key, that of the notification if it is one."""
+    """Notifications of one message; `id` is its idempotency key."""
 
     id: str
     notifications: tuple[Notification, ...]
@@ -105,9 +105,9 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """A delivery with its answer; `dropped` are the ids of those that were not sent after all.
+    """A delivery with its response; `dropped` are the ids of notifications left out of it.
 
-    `told` are the states of alerts that the message says, by their ids.
+    `reported_states` maps the ids of alerts to the states in the message.
     """
 
     delivery: Delivery
@@ -123,9 +123,9 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryContext:
-    """When something is decided, by which process, and how chance falls: `jitter` of a limit.
+    """Time, process and randomness of a decision: `jitter` draws a pause below a limit.
 
-    `quiet` says who is heard then.
+    `quiet` is the restriction of the receiver's quiet hours at that time.
     """
 
     at: datetime
@@ -145,7 +145,7 @@ class DeliveryContext:
 def apply_response(
     queue: Queue, attempt: Attempt, *, context: DeliveryContext, attempted: Collection[str] = ()
 ) -> Queue:
-    """Return `queue` after `attempt`; `tried` are the ids of what was tried before it just now."""
+    """Return `queue` after `attempt`; `attempted` are the ids tried earlier in this pass."""
     ids = {item.id for item in attempt.delivery.notifications}
     health = queue.health
     is_sent = attempt.was_made and attempt.response.kind is ResponseKind.SENT
@@ -206,9 +206,9 @@ def next_delivery(
     attempted: Collection[str] = (),
     is_probe: bool = False,
 ) -> tuple[Queue, Delivery | None]:
-    """Return `queue` with what is sent next marked so, and that delivery; None without one.
+    """Return `queue` with the next delivery marked as sending, and that delivery or None.
 
-    `tried` are the ids of what failed just now; a probe asks whether something else gets through.
+    `attempted` are the ids that failed in this pass; a probe tests whether other messages pass.
     """
     sending = [item for item in queue.waiting if item.state is NotificationState.SENDING]
     if any(_is_leased(item, context) for item in sending):
@@ -249,7 +249,7 @@ def _is_leased(item: Notification, context: DeliveryContext) -> bool:
 
 
 def _interrupted(queue: Queue, sending: Sequence[Notification]) -> list[Notification]:
-    """Return what a process that ended was sending: nobody knows whether it arrived."""
+    """Return the delivery of a crashed process, which may have arrived."""
     return _same_delivery(queue, sending[0].delivery_id) if sending else []
 
 
@@ -258,7 +258,7 @@ def _same_delivery(queue: Queue, delivery_id: str) -> list[Notification]:
 
 
 def _waiting(queue: Queue) -> list[Notification]:
-    """Return what is still to be sent: not what the last answer has just settled."""
+    """Return the notifications that are still to be sent."""
     return [item for item in queue.waiting if item.state in WAITING]
 
 
@@ -292,7 +292,7 @@ def _next(
 
 
 def _free(items: Sequence[Notification]) -> list[Notification]:
-    """Return those that are part of no delivery and come behind none about the same alert."""
+    """Return the items outside of deliveries and not behind one about the same alert."""
     free: list[Notification] = []
     blocked: set[str] = set()
     for item in items:

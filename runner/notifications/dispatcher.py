@@ -1,4 +1,4 @@
-"""Send what waits in the outbox, each receiver's in a thread of its own."""
+"""Send the pending notifications of the outbox, with one thread a receiver."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SLOW_RECEIVER = "it answers slowly; what is left waits for the next time, or for
 
 # Of one notification; the dashboard has the rest.
 MAX_ALERTS_SHOWN = 5
-# Of a digest: what people read of it. The others are counted.
+# Of a digest; the others are only counted.
 MAX_ITEMS_SHOWN = 10
 
 _NEVER_QUIET = QuietRule()
@@ -49,13 +49,12 @@ _NEVER_QUIET = QuietRule()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A notification with the alerts that it tells of, as the objects of `hud regressions --json`.
+    """A notification with its alerts, as the objects of `hud regressions --json`.
 
-    `num_alerts` counts those too that are left out of `alerts` because there are too many.
-    `actions` are addresses of what can be done about them, by its name, `picture_url` is one of the
-    trend of the first; empty where hud.toml does not say where the dashboard is.
-    `deciders` set the states of alerts that are not open, by the alerts' ids. `weekly` is what a
-    weekly digest has instead.
+    `num_alerts` includes the alerts that `alerts` leaves out. `actions` maps the names of triage
+    actions to their addresses, and `picture_url` shows the trend of the first alert; both are empty
+    where hud.toml has no address of the dashboard. `deciders` maps the ids of triaged alerts to the
+    person who decided. `weekly` replaces the alerts in a weekly digest.
     """
 
     notification: Notification
@@ -78,9 +77,9 @@ def draw_nothing(_alert_ids: Sequence[str]) -> Mapping[str, bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a receiver is given; `id` is the idempotency key of the delivery, `at` when it goes.
+    """The content of one delivery; `id` is its idempotency key and `at` its time.
 
-    Receivers that are sent pictures `draw` them, which takes seconds; nothing else depends on it.
+    Receivers that show pictures `draw` them, which takes seconds.
     """
 
     id: str
@@ -93,32 +92,32 @@ class Receiver(Protocol):
     """Where messages go."""
 
     def send(self, message: Message) -> Response:
-        """Send `message` once and return what came of it; raises nothing."""
+        """Send `message` once and return the response; raise nothing."""
         ...
 
 
 @runtime_checkable
 class Updatable(Protocol):
-    """A receiver that can change what it took; its answers to `send` have a reference.
+    """A receiver whose messages can be changed; its responses to `send` have a reference.
 
-    Of a message it shows `num_shown` notifications at most.
+    A message shows at most `num_shown` notifications.
     """
 
     num_shown: ClassVar[int]
 
     def update(self, message: Message, *, reference: str) -> Response:
-        """Let what was sent say `message` and return what came of it; raises nothing.
+        """Replace a sent message by `message` and return the response; raise nothing.
 
-        REFUSED is that it can never be changed again.
+        REFUSED means that it can never be changed again.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchReport:
-    """How many notifications a pass sent, how many attempts failed, and the last trouble of each.
+    """The number of notifications sent and of attempts failed in a pass.
 
-    `trouble` is by the name of the receiver.
+    `errors` maps the name of a receiver to its last error.
     """
 
     num_sent: int = 0
@@ -128,9 +127,9 @@ class DispatchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatcher:
-    """Sends what is due. `compose` returns the items of notifications, less those to be dropped.
+    """Sends due notifications. `build_messages` returns their items, without dropped ones.
 
-    `quiet` says when receivers are left alone. A pass begins no delivery after `limit_s`.
+    `quiet` has the quiet hours of receivers. A pass starts no delivery after `limit_s`.
     """
 
     store: Store
@@ -144,7 +143,7 @@ class Dispatcher:
     limit_s: float = PASS_S
 
     def dispatch(self) -> DispatchReport:
-        """Send what is due and return what came of it; raises what the store raises."""
+        """Send due notifications and return a report; raise StoreError."""
         due = receivers_to_serve(self.store, at=self.now())
         errors = dict.fromkeys(sorted(due - self.receivers.keys()), UNKNOWN)
         served = due & self.receivers.keys()
@@ -190,7 +189,7 @@ class Dispatcher:
     def _next(
         self, name: str, attempt: Attempt | None, *, attempted: set[str], num_in_a_row: int
     ) -> Delivery | None:
-        """Keep the last attempt, take what comes next: one transaction, so that both hold."""
+        """Store the last attempt and take the next delivery, in one transaction."""
         deliveries: list[Delivery | None] = [None]
 
         def decide(queue: Queue) -> Queue:
@@ -249,7 +248,7 @@ def is_timed_out(started: datetime, *, at: datetime, limit_s: float) -> bool:
 
 
 def catch_defects(send: Callable[[], Response], *, what: str) -> Response:
-    """Return what `send` returns, a failure where it raises anything but what the store raises."""
+    """Return the response of `send`, a failure where it raises anything but StoreError."""
     try:
         return send()
     except (StoreError, RunInterrupted):
@@ -261,9 +260,9 @@ def catch_defects(send: Callable[[], Response], *, what: str) -> Response:
 
 
 def reported_states(items: Sequence[Item], *, by: object) -> dict[str, str]:
-    """Return the states of alerts that a message of `items` says, sent by a receiver, by their ids.
+    """Return the states of alerts that a message of `items` shows, by the alerts' ids.
 
-    An alert that is only counted is told of where all alerts of its notification have one state.
+    A merely counted alert is included where all alerts of its notification have one state.
     """
     states: dict[str, str] = {}
     for item in items[: by.num_shown] if isinstance(by, Updatable) else ():
@@ -274,7 +273,7 @@ def reported_states(items: Sequence[Item], *, by: object) -> dict[str, str]:
 
 
 def _sent_message(name: str, attempt: Attempt, *, at: datetime) -> SentMessage | None:
-    """Return what is kept of a message that its receiver can change, None of any other."""
+    """Return the record of a message that can be changed later, else None."""
     if attempt.response.kind is not ResponseKind.SENT or not attempt.response.reference:
         return None
     ids = (item.id for item in attempt.delivery.notifications if item.id not in attempt.dropped)
@@ -288,5 +287,5 @@ def _sent_message(name: str, attempt: Attempt, *, at: datetime) -> SentMessage |
 
 
 def _ends_pass(answer: Response) -> bool:
-    """Return whether a receiver that answered so is to be left alone now."""
+    """Return whether a response pauses the receiver for this pass."""
     return answer.is_down or answer.retry_after_s is not None

@@ -1,4 +1,4 @@
-"""Send something to an address that a person configured, and trust neither the way nor the answer.
+"""Send a request to a configured address without trusting the network or the response.
 
 The host's addresses are looked up once and checked, and the connection goes to the one that was
 checked, so that a name that answers differently the second time leads nowhere. No redirect is
@@ -25,7 +25,7 @@ from urllib.parse import SplitResult, urlsplit
 # Connecting, and all of it: a receiver that is slower is taken to be down.
 CONNECT_S = 10.0
 TOTAL_S = 30.0
-# An answer is read for its reason; nobody has a longer one.
+# A response is read only for its error message.
 MAX_ANSWER_BYTES = 64 * 1024
 HTTP = ("http", "https")
 MAIL = ("smtp", "smtps", "smtp+plain")
@@ -39,7 +39,7 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class RequestFailed(Exception):
-    """No answer came; `may_have_arrived` says whether the other side may have got the request."""
+    """No response came; `may_have_arrived` is true where the server may have got the request."""
 
     def __init__(self, text: str, *, may_have_arrived: bool = False) -> None:
         super().__init__(text)
@@ -47,7 +47,7 @@ class RequestFailed(Exception):
 
 
 class TargetRefused(Exception):
-    """The address is none that may be sent to; the message says what is allowed."""
+    """The address is not allowed; the message names the rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def post(url: str, *, body: bytes, headers: Mapping[str, str], rules: HttpRules)
 
 
 def request(message: Request, *, rules: HttpRules) -> Reply:
-    """Send what is `wanted` and return the answer; raise TargetRefused and RequestFailed."""
+    """Send `message` and return the reply; raise TargetRefused and RequestFailed."""
     parts = check_url(message.url)
     deadline = rules.monotonic() + rules.total_s
     try:
@@ -144,10 +144,10 @@ def _unwrapped(address: str) -> list[IpAddress]:
 
 
 def _addresses(host: str, port: int, *, rules: HttpRules, limit_s: float) -> list[str]:
-    """Return the addresses of `host`; raise TimeoutError where nobody has said them in time.
+    """Return the addresses of `host`; raise TimeoutError.
 
-    The system's look-up has no limit that could be set: it goes on in a thread that nobody waits
-    for.
+    The system's look-up has no time limit of its own, so it runs in a thread that is abandoned
+    after the limit.
     """
     lookup: Future[list[str]] = Future()
 
@@ -275,7 +275,7 @@ def _exchange(connected: TimedSocket, parts: SplitResult, *, message: Request) -
     try:
         content = reply.read(message.max_answer_bytes)
     except (OSError, http.client.HTTPException):
-        # The status has told what became of the message.
+        # The status has already shown the result.
         content = b""
     return Reply(
         status=reply.status,

@@ -39,7 +39,7 @@ _SHOWN_LENGTH = 200
 
 
 def response_of(reply: Reply, *, now: datetime) -> Response:
-    """Return what `reply` means; a redirect is a failure, since nothing is sent elsewhere."""
+    """Return the response for `reply`; a redirect is a failure, since it is not followed."""
     if 200 <= reply.status < 300:
         return Response(kind=ResponseKind.SENT)
     is_refused = 400 <= reply.status < 500 and reply.status not in _PASSING
@@ -52,7 +52,7 @@ def response_of(reply: Reply, *, now: datetime) -> Response:
 
 
 def failure_response(error: RequestFailed) -> Response:
-    """Return what a request without an answer means."""
+    """Return the response for a request without a reply."""
     return Response(
         kind=ResponseKind.FAILED,
         text=str(error),
@@ -84,7 +84,7 @@ def _text(reply: Reply) -> str:
 
 
 def _origin(address: str) -> str:
-    """Return whose `address` it is; a path that is repeated may be a secret."""
+    """Return the origin of `address`, without its path, which may be a secret."""
     try:
         parts = urlsplit(one_line(address))
     except ValueError:
@@ -94,7 +94,7 @@ def _origin(address: str) -> str:
 
 
 def send_request(message: Request, *, rules: HttpRules, now: datetime) -> tuple[Response, str]:
-    """Send what is `wanted` once; return what came of it and the body of the answer."""
+    """Send `message` once; return the response and the body of the reply."""
     return _answered(lambda: request(message, rules=rules), url=message.url, now=now)
 
 
@@ -102,7 +102,7 @@ def _answered(send: Callable[[], Reply], *, url: str, now: datetime) -> tuple[Re
     try:
         reply = send()
     except TargetRefused as error:
-        # Settings are to blame, and nothing is lost while somebody mends them.
+        # The settings are wrong; the message stays pending until they are mended.
         return Response(kind=ResponseKind.FAILED, text=str(error), is_down=True), ""
     except RequestFailed as error:
         return failure_response(error), ""
@@ -127,7 +127,7 @@ class Poster:
     post: Callable[..., Reply] = field(default=post, repr=False)
 
     def send(self, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Response:
-        """Post `body` once and return what came of it."""
+        """Post `body` once and return the response."""
         answer, _ = _answered(
             lambda: self.post(self.url, body=body, headers=headers, rules=self.rules),
             url=self.url,

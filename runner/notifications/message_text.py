@@ -1,4 +1,4 @@
-"""Messages in words, for receivers that people read. Pure; every receiver escapes them its way."""
+"""Render messages as text for chat, e-mail and issues. Pure; each receiver escapes it."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One notification: a title, lines about its alerts, and where to look (empty: nowhere).
+    """One notification: a title, lines about its alerts, and an address, empty for none.
 
-    `actions` are addresses of what can be done, by what a button says; `picture_url` shows the
-    trend of the alert `alert_id`.
+    `actions` maps the labels of buttons to addresses; `picture_url` shows the trend of the alert
+    `alert_id`.
     """
 
     title: str
@@ -56,14 +56,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedMessage:
-    """A message in words: a heading, and paragraphs of the first of its notifications."""
+    """A message as text: a heading, and sections of its first notifications."""
 
     heading: str
     sections: tuple[Section, ...]
     num_notifications: int
 
     def overflow_line(self, num_shown: int) -> str:
-        """Return a line on what is left out where so many are shown, empty if nothing."""
+        """Return a line with the number of notifications left out, empty for none."""
         num_left = self.num_notifications - num_shown
         return f"and {num_left} more: `hud alerts list` shows every one" if num_left else ""
 
@@ -81,7 +81,7 @@ def render_message(message: Message) -> RenderedMessage:
 
 
 def _counts(items: Sequence[Item]) -> str:
-    """Return how many there are of what: all that people see of a digest at first."""
+    """Return the heading of a digest: the number of notifications by kind."""
     words = Counter(_headline(item).lower() for item in items)
     kinds = ", ".join(f"{num} {word}" for word, num in words.most_common())
     num_severe = sum(item.notification.severity is Severity.SEVERE for item in items)
@@ -118,7 +118,7 @@ def _title(item: Item) -> str:
 
 
 def _alert_lines(item: Item) -> list[str]:
-    """Return lines on the alerts of `item`; what is true of all of them is said once, below."""
+    """Return lines on the alerts of `item`; facts that all share come once at the end."""
     alerts = item.alerts[:MAX_ALERTS_SHOWN]
     shared = [text for tell in _SHARED if (text := _shared([tell(alert) for alert in alerts]))]
     lines = []
@@ -134,9 +134,9 @@ def _shared(texts: Sequence[str]) -> str:
 
 
 def _headline(item: Item) -> str:
-    """Return the word for what happened: what has become of all alerts meanwhile, else the news.
+    """Return the common triage state of the alerts, else the kind of change.
 
-    What got worse may have been acknowledged before, and is news all the same.
+    A worsened alert may have been acknowledged before and still counts as worsened.
     """
     states = {alert["state"] for alert in item.alerts}
     is_new = item.notification.kind in (AlertChangeKind.OPENED, AlertChangeKind.REOPENED)
@@ -147,7 +147,7 @@ def _headline(item: Item) -> str:
 
 
 def _triage(alert: Mapping[str, Any], item: Item) -> str:
-    """Return what became of an alert, by whom and why; "" where the title has said it."""
+    """Return the triage of an alert with person and reason, "" where the title has it."""
     if alert["state"] == AlertState.OPEN or item.notification.kind is AlertChangeKind.FIXED:
         return ""
     by = item.deciders.get(alert["id"], JUDGE)
@@ -157,7 +157,7 @@ def _triage(alert: Mapping[str, Any], item: Item) -> str:
 
 
 def _subject(alert: Mapping[str, Any]) -> str:
-    """Return whose alert it is, and how much changed."""
+    """Return the case and metric of an alert with the change."""
     who = " ".join(_short(str(alert[name]), limit=60) for name in _WHO)
     metric = with_kind(_short(alert["metric"], limit=60), kind=alert["kind"])
     if alert["change_pct"] is None:
@@ -191,7 +191,7 @@ def _cause(alert: Mapping[str, Any]) -> str:
 
 
 def _cause_parts(alert: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the cause, how what else changed is introduced, and what that is."""
+    """Return the cause, the introduction of other changes, and the other changes."""
     is_drift = alert["kind"] == DRIFT
     separator = WHILE_DRIFTING if is_drift else SINCE_LAST_GOOD
     cause, _, text = alert["cause"]["text"].partition(separator)
@@ -199,7 +199,7 @@ def _cause_parts(alert: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _other_changes(alert: Mapping[str, Any]) -> str:
-    """Return what else changed when the first bad run was measured, "" for the revision alone."""
+    """Return the other changes at the first bad run, "" for the revision only."""
     *_, how, text = _cause_parts(alert)
     ends = (alert["last_good"] or {"revision": ""}, alert["first_bad"])
     change = " -> ".join(short_revision(end["revision"]) for end in ends)
@@ -216,7 +216,7 @@ def _kernels(alert: Mapping[str, Any]) -> str:
     return f"kernels: {', '.join(top)}" if top else ""
 
 
-# In this order: since when, why, with what, and by what.
+# In this order: first bad revision, cause, other changes, kernels.
 _SHARED = (_first_bad, _cause, _other_changes, _kernels)
 
 

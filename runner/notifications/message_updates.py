@@ -1,8 +1,7 @@
-"""Let messages that were sent say what is so by now, where their receivers can change them.
+"""Update sent messages to the current state of their alerts, where receivers allow it.
 
-Nobody tells this of changes: what a message says is held against the alerts. An update that is
-repeated does no harm, so a process that dies between the receiver's answer and the store costs one
-more.
+Method: compare the states in a message with the alerts; no change has to be announced. An update is
+idempotent, so a crash between the receiver's response and the store costs one repetition.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updater:
-    """Updates messages of `receivers`; `compose` returns the items of notifications as they are.
+    """Updates messages of `receivers`; `build_messages` returns the items of notifications.
 
-    It begins no update after `limit_s`.
+    It starts no update after `limit_s`.
     """
 
     store: Store
@@ -62,9 +61,9 @@ class Updater:
     limit_s: float = PASS_S
 
     def update(self) -> dict[str, str]:
-        """Update what is out of date; return the last trouble of each receiver that had some.
+        """Update outdated messages; return the last error by receiver.
 
-        Raises what the store raises.
+        Raises StoreError.
         """
         if not self.receivers:
             return {}
@@ -78,7 +77,7 @@ class Updater:
             return {name: text for name, text in zip(outdated, errors, strict=True) if text}
 
     def _update_all(self, messages: Sequence[SentMessage]) -> str:
-        """Update messages of one receiver; return its last trouble, "" without any."""
+        """Update messages of one receiver; return its last error, "" for none."""
         started, last_error = self.now(), ""
         down: Response | None = None
         for message in messages:
@@ -94,7 +93,7 @@ class Updater:
         return last_error
 
     def _update(self, message: SentMessage) -> Response:
-        """Update one message, and keep what it says by now."""
+        """Update one message and store its new states."""
         items = self.build_messages(load_notifications(self.store, message.notification_ids))
         if not items:
             answer = Response(

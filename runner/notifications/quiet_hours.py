@@ -1,7 +1,7 @@
-"""When a receiver is left alone, and when it gets its weekly digest. Pure.
+"""Quiet hours of receivers and the time of weekly digests. Pure.
 
-Both are told by the clock on the wall of a time zone: 07:00 is 07:00 in summer and in winter, and
-an hour that the clocks go through twice is quiet twice.
+Both use the local time of a time zone: 07:00 is 07:00 in summer and in winter, and an hour that
+occurs twice is quiet twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WEEKLY = re.compile(rf"([a-z]+) {_TIME}")
 
 
 class Quiet(StrEnum):
-    """Who is heard at a moment."""
+    """Which notifications pass at a time."""
 
     ALL = "everybody"
     SEVERE = "severe"
@@ -52,14 +52,14 @@ class QuietHours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuietRule:
-    """When a receiver is left alone, and whether what is severe comes through."""
+    """The quiet hours of a receiver, and whether severe notifications pass."""
 
     hours: Sequence[QuietHours] = ()
     timezone: str = "UTC"
     severe_any_time: bool = False
 
     def at(self, moment: datetime) -> Quiet:
-        """Return who is heard at `moment`."""
+        """Return the restriction at `moment`."""
         local = moment.astimezone(ZoneInfo(self.timezone))
         if not any(hours.contains(local) for hours in self.hours):
             return Quiet.ALL

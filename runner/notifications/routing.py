@@ -60,7 +60,7 @@ NO_NOTIFICATIONS = NotificationPlanner()
 def make_notifications(
     group: ChangeGroup, *, routes: Sequence[Route], at: datetime
 ) -> list[Notification]:
-    """Return one notification for each receiver that a route leads some alert of `news` to."""
+    """Return one notification for each receiver with a route for an alert of `group`."""
     by_receiver: dict[str, dict[str, Alert]] = {}
     for route in routes:
         taken = {alert.id: alert for alert in group.alerts if route.takes(alert, kind=group.kind)}

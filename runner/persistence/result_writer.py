@@ -1,4 +1,4 @@
-"""Keeps what a run produces: first in the spool, then, whenever it is willing, in the store."""
+"""Writes the results of a run: first to the spool, then to the store when it is available."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from compile_hud.runner.persistence.spool import DrainReport, Spool, utc_now
 
 logger = logging.getLogger(__name__)
 
-# Asking a locked store costs its whole patience (30 s): not after every case.
+# A write to a locked store waits for the lock timeout (30 s): not after every case.
 BACKOFF = timedelta(seconds=120)
-# And not after what follows a case at once.
+# Nor for what follows directly after a case, such as the end of the run.
 COOLDOWN = timedelta(seconds=5)
 
 
@@ -49,11 +49,11 @@ class ResultWriter:
         self._write_task: Future[None] | None = None
 
     def write(self, run: Run, *, result: CaseResult | None = None) -> None:
-        """Write `result`, or news of the run itself, to the spool and pass it on to the store.
+        """Write `result`, or the run itself, to the spool and then to the store.
 
-        While the run lasts, a thread passes it on: the store takes a tenth of a second, in which
-        the next case is being built. Raises SpoolFull when it cannot even be spooled. Trouble with
-        the store is only said: what is in the spool goes in later.
+        While the run lasts, a thread writes to the store: that takes a tenth of a second, during
+        which the next case is built. Raises SpoolFull when the spool cannot take it. An error of
+        the store is only reported, since the spool is drained later.
         """
         if self._spool is None:
             return
@@ -64,16 +64,16 @@ class ResultWriter:
         if result is None:
             self.drain_before_run(is_resume=False)
             return
-        # That of the case before is over, or is waited for; what it raised ends the run here.
+        # Wait for the write of the case before; its exception ends the run here.
         self._wait()
         if self._error:
-            # A store that was locked is polled, and has a backlog: not beside a case.
+            # Draining a backlog takes long: not in parallel to a case.
             self._drain_unless_backing_off()
         else:
             self._write_task = self._thread.submit(self._drain_unless_backing_off)
 
     def _finish(self) -> None:
-        """Pass on what is left at the end of a run, and say what the store does not take."""
+        """Drain the spool at the end of a run and report what the store refuses."""
         previous_error = self._error
         self._wait()
         if not self._is_in_cooldown():
@@ -82,9 +82,9 @@ class ResultWriter:
             self._warn(_spool_text(len(self._spool.pending())))
 
     def _is_in_cooldown(self) -> bool:
-        """Return whether the store was waited for in vain after the last case, or for a run beside.
+        """Return whether the last write timed out less than COOLDOWN ago.
 
-        It is not waited for a second time right after that.
+        The run does not wait for the lock a second time right after that.
         """
         return self._refused_at is not None and self._now() < self._refused_at + COOLDOWN
 
@@ -97,9 +97,9 @@ class ResultWriter:
         self.drain()
 
     def write_state(self, run: Run) -> None:
-        """Tell the store how `run` ended, past the spool if need be; raises nothing for trouble.
+        """Store the end of `run`, directly where the spool is full; raise nothing.
 
-        A run whose end cannot be told is marked interrupted once its heartbeats are missed.
+        A run without a stored end is marked interrupted once its heartbeats are missing.
         """
         try:
             self.write(run)
@@ -110,14 +110,14 @@ class ResultWriter:
                     self.store.save_run(run)
 
     def drain(self) -> DrainReport:
-        """Pass on what waits in the spool and return how it went."""
+        """Drain the spool into the store and return a report."""
         self._wait()
         return self._drain()
 
     def drain_before_run(self, *, is_resume: bool) -> None:
-        """Pass on what waits in the spool; a store that took nothing a moment ago may rest.
+        """Drain the spool unless the writer is backing off.
 
-        Not where a run `is_resume`: what the store does not have of it is measured again.
+        A run that `is_resume` always drains it: cases missing from the store are measured again.
         """
         self._wait()
         if is_resume:
@@ -126,7 +126,7 @@ class ResultWriter:
             self._drain_unless_backing_off()
 
     def back_off(self, error: StoreLocked) -> None:
-        """Ask the store no more for a while: `error` came of waiting for it. Say so, once."""
+        """Stop writing to the store for a while after `error`, and report that once."""
         self._refused_at = self._now()
         if not self._error:
             self._warn(f"{error}. Measuring all the same: the spool keeps the results")
@@ -134,15 +134,15 @@ class ResultWriter:
 
     @property
     def error(self) -> str:
-        """Return why the store took nothing when it was asked last; empty where it did."""
+        """Return the error of the last write to the store, empty after a success."""
         return self._error
 
     def is_backing_off(self) -> bool:
-        """Return whether the store took nothing a moment ago, and is not to be asked now."""
+        """Return whether the last write failed less than BACKOFF ago."""
         return self._refused_at is not None and self._now() < self._refused_at + BACKOFF
 
     def _wait(self) -> None:
-        """Wait for what is being passed on; raise what that raised."""
+        """Wait for the running write; raise its exception."""
         passing, self._write_task = self._write_task, None
         if passing is not None:
             passing.result()
@@ -162,7 +162,7 @@ class ResultWriter:
         return report
 
     def mark_stale_runs_interrupted(self, *, machine: str, device: str) -> None:
-        """Mark runs interrupted whose process died without a word.
+        """Mark runs interrupted whose process died.
 
         The caller holds the device of this machine, so no other run on it can be alive; runs of
         other machines are known by their heartbeats.
@@ -182,17 +182,17 @@ class ResultWriter:
             logger.info("runs that died are not looked for: %s", error)
 
     def record_heartbeat(self, run_id: str, *, log: LiveLog | None = None) -> None:
-        """Tell the store that the run is alive, and what its case has printed last.
+        """Store a heartbeat of the run with the newest log of its case.
 
-        A store that is busy now hears the next one.
+        A busy store gets the next one.
         """
         if self.store is not None:
             with contextlib.suppress(StoreError):
-                # Beside a case, and the end of a run waits for it.
+                # It runs in parallel to a case, and the end of a run waits for it.
                 self.store.with_short_timeout().heartbeat(run_id, log=log)
 
     def _report_error(self, report: DrainReport) -> None:
-        # Once while it lasts, not once a case.
+        # Reported once while it lasts rather than once a case.
         if report.error and report.error != self._error:
             self._warn(f"{report.error}. {_spool_text(report.num_left)}")
         elif self._error and not report.error:

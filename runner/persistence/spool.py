@@ -33,7 +33,7 @@ class ResultStore(Protocol):
     """What the spool needs of a store."""
 
     def save_run(self, run: Run) -> None:
-        """Store `run`, replacing what is known of it."""
+        """Store `run`, replacing an earlier version of it."""
         ...
 
     def ingest(self, run: Run, result: CaseResult, *, spool_id: str) -> bool:
@@ -81,15 +81,15 @@ class BrokenFile:
 
     @property
     def text(self) -> str:
-        """Return what happened, for people: who drains a spool says so."""
+        """Return a message for the user."""
         return f"set aside {self.path}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """What draining the spool did: how many results it stored, and how many files are left.
+    """The number of results that draining stored and of files that are left.
 
-    `trouble` says why the store took no more, else it is empty.
+    `error` is the reason why the store took no more, empty where it took all.
     """
 
     num_ingested: int = 0
@@ -166,9 +166,9 @@ class Spool:
                     path.unlink()
 
     def drain(self, store: ResultStore) -> DrainReport:
-        """Put every waiting file into `store`, exactly once each, and return what happened.
+        """Store every pending file exactly once and return a report.
 
-        Stops at the first file that the store does not take: the order of a run's news matters.
+        Stops at the first file that the store refuses: the order of a run's updates matters.
         """
         self._remove_leftovers()
         counts = {True: 0, False: 0}
@@ -201,7 +201,7 @@ class Spool:
         if entry.result is None:
             store.save_run(entry.run)
             return True
-        # Before the result is in: from then on somebody may look for its trace.
+        # Before the result is stored: from then on a page may open its trace.
         result = self.traces.take(entry.result, waiting=self.directory)
         return store.ingest(entry.run, result, spool_id=entry.spool_id)
 
@@ -222,7 +222,7 @@ class Spool:
 
 
 def _run_id_in(path: Path) -> str | None:
-    """Return of which run a file of the spool is; None when nobody can tell."""
+    """Return the run of a file of the spool, None where it cannot be read."""
     try:
         return _read_entry(path).run.id
     except (FileNotFoundError, RecordError):

@@ -36,7 +36,7 @@ class StoredTrace:
 
 
 def traces_to_remove(stored: Sequence[StoredTrace], *, rules: TraceRules) -> list[StoredTrace]:
-    """Return which of `kept` go: first what is too old, then the oldest until the rest fits.
+    """Return the traces of `stored` to remove: first old ones, then the oldest until the rest fits.
 
     Those that an alert points at go last, and never for their age.
     """

@@ -1,4 +1,4 @@
-"""Ask for a run when something has changed: a repository, or the newest torch of an index.
+"""Request a run when a repository or the newest torch of an index has changed.
 
 Nothing is remembered on the disk: a revision is part of the key of its job, and no key is queued
 twice. So what changed while no scheduler ran is found at its next start.
@@ -69,7 +69,7 @@ class Watches:
         self._places = {name: _WatchState(next_at=now()) for name in self._schedules}
 
     def look(self) -> None:
-        """Look at what is due, and keep a request for a run of what is new."""
+        """Poll the due watches, and save a run request for each new revision."""
         for name, schedule in self._schedules.items():
             if self._places[name].next_at <= self._now():
                 self._look_at(schedule, state=self._places[name])
@@ -137,7 +137,7 @@ def find_revision(schedule: Schedule, *, dependencies: WatchDependencies) -> str
 
 
 def _commit(watch: Watch, *, machine: Machine) -> str:
-    # Never a question for a password: nobody is there to answer it.
+    # git must not ask for a password: no terminal is attached.
     git = ("env", "GIT_TERMINAL_PROMPT=0", "git", "ls-remote")
     answer = machine.ask(*git, "--", watch.url, *([watch.ref] if watch.ref else ["HEAD"]))
     if answer.problem:

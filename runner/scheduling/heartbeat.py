@@ -1,4 +1,4 @@
-"""What the scheduler says of itself every minute, for the health page and for metrics."""
+"""The state that the scheduler stores every minute, for the health page and metrics."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(kw_only=True)
 class HealthReporter:
-    """Tells the store that the scheduler of this machine lives, and what there is to know.
+    """Stores the state of this machine's scheduler.
 
-    `schedules` are what fires next, `doing` the job it works on, empty while it waits.
+    `schedules` lists the next runs, `doing` returns the current job, empty while it waits.
     """
 
     workspace: Workspace
@@ -41,18 +41,18 @@ class HealthReporter:
     _devices: tuple[DeviceState, ...] = field(default=(), init=False)
 
     def report(self) -> None:
-        """Tell the store; a store that is busy now hears the next one."""
+        """Store the state; a busy store gets the next one."""
         try:
             save_scheduler(self.workspace.store(), self.state())
         except (StoreError, OSError) as error:
             logger.info("no sign of life this time: %s", error)
 
     def state(self) -> SchedulerState:
-        """Return what there is to tell."""
+        """Return the state of the scheduler."""
         config, spool = self.workspace.config, self.workspace.spool()
         doing = self.doing()
         if not doing:
-            # Not beside a measurement: nvidia-smi takes a tenth of a second of a core.
+            # Not during a measurement: nvidia-smi takes a tenth of a second of a core.
             self._devices = self._look_at_devices()
         return SchedulerState(
             machine=config.machine,

@@ -1,4 +1,4 @@
-"""What a queued job asks for: a suite of the settings, or one case alone."""
+"""The run request of a queued job: a suite of the settings, or a single case."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def schedule_of(job: Job, schedules: Mapping[str, Schedule]) -> Schedule | None:
 
 
 def schedule_like(job: Job, schedules: Mapping[str, Schedule], *, store: Store) -> Schedule | None:
-    """Return the schedule that measures what `job` asks for, None when none does.
+    """Return the schedule that measures the cases of `job`, or None.
 
-    For one case it is that of the suite that measured it last. Raises what the store raises.
+    For a single case it is the schedule of the suite that measured it last. Raises StoreError.
     """
     case_key = case_of_suite(job.suite)
     suites = load_suites_of(store, case_key, toolchain=job.toolchain) if case_key else (job.suite,)
@@ -51,7 +51,7 @@ def schedule_like(job: Job, schedules: Mapping[str, Schedule], *, store: Store) 
 
 
 def _suite_of(case_key: str) -> tuple[Suite, str]:
-    """Return what measures one case as `hud run` with its parts does, and on which device."""
+    """Return the suite of a single case and its device."""
     parts = case_key.rsplit("/", _NUM_PARTS - 1)
     if len(parts) != _NUM_PARTS:
         raise UnknownNameError(f"no case {case_key!r}: a case has {_NUM_PARTS} parts")

@@ -30,7 +30,7 @@ REQUEST_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """A run that is wanted on the machine whose state directory it lies in."""
+    """A request for a run on the machine of the state directory."""
 
     dedupe_key: str
     suite: str
@@ -67,7 +67,7 @@ class JobRequests:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        # The scheduler's thread keeps, the job loop's takes away.
+        # The thread of the scheduler adds requests, the job worker removes them.
         self._lock = threading.RLock()
         self._unwritten: list[JobRequest] = []
 
@@ -85,7 +85,7 @@ class JobRequests:
             self.write_unwritten()
 
     def write_unwritten(self) -> int:
-        """Write what is kept in memory alone; return how many requests still are."""
+        """Write the requests in memory to the disk; return how many remain."""
         with self._lock:
             for request in tuple(self._unwritten):
                 try:

@@ -31,8 +31,8 @@ RETRY_S = 30.0
 class Scheduler(BackgroundScheduler):  # type: ignore[misc]
     """APScheduler 3.11 without its last look at the jobs, and not ended by a full disk.
 
-    Told to stop, it looks once more at what is due, cannot start it any more, and notes it as done:
-    a night that came due in that moment would be lost.
+    On shutdown APScheduler looks at due jobs once more, cannot start them, and marks them as
+    done: a night that is due at that moment would be lost.
     """
 
     requests: JobRequests

@@ -1,4 +1,4 @@
-"""hud up: keep the dashboard running beside the runs, and start with something to see."""
+"""hud up: supervise the dashboard process, and start a first run on an empty store."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Dashboard:
         return subprocess.Popen(
             self._command,
             stdin=subprocess.DEVNULL,
-            # Not ours as it is: a line of another process would tear the progress bar.
+            # A line written directly by another process would break the progress bar.
             stdout=subprocess.PIPE,
             # Ctrl-C in the terminal is for us; we end the dashboard in good order.
             start_new_session=True,
@@ -155,7 +155,7 @@ def dashboard_command(*, host: str, port: int, is_open: bool = False) -> list[st
 
 
 def dashboard_environment(config: Config) -> dict[str, str]:
-    """Return the environment that tells the dashboard what it needs to know of the settings.
+    """Return the environment variables that carry the settings to the dashboard.
 
     Not arguments: a URL may hold a password, and everybody can read the arguments of a process.
     Raises ConfigError when the secret of links is not where hud.toml says.
@@ -243,7 +243,7 @@ def find_listener(port: int) -> int | None:
             if any(os.readlink(path) in sockets for path in (folder / "fd").iterdir()):
                 return int(folder.name)
         except OSError:
-            continue  # it has ended, or is somebody else's
+            continue  # it has ended, or belongs to another user
     return None
 
 

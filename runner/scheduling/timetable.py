@@ -1,4 +1,4 @@
-"""What the schedules say about when suites should run."""
+"""When scheduled suites are due and overdue."""
 
 from __future__ import annotations
 

@@ -65,7 +65,9 @@ def measured(
         num_tokens=size.num_tokens,
     )
     measure_settings = MeasureSettings(**({"num_launches": 2, "max_launches": 2} | settings))
-    result = executor.execute(CaseOrder(run_id="run", case=case, workload=workload, settings=measure_settings))
+    result = executor.execute(
+        CaseOrder(run_id="run", case=case, workload=workload, settings=measure_settings)
+    )
     assert result.outcome is Outcome.OK, (result.reason, result.log_tail)
     return result
 

@@ -1,4 +1,4 @@
-"""Is the result right? Each variant against an fp64 eager oracle.
+"""Accuracy of each variant against an fp64 eager oracle.
 
 A part of a result (an output, the gradients) is accurate when its cosine similarity to the oracle
 reaches a floor and its RMS error is either within the dtype's own rounding or at most a multiple of
@@ -93,7 +93,7 @@ class EagerError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """Distance of a result from the oracle; `reason` says why it is inaccurate, empty when not."""
+    """Distance of a result from the oracle; `reason` is empty for an accurate one."""
 
     max_abs_error: float
     rmse: float
@@ -102,7 +102,7 @@ class Accuracy:
 
 
 def tolerance_for(dtype: Dtype, overrides: Mapping[str, float]) -> Tolerance:
-    """Return the tolerance of `dtype`, with what is `given` for the model in its place."""
+    """Return the tolerance of `dtype`, with the `overrides` of the model."""
     return Tolerance(
         **{
             "min_cosine": MIN_COSINE[dtype],

@@ -1,7 +1,7 @@
 """The eager oracle, computed once a run and toolchain and shared by the variants of a model.
 
-What results are held against depends on the model's code, its weights, its inputs, the phase and
-the dtype, and on nothing of a variant. So the first case that needs it leaves it in a file of the
+The oracle depends on the model's code, its weights, its inputs, the phase and the dtype, and not
+on the variant. So the first case that needs it leaves it in a file of the
 run's folder, named after a digest of these, and later cases read it. A model whose weights differ
 from process to process has another digest each time and shares nothing. A file that is missing,
 damaged or of another subject means computing it again, and so does a variant that looks inaccurate:
@@ -36,7 +36,7 @@ _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 
 
 def find_reference(context: Context) -> Reference:
-    """Return what results are held against, from the run's folder where it is already there.
+    """Return the oracle of the subject, from the run's folder where it exists.
 
     The details say under `oracle` whether it was `computed` or `shared`.
     """
@@ -161,7 +161,7 @@ def _write(path: Path, reference: Reference) -> None:
         with temporary.open("wb") as file:
             file.write(hashlib.sha256(payload).digest())
             file.write(payload)
-        # The variants of a model follow each other: what was there belongs to a model that is done.
+        # The variants of a model follow each other: an older file belongs to a finished model.
         for old in path.parent.glob("*.pt"):
             old.unlink(missing_ok=True)
         temporary.replace(path)

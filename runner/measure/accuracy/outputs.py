@@ -1,6 +1,6 @@
-"""What an iteration gave, taken apart so that it can be compared: each tensor by itself.
+"""The outputs of an iteration as separate tensors, so that each can be compared.
 
-Apart, since a small output beside a large one would hide any error in it.
+In a joint comparison a large output would hide the error of a small one.
 """
 
 from __future__ import annotations

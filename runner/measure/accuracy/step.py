@@ -44,14 +44,14 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartCheck:
-    """How one part fared: the worst of its calls beside eager's own error."""
+    """The check of one part: its worst call and eager's own error."""
 
     worst: Accuracy
     eager: Accuracy
 
 
 def make_reference(subject: Subject) -> Reference:
-    """Return what the results of `subject` are held against; eager runs twice."""
+    """Return the reference results of `subject`; eager runs twice."""
     twin = fp64_twin(subject)
     oracle = twin.result(twin.model)
     del twin

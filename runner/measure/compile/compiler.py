@@ -62,26 +62,26 @@ class CompileTimes:
 
     @property
     def compile_s(self) -> float:
-        """Return what the first calls took beyond the later ones, at least 0."""
+        """Return the time of the first calls beyond that of the later ones, at least 0."""
         return max(0.0, sum(self.first_calls_s) - sum(self.later_calls_s))
 
     @property
     def split_s(self) -> dict[str, float]:
-        """Return the phases with what is left of `compile_s` as `other`; empty without phases."""
+        """Return the phases with the rest of `compile_s` as `other`; empty without phases."""
         if not self.phases_s:
             return {}
         return {**self.phases_s, "other": max(0.0, self.compile_s - sum(self.phases_s.values()))}
 
 
 def is_by_dynamo(case: Case) -> bool:
-    """Return whether torch.compile makes what the variant of `case` executes."""
+    """Return whether the variant of `case` executes code of torch.compile."""
     return not (case.backend == "eager" or is_graphed(case) or is_exported(case))
 
 
 def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
     """Return `model` under torch.compile as `case` says; `model` itself stays eager.
 
-    Unless its repeated blocks are to be compiled each by itself: they are then compiled in `model`.
+    With regional compilation the repeated blocks are compiled within `model`.
     """
     options: dict[str, Any] = {
         "backend": case.backend,
@@ -114,7 +114,7 @@ def time_compilation(
 ) -> CompileTimes:
     """Return the times of the first calls of `step`, which compile, and of later ones.
 
-    `clock` is what the events of the compilations are booked on meanwhile.
+    `clock` records the events of the compilations.
     """
     booked = CompileClock() if clock is None else clock
     start_cpu_s = cpu_s()

@@ -1,4 +1,4 @@
-"""What Dynamo and Inductor say about a compilation.
+"""The counters of Dynamo and Inductor about a compilation.
 
 Their counters are private and change between torch versions: this is the only file that reads them,
 and each reading is None where this torch does not keep it.
@@ -63,7 +63,7 @@ def reset() -> None:
 
 
 def forget_counts() -> None:
-    """Forget every counter; what is compiled stays."""
+    """Reset every counter; compiled code stays."""
     dynamo_utils.counters.clear()
     clear = getattr(dynamo_utils, "clear_compilation_metrics", None)
     if clear is not None:

@@ -54,7 +54,7 @@ def location_of_recompile(text: str, *, frame: CodeLocation) -> CodeLocation:
     """
     guard = _GUARD.match(text)
     reason = shorten(guard["guard"] if guard is not None else text)
-    # The place beside the guard names the last two parts of a path only.
+    # The location in the guard has only the last two parts of a path.
     matches = [*_GUARD_LOCATION.finditer(text)][:1] + [*_FRAME.finditer(text)][-1:]
     if not matches:
         file = None if frame.file is None else os.path.realpath(frame.file)
@@ -69,9 +69,9 @@ def location_of_recompile(text: str, *, frame: CodeLocation) -> CodeLocation:
 
 
 def failure_reason(error: BaseException, *, location: str = "") -> str:
-    """Return on one line what `error` and its cause say, with the line of the model if they do.
+    """Return the messages of `error` and its cause on one line, with the line of the model.
 
-    `place` is that line where the caller knows it: `net.py:11 in step`.
+    `location` is that line if the caller knows it: `net.py:11 in step`.
     """
     parts = [f"{type(error).__name__}: {_one_line(str(error))}"]
     cause = "" if error.__cause__ is None else _one_line(str(error.__cause__))
@@ -100,7 +100,7 @@ def short_location(frames: Sequence[FrameSummary]) -> str:
 
 
 def shorten(reason: str) -> str:
-    """Return `reason` cut to what is kept of one."""
+    """Return `reason` cut to MAX_REASON_CHARS."""
     return reason[:MAX_REASON_CHARS]
 
 

@@ -1,4 +1,4 @@
-"""The step `compile` of a launch, and what the compiler counted and did by its end."""
+"""The step `compile` of a launch, and the compiler's counts at its end."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _begin(context: Context) -> tuple[Forward, CompileClock | None]:
 
 
 def report_counts(context: Context, forward: Forward) -> None:
-    """Keep what Dynamo and Inductor counted over all calls of the launch, and which mode ran."""
+    """Report the counts of Dynamo and Inductor over all calls, and the effective mode."""
     findings, counts = context.findings, read_counts()
     kinds = read_guard_kinds()
     # What only shows after the first calls: CUDA graphs given up later, or Dynamo itself.
@@ -134,7 +134,7 @@ def _report_limit(context: Context, forward: Forward, *, counts: CompileCounts) 
 
 
 def _report_sampling(context: Context, *, recompiles: Sequence[CodeLocation]) -> None:
-    """Warn of what was compiled or recorded while samples were taken: they hold its time."""
+    """Warn of compilations and recordings during sampling: samples include their time."""
     bounds_s = context.log.bounds_s("sample")
     if bounds_s is None:
         return
@@ -215,7 +215,7 @@ def _load_artifacts(request: LaunchRequest) -> float:
 
 
 def _save_artifacts(request: LaunchRequest) -> None:
-    """Leave what the caches of this process hold for a later launch, if they hold anything."""
+    """Save the cache artifacts of this process for a later launch, if there are any."""
     if request.case.backend != "inductor" or not request.artifacts_path:
         return
     saved = torch.compiler.save_cache_artifacts()

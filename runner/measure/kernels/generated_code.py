@@ -1,9 +1,9 @@
 """The kernels that Inductor generated in this process: their code, and their calls made visible.
 
 The profiler does not see a call of a generated C++ kernel: it is a plain function of the module
-that Inductor wrote. While `visible_kernels` lasts each such function stands behind a range of its own
-name, so that what is profiled is the very code that was sampled, not another one that Inductor
-generates when it is asked for visible kernels (`cpp.enable_kernel_profile`). Triton's are seen by
+that Inductor wrote. While `visible_kernels` lasts, each such function runs in a range of its own
+name. So the profile shows the code that was sampled rather than the other code that Inductor
+generates for visible kernels (`cpp.enable_kernel_profile`). Triton's are seen by
 themselves. Where the modules are is torch's own business: this is the only file that looks.
 """
 
@@ -35,7 +35,7 @@ MAX_FILE_BYTES = 16 * 2**20
 class GeneratedKernel:
     """The code of one kernel, as Inductor wrote it; `language` is `cpp` or `triton`.
 
-    `place` counts the earlier graphs of the process that have a kernel of this name: each graph
+    `index` counts the earlier graphs of the process that have a kernel of this name: each graph
     numbers its kernels from 0.
     """
 

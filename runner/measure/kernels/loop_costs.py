@@ -121,10 +121,10 @@ class _Loop:
                     yield entry.buffer_name, index, entry.mode
 
     def accessed(self, index: Any, *, position: int) -> tuple[Any, int]:
-        """Return which elements an index goes through, and how many: its different values.
+        """Return a key of the elements that an index visits, and their number.
 
-        Which is known by the first of them and their number; `place` tells apart what the loops of
-        a kernel look up.
+        The key is the first element and the number; `position` distinguishes the look-ups of a
+        kernel's loops.
         """
         symbols = {symbol.name: symbol for symbol in getattr(index, "free_symbols", ())}
         number = math.prod(self._sizes[name] for name in self._variables(symbols))

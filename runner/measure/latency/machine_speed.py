@@ -1,7 +1,7 @@
-"""The pace of the machine: a fixed piece of work that is timed between the samples.
+"""The speed of the machine: a fixed piece of work that is timed between the samples.
 
-A core shares its clock and its execution units with neighbours that nothing here can see, and runs
-at another pace from one second to the next. What the same work takes in the same rounds tells.
+A core shares its clock and its execution units with neighbours that this process cannot see, so its
+speed changes from one second to the next. The time of the same work in the same rounds shows it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.latency.timing import Side
 
-# Fixed for ever, as series of years are brought to its pace: what must change gets another metric.
+# Fixed for ever, since series of years are normalised by it: a change needs another metric.
 # Half arithmetic, half launching: one product of 14 MFLOP, 0.44 MB, and a chain of tiny additions,
 # each 0.1 to 0.4 ms on the cores of today.
 WIDTH = 192

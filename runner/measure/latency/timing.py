@@ -191,8 +191,8 @@ def take_samples(
 
     Fewer when `budget_s` is spent first, or when the samples of this launch are already much closer
     to each other than launches need to be. Never fewer than MIN_ROUNDS. `between_rounds` is called
-    after every round, outside every timer. `pace` is timed once a round and keeps a sample for each
-    round that is kept.
+    after every round, outside every timer. `speed_probe` is timed once a round and has a sample for
+    each remaining round.
     """
     deadline_s = time.perf_counter() + settings.budget_s
     num_falls = num_rounds = num_extra = 0

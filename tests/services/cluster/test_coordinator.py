@@ -78,7 +78,7 @@ class ClusterSandbox(RunSandbox):
             notify=self.events.append,
             services=RunServices(
                 load_document=self.load,
-                worth=lambda asked: self.worths.get(asked.machine, Worth()),
+                worth=lambda node: self.worths.get(node.machine, Worth()),
                 now=self.clock,
             ),
         )

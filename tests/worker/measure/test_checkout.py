@@ -15,7 +15,7 @@ from compile_hud.runner.protocol.messages import Checkout
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     """Return a repository with a checkout in it, both with a folder `src`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))

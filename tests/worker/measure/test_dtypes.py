@@ -108,7 +108,7 @@ def test_tf32_reaches_products_and_convolutions_by_every_setting_of_torch() -> N
 def test_tf32_needs_a_device_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     for capability, has_it in (((7, 5), False), ((8, 0), True), ((12, 0), True)):
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda found=capability: found)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda pair=capability: pair)
         assert (CUDA.unsupported_reason(Dtype.TF32) is None) == has_it
     assert "measure it in fp32" in str(CPU.unsupported_reason(Dtype.TF32))
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")

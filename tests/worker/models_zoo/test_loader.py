@@ -38,9 +38,9 @@ def _clean_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
     """Stand in an empty folder, with imports that are forgotten afterwards."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
-    known = set(sys.modules)
+    modules_before = set(sys.modules)
     yield
-    for name in set(sys.modules) - known:
+    for name in set(sys.modules) - modules_before:
         del sys.modules[name]
 
 

@@ -153,8 +153,8 @@ def test_a_dynamic_size_is_the_one_that_was_compiled_for() -> None:
     origins: Origins = {}
     with recorded_origins(origins):
         torch.compile(forward, dynamic=True)(torch.ones(64, 128))
-    ((known,),) = origins.values()
-    assert known.work == LoopWork(num_bytes=2 * 64 * 128 * FLOAT, flops=64 * 128)
+    ((size,),) = origins.values()
+    assert size.work == LoopWork(num_bytes=2 * 64 * 128 * FLOAT, flops=64 * 128)
 
 
 def test_the_kernel_that_is_handed_over_for_triton_is_counted_alike(

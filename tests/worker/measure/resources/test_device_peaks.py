@@ -96,12 +96,12 @@ def test_a_cpu_has_the_peaks_that_its_cases_need(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(peaks, "CPU_BUDGET_S", 0.0)
     monkeypatch.setattr(peaks, "copy_size_bytes", lambda _: 4096)
     before = os.sched_getaffinity(0)
-    found = measure_peaks(CPU)
-    json.dumps(found)
-    assert min(found[f"{name}_flops_per_s"] for name in ("fp32", "bf16")) > 0
-    assert found["copy_bytes_per_s"] > 0
-    assert ("fp16_flops_per_s" in found) == (CPU.unsupported_reason(Dtype.FP16) is None)
-    assert found["float32_matmul_precision"] == torch.get_float32_matmul_precision()
+    measured_peaks = measure_peaks(CPU)
+    json.dumps(measured_peaks)
+    assert min(measured_peaks[f"{name}_flops_per_s"] for name in ("fp32", "bf16")) > 0
+    assert measured_peaks["copy_bytes_per_s"] > 0
+    assert ("fp16_flops_per_s" in measured_peaks) == (CPU.unsupported_reason(Dtype.FP16) is None)
+    assert measured_peaks["float32_matmul_precision"] == torch.get_float32_matmul_precision()
     assert os.sched_getaffinity(0) == before
 
 
@@ -126,9 +126,9 @@ def test_neighbours_take_nothing_from_the_peaks_of_a_pinned_thread(
     monkeypatch.setattr(peaks, "CPU_BUDGET_S", 0.0)
     monkeypatch.setattr(peaks, "copy_size_bytes", lambda _: 4096)
     cpu = NeighbouredCpu()
-    found = measure_peaks(cpu)
-    assert found["fp32_flops_per_s"] == 2 * 32**3
-    assert found["copy_bytes_per_s"] == 2 * 4096
+    measured_peaks = measure_peaks(cpu)
+    assert measured_peaks["fp32_flops_per_s"] == 2 * 32**3
+    assert measured_peaks["copy_bytes_per_s"] == 2 * 4096
     assert [len(cores) for cores in cpu.cores] == [1, 1, 1]  # type: ignore[attr-defined]
 
 
@@ -186,11 +186,11 @@ def test_a_gpu_that_runs_convolutions_in_tf32_has_a_peak_for_them(
     monkeypatch.setattr(peaks, "copy_bytes_per_s", lambda *_, **__: 1.0)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", is_allowed)
-    found = measure_peaks(CUDA)
-    assert found["fp32_flops_per_s"] == 1.0
-    assert found.get(peaks.TF32_NAME) == (8.0 if is_allowed else None)
+    measured_peaks = measure_peaks(CUDA)
+    assert measured_peaks["fp32_flops_per_s"] == 1.0
+    assert measured_peaks.get(peaks.TF32_NAME) == (8.0 if is_allowed else None)
     assert torch.get_float32_matmul_precision() == "highest"
-    assert found["float32_matmul_precision"] == "highest"
+    assert measured_peaks["float32_matmul_precision"] == "highest"
 
 
 def test_peaks_are_measured_with_the_threads_of_the_cases(

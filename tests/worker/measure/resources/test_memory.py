@@ -34,7 +34,7 @@ FLOAT_BYTES = 4
 SCALARS_BYTES = 64
 
 
-class Chain(nn.Module):
+class Perceptron(nn.Module):
     """Matrix products of growing and shrinking width."""
 
     WIDTHS = (32, 64, 128, 16)
@@ -64,7 +64,7 @@ def context_of(
 ) -> Context:
     subject = Subject(
         model=model,
-        inputs={"x": torch.ones(batch, Chain.WIDTHS[0])},
+        inputs={"x": torch.ones(batch, Perceptron.WIDTHS[0])},
         phase=phase,
         dtype=make_case().dtype,
         device=device,
@@ -88,7 +88,7 @@ def context_of(
     )
 
 
-def found_bytes(context: Context) -> dict[str, float]:
+def bytes_by_metric(context: Context) -> dict[str, float]:
     return {name: raw.samples[0] for name, raw in context.findings.metrics.items()}
 
 
@@ -109,16 +109,16 @@ def test_peak_memory_of_a_product_is_counted_by_hand() -> None:
 
 
 def test_peak_memory_of_inference_is_counted_by_hand() -> None:
-    context = context_of(Chain(), variant="eager")
+    context = context_of(Perceptron(), variant="eager")
     report_memory(context, context.subject.model)
     # The widest layer holds its input and its output; the model's own input lives all along.
     held_bytes = sum(PARAMETERS) + 256 * (32 + 64 + 128)
-    assert found_bytes(context) == {"peak_bytes": held_bytes * FLOAT_BYTES}
+    assert bytes_by_metric(context) == {"peak_bytes": held_bytes * FLOAT_BYTES}
     assert "torch.profiler" in context.findings.metrics["peak_bytes"].method
 
 
 def test_peak_memory_of_a_small_batch_of_training_is_that_of_the_optimizer() -> None:
-    context = context_of(Chain(), batch=1, phase=Phase.TRAINING, variant="eager")
+    context = context_of(Perceptron(), batch=1, phase=Phase.TRAINING, variant="eager")
     context.subject.step(context.subject.model)()
     report_memory(context, context.subject.model)
     # Parameters, gradients, two moments, a step count each, input and output; then AdamW's
@@ -126,12 +126,12 @@ def test_peak_memory_of_a_small_batch_of_training_is_that_of_the_optimizer() -> 
     held_bytes = (
         4 * sum(PARAMETERS) + len(PARAMETERS) + 32 + 16 + 2 * max(PARAMETERS) + PARAMETERS[1]
     )
-    peak = found_bytes(context)["peak_bytes"]
+    peak = bytes_by_metric(context)["peak_bytes"]
     assert held_bytes * FLOAT_BYTES <= peak <= held_bytes * FLOAT_BYTES + SCALARS_BYTES
 
 
 def test_peak_memory_of_a_large_batch_of_training_is_that_of_the_activations() -> None:
-    context = context_of(Chain(), batch=4096, phase=Phase.TRAINING, variant="eager")
+    context = context_of(Perceptron(), batch=4096, phase=Phase.TRAINING, variant="eager")
     context.subject.step(context.subject.model)()
     report_memory(context, context.subject.model)
     # Parameters and moments all along. When the last layer gives back: the input, what each layer
@@ -139,17 +139,17 @@ def test_peak_memory_of_a_large_batch_of_training_is_that_of_the_activations() -
     state = 3 * sum(PARAMETERS) + len(PARAMETERS)
     last = sum(PARAMETERS[4:])
     held_bytes = state + 4096 * (32 + 64 + 128 + 16) + 4096 * (16 + 128) + last
-    peak = found_bytes(context)["peak_bytes"]
+    peak = bytes_by_metric(context)["peak_bytes"]
     assert held_bytes * FLOAT_BYTES <= peak <= held_bytes * FLOAT_BYTES + SCALARS_BYTES
 
 
 def test_eager_is_measured_beside_the_variant() -> None:
-    context = context_of(Chain())
+    context = context_of(Perceptron())
     weight = torch.ones(32, 16)
     report_memory(context, lambda x: x @ weight)
     variant, eager = 16, 64 + 128
     alive = sum(PARAMETERS) + 256 * 32
-    peak_bytes = found_bytes(context)
+    peak_bytes = bytes_by_metric(context)
     assert peak_bytes["peak_bytes"] == (alive + 256 * variant) * FLOAT_BYTES
     assert peak_bytes["eager_peak_bytes"] == (alive + 256 * eager) * FLOAT_BYTES
     assert (
@@ -160,11 +160,11 @@ def test_eager_is_measured_beside_the_variant() -> None:
 def test_nothing_held_has_no_ratio() -> None:
     context = context_of(Scripted(lambda x: x), batch=0)
     report_memory(context, lambda x: x)
-    assert found_bytes(context) == {"peak_bytes": 0.0, "eager_peak_bytes": 0.0}
+    assert bytes_by_metric(context) == {"peak_bytes": 0.0, "eager_peak_bytes": 0.0}
 
 
 def test_a_snapshot_on_a_cpu_is_refused_with_a_hint() -> None:
-    context = context_of(Chain(), snapshot_path="anywhere")
+    context = context_of(Perceptron(), snapshot_path="anywhere")
     report_memory(context, context.subject.model)
     assert [warning.code for warning in context.findings.warnings] == ["no-memory-snapshot"]
     assert "CUDA" in context.findings.warnings[0].hint
@@ -244,7 +244,7 @@ def test_cuda_reads_the_marks_of_one_iteration_with_the_caches_empty(
     context = context_of(model, device=CUDA)
     allocator.segments = [segment((0, 1), total=600, allocated=200)]
     report_memory(context, allocator.step("variant", allocated=1000, reserved=7000))
-    assert found_bytes(context) == {
+    assert bytes_by_metric(context) == {
         "peak_bytes": 1400.0,
         "peak_reserved_bytes": 7000.0,
         "cudagraph_pool_bytes": 600.0,
@@ -266,15 +266,15 @@ def test_a_treated_variant_reserves_nothing_for_the_eager_model_beside_it(
     twin = Scripted(allocator.step("variant", allocated=1000, reserved=7000))
     transformed = dataclasses.replace(context.subject, model=twin)
     report_memory(dataclasses.replace(context, transformed=transformed), twin)
-    assert found_bytes(context)["peak_reserved_bytes"] == 7000.0 - 11 * 4
-    assert found_bytes(context)["peak_bytes"] == 1000.0 - 11 * 4
+    assert bytes_by_metric(context)["peak_reserved_bytes"] == 7000.0 - 11 * 4
+    assert bytes_by_metric(context)["peak_bytes"] == 1000.0 - 11 * 4
 
 
 def test_an_eager_case_on_cuda_has_no_eager_peak_beside_it(allocator: FakeAllocator) -> None:
     model = Scripted(allocator.step("eager", allocated=3000, reserved=9000))
     context = context_of(model, device=CUDA, variant="eager")
     report_memory(context, model)
-    assert found_bytes(context) == {"peak_bytes": 3000.0, "peak_reserved_bytes": 9000.0}
+    assert bytes_by_metric(context) == {"peak_bytes": 3000.0, "peak_reserved_bytes": 9000.0}
 
 
 def test_the_history_of_the_allocator_is_written_and_switched_off(
