@@ -44,8 +44,14 @@ def cpu_s(command: Sequence[str], *, folder: Path, env: Mapping[str, str]) -> fl
     return usage.ru_utime + usage.ru_stime
 
 
-def commands_of(hud: Sequence[str], *, store_url: str) -> dict[str, list[str]]:
-    """Return the commands of one version, by name."""
+def commands_of(
+    hud: Sequence[str], *, folder: Path, env: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return the commands of one version, by name, with a store that it made."""
+    store_url = f"duckdb:///{folder / 'store.duckdb'}"
+    folder.mkdir()
+    command = [*hud, "demo", "--store", store_url]
+    subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
     return {
         "hud --help": [*hud, "--help"],
         "hud --version": [*hud, "--version"],
@@ -83,22 +89,19 @@ def main() -> None:
     env = dict(os.environ)
     with tempfile.TemporaryDirectory(prefix="hud-cli-start-") as name:
         folder = Path(name)
-        store_url = f"duckdb:///{folder / 'store.duckdb'}"
-        subprocess.run(
-            [*hud, "demo", "--store", store_url], cwd=folder, check=True, capture_output=True
-        )
         commands: dict[str, tuple[Sequence[str], Mapping[str, str]]] = {
             "python -c pass": ([sys.executable, "-c", "pass"], env)
         }
         if options.asv:
             commands["asv --help"] = ([options.asv, "--help"], env)
-        for title, command in commands_of(hud, store_url=store_url).items():
+        for title, command in commands_of(hud, folder=folder / "now", env=env).items():
             commands[title] = (command, env)
         if options.before is not None:
             before = [sys.executable, "-m", "runner"]
-            path = str(options.before.resolve())
-            for title, command in commands_of(before, store_url=store_url).items():
-                commands[f"{title}, before"] = (command, {**env, "PYTHONPATH": path})
+            env_before = {**env, "PYTHONPATH": str(options.before.resolve())}
+            past = commands_of(before, folder=folder / "before", env=env_before)
+            for title, command in past.items():
+                commands[f"{title}, before"] = (command, env_before)
         results = measure(commands, folder=folder, num_turns=options.turns)
     results.setdefault("asv --help", {"median_cpu_s": "n/a"})
     document = {

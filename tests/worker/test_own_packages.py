@@ -138,4 +138,4 @@ def test_commits_of_them_are_bisected(folder: Path) -> None:
         commits.append(git(folder, "rev-parse", "HEAD").strip())
     ends = ("--repo", ".", "--good", commits[0], "--bad", commits[2])
     document = json.loads(hud("bisect", *ends, *CASE, "--json", folder=folder))
-    assert document["first_bad"] == commits[2]
+    assert document["first_bad"]["name"] == commits[2]
