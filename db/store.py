@@ -37,7 +37,7 @@ from compile_hud.db.schema.version import revision_of
 
 
 class Decision(Protocol):
-    """What somebody decided about alerts."""
+    """A decision about alerts."""
 
     @property
     def revisions(self) -> Sequence[Revision]:
@@ -142,7 +142,7 @@ class Store:
         self._database.check_is_store()
 
     def check_takes_measured(self) -> None:
-        """Raise MixedStoreError when the store has synthetic runs; none is measured beside one."""
+        """Raise MixedStoreError when the store has synthetic runs."""
         if self.is_missing():
             return
         with self.read() as connection:
@@ -270,8 +270,8 @@ class Store:
     def ingest(self, run: Run, result: CaseResult, *, spool_id: str) -> bool:
         """Store `result`, and `run` when it is missing; return False when it is in already.
 
-        Exactly once: whatever dies when, and whoever else does the same, there is one copy. A case
-        measured again in the same run (it was resumed) adds a result; queries take the last one.
+        Exactly once: after any crash, and with other processes that do the same, there is one copy.
+        A case that a resumed run measures again adds a result; queries take the last one.
         """
         with self.write() as session:
             return ingest.put_result(session, run, result=result, spool_id=spool_id, at=self._now())
@@ -360,7 +360,7 @@ class Store:
     def lease_job(self, *, machine: str | None = None, lease_s: float = 3600.0) -> Job | None:
         """Take the oldest free job, None without one; also one whose process died.
 
-        The scheduler of `machine` takes what is for it or for nobody else, None takes all. A
+        The scheduler of `machine` takes jobs for it or for any machine, None takes all. A
         process on another host counts as alive until `lease_s` after its last `renew_job`.
         """
         # Schedulers ask every few seconds; only an answer is worth a write.

@@ -89,7 +89,7 @@ class Annotation:
 def new_annotation(
     text: str, *, at: datetime, pattern: str, by: str, made_at: datetime
 ) -> Annotation:
-    """Return an annotation whose id is that of what it says: said twice, it is one."""
+    """Return an annotation whose id is the hash of its content: entered twice, it is one."""
     text = text.strip()
     content = json.dumps([time_to_json(at), pattern, text, by])
     id = hashlib.sha256(content.encode()).hexdigest()[:_ID_LENGTH]
@@ -97,7 +97,7 @@ def new_annotation(
 
 
 def problem_of(annotation: Annotation) -> str:
-    """Return why nobody can be shown this, "" where there is no reason."""
+    """Return why this cannot be shown, "" where there is no reason."""
     if not annotation.text.strip():
         return "an annotation needs a text"
     if len(annotation.text) > MAX_TEXT:
@@ -128,7 +128,7 @@ def put_annotations(store: Store, annotations: Iterable[Annotation]) -> int:
 
 
 def remove_annotation(store: Store, id: str, *, by: str, at: datetime) -> bool:
-    """Take an annotation away; return False where somebody has done so, raise NotFoundError."""
+    """Remove an annotation; return False where it was removed before, raise NotFoundError."""
     annotation = {item.id: item for item in load_annotations(store, with_removed=True)}.get(id)
     if annotation is None:
         raise NotFoundError(f"no annotation {id!r} in {store.name}; `hud annotate list` lists them")
@@ -137,7 +137,7 @@ def remove_annotation(store: Store, id: str, *, by: str, at: datetime) -> bool:
 
 
 def load_annotations(store: Store, *, with_removed: bool = False) -> tuple[Annotation, ...]:
-    """Return the annotations by their date, those that were removed only when wanted."""
+    """Return the annotations by date, removed ones only with `with_removed`."""
     with store.read() as connection:
         annotations = map(_record, connection.execute(_ALL))
         return tuple(item for item in annotations if with_removed or not item.removed_by)

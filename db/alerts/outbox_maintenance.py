@@ -1,4 +1,4 @@
-"""What is put into the outbox beside news, what of it is forgotten, and how its receivers do."""
+"""Test messages, expiry and the health of receivers of the outbox."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def put_missing(store: Store, notifications: Sequence[Notification]) -> None:
 def find_old_notifications(store: Store, *, before: datetime) -> list[str]:
     """Return the ids of what was sent, made before that time, and has words left.
 
-    Not of what tells of an alert that is open or acknowledged: its message may still change. What
+    Not those of an alert that is open or acknowledged: its message may still change. What
     was dropped keeps its words, since it is sent when it is news again.
     """
     ongoing = select(AlertTable.id).where(AlertTable.state.in_([str(item) for item in ONGOING]))
@@ -72,9 +72,9 @@ def find_old_notifications(store: Store, *, before: datetime) -> list[str]:
 
 
 def forget_notifications(store: Store, ids: Sequence[str]) -> None:
-    """Remove what these notifications say and of which alerts they tell.
+    """Remove the text and the alerts of these notifications.
 
-    The rest stays, a row of one line: by its id it is known that it was told.
+    The rest of the row stays: its id says that the notification was sent.
     """
     with store.write() as session:
         session.execute(

@@ -1,7 +1,7 @@
-"""Messages that their receivers can change: where they are, and what they say by now.
+"""Messages that their receivers can change: their names there, and the states they report.
 
 What is out of date is seen by holding what each says against the alerts as they are, so that no
-change is missed whoever made it, and ten changes at once are one update.
+change is missed, by a person or the detector, and ten changes at once are one update.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from compile_hud.db.store import Store
 class SentMessage:
     """A message as its receiver has it; `reference` is the receiver's own name for it.
 
-    `told` are the states of alerts that it says, by their ids. After `num_failures` updates that
+    `told` are the states of alerts that it reports, by their ids. After `num_failures` updates that
     failed the next one waits until `due_at`.
     """
 
@@ -36,7 +36,7 @@ class SentMessage:
 
 
 def put_message(session: Session, message: SentMessage) -> None:
-    """Insert `message`, or replace what was known of it; what it told stays if that is empty."""
+    """Insert `message`, or replace its row; the reported states stay if `told` is empty."""
     here = _is_of(MessageTable, message)
     values = {
         "notification_ids": list(message.notification_ids),
@@ -72,7 +72,7 @@ def _put_reported(session: Session, message: SentMessage, *, key: Mapping[str, s
 
 
 def forget_message(session: Session, message: SentMessage) -> None:
-    """Delete what is known of `message`: nobody can change it any more."""
+    """Delete the row of `message`, which cannot be changed any more."""
     session.execute(delete(MessageAlertTable).where(_is_of(MessageAlertTable, message)))
     session.execute(delete(MessageTable).where(_is_of(MessageTable, message)))
 

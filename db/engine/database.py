@@ -111,7 +111,7 @@ def open_database(url: str, *, lock_timeout: LockTimeout, keeps_open: bool = Fal
 
 
 class DuckDbFile:
-    """A DuckDB file, opened for each transaction and closed after it, or kept open by readers."""
+    """A DuckDB file, opened for each transaction and closed after it, or cached by readers."""
 
     def __init__(self, path: Path, *, lock_timeout: LockTimeout, keeps_open: bool = False) -> None:
         self.name = str(path)
@@ -197,7 +197,7 @@ class DuckDbFile:
 
     @contextmanager
     def rebuild(self, *, on_replaced: Callable[[Path], None]) -> Iterator[Connection]:
-        """Yield a connection to a new file; what it replaces stays beside it, as `.replaced`."""
+        """Yield a connection to a new file; the old file stays next to it, as `.replaced`."""
         with (
             self._nesting.entered(),
             mapped_errors(self.name, timeout_s=self._lock_timeout.timeout_s),
@@ -306,7 +306,7 @@ class DuckDbMemory:
         return False
 
     def check_is_store(self) -> None:
-        """Return: nobody else has it."""
+        """Return: no other program can have it."""
 
     def store_version(self) -> int:
         """Return the number of writes so far."""
@@ -334,7 +334,7 @@ class DuckDbMemory:
 
     @contextmanager
     def rebuild(self, *, on_replaced: Callable[[Path], None]) -> Iterator[Connection]:
-        """Yield the one connection without its tables; nothing of them is kept."""
+        """Yield the one connection without its tables, which are gone."""
         del on_replaced
         with self.write() as connection:
             _drop_tables(connection)
@@ -362,7 +362,7 @@ class PostgresServer:
             ) from error
 
     def is_missing(self) -> bool:
-        """Return False: only a connection can tell, and then the tables are missing."""
+        """Return False: only a connection shows it, and then the tables are missing."""
         return False
 
     def check_is_store(self) -> None:
@@ -387,7 +387,7 @@ class PostgresServer:
 
     @contextmanager
     def write(self, *, raises_version: bool = True) -> Iterator[Connection]:
-        """Yield a connection that no other writer runs beside."""
+        """Yield a connection of the only writer."""
         with (
             self._nesting.entered(),
             mapped_errors(self.name, timeout_s=self._timeout_s),

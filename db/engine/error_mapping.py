@@ -1,4 +1,4 @@
-"""What DuckDB, PostgreSQL and the operating system say, in the words of `db.errors`."""
+"""Errors of DuckDB, PostgreSQL and the operating system, mapped to those of `db.errors`."""
 
 from __future__ import annotations
 

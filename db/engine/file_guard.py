@@ -1,6 +1,6 @@
-"""Files that are no store, told before anything is written: who names one has it back as it was.
+"""Files that are no store, detected before anything is written: they stay as they were.
 
-No lock files come to lie beside it either: the file_lock makes its own after this look.
+No lock files appear next to it either: the readers-writer lock makes its own after this check.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def check_is_store(path: Path, *, file_lock: ReadersWriterLock, reader: Engine) 
 def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
     """Raise StoreUnavailable when a DuckDB file that states no revision of a schema has tables.
 
-    A database of a PostgreSQL server may have others beside ours.
+    A database of a PostgreSQL server may have other tables besides ours.
     """
     if connection.dialect.name != "duckdb":
         return
@@ -71,7 +71,7 @@ def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
 
 def _check_head(path: Path) -> None:
     if path.is_fifo():
-        # To read of it waits for whoever writes.
+        # A read of it waits for a writer.
         raise damaged_store(str(path), text="it is a pipe")
     with path.open("rb") as stream:
         head = stream.read(len(_SQLITE))

@@ -1,4 +1,4 @@
-"""Summaries of the newest results, kept by whoever puts results into the tables.
+"""Summaries of the newest results, updated with every result that is stored.
 
 The overview reads them, and not three and a half million results for the newest of each case.
 """
@@ -42,7 +42,7 @@ _LatestKey = tuple[str, str, str]
 def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> None:
     """Keep those of `results`, which are in the tables, that are the newest of their case.
 
-    A result that was only put off says nothing, so the one before stays.
+    A deferred result measured nothing, so the one before stays.
     """
     newest: dict[_LatestKey, tuple[Run, CaseResult]] = {}
     for run, result in results:

@@ -43,7 +43,7 @@ from compile_hud.db.schema.tables import (
     SeriesTable,
 )
 
-# What a series tells of its latest point.
+# The columns of a series about its latest point.
 _LATEST_COLUMNS: Final = ("last_at", "last_run_id", "last_value", "machine", "unit")
 
 # A result behind its spool id.
@@ -87,18 +87,18 @@ def put_results(session: Session, run: Run, *, results: Sequence[_Spooled], at: 
     """Insert `results`, each behind its spool id, of `run`, which is in; return how many were new.
 
     What is in already, by its id or its spool id, is left as it is. Raises RecordError when a
-    result is of another run. Needs a transaction that no other writer runs beside.
+    result is of another run. Needs the transaction of the only writer.
     """
     for _, result in results:
         check_is_of(run, result)
     fresh = _not_in(session, results)
     measured = select(CaseResultTable.case_key).where(CaseResultTable.run_id == run.id)
-    seen = set(session.execute(measured).scalars())
+    measured_keys = set(session.execute(measured).scalars())
     first: list[_Spooled] = []
     again: list[_Spooled] = []
     for spool_id, result in fresh:
-        (again if result.case.key in seen else first).append((spool_id, result))
-        seen.add(result.case.key)
+        (again if result.case.key in measured_keys else first).append((spool_id, result))
+        measured_keys.add(result.case.key)
     results_of = tuple(result for _, result in first)
     _put_new(session, [RunDocument(run=run, results=results_of)])
     ingested = [{"spool_id": spool_id, "ingested_at": at} for spool_id, _ in first]
@@ -217,7 +217,7 @@ def _put_series(
 
 
 def _joined(header: Row[Any], summary: Values) -> Values:
-    """Return the row of a series of which `summary` tells the new points."""
+    """Return the row of a series with the new points of `summary`."""
     latest = summary if summary["last_at"] >= utc(header.last_at) else header._mapping
     moved = {name: latest[name] for name in _LATEST_COLUMNS}
     return {
@@ -305,8 +305,8 @@ def put_result(
 ) -> bool:
     """Insert `result` with all its rows; return False when it or `spool_id` is in already.
 
-    Raises RecordError when the result is of another run. Needs a transaction that no other writer
-    runs beside, which `Database.write` gives. A case that was measured twice in one run keeps both
+    Raises RecordError when the result is of another run. Needs the transaction of the only
+    writer, which `Database.write` gives. A case that was measured twice in one run keeps both
     results; readers take the one that finished last.
     """
     check_is_of(run, result)
@@ -314,7 +314,7 @@ def put_result(
         return False
     if not session.execute(select(exists().where(RunTable.id == run.id))).scalar():
         put_run(session, run, at=at)
-    was_seen = _is_case_in_run(session, result)
+    is_repeat = _is_case_in_run(session, result)
     case = upsert(CaseTable).values(**case_values(result.case))
     session.execute(case.on_conflict_do_nothing(index_elements=["key"]))
     session.execute(insert(CaseResultTable).values(**result_values(result)))
@@ -324,13 +324,13 @@ def put_result(
         measurements,
         run=run,
         statements_by_series=statements(result, run=run),
-        is_repeat=was_seen,
+        is_repeat=is_repeat,
     )
     if measurements:
         session.execute(insert(MeasurementTable), measurements)
         put_samples(session, sample_columns(result))
     put_kernels(session, [result])
-    if was_seen:
+    if is_repeat:
         supersede(session, result)
     put_latest(session, [(run, result)])
     session.execute(insert(IngestedTable).values(spool_id=spool_id, ingested_at=at))

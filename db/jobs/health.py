@@ -37,7 +37,7 @@ class ScheduleState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceState:
-    """A device; `users` are the processes on it that are not ours, empty where nobody knows any."""
+    """A device; `users` are the processes on it that are not ours, empty where none is known."""
 
     device: str
     name: str
@@ -56,7 +56,7 @@ class DiskState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerState:
-    """What a scheduler said of itself; `doing` is empty while it waits.
+    """The last report of a scheduler; `doing` is empty while it waits.
 
     `process` is `host/pid/start`. `num_waiting` results wait in its spool for the store, and
     `num_broken` were set aside there.
@@ -97,7 +97,7 @@ class Health:
 def load_health(store: Store, *, num_ended: int = NUM_ENDED) -> Health:
     """Return how everything does, with at most `num_ended` jobs that ended.
 
-    A heartbeat raises no generation: whoever keeps the answer asks again after BEAT_S.
+    A heartbeat does not raise the store version: caches of the answer expire after BEAT_S.
     """
     schedulers = select(SchedulerTable.__table__).order_by(SchedulerTable.machine)
     jobs = select(JobTable.__table__)
@@ -121,7 +121,7 @@ def load_health(store: Store, *, num_ended: int = NUM_ENDED) -> Health:
 
 
 def save_scheduler(store: Store, state: SchedulerState) -> None:
-    """Store what a scheduler says of itself, in place of what it said before; that is no news."""
+    """Replace the report of a scheduler; the store version stays."""
     values = {
         item.name: getattr(state, item.name)
         for item in dataclasses.fields(SchedulerState)

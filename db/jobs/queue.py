@@ -153,7 +153,7 @@ def _is_due(at: datetime) -> ColumnElement[bool]:
 
 
 def take_job(session: Session, *, machine: str | None, at: datetime, lease_s: float) -> Job | None:
-    """Lease the oldest job for `machine` that nobody works on, None without one.
+    """Lease the oldest free job for `machine`, None without one.
 
     It may take what is for any machine, and what is for one that no scheduler was ever heard of on:
     a node of its cluster. None takes them all. A job whose holder has ended is taken again, and
@@ -211,7 +211,7 @@ def put_live_log(session: Session, run_id: str, *, log: LiveLog | None, at: date
 
 
 def get_live_log(connection: Connection, run_id: str) -> LiveLog | None:
-    """Return what the case of a run has printed last, None where nobody said."""
+    """Return the last output of the case of a run, None without one."""
     query = select(LiveLogTable.log).where(LiveLogTable.run_id == run_id)
     log = connection.execute(query).scalar()
     return None if log is None else LiveLog.from_json(log)

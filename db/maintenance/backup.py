@@ -126,7 +126,7 @@ def restore_backup(
 ) -> Backup:
     """Put all rows of the backup at `path` into `store`, all or nothing; return what it holds.
 
-    `on_replaced` is told of each file of the store before that stays beside the new one.
+    `on_replaced` is called with each file of the old store, which stays next to the new one.
     Raises BackupError when the file is damaged or, unless `is_forced`, the store has runs;
     StoreTooNew when a newer Compile HUD wrote the backup, StoreTooOld when one wrote it whose
     stores this one does not upgrade; OSError, and what the store raises.

@@ -1,4 +1,4 @@
-"""What the judge leaves in the store beside alerts: events, and what it found in each case."""
+"""The state of the detector besides alerts: events, and the candidates of each case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from compile_hud.db.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeState:
-    """What was found in one case (a list in JSON), and the stamp of what that rests on."""
+    """The candidates of one case (a list in JSON), and the stamp of their results and rules."""
 
     stamp: str
     claims: str
@@ -35,7 +35,7 @@ def load_events(store: Store, *, ids: Collection[str] | None = None) -> dict[str
 
 
 def load_judge_states(store: Store) -> dict[str, JudgeState]:
-    """Return what was found in each case when it was judged last, by the case's key."""
+    """Return the last state of each case, by the case's key."""
     with store.read() as connection:
         return {
             row.case_key: JudgeState(stamp=row.stamp, claims=row.claims)
@@ -81,7 +81,7 @@ def save_judge_states(
     events: Iterable[Event],
     event_ids: Collection[str],
 ) -> None:
-    """Keep `judged` and `events` in place of what was kept; nothing is written if they were.
+    """Replace the stored states and events; nothing is written if they are equal.
 
     Of older events and these, those stay that alerts have, which is what `event_ids` says.
     """

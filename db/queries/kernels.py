@@ -171,14 +171,14 @@ def load_kernel_points(
 
 def load_locations(store: Store, result_ids: Collection[str]) -> Mapping[str, ResultLocation]:
     """Return the runs of these results, by result; what is not in the store is left out."""
-    places = select(CaseResultTable.id, RunTable.id.label("run_id"), RunTable.started_at).join(
+    query = select(CaseResultTable.id, RunTable.id.label("run_id"), RunTable.started_at).join(
         RunTable, RunTable.id == CaseResultTable.run_id
     )
     with store.read() as connection:
         return {
             row.id: ResultLocation(run_id=row.run_id, run_started_at=utc(row.started_at))
             for some in batches(result_ids)
-            for row in connection.execute(places.where(CaseResultTable.id.in_(some)))
+            for row in connection.execute(query.where(CaseResultTable.id.in_(some)))
         }
 
 

@@ -120,9 +120,9 @@ def load_last_ok(store: Store, *, machine: str, toolchain: str) -> dict[str, dat
 
 
 def load_model_summaries(store: Store, result_ids: Iterable[str]) -> dict[str, str]:
-    """Return what the catalog said of the model when it was measured, by the ids of results.
+    """Return the catalog's summary of the model at the time of each result, by result id.
 
-    Results of before that was kept, and of models without such a text, are left out.
+    Results without such a text are left out.
     """
     # The details hold profiles as well: the store takes out the one text.
     summary = CaseResultTable.details["workload"]["summary"].as_string()
@@ -140,7 +140,7 @@ def read_latest(
 ) -> tuple[LatestCell, ...]:
     """Return the newest results in the order of machine, toolchain and case.
 
-    `wanted` are values that their columns must have; `metrics` leaves out other measurements.
+    `filters` are values by column; `metrics` leaves out other measurements.
     """
     results, measured = LatestResultTable.__table__.c, LatestMeasurementTable.__table__.c
     cells = (
@@ -181,7 +181,7 @@ def load_latest(
 ) -> tuple[LatestCell, ...]:
     """Return the newest result of every case on every machine in every toolchain.
 
-    A case that was only put off is not there, and one that was put off lately as it was before.
+    A case that was only deferred is missing; a deferral leaves the result before it.
 
     `machine` and `toolchain` leave out those on others, `metrics` the other measurements.
     """

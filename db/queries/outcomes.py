@@ -102,7 +102,7 @@ def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str]
 
 def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.ndarray]:
     """Return the keys of all cases, and for each run (row) and case (column) if it was ok."""
-    places = {run.id: index for index, run in enumerate(runs)}
+    index_of_run = {run.id: index for index, run in enumerate(runs)}
     with store.read() as connection:
         ids = connection.execute(select(RunTable.id).order_by(*OLDEST_RUN)).scalars().all()
         keys = list(connection.execute(select(CaseTable.key).order_by(CaseTable.key)).scalars())
@@ -118,7 +118,7 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
             .select_from(last)
             .join(run, run.c.id == last.c.run_id)
             .join(case, case.c.key == last.c.case_key)
-            # What its run had no time for says nothing of the case.
+            # A case that its run had no time for counts as neither.
             .where(or_(last.c.outcome == str(Outcome.OK), is_deferred(last)))
         )
         rows, columns = (item.astype(np.int64) for item in numpy_columns(connection, cells))
@@ -126,7 +126,7 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
     is_ok[rows, columns] = True
     # A run that began since `runs` were read is not one of them.
     rows_of_runs = np.array(
-        [number for number, id in enumerate(ids) if id in places], dtype=np.int64
+        [number for number, id in enumerate(ids) if id in index_of_run], dtype=np.int64
     )
     return keys, is_ok[rows_of_runs]
 
@@ -187,7 +187,7 @@ def load_ok_results(
     `runs` are all runs, oldest first. Of a result that was measured again in its run the last
     counts. Left out are reference cases, and those that never had any of the metrics.
     """
-    places = {run.id: index for index, run in enumerate(runs)}
+    index_of_run = {run.id: index for index, run in enumerate(runs)}
     is_model = CaseTable.family != REFERENCE_FAMILY
     with store.read() as connection:
         ids = connection.execute(select(RunTable.id).order_by(*OLDEST_RUN)).scalars().all()
@@ -196,7 +196,7 @@ def load_ok_results(
         query = _cells(metrics, is_model=is_model, num_without=num_without)
         columns = [item.astype(np.int64) for item in numpy_columns(connection, query)]
     # A run that began since `runs` were read is not one of them.
-    index_by_number = np.array([places.get(id, -1) for id in ids], dtype=np.int64)
+    index_by_number = np.array([index_of_run.get(id, -1) for id in ids], dtype=np.int64)
     run_numbers, case_numbers, metric_numbers = index_by_number[columns[0]], columns[1], columns[2]
     cells = run_numbers * len(case_keys) + case_numbers
     is_ok = (metric_numbers == _IS_OK) & (run_numbers >= 0)
@@ -220,7 +220,7 @@ def _numbers(metrics: Sequence[str]) -> dict[str, int]:
 def _cells(
     metrics: Sequence[str], *, is_model: ColumnElement[bool], num_without: int
 ) -> CompoundSelect[tuple[int, int, int]]:
-    """Return the query of run, case and what is said of the result, all as numbers.
+    """Return the query of run, case and metric (0: ok) of each result, all as numbers.
 
     Results and measurements are read one after the other: joined by the ids of the results they
     would take half as long again.
@@ -232,7 +232,7 @@ def _cells(
     where = (run.c.number.label("run"), known.c.number.label("case"))
     what = case(_numbers(metrics), value=MeasurementTable.metric)
     return union_all(
-        select(*where, literal(_IS_OK).label("said"))
+        select(*where, literal(_IS_OK).label("metric"))
         .select_from(CaseResultTable)
         .join(run, run.c.id == CaseResultTable.run_id)
         .join(known, known.c.key == CaseResultTable.case_key)
@@ -295,10 +295,10 @@ def load_outcomes(
     newest = select(RunTable.__table__).order_by(*NEWEST_RUN).limit(limit_runs)
     with store.read() as connection:
         runs = read_runs(connection, newest)
-        is_wanted = [is_of_runs([(run.id, run.started_at) for run in runs])]
+        conditions = [is_of_runs([(run.id, run.started_at) for run in runs])]
         if case_key is not None:
-            is_wanted.append(CaseResultTable.case_key == case_key)
-        last = last_results(*is_wanted)
+            conditions.append(CaseResultTable.case_key == case_key)
+        last = last_results(*conditions)
         ended = {
             (row.run_id, row.case_key): (row.id, Outcome(row.outcome), row.is_deferred)
             for row in connection.execute(

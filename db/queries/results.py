@@ -85,9 +85,9 @@ def load_samples_of(
 
 def plan_order(run: Run) -> Any:
     """Return the sort key that puts results into the order of the plan, the unplanned last."""
-    places = {case.key: index for index, case in enumerate(run.plan)}
+    index_of_case = {case.key: index for index, case in enumerate(run.plan)}
 
     def order(result: CaseResult | ResultSummary) -> tuple[int, str]:
-        return (places.get(result.case.key, len(places)), result.case.key)
+        return (index_of_case.get(result.case.key, len(index_of_case)), result.case.key)
 
     return order

@@ -28,7 +28,7 @@ from compile_hud.db.rows.sql_expressions import (
 from compile_hud.db.schema.tables import CaseResultTable, RunTable
 from compile_hud.db.store import Store
 
-# Not the environment: it is large, and says nothing of what was planned.
+# Not the environment: it is large, and no part of the plan.
 _COLUMNS = (
     RunTable.id,
     RunTable.started_at,
@@ -58,7 +58,7 @@ def load_runs_of_plan(store: Store, run: Run) -> tuple[Run, ...]:
         & (RunTable.toolchain == run.toolchain)
         & (RunTable.trigger == run.trigger)
     )
-    return tuple(sorted(_runs(store, is_of_plan), key=lambda found: (found.machine, found.id)))
+    return tuple(sorted(_runs(store, is_of_plan), key=lambda item: (item.machine, item.id)))
 
 
 def load_heartbeats(store: Store, run_ids: Iterable[str]) -> Mapping[str, datetime]:

@@ -15,7 +15,7 @@ from compile_hud.db.records.string_enum import StrEnum
 # The kind of an alert whose level moved slowly. It began with its `last_good` run and was first
 # seen with its `first_bad` one; between them are nights of either kind.
 DRIFT: Final = "drift"
-# That of an alert about a case that is no longer there, or a metric that its results lack by now.
+# The kind of an alert about a missing case, or a metric that its newest results lack.
 VANISHED: Final = "vanished"
 # That of an alert about how a case ends, and not about a number.
 OUTCOME: Final = "outcome"
@@ -38,11 +38,12 @@ class Alert:
 
     `kind` is `step` (the level of a metric moved), `drift` (slowly), `variance` (its noise grew),
     `outcome` (ok became failed), `vanished` or `late` (no more results); the first three have
-    numbers. The ends of a drift are weeks apart (alert_ends.py). `interval_pct` is the interval of
-    `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
-    `owner`, `muted_until` and `note` (why it was changed last) come from people. None where nothing
-    was measured again are `is_confirmed` and `confirmation` (JSON: what that found), and where
-    nothing was compared `environment_diff` (JSON: last good against first bad run).
+    numbers. The bounds of a drift are weeks apart (`alert_bounds`). `interval_pct` is the interval
+    of `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
+    `owner`, `muted_until` and `note` (the reason of the last change) come from people.
+    `is_confirmed` and `confirmation` (JSON: the re-measurement) are None where nothing was
+    re-measured, `environment_diff` (JSON: last good against first bad run) where nothing was
+    compared.
     """
 
     id: str
@@ -80,7 +81,7 @@ class Alert:
     ) -> dict[str, Any]:
         """Return the regression object of DESIGN 6.2, less `repro` and `url`.
 
-        `kernels` are those behind it, which are read with the results and not kept in the alert;
+        `kernels` are those behind it, which are read with the results and not stored in the alert;
         `noise` says what makes their times uncertain.
         """
         case = self.case
@@ -126,15 +127,15 @@ class Alert:
 
 
 def began(alert: Alert) -> RunRef:
-    """Return the run from which on it is so: the first bad one, of a drift the last good one."""
+    """Return the run where the change began: the first bad one, of a drift the last good one."""
     return alert.last_good if alert.kind == DRIFT and alert.last_good else alert.first_bad
 
 
 def leading(alerts: Sequence[Alert]) -> Sequence[Alert]:
-    """Return those of an event's alerts by which it is told what happened, and since when.
+    """Return the alerts of an event that describe its change and its beginning.
 
-    Of one model they are its drifts, which are more than the steps that were found in them; else
-    all but the drifts.
+    Of one model they are its drifts, which say more than the steps within them; else all but the
+    drifts.
     """
     drifts = [alert for alert in alerts if alert.kind == DRIFT]
     others = [alert for alert in alerts if alert.kind != DRIFT]
@@ -145,12 +146,12 @@ def leading(alerts: Sequence[Alert]) -> Sequence[Alert]:
 
 
 def bound_labels(kind: str) -> tuple[str, str]:
-    """Return what the last good and the first bad run of an alert of `kind` are called."""
+    """Return the labels of the last good and the first bad run of an alert of `kind`."""
     return ("began", "first seen") if kind == DRIFT else ("last good", "first bad")
 
 
 def alert_bounds(alert: Alert) -> tuple[tuple[str, RunRef | None], tuple[str, RunRef | None]]:
-    """Return both ends of an alert by what they are called, that first from which on it is so."""
+    """Return both bounds of an alert with their labels, the beginning of the change first."""
     good_name, bad_name = bound_labels(alert.kind)
     good, bad = (good_name, alert.last_good), (bad_name, alert.first_bad)
     return (good, bad) if alert.kind == DRIFT else (bad, good)

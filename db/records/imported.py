@@ -1,4 +1,4 @@
-"""How runs that were measured elsewhere are told from our own, and what they say of metrics."""
+"""The marks of imported runs, and their statements about metrics."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from compile_hud.db.records.results import CaseResult
 # What started a run that is none of ours, and what its toolchain begins with, before a colon.
 IMPORT_TRIGGER = "import"
 IMPORTED_TOOLCHAIN = "imported"
-# The part of a result's details that holds what its file said besides numbers.
+# The part of a result's details with the facts of its file besides numbers.
 IMPORTED_DETAILS = "imported"
-# There, by metric, which way is better; and what stands behind one that nobody stated.
+# There, by metric, which way is better; and the mark of a guessed direction.
 DIRECTIONS = "directions"
 GUESSED = "(guessed)"
 
@@ -50,7 +50,7 @@ def agreed(one: Direction, other: Direction) -> Direction:
 
 
 def newest_statement(one: Statement | None, other: Statement | None) -> Statement | None:
-    """Return the later of two statements, in whatever order they come; None says nothing."""
+    """Return the later of two statements, in whatever order they come; None is no statement."""
     if one is None or other is None:
         return one or other
     if one.at == other.at:

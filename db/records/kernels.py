@@ -66,7 +66,7 @@ class Origin:
     """One node of the FX graph that a kernel computes, with the user's line it came from.
 
     `target` is the ATen operator, `module` the path of the `nn.Module`, `file` and `line` where the
-    user's code calls it and `code` that line; each is empty (0) where nobody said.
+    user's code calls it and `code` that line; each is empty (0) where it is unknown.
     """
 
     node: str
@@ -112,7 +112,7 @@ class Kernel:
     (KINDS), `library` whose code it is (LIBRARIES). `count` is calls an iteration, `total_s` their
     time an iteration, `mean_s` and `min_s` that of one call; `share` is the part of an iteration.
     `num_bytes` and `flops` are of one call, `roofline` the part of what the device was measured to
-    be able to; None where nobody knows. `operators` are the ATen operators it computes, `module`
+    be able to; None where it is unknown. `operators` are the ATen operators it computes, `module`
     the `nn.Module` they are in (their common path), `shapes` the inputs of the call as text.
     `source_hash` names its KernelSource, `config` is what the autotuner chose (`num_warps`, block
     sizes), `launch` what the device was asked for (`grid`, `block`, `registers`, `shared_bytes`,
@@ -228,7 +228,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSource:
-    """Generated code, kept once whoever else has the same.
+    """Generated code, stored once for all kernels that have it.
 
     `hash` is the SHA-256 over `text` with the kernel's own name left out, so that a kernel that
     only got another number is the same code. `language` is `triton` or `cpp`.
@@ -448,9 +448,9 @@ class ModuleTime:
 
 
 def modules_of(kernel: Kernel) -> tuple[ModuleTime, ...]:
-    """Return the modules of `kernel`, the longest first; none where it is in one, or nobody knows.
+    """Return the modules of `kernel`, the longest first; none where it is in one or is unknown.
 
-    What is damaged is left out.
+    Damaged entries are left out.
     """
     listed = kernel.launch.get(MODULES)
     return tuple(

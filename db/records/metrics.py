@@ -15,7 +15,7 @@ from compile_hud.db.records.string_enum import StrEnum
 
 # How the method of a metric names the clock of a thread that no other process stretches.
 CPU_TIME = "CPU time"
-# And one whose iterations found nothing of those before in the cache of the GPU.
+# And one whose iterations began with a flushed cache of the GPU.
 FLUSHED = "evicts the L2 cache"
 # Words for what there is more of, the faster the code is.
 RATE_WORDS = (
@@ -432,7 +432,7 @@ def speedup_name(methods: Iterable[str]) -> str:
 def metric_of(name: str, *, unit: str, stated: Direction | None = None) -> Metric | None:
     """Return the row of `name`; for what others named, one with the direction that they `stated`.
 
-    Where they stated none, its unit and the words of its name tell the direction. None where these
+    Without a stated one, its unit and the words of its name give the direction. None where these
     do not say which way is better, or contradict each other, and where neither way is.
     """
     if name in METRICS:

@@ -26,7 +26,7 @@ class AlertChangeKind(StrEnum):
     FIXED = "fixed"
     # Of no change: what is open and what was fixed.
     WEEKLY = "weekly"
-    # Of no alert: somebody tries whether a receiver gets it.
+    # Of no alert: a test message to a receiver.
     TEST = "test"
 
 
@@ -57,7 +57,7 @@ WAITING = (NotificationState.PENDING, NotificationState.SENDING, NotificationSta
 class ChangeGroup:
     """Alerts of one event (or one alert alone, which is then the `subject`) that changed alike.
 
-    `stamps` tell each alert's change from its other changes of this kind, in the order of `alerts`.
+    `stamps` identify each alert's change among those of this kind, in the order of `alerts`.
     """
 
     kind: AlertChangeKind
@@ -73,7 +73,7 @@ class Notification:
 
     It is not sent before `due_at`, and together with at most `num_together` others.
     `delivery_id` names the delivery that it is or may have been part of, empty where that is over;
-    `holder` is the process that sends it, or that first measures again what it tells of.
+    `holder` is the process that sends it, or that first re-measures its alerts.
     """
 
     id: str

@@ -44,8 +44,8 @@ def point_runs(runs: Sequence[PointRun]) -> PointRuns:
     """Return `runs`, oldest first, with their places."""
     names = list(dict.fromkeys((run.machine, run.toolchain) for run in runs))
     numbers = {name: number for number, name in enumerate(names)}
-    places = np.array([numbers[run.machine, run.toolchain] for run in runs], dtype=np.int32)
-    return PointRuns(runs=runs, names=names, scopes=places)
+    scopes = np.array([numbers[run.machine, run.toolchain] for run in runs], dtype=np.int32)
+    return PointRuns(runs=runs, names=names, scopes=scopes)
 
 
 class PointColumns(Sequence[Point]):
@@ -85,10 +85,10 @@ class PointColumns(Sequence[Point]):
         if other._runs is not self._runs:
             medians = {point.run_id: point.median for point in other}
             return np.array([medians.get(point.run_id, np.nan) for point in self], dtype=float)
-        places = np.searchsorted(other._run_numbers, self._run_numbers)
-        places = np.minimum(places, len(other) - 1)
-        is_there = other._run_numbers[places] == self._run_numbers
-        return np.where(is_there, other._medians[places], np.nan)
+        indices = np.searchsorted(other._run_numbers, self._run_numbers)
+        indices = np.minimum(indices, len(other) - 1)
+        is_there = other._run_numbers[indices] == self._run_numbers
+        return np.where(is_there, other._medians[indices], np.nan)
 
     def scaled(self, factors: np.ndarray) -> PointColumns:
         """Return the points with each value, and its interval, times its factor."""

@@ -34,11 +34,11 @@ from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.string_enum import StrEnum
 
-# The family of the reference cases, which are no models: they tell how the machine does.
+# The family of the reference cases, which are no models: they show the state of the machine.
 REFERENCE_FAMILY = "reference"
 # How the reason of a case begins that its run had no time left for.
 DEFERRED = "time budget"
-# The suite of a selection made by hand: nobody expects the next one to be alike.
+# The suite of a selection made by hand, which no later run has to repeat.
 CUSTOM_SUITE = "custom"
 
 
@@ -92,7 +92,7 @@ class RunState(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a comparison found."""
+    """The result of a comparison."""
 
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"

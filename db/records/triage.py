@@ -29,7 +29,7 @@ from compile_hud.db.records.string_enum import StrEnum
 
 # An alert in one of these is not settled: the judge goes on with it.
 ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
-# Who changed an alert when nobody did: judging the history again.
+# The author of changes by the detector, which no person made.
 JUDGE = "judge"
 
 
@@ -41,7 +41,7 @@ class ChangedField(StrEnum):
     MUTED_UNTIL = "muted_until"
     FLOOR = "floor"
     BASELINE_RUN_ID = "baseline_run_id"
-    # Something said, with nothing changed: `old` is empty and `new` the text.
+    # A comment without a change: `old` is empty and `new` the text.
     COMMENT = "comment"
 
 
@@ -113,7 +113,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """An alert as it shall be, and why; `comment` is what is said of it beside that."""
+    """The new version of an alert, and why; `comment` is recorded with it."""
 
     alert: Alert
     why: str = ""
@@ -159,7 +159,7 @@ def changes_of_alert(
 
 
 def comment_on(alert: Alert, text: str, *, signature: Signature) -> AlertChange:
-    """Return the record of something said about `alert`."""
+    """Return the record of a comment on `alert`."""
     return AlertChange(
         id=uuid.uuid4().hex,
         alert_id=alert.id,
@@ -208,7 +208,7 @@ def _text(value: object) -> str:
 
 
 def is_muted(alert: Alert, *, at: datetime) -> bool:
-    """Return whether nobody is to be told about `alert` at that time."""
+    """Return whether notifications of `alert` are off at that time."""
     return alert.muted_until is not None and at < alert.muted_until
 
 
@@ -239,7 +239,7 @@ def holder_of(name: str, series_key: str, *, settings: Iterable[SeriesSettings])
 
 
 def is_set(value: object) -> bool:
-    """Return whether `value` is one that somebody gave a setting."""
+    """Return whether `value` is set, and no default."""
     return value not in (None, "")
 
 
@@ -277,7 +277,7 @@ def worsening(alert: Alert) -> float:
 def is_higher_better(alert: Alert) -> bool:
     """Return whether more of the alert's metric is better.
 
-    Of a metric of others the verdict tells it, since its records may have stated it.
+    For an imported metric the verdict decides, since its records may have stated the direction.
     """
     is_judged = alert.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
     if alert.metric not in METRICS and alert.change_pct and is_judged:

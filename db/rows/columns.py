@@ -22,7 +22,7 @@ IDS_PER_READ: Final = 500
 
 
 def read_rows(connection: Connection, query: ExecutableReturnsRows) -> list[Any]:
-    """Return the rows of `wanted`, with a field for each column, JSON decoded and times in UTC."""
+    """Return the rows of `query`, with a field for each column, JSON decoded and times in UTC."""
     result = connection.execute(query)
     types = {column.name: column.type for column in query.exported_columns}
     row_type = _row_type(tuple(types))
@@ -40,7 +40,7 @@ def read_rows(connection: Connection, query: ExecutableReturnsRows) -> list[Any]
 def read_rows_of_each(
     connection: Connection, query: Select[Any], conditions: Sequence[ColumnElement[bool]]
 ) -> list[Any]:
-    """Return the rows of `wanted` that fit the first of `conditions`, then those of the next."""
+    """Return the rows of `query` that fit the first of `conditions`, then those of the next."""
     if not conditions:
         return []
     # One statement: each costs a millisecond, whatever it reads.
@@ -48,7 +48,7 @@ def read_rows_of_each(
 
 
 def numpy_columns(connection: Connection, query: ExecutableReturnsRows) -> list[np.ndarray]:
-    """Return the columns of `wanted`, none of them text, as arrays."""
+    """Return the columns of `query`, none of them text, as arrays."""
     result = connection.execute(query)
     if connection.dialect.name == "duckdb":
         # Rows of Python objects would take twenty times as long.

@@ -65,7 +65,7 @@ def statements(result: CaseResult, *, run: Run) -> dict[str, Statement]:
 
 
 def statement_values(statement: Statement | None) -> Values:
-    """Return the columns of `series` that keep which way is better, null where nobody said."""
+    """Return the columns of `series` that store which way is better, null where it is unknown."""
     if statement is None:
         return {"direction": None, "direction_at": None}
     return {"direction": str(statement.direction), "direction_at": utc(statement.at)}
@@ -392,7 +392,7 @@ def document_alert(document: Mapping[str, Any]) -> Alert:
 
 def change_values(change: AlertChange) -> Values:
     """Return the row of `change`, less its number."""
-    # The id of a run is kept as it is: a replay makes settings of it.
+    # The id of a run stays as it is: a replay makes settings of it.
     clean = one_line if change.field is ChangedField.OWNER else clean_text
     return {
         "id": change.id,

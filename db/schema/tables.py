@@ -103,7 +103,7 @@ class MeasurementTable(Base):
 
     `series_key` and `run_started_at` are repeated here so that a trend reads this table alone.
     `series_hash` is the number of seven hexadecimal digits that the MD5 of the key begins with:
-    numbers are found faster than text.
+    numbers are looked up faster than text.
     `launches` is the number of samples that each fresh process gave, as JSON.
     """
 
@@ -165,7 +165,7 @@ class SampleTable(Base):
 class KernelTable(Base):
     """Fact table: one row a kernel of a case result, in seconds. The key is (result_id, position).
 
-    `position` is the kernel's place in the result. Numbers that nobody knows are null. `operators`,
+    `position` is the kernel's index in the result. Unknown numbers are null. `operators`,
     `config` and `launch` are JSON. `source_hash` names a row of `kernel_sources` and `origins_hash`
     one of `kernel_origins`, each empty where there is none.
     """
@@ -200,7 +200,7 @@ class KernelTable(Base):
 
 
 class KernelSourceTable(Base):
-    """The generated code of kernels, kept once however many results have it."""
+    """The generated code of kernels, stored once however many results have it."""
 
     __tablename__ = "kernel_sources"
 
@@ -210,7 +210,7 @@ class KernelSourceTable(Base):
 
 
 class KernelOriginsTable(Base):
-    """The nodes of the graph that a kernel computes, as a list in JSON, kept once.
+    """The nodes of the graph that a kernel computes, as a list in JSON, stored once.
 
     They stay the same night after night, and are long: in `kernels` they were two thirds of it.
     """
@@ -222,7 +222,7 @@ class KernelOriginsTable(Base):
 
 
 class SeriesTable(Base):
-    """Summary kept by ingest: one row a series with its latest point.
+    """Summary written by ingest: one row a series with its latest point.
 
     `direction` is which way is better as records of others state it (null where none does), and
     `direction_at` when the run began whose records did so last.
@@ -246,7 +246,7 @@ class SeriesTable(Base):
 
 
 class LatestResultTable(Base):
-    """Summary kept by ingest: the newest result of each case on each machine in each toolchain.
+    """Summary written by ingest: the newest result of each case on each machine in each toolchain.
 
     What a run had no time for is none. The key is (machine, toolchain, case_key).
     """
@@ -273,7 +273,7 @@ class LatestResultTable(Base):
 
 
 class LatestMeasurementTable(Base):
-    """Summary kept by ingest: the measurements of the results in `latest_results`.
+    """Summary written by ingest: the measurements of the results in `latest_results`.
 
     The key is (machine, toolchain, case_key, metric).
     """
@@ -298,7 +298,7 @@ class LatestMeasurementTable(Base):
 
 
 class AlertTable(Base):
-    """One row an alert; `last_good_*`, the numbers and what nobody set or found yet are null."""
+    """One row an alert; `last_good_*`, numbers and settings are null where there are none."""
 
     __tablename__ = "alerts"
 
@@ -385,9 +385,9 @@ class EventTable(Base):
 
 
 class JudgedTable(Base):
-    """What the judge found in one case, so that only cases with new results are judged again.
+    """The candidates of one case, so that the detector runs again only for cases with new results.
 
-    `stamp` tells which results, rules and code that was; `claims` is a list in JSON.
+    `stamp` names the results, rules and code behind them; `claims` is a list in JSON.
     """
 
     __tablename__ = "judged"
@@ -448,7 +448,7 @@ class JobTable(Base):
 
 
 class SchedulerTable(Base):
-    """What the scheduler of a machine said of itself last; `process` is `host/pid/start`.
+    """The last report of the scheduler of a machine; `process` is `host/pid/start`.
 
     `doing` is empty while it waits. `schedules`, `devices` and `disks` are lists as JSON;
     `num_waiting` and `num_broken` count the files of its spool.
@@ -483,7 +483,7 @@ class LiveLogTable(Base):
 
 
 class AnnotationTable(Base):
-    """One row an annotation of a date, never deleted: what, for which series, who said so when.
+    """One row an annotation of a date, never deleted: text, series, author and time.
 
     `pattern` is a glob of `case#metric`. `removed_by` and `removed_at` are null while it is shown.
     """
@@ -501,7 +501,7 @@ class AnnotationTable(Base):
 
 
 class OutboxTable(Base):
-    """One row a notification, written in the transaction of the alerts that it tells of.
+    """One row a notification, written in the transaction of its alerts.
 
     `id` is its idempotency key, `number` its place in the order, `alert_ids` a list in JSON.
     `delivery_id` and `holder` say as part of what, and by which process, it is being sent.
@@ -542,7 +542,7 @@ class ReceiverTable(Base):
 
 
 class MessageTable(Base):
-    """One row a message that its receiver can change: its own name for it, and what it tells of.
+    """One row a message that its receiver can change: the receiver's name for it, and its subject.
 
     `notification_ids` is a list in JSON. An update that failed is tried again at `due_at`.
     """

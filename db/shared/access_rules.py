@@ -14,18 +14,18 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
-# Where `hud` tells the dashboard's process who gets in, secrets and all.
+# The variable in which `hud` hands the access rules to the dashboard's process, with secrets.
 ACCESS_VARIABLE = "HUD_ACCESS"
-# In a list of who has a role: whoever signs in.
+# In the list of a role: everyone who signs in.
 EVERYBODY = "*"
 # Clocks of two machines differ; the library that checks the token allows as much.
 CLOCK_SLACK = timedelta(minutes=2)
-# The record of changes has this behind a name that nobody has checked.
+# The record of changes has this behind an unverified name.
 UNCHECKED = " (not signed in)"
 
 
 class Role(StrEnum):
-    """What somebody may do; each may do all that those before it may."""
+    """What a person may do; each role includes those before it."""
 
     VIEWER = "viewer"
     TRIAGER = "triager"
@@ -41,8 +41,8 @@ class Role(StrEnum):
 class AccessRules:
     """Who has which role.
 
-    Without an `issuer` nobody can sign in. An entry of a list with an `@` is an e-mail address
-    (`*@example.org` is a domain), any other a value of the claim, `*` is whoever signs in.
+    Without an `issuer` there is no sign-in. An entry of a list with an `@` is an e-mail address
+    (`*@example.org` is a domain), any other a value of the claim, `*` is everyone who signs in.
     `anonymous` is the role of who is not signed in, None for none. An e-mail address counts where
     the provider says that it is verified, or where `trusts_email`.
     """
@@ -105,7 +105,7 @@ def _names(value: Any) -> tuple[str, ...]:
 class Person:
     """Who looks at a page: what the record of changes calls them, and what they may do.
 
-    `session` tells one sign-in from another and is empty where there is none. `problem` says why a
+    `session` identifies a sign-in and is empty where there is none. `problem` says why a
     sign-in does not count.
     """
 
@@ -116,7 +116,7 @@ class Person:
 
     @property
     def is_signed_in(self) -> bool:
-        """Return whether a provider said who this is."""
+        """Return whether a provider verified this person."""
         return bool(self.session)
 
     def may(self, role: Role) -> bool:
@@ -124,14 +124,14 @@ class Person:
         return self.role is not None and self.role.includes(role)
 
     def signed_as(self, typed: str) -> str:
-        """Return the name for the record of changes: `typed` where nobody has checked it."""
+        """Return the name for the record of changes: `typed` where it is unverified."""
         return self.name if self.is_signed_in else f"{typed.strip()}{UNCHECKED}"
 
 
 def person_of(
     claims: Mapping[str, Any], *, rules: AccessRules, at: datetime, ended: Iterable[str] = ()
 ) -> Person:
-    """Return who has signed in with `claims`, else somebody unknown with the role of such.
+    """Return the person of `claims`, else an anonymous one with the anonymous role.
 
     `ended` are the sessions whose owners have signed out.
     """

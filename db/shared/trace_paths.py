@@ -1,6 +1,6 @@
 """Where the trace of a case result lies: one folder of a store, one file for each result.
 
-Whoever writes traces and whoever serves them take the folder and the names from here.
+The writer of traces and the server of traces take the folder and the names from here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ TRACES_VARIABLE = "HUD_TRACES_DIR"
 PERFETTO_VARIABLE = "HUD_PERFETTO_URL"
 PERFETTO_URL = "https://ui.perfetto.dev"
 SUFFIX = ".json.gz"
-# Whatever names a result may come from a document of somebody else, and here it becomes a path.
+# The name of a result may come from a foreign document, and here it becomes a path.
 _RESULT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
 _DUCKDB_FILE = re.compile(r"duckdb:///(?!:memory:)(.+)")
@@ -30,9 +30,9 @@ def trace_name(result_id: str) -> str | None:
 
 
 def traces_folder(store_url: str, *, named: Path | None = None) -> Path | None:
-    """Return where the traces of a store are kept, None where they are not.
+    """Return the folder of the traces of a store, None where it has none.
 
-    That is the folder that was `named`, else the one beside a DuckDB file.
+    That is the folder that was `named`, else the one next to a DuckDB file.
     """
     store_match = _DUCKDB_FILE.fullmatch(store_url)
     if named is not None or store_match is None:
@@ -41,7 +41,7 @@ def traces_folder(store_url: str, *, named: Path | None = None) -> Path | None:
 
 
 def find_trace(folder: Path | None, result_id: str) -> Path | None:
-    """Return the kept trace of a result in `folder`, None without one."""
+    """Return the stored trace of a result in `folder`, None without one."""
     name = trace_name(result_id)
     if folder is None or name is None:
         return None

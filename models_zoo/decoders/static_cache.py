@@ -41,8 +41,8 @@ class StaticCache(nn.Module):
 
     def mask(self) -> Tensor:
         """Return which places the token at `position` sees, (1, 1, 1, length)."""
-        places = torch.arange(self.length, device=self.position.device)
-        return (places <= self.position)[None, None, None]
+        positions = torch.arange(self.length, device=self.position.device)
+        return (positions <= self.position)[None, None, None]
 
 
 class OneTokenDecoder(nn.Module):

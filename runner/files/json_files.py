@@ -1,4 +1,4 @@
-"""Read JSON files that somebody else may have written."""
+"""Read JSON files of unknown origin: results, traces and exports."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from compile_hud.db.records.results import RunDocument
 
 # Parsed, a file takes several times its size of memory, and the runner must outlive it.
 MAX_JSON_BYTES = 512 << 20
-# Further apart are no two clocks that somebody looks after.
+# Two maintained clocks are never further apart.
 MAX_AHEAD: Final = timedelta(days=1)
 # There was no torch before.
 _FIRST_YEAR: Final = 2016
-# Further back no clock is set while somebody measures by it.
+# No clock is set back further during a measurement.
 MAX_BACK: Final = timedelta(minutes=1)
 # What to read instead of a file.
 STDIN: Final = Path("standard input")
@@ -50,7 +50,7 @@ def read_json(path: Path) -> Any:
 
 
 def _read(path: Path) -> bytes:
-    """Return the content of `path`, unpacked, and no more of it than tells that it is too large."""
+    """Return the content of `path`, unpacked, and no more of it than shows that it is too large."""
     with _opened(path) as stream:
         # Looked at and not taken out: a pipe cannot be read twice.
         if not stream.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):

@@ -141,20 +141,20 @@ class _Objects:
         self.texts = source.texts()
         self.decode = json.JSONDecoder().raw_decode
         self.rest = ""
-        self.place = 0
+        self.position = 0
         self.line = 1
         # The line on which the list began that is being read, None outside.
         self.list_line: int | None = None
 
     def read(self) -> Iterator[tuple[int, dict[str, Any]]]:
         while self.skip(_BETWEEN):
-            sign = self.rest[self.place]
+            sign = self.rest[self.position]
             if sign == "[" and self.list_line is None:
                 self.list_line = self.line
-                self.place += 1
+                self.position += 1
             elif sign == "]" and self.list_line is not None:
                 self.list_line = None
-                self.place += 1
+                self.position += 1
             else:
                 line = self.line
                 value = self.take()
@@ -169,10 +169,10 @@ class _Objects:
     def skip(self, signs: str) -> bool:
         """Go to the next sign that is not one of `signs`; return False at the end of the file."""
         while True:
-            while self.place < len(self.rest) and self.rest[self.place] in signs:
-                self.line += self.rest[self.place] == "\n"
-                self.place += 1
-            if self.place < len(self.rest):
+            while self.position < len(self.rest) and self.rest[self.position] in signs:
+                self.line += self.rest[self.position] == "\n"
+                self.position += 1
+            if self.position < len(self.rest):
                 return True
             if not self.more():
                 return False
@@ -182,15 +182,15 @@ class _Objects:
         text = next(self.texts, None)
         if text is None:
             return False
-        self.rest = self.rest[self.place :] + text
-        self.place = 0
+        self.rest = self.rest[self.position :] + text
+        self.position = 0
         return True
 
     def take(self) -> Any:
         """Return the JSON value that begins here and go behind it."""
         while True:
             try:
-                value, end = self.decode(self.rest, self.place)
+                value, end = self.decode(self.rest, self.position)
             except (json.JSONDecodeError, RecursionError) as error:
                 self.read_on(error)
                 continue
@@ -201,8 +201,8 @@ class _Objects:
             # A number at the end of a piece may go on in the next.
             if end == len(self.rest) and self.rest[end - 1] in _NUMBER_CHARS and self.more():
                 continue
-            self.line += self.rest.count("\n", self.place, end)
-            self.place = end
+            self.line += self.rest.count("\n", self.position, end)
+            self.position = end
             return value
 
     def read_on(self, error: Exception) -> None:
@@ -213,14 +213,14 @@ class _Objects:
         # Half of a value is broken where the text ends, or in a string that has no end.
         has_no_end = error.msg.startswith(_NO_END)
         may_go_on = has_no_end or error.pos >= len(self.rest) - _LONGEST_WORD
-        is_long = len(self.rest) - self.place > MAX_VALUE_CHARS
+        is_long = len(self.rest) - self.position > MAX_VALUE_CHARS
         if may_go_on and not is_long and self.more():
             return
         if may_go_on and is_long:
             what = f"the value is longer than {MAX_VALUE_CHARS:,} characters, which is no record"
             raise self.source.error(what, self.line)
         is_cut = has_no_end or error.pos >= len(self.rest.rstrip())
-        line = self.line + self.rest.count("\n", self.place, min(error.pos, len(self.rest)))
+        line = self.line + self.rest.count("\n", self.position, min(error.pos, len(self.rest)))
         what = "the file is cut off in the middle of a value" if is_cut else error.msg
         if line == 1 and not is_cut:
             what += "; `hud import --help` says which formats there are"

@@ -3,8 +3,8 @@
 Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU (an object
 with a list `traceEvents`, or the bare list; times in microseconds).
 
-The bytes are read as Latin-1, where one byte is one character, so that a place in the text is a
-place in the file; values that are not ASCII are decoded again, as the UTF-8 that they are.
+The bytes are read as Latin-1, where one byte is one character, so that a position in the text is a
+position in the file; values that are not ASCII are decoded again, as the UTF-8 that they are.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         decoder = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
         self._decode = decoder.raw_decode
         self._text = ""
-        self._place = 0
+        self._position = 0
         self._is_ascii = True
         # Of the first character of the text in the unpacked file.
         self._text_offset = 0
@@ -83,7 +83,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
     @property
     def offset(self) -> int:
         """Return how many bytes of the unpacked file have been taken."""
-        return self._text_offset + self._place
+        return self._text_offset + self._position
 
     def peek(self) -> str:
         """Return the next sign that is no blank, empty at the end of the file."""
@@ -99,7 +99,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         if sign_read != sign:
             got = repr(sign_read) if sign_read else "the end: the file is cut off"
             raise self.error(f"expected {sign!r}, got {got}")
-        self._place += 1
+        self._position += 1
 
     def items(self, *, max_bytes: int) -> Iterator[tuple[int, Any]]:
         """Yield the items of the list that begins here, each with its offset, and take the list."""
@@ -107,7 +107,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         self.expect("[")
         while sign := self.peek_item():
             if sign == "]":
-                self._place += 1
+                self._position += 1
                 return
             offset = self.offset
             yield offset, self.take(max_bytes=max_bytes)
@@ -118,7 +118,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         self.peek()
         while True:
             try:
-                value, end = self._decode(self._text, self._place)
+                value, end = self._decode(self._text, self._position)
             except RecursionError as error:
                 raise self.error("the JSON is nested too deeply") from error
             except ValueError as error:
@@ -128,11 +128,11 @@ class JsonStream(AbstractContextManager["JsonStream"]):
             is_open = end == len(self._text) and self._text[end - 1] in _NUMBER_CHARS
             if is_open and self._more():
                 continue
-            if end - self._place > max_bytes:
+            if end - self._position > max_bytes:
                 raise self._too_long(max_bytes)
             if not self._is_ascii:
                 value = self._as_utf8(end)
-            self._place = end
+            self._position = end
             return value
 
     def error(self, what: str, offset: int | None = None) -> TraceError:
@@ -157,17 +157,17 @@ class JsonStream(AbstractContextManager["JsonStream"]):
 
     def _skip(self, pattern: re.Pattern[str]) -> str:
         while True:
-            match = pattern.match(self._text, self._place)
+            match = pattern.match(self._text, self._position)
             assert match is not None
-            self._place = match.end()
-            if self._place < len(self._text):
-                return self._text[self._place]
+            self._position = match.end()
+            if self._position < len(self._text):
+                return self._text[self._position]
             if not self._more():
                 return ""
 
     def _more(self) -> bool:
         """Read on, as much again as is waiting; return False when there is nothing more."""
-        waiting = self._text[self._place :]
+        waiting = self._text[self._position :]
         piece = self._read(max(_PIECE_BYTES, len(waiting)))
         if not piece:
             return False
@@ -176,12 +176,12 @@ class JsonStream(AbstractContextManager["JsonStream"]):
             self._text_offset = len(piece) - len(piece_text)
         else:
             piece_text = piece.decode("latin-1")
-            self._text_offset += self._place
+            self._text_offset += self._position
         self._num_read += len(piece)
         if self._num_read > MAX_UNPACKED_BYTES:
             raise self.error(f"the trace is larger than {MAX_UNPACKED_BYTES} bytes")
         self._text = waiting + piece_text
-        self._place = 0
+        self._position = 0
         self._is_ascii = self._text.isascii()
         return True
 
@@ -199,7 +199,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         if not isinstance(error, json.JSONDecodeError):
             is_long = "int_max_str_digits" in str(error)
             raise self.error("a number has too many digits" if is_long else str(error)) from error
-        if len(self._text) - self._place > max_bytes:
+        if len(self._text) - self._position > max_bytes:
             raise self._too_long(max_bytes) from error
         # Half of a value is broken where the text ends, or in a string that has no end.
         has_no_end = error.msg.startswith(_NO_END)
@@ -216,7 +216,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         return self.error(f"the value that begins here is longer than {max_bytes} bytes")
 
     def _as_utf8(self, end: int) -> Any:
-        raw = self._text[self._place : end].encode("latin-1")
+        raw = self._text[self._position : end].encode("latin-1")
         try:
             return self._decode(raw.decode("utf-8"))[0]
         except UnicodeDecodeError as error:

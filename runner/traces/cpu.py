@@ -34,19 +34,19 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
     classes = _classes(timeline, nesting, notes)
     passing = _passing(timeline, nesting, classes)
     tallies: dict[tuple[str, str], Tally] = {}
-    places: dict[int, Tally] = {}
+    tallies_by_call: dict[int, Tally] = {}
     rows = np.flatnonzero(windows.holds(whole(timeline.host.starts)))
     calls = whole(timeline.host.calls)
     for row, call_index in zip(rows.tolist(), calls[rows].tolist(), strict=True):
         if call_index not in classes:
             continue
-        if call_index not in places:
+        if call_index not in tallies_by_call:
             tally = _tally(timeline.calls[call_index], classes[call_index], notes, tallies)
             tally.has_own_work = tally.has_own_work and call_index not in passing
-            places[call_index] = tally
+            tallies_by_call[call_index] = tally
         module = int(nesting.modules[row])
         name = timeline.calls[module].name.removeprefix(MODULE_PREFIX) if module >= 0 else ""
-        places[call_index].add(int(nesting.self_ns[row]), module=name)
+        tallies_by_call[call_index].add(int(nesting.self_ns[row]), module=name)
     return IterationWork(
         tallies=tuple(tallies.values()),
         owners=_owners(timeline, nesting, classes),
@@ -54,7 +54,7 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
         windows=windows,
         num_iterations=max(len(timeline.iterations), 1),
         overlap_ns=_overlap_ns(timeline, nesting, windows),
-        timeline=_timeline_pieces(timeline, nesting, windows, places),
+        timeline=_timeline_pieces(timeline, nesting, windows, tallies_by_call),
     )
 
 

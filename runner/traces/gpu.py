@@ -176,15 +176,17 @@ def _tallies(
     alone = _own_work(timeline, launches, classes)
     host_calls, device = whole(timeline.host.calls), timeline.device
     tallies: dict[tuple[str, str], Tally] = {}
-    places: dict[tuple[int, int], Tally] = {}
+    tallies_by_calls: dict[tuple[int, int], Tally] = {}
     for row in rows.tolist():
         call_index, operator_row = device.calls[row], int(launches.operators[row])
         operator_index = int(host_calls[operator_row]) if operator_row >= 0 else _NOBODY
         key = (call_index, operator_index)
-        if key not in places:
+        if key not in tallies_by_calls:
             operator = timeline.calls[operator_index] if operator_index >= 0 else None
-            places[key] = _tally(timeline.calls[call_index], operator, classes[row], tallies)
-        tally = places[key]
+            tallies_by_calls[key] = _tally(
+                timeline.calls[call_index], operator, classes[row], tallies
+            )
+        tally = tallies_by_calls[key]
         tally.has_own_work = tally.has_own_work and row in alone
         tally.streams.add(timeline.lanes[device.lanes[row]][1])
         module = int(launches.modules[row])

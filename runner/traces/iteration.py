@@ -1,4 +1,4 @@
-"""What was found in a trace, before it becomes records."""
+"""The work of the iterations of a trace, before it becomes records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_SPANS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IterationWork:
-    """The rows of a trace and who had the time of its iterations.
+    """The rows of a trace and the shares of its iterations.
 
     `owners` are the times of each kind, `rest` the name of what none of them has, `windows` the
     times of the iterations. `overlap_ns` is time in which a second kernel ran beside a first,
@@ -67,13 +67,13 @@ class Piece:
 
 
 def median_iteration(windows: Intervals) -> int:
-    """Return the place of the iteration of median length, the shorter of two in the middle."""
+    """Return the index of the iteration of median length, the shorter of two in the middle."""
     order = np.argsort(windows.ends - windows.starts, kind="stable")
     return int(order[(len(order) - 1) // 2])
 
 
 def longest(starts: Whole, ends: Whole) -> list[int]:
-    """Return the places of the longest stretches, MAX_SPANS at most, in the order they began."""
+    """Return the indices of the longest stretches, MAX_SPANS at most, in the order they began."""
     order = np.argsort(starts - ends, kind="stable")[:MAX_SPANS]
     positive = order[(ends - starts)[order] > 0]
     indices: list[int] = positive[np.argsort(starts[positive], kind="stable")].tolist()
@@ -83,14 +83,14 @@ def longest(starts: Whole, ends: Whole) -> list[int]:
 def timeline_spans(
     pieces: Iterable[Piece], *, kernels: Sequence[Kernel]
 ) -> tuple[TimelineSpan, ...]:
-    """Return the pieces with the places of their kernels in `kernels`."""
-    places = {(kernel.name, kernel.shapes): index for index, kernel in enumerate(kernels)}
+    """Return the pieces with the indices of their kernels in `kernels`."""
+    index_of_kernel = {(kernel.name, kernel.shapes): index for index, kernel in enumerate(kernels)}
     return tuple(
         TimelineSpan(
             start_s=piece.start_ns / NS_PER_S,
             duration_s=piece.duration_ns / NS_PER_S,
             lane=piece.lane,
-            kernel=places[piece.tally.name, piece.tally.shapes],
+            kernel=index_of_kernel[piece.tally.name, piece.tally.shapes],
         )
         for piece in pieces
     )

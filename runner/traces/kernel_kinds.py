@@ -1,6 +1,6 @@
 """What a kernel does and whose code it is, by its name.
 
-The tables are read from the top; the first pattern that is found in the name decides. Each row says
+The tables are read from the top; the first pattern that matches the name decides. Each row says
 where the names come from. What no row knows is `other`, never a guess.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 # Inductor numbers its kernels by order; under cpp.enable_kernel_profile the graph as well.
 GENERATED = re.compile(r"(?:graph_\d+_)?((?:cpp|triton)_\w+)")
 _NAMESPACE = "::"
-# What tells a kernel stands early in its name; a hostile name is not searched to its end.
+# The identifying part of a kernel is early in its name; a hostile name is not searched whole.
 _MAX_CHARS = 2000
 _ATEN_CODE = re.compile(r"at::native::|softmax_warp_")
 _ATEN = "aten/src/ATen/native/native_functions.yaml"
@@ -202,13 +202,13 @@ def class_of_operator(name: str, *, has_children: bool) -> Class:
 def class_of_kernel(name: str, *, operator: str, is_triton: bool) -> Class:
     """Return what a kernel of a GPU does.
 
-    `operator` launched it, empty where nobody knows; `is_triton` says that Triton did. A product by
-    which a convolution or an attention is computed is of the operator's kind.
+    `operator` launched it, empty where it is unknown; `is_triton` says that Triton did. A product
+    that computes a convolution or an attention is of the operator's kind.
     """
     kernel_class = _find(name, KERNELS) or Class("other", "other")
     library = kernel_class.library
     if library == "aten" and not _ATEN_CODE.search(name):
-        # Named alike, but of somebody else: fbgemm, vLLM, MIOpen.
+        # Named alike, but of other libraries: fbgemm, vLLM, MIOpen.
         library = "other"
     if library == "other" and is_triton:
         library = "triton"

@@ -4,7 +4,7 @@ Clocks: each trace says when its zero was (`baseTimeNanoseconds`), by the clock 
 What these clocks differ by is taken from the collectives, which all ranks leave at the same time:
 `skew_s` is the median of how much later a rank left than the first rank given.
 
-Stragglers: the rank that comes last to a collective waits for nobody, so that its kernel is the
+Stragglers: the rank that comes last to a collective waits for no other, so that its kernel is the
 shortest. How long the others wait is the difference of durations, for which no clocks need to
 agree. A collective is matched by its process group, its kernel, and its place among those.
 """
@@ -39,7 +39,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """What is kept of one trace."""
+    """The facts of one trace that the report needs."""
 
     rank: int
     path: Path
@@ -121,10 +121,10 @@ def _collectives(timeline: Timeline, work: IterationWork) -> dict[tuple[str, str
     keys = {index: _key(call) for index, call in enumerate(timeline.calls)}
     device = timeline.device.intervals
     is_inside = work.windows.holds(device.starts)
-    places = whole(timeline.device.calls)
+    call_indices = whole(timeline.device.calls)
     rows: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in np.argsort(device.starts, kind="stable").tolist():
-        key = keys[int(places[row])]
+        key = keys[int(call_indices[row])]
         if key is not None and is_inside[row]:
             rows[key].append(row)
     return {
@@ -134,7 +134,7 @@ def _collectives(timeline: Timeline, work: IterationWork) -> dict[tuple[str, str
 
 
 def _key(call: Call) -> tuple[str, str] | None:
-    """Return what tells collectives apart, None for what is none."""
+    """Return the identity of a collective, None for other calls."""
     if isinstance(call.what, int):
         return None
     kind = class_of_kernel(call.name, operator="", is_triton=False).kind
@@ -189,7 +189,7 @@ def _waits(ranks: Sequence[_Rank], matched: Mapping[tuple[str, str], int]) -> di
 
 
 def _skew_ns(rank: _Rank, first: _Rank, matched: Mapping[tuple[str, str], int]) -> int:
-    """Return what the clock of `rank` is ahead, 0 where no collective tells."""
+    """Return the lead of the clock of `rank`, 0 without a common collective."""
     ahead = [
         rank.collectives[key].ends - first.collectives[key].ends
         for key in matched
@@ -272,7 +272,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankRow:
-    """What one rank did; seconds are of one iteration where nothing else is said.
+    """The times of one rank, in seconds per iteration unless stated otherwise.
 
     `start_s` is when its first iteration began after that of the earliest rank, `skew_s` what its
     clock is ahead of the first rank's, taken off already. `compute_s` + `copy_s` + `exposed_s` +
@@ -305,7 +305,7 @@ class RankRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankReport:
-    """All ranks, by number. `num_collectives` were found on several ranks and compared.
+    """All ranks, by number. `num_collectives` are on several ranks and were compared.
 
     `num_unmatched` were not: only one rank has them, or ranks have different numbers of them.
     """

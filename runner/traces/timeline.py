@@ -76,7 +76,7 @@ class Call:
 
 @dataclass(slots=True)
 class Columns:
-    """Events of one side, a row each: the place of its Call, its lane, and its times.
+    """Events of one side, a row each: the index of its Call, its lane, and its times.
 
     A lane is a thread of the host or a stream of a device.
     """
@@ -157,7 +157,7 @@ class _Collector:
         self.notes = notes
         self.own: list[tuple[int, int]] = []
         self.steps: list[tuple[int, int]] = []
-        self._places: dict[tuple[str, ...], int] = {}
+        self._indices: dict[tuple[str, ...], int] = {}
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._num_chars = 0
 
@@ -210,17 +210,17 @@ class _Collector:
     def _host_call(self, event: Event, what: int) -> int:
         args = event.args
         if what != OPERATOR:
-            return self._place((str(what), event.name), Call(event.name, what, [], [], [], {}))
+            return self._add_call((str(what), event.name), Call(event.name, what, [], [], [], {}))
         dims, types = _list(args.get("Input Dims")), _list(args.get("Input type"))
         values = _list(args.get("Concrete Inputs")) if "conv" in event.name else []
         facts = {name: args[name] for name in _CONFIG_ARGS if name in args}
         strides = spreading(args.get("Input Strides"))
         notes = (repr(facts) if facts else "", repr(strides) if strides else "")
         key = (event.name, repr(dims), repr(types), repr(values), *notes)
-        index = self._places.get(key)
+        index = self._indices.get(key)
         if index is not None:
             return index
-        return self._place(key, Call(event.name, what, dims, types, values, facts, strides))
+        return self._add_call(key, Call(event.name, what, dims, types, values, facts, strides))
 
     def _device_call(self, event: Event) -> int:
         args = event.args
@@ -231,13 +231,13 @@ class _Collector:
         if "bytes" in args:
             facts["bytes"] = args["bytes"]
         key = (event.category, event.name, repr(facts))
-        index = self._places.get(key)
+        index = self._indices.get(key)
         if index is not None:
             return index
-        return self._place(key, Call(event.name, event.category, [], [], [], facts))
+        return self._add_call(key, Call(event.name, event.category, [], [], [], facts))
 
-    def _place(self, key: tuple[str, ...], call: Call) -> int:
-        index = self._places.get(key)
+    def _add_call(self, key: tuple[str, ...], call: Call) -> int:
+        index = self._indices.get(key)
         if index is None:
             self._check(call)
             self._num_chars += sum(map(len, key))
@@ -246,7 +246,7 @@ class _Collector:
                     f"{self.timeline.path}: the names and shapes of its calls differ so much that"
                     f" they take more than {MAX_CALL_CHARS} characters. Record fewer iterations"
                 )
-            index = self._places[key] = len(self.timeline.calls)
+            index = self._indices[key] = len(self.timeline.calls)
             self.timeline.calls.append(call)
         return index
 

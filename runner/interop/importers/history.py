@@ -3,8 +3,8 @@
 Method: rows of one origin make one run. Where a workflow says which rows belong together, a run is
 its day; elsewhere it ends where nothing came for half an hour. Values of one metric of a case in
 one run are launches; the same ones twice count once.
-Rows are kept as numbers into tables of what differs, about 50 bytes each: a file of hundreds of
-megabytes holds millions.
+Rows are stored as numbers into tables of the different values, about 50 bytes each: a file of
+hundreds of megabytes holds millions.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingValuePolicy:
-    """What to take for facts that a file does not tell; `at` is None where nobody gave a time."""
+    """The values for facts that a file lacks; `at` is None without a time on the command line."""
 
     revision: str = UNKNOWN
     machine: str = UNKNOWN
@@ -70,7 +70,7 @@ class MissingValuePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One metric of one case at one time, in seconds since 1970; None where nobody said when.
+    """One metric of one case at one time, in seconds since 1970; None where the file has no time.
 
     Either `values`, in the metric's own unit, or `text`. `launches` says how many of the values
     each launch gave; empty where all are of one. `settings` are those that are no part of the case.
@@ -104,7 +104,7 @@ class History:
     """Gather rows in any order; then give the runs, oldest first."""
 
     def __init__(self, *, untimed_at: datetime, has_exact_time: bool) -> None:
-        """Take `untimed_at` for rows without a time; `has_exact_time` when somebody gave it."""
+        """Take `untimed_at` for rows without a time; `has_exact_time` if the user gave it."""
         self._untimed_s = untimed_at.timestamp()
         self._has_exact_time = has_exact_time
         self._origins, self._cases, self._metrics, self._texts = (_Table() for _ in range(4))
@@ -129,13 +129,13 @@ class History:
 
     @property
     def newest_row_at(self) -> datetime | None:
-        """Return the latest time that a row told, None where none did."""
+        """Return the latest time of a row, None where no row has one."""
         last_s = max((at_s for at_s in self._times if not math.isnan(at_s)), default=None)
         return None if last_s is None else datetime.fromtimestamp(last_s, timezone.utc)
 
     @property
     def metrics(self) -> tuple[ImportedMetric, ...]:
-        """Return every metric that has a value, by name; what is said in words is none."""
+        """Return every metric that has a number, by name; outcomes in words are none."""
         measured = [self._metrics.items[number] for number in self._measured]
         return tuple(sorted(measured, key=lambda metric: str(metric.name)))
 

@@ -17,11 +17,11 @@ from compile_hud.db.shared.text import printable
 from compile_hud.models_zoo.catalog.variants import MODES
 
 UNKNOWN = "unknown"
-# Long enough for any name that somebody gave on purpose.
+# Long enough for any name that was chosen on purpose.
 MAX_NAME_LENGTH = 160
 # Nothing that is measured is larger, and squares of it are still numbers.
 MAX_NUMBER = 1e100
-# Why a value is left out beside others that are numbers.
+# The reason to leave out a value among others that are numbers.
 NO_NUMBER = f"a value that is no number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
 _DIGEST_LENGTH = 8
 # Their name -> ours and the factor between the units.
@@ -123,8 +123,8 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
 class ImportedMetric:
     """A metric of another tool; `scale` turns its numbers into `unit`.
 
-    `name` is ours where we know what it is, else its own. `is_guessed` says that nobody said which
-    way is better, and that its name and unit did.
+    `name` is ours for a known metric, else its own. `is_guessed` says that the direction comes from
+    the name and unit, since no record stated it.
     """
 
     name: str
@@ -164,7 +164,7 @@ def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMe
     """Return what `name` is here; what the file says of the direction holds for unknown names.
 
     Our own names are known as well. A unit that the file says scales a known metric; raises
-    RecordError where nobody can know how (`has_unit`).
+    RecordError where the unit is unknown (`has_unit`).
     """
     known, _ = KNOWN_METRICS.get(name, (name, 1.0))
     if known in METRICS:
@@ -196,7 +196,7 @@ def _guessed(name: str, *, unit: str) -> Direction:
 
 
 def has_unit(name: str, unit: str) -> bool:
-    """Return whether numbers of the metric `name` can be read in `unit`, empty for none said."""
+    """Return whether numbers of the metric `name` can be read in `unit`, empty for no unit."""
     return _scale(name, unit) is not None
 
 
@@ -232,5 +232,5 @@ def clean_name(text: str) -> str:
 
 
 def factor_between(unit: str, *, ours: str) -> float | None:
-    """Return what turns numbers in the unit `said` into `ours`; None where nobody can know."""
+    """Return the factor from numbers in `unit` to `ours`; None for an unknown unit."""
     return 1.0 if unit == ours else _FACTORS.get(ours, {}).get(unit)
