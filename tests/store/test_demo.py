@@ -111,7 +111,7 @@ def test_planted_step_is_an_open_regression(demo: Store) -> None:
     assert alert.change_pct == pytest.approx(100 * (1 / 1.08 - 1), abs=1.0)
 
 
-def test_planted_improvement_is_told(demo: Store) -> None:
+def test_planted_improvement_is_reported(demo: Store) -> None:
     (alert,) = alerts_of(demo, GAIN)
     assert (alert.verdict, alert.state) == (Verdict.IMPROVEMENT, AlertState.OPEN)
 
@@ -121,13 +121,13 @@ def test_step_that_went_away_is_fixed(demo: Store) -> None:
     assert (alert.verdict, alert.state) == (Verdict.REGRESSION, AlertState.FIXED)
 
 
-def test_failing_case_is_told_with_its_reason(demo: Store) -> None:
+def test_failing_case_is_reported_with_its_reason(demo: Store) -> None:
     (alert,) = alerts_of(demo, FAILING)
     assert alert.kind == "outcome"
     assert "OutOfResources" in alert.cause_text
 
 
-def test_vanished_case_is_told(demo: Store) -> None:
+def test_vanished_case_is_reported(demo: Store) -> None:
     (alert,) = alerts_of(demo, VANISHED)
     assert (alert.kind, alert.state) == ("vanished", AlertState.OPEN)
 
@@ -140,7 +140,7 @@ def test_slower_memory_is_the_machines_doing(demo: Store) -> None:
     assert copy.cause_text.startswith("machine side: ref_copy (memory) moved +8.9 %")
 
 
-def test_nothing_else_is_told(demo: Store) -> None:
+def test_nothing_else_is_reported(demo: Store) -> None:
     """The noisy series has no step (docs/judging.md)."""
     alerted = {(alert.case.model, alert.case.mode) for alert in load_alerts(demo)}
     machine = {("ref_copy", "eager"), *(("nn_transformer", mode) for mode in MODES)}
@@ -148,7 +148,7 @@ def test_nothing_else_is_told(demo: Store) -> None:
     assert NOISY not in alerted
 
 
-def test_slow_drift_is_told_as_one(demo: Store) -> None:
+def test_slow_drift_is_reported_as_one(demo: Store) -> None:
     alerts = [alert for alert in load_alerts(demo) if (alert.case.model, alert.case.mode) == DRIFT]
     assert {alert.kind for alert in alerts} == {"drift"}
     for alert in alerts:

@@ -275,7 +275,7 @@ def test_runs_are_listed_newest_first(store: Store) -> None:
     assert [item.run.id for item in load_runs(store, limit=2)] == ["day-3", "day-2"]
 
 
-def test_run_is_found_by_id_by_unique_start_and_as_latest(store: Store) -> None:
+def test_run_is_looked_up_by_id_by_unique_start_and_as_latest(store: Store) -> None:
     for number, name in enumerate(("abc", "abcd", "abce", "abcf", "xyz_1", "xyz%2")):
         store.save_run(make_run(name, started_at=START + timedelta(days=number)))
     assert load_run(store, "abc").id == "abc"
@@ -379,7 +379,7 @@ def test_series_header_follows_its_points_in_any_order_of_arrival(store: Store) 
     assert [point.median for point in series.points] == [1.0, 2.0, 3.0]
 
 
-def test_series_are_found_by_any_part(store: Store) -> None:
+def test_series_are_looked_up_by_any_part(store: Store) -> None:
     _fill(store, days=1)
     assert len(find_series(store)) == 4
     assert len(find_series(store, case_key=BERT.key)) == 2

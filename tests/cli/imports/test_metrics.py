@@ -77,7 +77,7 @@ def test_unknown_metrics_keep_their_name_with_a_direction(terminal: Terminal) ->
     }
 
 
-def test_what_is_judged_and_how_is_said(terminal: Terminal) -> None:
+def test_what_is_judged_and_how_is_reported(terminal: Terminal) -> None:
     records = [
         make_record(name, 3.0) for name in ("queue", "depth", "fill_gb", "speedup", "ttft_ms")
     ]
@@ -187,7 +187,9 @@ def test_records_of_one_run_that_contradict_each_other_say_neither(terminal: Ter
     assert header.direction is Direction.NEITHER
 
 
-def test_a_unit_that_is_said_counts_and_one_that_cannot_be_is_skipped(terminal: Terminal) -> None:
+def test_a_unit_that_is_reported_counts_and_one_that_cannot_be_is_skipped(
+    terminal: Terminal,
+) -> None:
     records = [make_record("abs_latency", 0.010), make_record("speedup", 1.5)]
     records[0]["metric"]["extra_info"] = {"unit": "s"}
     records[1]["metric"]["extra_info"] = {"unit": "parsec"}
@@ -218,7 +220,7 @@ def test_another_number_of_devices_is_another_case(terminal: Terminal) -> None:
     ]
 
 
-def test_launches_that_were_set_otherwise_are_counted_and_told(terminal: Terminal) -> None:
+def test_launches_that_were_set_otherwise_are_counted_and_reported(terminal: Terminal) -> None:
     records = [
         with_settings(100.0, chunk=1, fast=True, output="/a.csv"),
         with_settings(101.0, chunk=1, fast=True, output="/b.csv"),
@@ -276,7 +278,7 @@ def test_a_reference_case_that_was_exported_comes_back_as_any_other(terminal: Te
     assert f"`{EAGER_OR_MACHINE}`" in row
 
 
-def test_values_that_are_no_numbers_are_counted_and_named_beside_those_that_are(
+def test_values_that_are_no_numbers_are_counted_and_named_next_to_those_that_are(
     terminal: Terminal,
 ) -> None:
     record = json.dumps(make_record("speedup", [0.25]))

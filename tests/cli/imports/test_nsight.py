@@ -69,7 +69,7 @@ def test_raw_counters_are_means_over_calls_in_plain_units(tmp_path: Path) -> Non
     }
 
 
-def test_details_are_told_apart_by_their_section(tmp_path: Path) -> None:
+def test_details_are_distinguished_by_their_section(tmp_path: Path) -> None:
     readings = read(tmp_path, DETAILS)[TRITON]
     assert {name: (item.value, item.unit) for name, item in readings.items()} == {
         "gpu__time_duration.sum": (pytest.approx(3e-6), "s"),
@@ -101,7 +101,7 @@ def test_a_packed_file_is_read_as_well(tmp_path: Path) -> None:
         (gzip.compress(RAW.encode())[:-9], "the gzip data is damaged or cut off"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_with_its_place(
+def test_what_is_wrong_is_reported_in_one_line_with_its_position(
     tmp_path: Path, text: str | bytes, complaint: str
 ) -> None:
     with pytest.raises(ImportFailed, match="Nothing of this file was imported") as caught:

@@ -287,7 +287,7 @@ def test_files_without_a_time_take_their_own_and_say_so(terminal: Terminal) -> N
     assert again == "bare.json: imported before, nothing changed\n"
 
 
-def test_what_was_imported_is_said_to_be_judged_by_another_command(terminal: Terminal) -> None:
+def test_what_was_imported_is_reported_to_be_judged_by_another_command(terminal: Terminal) -> None:
     (terminal.folder / "new.json").write_text(json.dumps([make_record()]))
     output = terminal.hud("import", "new.json").stdout
     assert output.endswith("\n`hud detect` judges what is new, `hud up` shows it\n")
@@ -305,7 +305,7 @@ def test_a_plan_that_grew_by_a_second_file_leaves_none_that_no_run_has(terminal:
     assert (checked.exit_code, checked.stderr) == (0, "")
 
 
-def test_a_file_that_is_none_of_the_formats_is_answered_with_where_they_are_said(
+def test_a_file_that_is_none_of_the_formats_is_answered_with_where_they_are_reported(
     terminal: Terminal,
 ) -> None:
     (terminal.folder / "notes.txt").write_text("root:x:0:0\n")
@@ -380,7 +380,7 @@ def test_packed_files_that_are_cut_off_are_one_error(terminal: Terminal) -> None
     assert "no UTF-8 text" in terminal.hud("import", "latin.json").stderr
 
 
-def test_errors_in_json_stand_beside_what_was_imported(terminal: Terminal) -> None:
+def test_errors_in_json_stand_next_to_what_was_imported(terminal: Terminal) -> None:
     (terminal.folder / "broken.json").write_text("{")
     write_lines(terminal.folder / "good.json", [make_record()])
     result = terminal.hud("import", "broken.json", "good.json", "--json")
@@ -429,7 +429,7 @@ def test_a_family_that_would_witness_for_the_machine_is_taken_for_unknown(
     assert not only_result(terminal).case.is_reference
 
 
-def test_the_row_of_a_nightly_suite_is_told_from_its_output_file(terminal: Terminal) -> None:
+def test_the_row_of_a_nightly_suite_is_read_from_its_output_file(terminal: Terminal) -> None:
     record = make_record()
     record["benchmark"]["extra_info"] = {"backend": "inductor", "output": f"/reports/{DYNAMO_NAME}"}
     import_records(terminal, record)
@@ -449,7 +449,7 @@ def test_the_format_can_be_given(terminal: Terminal) -> None:
     ("name", "content", "format_name"),
     [("empty.json", "", "v3"), ("empty.json", "[]", "v3"), ("empty.csv", "\n", "dynamo-csv")],
 )
-def test_a_file_without_a_row_is_an_error_beside_the_others(
+def test_a_file_without_a_row_is_an_error_next_to_the_others(
     terminal: Terminal, name: str, content: str, format_name: str
 ) -> None:
     (terminal.folder / name).write_text(content)

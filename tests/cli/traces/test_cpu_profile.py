@@ -254,7 +254,7 @@ def test_what_another_thread_computes_is_no_python(tmp_path: Path) -> None:
     assert profile.overlap_s == pytest.approx(10e-6)
 
 
-def test_time_in_an_annotation_belongs_to_the_operator_around(tmp_path: Path) -> None:
+def test_time_in_an_annotation_belongs_to_the_operator_above(tmp_path: Path) -> None:
     events = [
         annotation("hud/iteration", 0, 100),
         operator("Torch-Compiled Region: 0/0", 10, 90),

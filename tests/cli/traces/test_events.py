@@ -83,7 +83,7 @@ def test_header_is_read_on_both_sides_of_the_events(tmp_path: Path) -> None:
     piece_bytes=st.integers(1, 200),
     is_ascii=st.booleans(),
 )
-def test_no_event_is_lost_where_pieces_meet(
+def test_no_event_is_missing_where_pieces_meet(
     tmp_path_factory: pytest.TempPathFactory, names: list[str], piece_bytes: int, is_ascii: bool
 ) -> None:
     path = tmp_path_factory.mktemp("trace") / "trace.json"
@@ -133,7 +133,7 @@ def test_raw_line_ends_in_names_are_accepted(tmp_path: Path) -> None:
         (b"\x1f\x8b no gzip at all", "the gzip data is damaged or cut off"),
     ],
 )  # fmt: skip
-def test_damage_is_one_error_with_file_place_and_a_way_out(
+def test_damage_is_one_error_with_file_position_and_a_way_out(
     tmp_path: Path, content: str | bytes, complaint: str
 ) -> None:
     message = failure(tmp_path, content)
@@ -165,7 +165,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
         next(read_events(tmp_path / "nowhere.json"))
 
 
-def test_limits_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = json.dumps([ADD | {"name": "x" * 3000}])
     monkeypatch.setattr(events, "MAX_EVENT_BYTES", 2000)
     assert "byte 1: the value that begins here is longer than 2000 bytes" in failure(tmp_path, long)

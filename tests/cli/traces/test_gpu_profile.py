@@ -118,7 +118,7 @@ def test_a_triton_kernel_has_the_work_that_its_trace_tells(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("number", [-1, 0, "many", True, 10**80])
-def test_work_that_nobody_can_have_done_is_not_told(number: object, tmp_path: Path) -> None:
+def test_work_that_no_one_can_have_done_is_not_reported(number: object, tmp_path: Path) -> None:
     report = report_of(tmp_path, iteration_with(kernel_num_gb=number, kernel_flop=number))
     fused = row(report, "triton_poi_fused_add")
     assert (fused.num_bytes, fused.flops) == (None, None)

@@ -54,7 +54,7 @@ def test_own_time_of_each_operator_is_that_of_torch(
     assert sum(times[name] for name in WRAPPERS) == pytest.approx(own + within, rel=1e-3)
 
 
-def test_generated_kernels_are_found_with_their_calls(report: KernelReport) -> None:
+def test_generated_kernels_are_listed_with_their_calls(report: KernelReport) -> None:
     fused = [kernel for kernel in report.kernels if kernel.kind == "fused"]
     assert len(fused) == 6
     assert {kernel.count for kernel in fused} == {1.0}

@@ -87,7 +87,7 @@ def test_the_longest_stay_in_the_order_in_which_they_began() -> None:
     assert longest(starts[:1], ends[:1]) == []
 
 
-def test_a_strip_is_kept_in_few_characters_and_comes_back_as_it_was() -> None:
+def test_a_strip_is_stored_in_few_characters_and_comes_back_as_it_was() -> None:
     slices = (TimelineSpan(start_s=1.5e-6, duration_s=2.5e-5, lane=7, kernel=3),)
     profile = Profile(
         num_iterations=1,

@@ -58,7 +58,7 @@ def test_the_secret_is_made_once_and_nobody_else_may_read_it(tmp_path: Path) -> 
     assert file.read_text().strip() in secrets
 
 
-def test_the_secret_may_be_kept_elsewhere(tmp_path: Path) -> None:
+def test_the_secret_may_lie_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "shared").write_text(f"{SECRET}\n")
     for source in ("env:LINKS", "file:shared"):
         config = config_of(tmp_path, f'{URL}link_secret = "{source}"\n')
@@ -72,7 +72,7 @@ def test_the_secret_may_be_kept_elsewhere(tmp_path: Path) -> None:
         ({"LINKS": "hunter2"}, r"\[server\]: link_secret has 7 characters, takes 32 or more"),
     ],
 )
-def test_a_bad_secret_is_said_and_not_shown(
+def test_a_bad_secret_is_reported_and_not_shown(
     tmp_path: Path, env: dict[str, str], problem: str
 ) -> None:
     config = config_of(tmp_path, f'{URL}link_secret = "env:LINKS"\n')
@@ -81,7 +81,7 @@ def test_a_bad_secret_is_said_and_not_shown(
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_secret_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_secret_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / ".hud").write_text("no folder")
     with pytest.raises(ConfigError, match="cannot make or read .*link_secret"):
         link_secret(config_of(tmp_path), env={})

@@ -34,7 +34,7 @@ def make_annotation(
     return dataclasses.replace(made, **values)  # type: ignore[arg-type]
 
 
-def test_what_is_said_twice_is_kept_once_and_who_said_it_first(store: Store) -> None:
+def test_what_is_written_twice_is_stored_once_and_its_first_author(store: Store) -> None:
     first, again = make_annotation(), make_annotation(made_at=START + timedelta(days=1))
     assert put_annotations(store, [first, again]) == 1
     assert put_annotations(store, [again]) == 0
@@ -73,7 +73,7 @@ def test_an_annotation_concerns_a_series_a_model_or_all(pattern: str, fits: bool
     assert bool(annotations) is fits
 
 
-def test_text_that_no_database_takes_is_kept_as_far_as_it_goes(store: Store) -> None:
+def test_text_that_no_database_takes_is_stored_as_far_as_it_goes(store: Store) -> None:
     put_annotations(store, [make_annotation("a\0b \ud800 <script>")])
     assert load_annotations(store)[0].text == "a\N{REPLACEMENT CHARACTER}b ? <script>"
 

@@ -95,7 +95,7 @@ def test_what_is_severe_is_seen_however_many_wait_before_it(
     assert alert_ids_sent(sent) == [["n3"], ["n4"], ["n0"], ["n1"], ["n2"], ["n5"]]
 
 
-def test_what_waits_for_a_receiver_that_is_no_more_is_said_and_kept(store: Store) -> None:
+def test_what_waits_for_a_receiver_that_is_no_more_is_reported_and_stays(store: Store) -> None:
     fill(store, make_notification("a", receiver="old"), make_notification("b"))
     now, sent = FakeClock(), FakeReceiver()
     report = dispatcher(store, now, ops=sent).dispatch()
@@ -132,13 +132,13 @@ def test_a_notification_survives_the_store(store: Store) -> None:
     assert load_outbox(store, states=[NotificationState.DEAD]) == ()
 
 
-def test_a_key_is_there_once_and_its_first_place_counts(store: Store) -> None:
+def test_a_key_is_there_once_and_its_first_position_counts(store: Store) -> None:
     fill(store, make_notification("b"), make_notification("a"))
     fill(store, make_notification("a"), make_notification("c"))
     assert [(item.id, item.number) for item in load_outbox(store)] == [("b", 1), ("a", 2), ("c", 3)]
 
 
-def test_what_was_dropped_is_told_when_it_is_news_again(store: Store) -> None:
+def test_what_was_dropped_is_reported_when_it_is_news_again(store: Store) -> None:
     fill(store, make_notification("a"))
     revise_queue(store, "ops", lambda queue: _with_state(queue, NotificationState.DROPPED))
     assert states(store) == ["dropped"]
@@ -187,7 +187,7 @@ def test_judging_tells_nobody_without_routes(store: Store) -> None:
     assert load_outbox(store) == ()
 
 
-def test_what_is_held_goes_when_its_process_releases_it(store: Store) -> None:
+def test_what_is_leased_goes_when_its_process_releases_it(store: Store) -> None:
     later = START + timedelta(hours=6)
     notification = replace(make_notification("held", due_at=later), holder="me")
     fill(store, notification, replace(notification, id="other", holder="other"))
@@ -345,7 +345,7 @@ def test_dead_letters_are_sent_again_on_demand(store: Store, now: FakeClock) -> 
     assert resend(store, None, at=now()) == 0
 
 
-def test_what_need_not_be_told_any_more_is_dropped_unsent(store: Store, now: FakeClock) -> None:
+def test_what_need_not_be_reported_any_more_is_dropped_unsent(store: Store, now: FakeClock) -> None:
     fill(store, make_notification("a"), make_notification("b"))
     ops = FakeReceiver()
     sender = replace(

@@ -58,7 +58,7 @@ def test_only_what_is_old_and_over_is_forgotten(store: Store) -> None:
     assert len(load_outbox(store)) == 6
 
 
-def test_what_is_forgotten_is_not_told_again(store: Store) -> None:
+def test_what_is_forgotten_is_not_reported_again(store: Store) -> None:
     fill(store, sent("old"))
     forget_notifications(store, ["old"])
     version = store.store_version()

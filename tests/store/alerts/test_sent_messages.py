@@ -54,7 +54,7 @@ def test_a_message_is_outdated_as_long_as_it_says_what_is_not_so(store: Store) -
     assert load_reported(store, receiver="ops", states={"a": "fixed"}) == set()
 
 
-def test_an_update_that_failed_waits_and_forgets_nothing_that_was_told(store: Store) -> None:
+def test_an_update_that_failed_waits_and_forgets_nothing_that_was_reported(store: Store) -> None:
     save_alerts(store, [replace(ALERTS[0], state=AlertState.FIXED), ALERTS[1]])
     put(store, MESSAGE)
     (message,) = load_outdated(store, receivers=["team"], at=START)

@@ -97,7 +97,7 @@ def test_decision_is_saved_with_who_when_and_why(store: Store, now: FakeClock) -
     assert (change.at, change.alert_id, change.pattern) == (LATER, "alert-1", "")
 
 
-def test_what_people_typed_is_kept_as_lines_that_can_be_printed(store: Store) -> None:
+def test_what_people_typed_is_stored_as_lines_that_can_be_printed(store: Store) -> None:
     typed, stored = "\x1b[31mada\n lovelace\0", "?[31mada lovelace?"
     save_alerts(store, [make_alert()])
     decide(store, set_owner(["alert-1"], typed, why=typed), by=typed)
@@ -417,12 +417,12 @@ def keep_setting(pipe: Connection, url: str, what: str) -> None:
     pipe.send("done")
 
 
-def test_concurrent_changes_of_one_alert_are_all_kept(shared_url: str) -> None:
-    store = Store(shared_url)
+def test_concurrent_changes_of_one_alert_are_all_stored(store_url: str) -> None:
+    store = Store(store_url)
     save_alerts(store, [make_alert()])
     with (
-        child(keep_setting, shared_url, "owner") as (_, first),
-        child(keep_setting, shared_url, "mute") as (_, second),
+        child(keep_setting, store_url, "owner") as (_, first),
+        child(keep_setting, store_url, "mute") as (_, second),
     ):
         for word in ("ready", "done"):
             for pipe in (first, second):

@@ -157,7 +157,7 @@ def test_alert_that_people_called_noise_stays_closed(store: Store) -> None:
     assert [item.state for item in load_alerts(store)] == [AlertState.NOISE]
 
 
-def test_failure_is_told_with_its_reason_and_keeps_it(store: Store) -> None:
+def test_failure_is_reported_with_its_reason_and_keeps_it(store: Store) -> None:
     put(store, nights([2.0, "CppCompileError: " + "x" * 1000]))
     (alert,) = detect(store).new
     assert alert.kind == "outcome"
@@ -169,13 +169,13 @@ def test_failure_is_told_with_its_reason_and_keeps_it(store: Store) -> None:
     assert again.last_seen > alert.last_seen
 
 
-def test_failure_without_a_reason_is_told_all_the_same(store: Store) -> None:
+def test_failure_without_a_reason_is_reported_too(store: Store) -> None:
     put(store, nights([2.0, ""]))
     (alert,) = detect(store).new
     assert alert.cause_text == "ok -> failed"
 
 
-def test_result_that_was_pruned_meanwhile_is_told_without_its_reason(
+def test_result_that_was_pruned_meanwhile_is_reported_without_its_reason(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def without_results(store: Store, _ids: Iterable[str]) -> Mapping[str, str]:

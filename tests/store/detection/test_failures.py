@@ -52,7 +52,7 @@ def ending(reason: str, *, outcome: Outcome = Outcome.FAILED) -> LastEnding:
         (None, ""),
     ],
 )
-def test_only_another_failure_is_told(last: LastEnding | None, text: str) -> None:
+def test_only_another_failure_is_reported(last: LastEnding | None, text: str) -> None:
     cause = f"ok -> failed: {OLD}; since the last good run: torch 2.12.0 -> 2.13.0"
     alert = failure(cause)
     assert fails_otherwise(alert, load_last=lambda _alert: last) == text

@@ -75,7 +75,9 @@ def ends(alerts: Sequence[Alert]) -> list[tuple[str, str, str]]:
     return [(alert.metric, alert.first_bad.run_id, str(alert.state)) for alert in alerts]
 
 
-def test_a_speedup_that_ok_results_no_longer_have_is_told_until_it_is_back(store: Store) -> None:
+def test_a_speedup_that_ok_results_no_longer_have_is_reported_until_it_is_back(
+    store: Store,
+) -> None:
     put(store, nights("++++++++"))
     for number in (8, 9):
         put(store, nights("-", first=number))
@@ -287,7 +289,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return terminal
 
 
-def test_an_imported_model_that_still_passes_and_is_timed_no_longer_is_told(
+def test_an_imported_model_that_still_passes_and_is_timed_no_longer_is_reported(
     terminal: Terminal,
 ) -> None:
     records = []
@@ -328,7 +330,7 @@ def verdict_in(terminal: Terminal, alert: Alert) -> str:
     return line.removeprefix("verdict").strip()
 
 
-def test_what_is_lost_is_shown_with_its_last_value_and_since_when(terminal: Terminal) -> None:
+def test_what_is_missing_is_shown_with_its_last_value_and_since_when(terminal: Terminal) -> None:
     store = terminal.store()
     put(store, nights("++++++++---"))
     (alert,) = detect(store).new
@@ -344,7 +346,7 @@ def test_what_is_lost_is_shown_with_its_last_value_and_since_when(terminal: Term
     )
 
 
-def test_what_is_lost_is_shown_where_the_run_before_it_is_gone(terminal: Terminal) -> None:
+def test_what_is_missing_is_shown_where_the_run_before_it_is_gone(terminal: Terminal) -> None:
     store = terminal.store()
     put(store, nights("+"))
     save_alerts(

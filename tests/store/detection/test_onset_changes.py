@@ -62,7 +62,7 @@ def test_the_cause_is_that_of_the_ends_as_they_are_now(store: Store) -> None:
     assert (moved.cause_text, moved.environment_diff) == ("", {})
 
 
-def test_what_measuring_again_told_holds_for_the_moved_onset(store: Store) -> None:
+def test_what_measuring_again_reported_holds_for_the_moved_onset(store: Store) -> None:
     made = made_nights()
     before = put_nights(store, [*made[:LATE], *made[LATE + 1 :]])
     fields = {"cause": {"kind": "compiler", "text": "measured in turn: compiler side"}}

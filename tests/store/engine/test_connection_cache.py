@@ -43,14 +43,14 @@ def _is_let_go(store: Store) -> bool:
     return not CONNECTION_CACHE.has(_path(store))
 
 
-def test_the_file_stays_open_for_who_asked_for_it_alone(reader: Store) -> None:
+def test_the_file_stays_open_for_who_requested_it_alone(reader: Store) -> None:
     assert _ids(Store(reader.url)) == ["first"]
     assert not CONNECTION_CACHE.has(_path(reader))
     assert _ids(reader) == ["first"]
     assert CONNECTION_CACHE.has(_path(reader))
 
 
-def test_one_file_is_kept_at_a_time(reader: Store, tmp_path: Path) -> None:
+def test_one_file_is_cached_at_a_time(reader: Store, tmp_path: Path) -> None:
     other = Store(f"duckdb:///{tmp_path}/other.duckdb", keeps_open=True)
     other.save_run(make_run("other"))
     assert [_ids(reader), _ids(other)] == [["first"], ["other"]]

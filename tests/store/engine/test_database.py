@@ -74,12 +74,12 @@ def test_a_damaged_page_in_a_store_is_explained(duckdb_url: str) -> None:
         load_runs(Store(duckdb_url))
 
 
-def test_a_folder_in_place_of_the_store_is_explained(tmp_path: Path) -> None:
+def test_a_folder_instead_of_the_store_is_explained(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match=f"{tmp_path}"):
         Store(f"duckdb:///{tmp_path}").save_run(make_run())
 
 
-def test_a_file_in_place_of_the_folder_is_explained(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder_is_explained(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="cannot be opened: .*Check the path"):
         Store(f"duckdb:///{tmp_path}/file/hud.duckdb").save_run(make_run())
@@ -130,10 +130,10 @@ def test_a_store_deleted_under_a_writer_is_made_again(duckdb_url: str) -> None:
     assert [item.run.id for item in load_runs(store)] == ["b"]
 
 
-def test_a_store_that_is_opened_for_every_job_leaves_nothing_in_memory(shared_url: str) -> None:
+def test_a_store_that_is_opened_for_every_job_leaves_nothing_in_memory(store_url: str) -> None:
     def work_through(*names: str) -> list[Dialect]:
         for name in names:
-            store = Store(shared_url)
+            store = Store(store_url)
             store.save_run(make_run(name))
             store.enqueue_job(dedupe_key=name, suite="mine", toolchain="current", trigger="test")
             store.lease_job()
@@ -158,8 +158,8 @@ def _execute(store: Store, statement: sa.TextClause) -> None:
         connection.execute(statement)
 
 
-def test_reading_cannot_write(shared_url: str) -> None:
-    store = Store(shared_url)
+def test_reading_cannot_write(store_url: str) -> None:
+    store = Store(store_url)
     store.save_run(make_run())
     with pytest.raises(StoreUnavailable, match="read-only"):
         _execute(store, sa.text("DELETE FROM runs"))

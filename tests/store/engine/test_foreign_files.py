@@ -60,7 +60,7 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
     "command",
     ["runs", "run", "db migrate", "alerts floor net/*#latency_s 5%", "up --port 0", "schedule"],
 )
-def test_a_file_of_another_program_is_told_and_left_alone(
+def test_a_file_of_another_program_is_reported_and_left_alone(
     terminal: Terminal, make: Callable[[Path], None], command: str
 ) -> None:
     path = Path("theirs")
@@ -72,7 +72,7 @@ def test_a_file_of_another_program_is_told_and_left_alone(
     assert [file.name for file in Path().glob("theirs*")] == ["theirs"]
 
 
-def test_tables_of_another_program_are_told_beside_lock_files_too(tmp_path: Path) -> None:
+def test_tables_of_another_program_are_reported_next_to_lock_files_too(tmp_path: Path) -> None:
     path = tmp_path / "theirs"
     make_duckdb(path)
     lock_timeout = LockTimeout(timeout_s=1.0, sleep=lambda _s: None, monotonic=lambda: 0.0)
@@ -102,7 +102,7 @@ def test_a_table_of_revisions_that_says_none_makes_no_store(tmp_path: Path, wher
             Path(f"{path}.{ending}").touch()
 
 
-def test_a_pipe_is_told_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_reported_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StoreUnavailable, match="it is a pipe"):
         load_runs(Store(f"duckdb:///{tmp_path / 'pipe'}"))

@@ -199,7 +199,7 @@ def test_a_postgresql_server_that_does_not_answer_keeps_nobody_waiting_who_is_in
     assert options == [10, 3]
 
 
-def test_a_held_postgresql_store_is_an_error_after_the_timeout(postgres_url: str) -> None:
+def test_a_locked_postgresql_store_is_an_error_after_the_timeout(postgres_url: str) -> None:
     Store(postgres_url).save_run(make_run())
     store = Store(postgres_url, lock_timeout_s=0.05)
     with child(store_processes.hold_transaction, postgres_url, "write") as (_, pipe):
@@ -209,11 +209,11 @@ def test_a_held_postgresql_store_is_an_error_after_the_timeout(postgres_url: str
         assert len(runs.load_runs(store)) == 1
 
 
-def test_two_processes_with_the_same_files_store_each_once(shared_url: str) -> None:
+def test_two_processes_with_the_same_files_store_each_once(store_url: str) -> None:
     names = [f"file-{number}" for number in range(15)]
     with (
-        child(store_processes.ingest, shared_url, names) as (_, first),
-        child(store_processes.ingest, shared_url, names) as (_, second),
+        child(store_processes.ingest, store_url, names) as (_, first),
+        child(store_processes.ingest, store_url, names) as (_, second),
     ):
         for pipe in (first, second):
             assert pipe.recv() == "ready"
@@ -222,7 +222,7 @@ def test_two_processes_with_the_same_files_store_each_once(shared_url: str) -> N
         answers = [pipe.recv() for _ in names for pipe in (first, second)]
     stored = [name for name, is_new in answers if is_new]
     assert sorted(stored) == sorted(names)
-    store = Store(shared_url)
+    store = Store(store_url)
     for name in names:
         assert queries.load_result(store, name) == store_processes.result_of(name)
     with store.read() as connection:
@@ -230,14 +230,14 @@ def test_two_processes_with_the_same_files_store_each_once(shared_url: str) -> N
             assert connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar() == 15
 
 
-def test_two_writers_and_two_readers_make_progress(shared_url: str) -> None:
-    Store(shared_url).save_run(store_processes.run_of_many())
+def test_two_writers_and_two_readers_make_progress(store_url: str) -> None:
+    Store(store_url).save_run(store_processes.run_of_many())
     names = [[f"{writer}-{number}" for number in range(10)] for writer in ("a", "b")]
     with (
-        child(store_processes.read_for_ever, shared_url) as (_, reader),
-        child(store_processes.read_for_ever, shared_url) as (_, other_reader),
-        child(store_processes.ingest, shared_url, names[0]) as (_, writer),
-        child(store_processes.ingest, shared_url, names[1]) as (_, other_writer),
+        child(store_processes.read_for_ever, store_url) as (_, reader),
+        child(store_processes.read_for_ever, store_url) as (_, other_reader),
+        child(store_processes.ingest, store_url, names[0]) as (_, writer),
+        child(store_processes.ingest, store_url, names[1]) as (_, other_writer),
     ):
         for pipe in (writer, other_writer):
             assert pipe.recv() == "ready"

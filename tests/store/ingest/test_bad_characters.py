@@ -135,7 +135,7 @@ def test_a_file_with_a_bad_name_does_not_stop_the_others(
         ["runs", "--store", BAD],
     ],
 )
-def test_what_is_typed_in_no_utf_8_is_told(
+def test_what_is_typed_in_no_utf_8_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

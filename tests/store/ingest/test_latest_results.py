@@ -114,7 +114,7 @@ def rows_from_raw(store: Store) -> list[list[tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_summaries_kept_by_ingest_are_those_of_the_raw_rows(seed: int) -> None:
+def test_summaries_written_by_ingest_are_those_of_the_raw_rows(seed: int) -> None:
     store = Store("duckdb:///:memory:")
     for run, result in drawn_results(seed):
         store.ingest(run, result, spool_id=result.id)
@@ -123,7 +123,7 @@ def test_summaries_kept_by_ingest_are_those_of_the_raw_rows(seed: int) -> None:
     assert rows == rows_from_raw(store)
 
 
-def test_summaries_kept_by_ingest_are_those_of_the_raw_rows_on_every_store(store: Store) -> None:
+def test_summaries_written_by_ingest_are_those_of_the_raw_rows_on_every_store(store: Store) -> None:
     for run, result in drawn_results(99):
         store.ingest(run, result, spool_id=result.id)
     assert rows_of(store) == rows_from_raw(store)
@@ -147,7 +147,7 @@ def _documents(results: Sequence[tuple[Run, CaseResult]]) -> list[RunDocument]:
     ]
 
 
-def test_the_newest_results_have_the_metrics_that_were_asked_for(store: Store) -> None:
+def test_the_newest_results_have_the_metrics_that_were_requested(store: Store) -> None:
     run = make_run(plan=CASES)
     measurements = [make_measurement("latency_s"), make_measurement("speedup")]
     for index, case in enumerate(CASES):
@@ -159,7 +159,7 @@ def test_the_newest_results_have_the_metrics_that_were_asked_for(store: Store) -
     assert load_latest(store, machine="elsewhere") == ()
 
 
-def test_a_plan_is_kept_once_however_many_runs_have_it(store: Store) -> None:
+def test_a_plan_is_stored_once_however_many_runs_have_it(store: Store) -> None:
     for night in range(3):
         store.save_run(make_run(f"r{night}", plan=CASES, started_at=START + timedelta(days=night)))
     with store.read() as connection:

@@ -70,7 +70,7 @@ def test_what_others_measured_and_what_is_measured_here_share_a_store(terminal: 
 
 
 @pytest.mark.parametrize("error", [StoreLocked("held by PID 7"), StoreTooOld("of last year")])
-def test_a_store_that_cannot_be_asked_now_is_measured_for(
+def test_a_store_that_is_unavailable_now_is_measured_for(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> None:
     monkeypatch.setattr(Store, "check_takes_measured", refusing(error))
@@ -124,7 +124,7 @@ def test_a_store_that_comes_free_after_the_last_case_takes_what_was_measured(
     assert len(load_document(store, summary.run.id).results) == 2
 
 
-def test_a_store_that_is_held_is_waited_for_before_the_first_case_and_after_the_last(
+def test_a_store_that_is_locked_is_waited_for_before_the_first_case_and_after_the_last(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = terminal.store()
@@ -159,7 +159,7 @@ def test_a_store_that_is_held_is_waited_for_before_the_first_case_and_after_the_
     assert len(load_document(store, summary.run.id).results) == len(waits_before_a_case) == 2
 
 
-def test_an_end_of_a_run_that_was_refused_once_is_stored_and_that_is_said(
+def test_an_end_of_a_run_that_was_refused_once_is_stored_and_that_is_reported(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[Run] = []

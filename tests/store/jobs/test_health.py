@@ -46,7 +46,7 @@ def test_an_empty_store_has_no_scheduler_and_no_job(store: Store) -> None:
     assert load_health(store) == Health()
 
 
-def test_what_a_scheduler_says_takes_the_place_of_what_it_said(store: Store) -> None:
+def test_what_a_scheduler_says_replaces_its_last_report(store: Store) -> None:
     save_scheduler(store, replace(STATE, machine="other"))
     save_scheduler(store, STATE)
     later = replace(STATE, heartbeat_at=START + timedelta(minutes=1), doing="job night")
@@ -66,7 +66,7 @@ def test_a_scheduler_is_late_after_three_beats() -> None:
     assert STATE.is_late(now=START + LATE_AFTER + timedelta(seconds=1))
 
 
-def test_the_queue_is_told_oldest_first_and_what_ended_newest_first(
+def test_the_queue_is_reported_oldest_first_and_what_ended_newest_first(
     store: Store, now: FakeClock
 ) -> None:
     for key in ("a", "b", "c", "d"):

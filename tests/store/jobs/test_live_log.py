@@ -39,7 +39,7 @@ def shown(state_dir: Path, run_id: str = RUN) -> list[str]:
     return [line.text for line in live_log.lines]
 
 
-def test_the_log_of_the_running_case_is_found_by_its_run(tmp_path: Path) -> None:
+def test_the_log_of_the_running_case_is_looked_up_by_its_run(tmp_path: Path) -> None:
     case_folder(tmp_path, run_id="ba9876543210", log=b"of another run\n")
     case_folder(tmp_path, log=b"compiling\n\nwarming up")
     assert shown(tmp_path) == ["compiling", "", "warming up"]
@@ -84,7 +84,7 @@ def test_a_run_that_is_not_here_has_no_log(tmp_path: Path, run_id: str) -> None:
     assert find_live_log(tmp_path, run_id) is None
 
 
-def test_nothing_is_kept_of_a_run_whose_log_was_looked_for(tmp_path: Path) -> None:
+def test_nothing_is_stored_of_a_run_whose_log_was_looked_for(tmp_path: Path) -> None:
     case_folder(tmp_path, log=b"a line\n")
     find_live_log(tmp_path, "ffffffffffff")
     gc.collect()
@@ -114,6 +114,6 @@ def test_a_heartbeat_brings_the_log_and_the_end_of_the_run_removes_it(store: Sto
         assert get_live_log(connection, RUN) is None
 
 
-def test_a_log_of_a_newer_release_is_said_to_be_unreadable() -> None:
+def test_a_log_of_a_newer_release_is_reported_to_be_unreadable() -> None:
     with pytest.raises(RecordError, match="pairs of an offset and a text"):
         LiveLog.from_json({"case_key": CASE, "lines": ["text"]})

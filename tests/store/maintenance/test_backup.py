@@ -83,8 +83,8 @@ def test_a_restored_store_is_equal_whatever_kind_it_is(
     assert backup.tables["samples"].num_rows > 0
 
 
-def test_a_backup_under_load_is_of_one_moment(shared_url: str, tmp_path: Path) -> None:
-    store = Store(shared_url)
+def test_a_backup_under_load_is_of_one_moment(store_url: str, tmp_path: Path) -> None:
+    store = Store(store_url)
     fill(store)
     has_begun, is_over = threading.Event(), threading.Event()
 
@@ -92,7 +92,7 @@ def test_a_backup_under_load_is_of_one_moment(shared_url: str, tmp_path: Path) -
         number = 100
         while not is_over.is_set():
             run = make_run(f"run-{number}")
-            Store(shared_url).ingest(run, make_result(f"r-{number}", run=run), spool_id=f"{number}")
+            Store(store_url).ingest(run, make_result(f"r-{number}", run=run), spool_id=f"{number}")
             has_begun.set()
             number += 1
 
@@ -115,13 +115,13 @@ def test_a_backup_under_load_is_of_one_moment(shared_url: str, tmp_path: Path) -
     assert all(set(backed_up[name]) <= set(now[name]) for name in backed_up if name != "series")
 
 
-def test_a_backup_of_an_older_release_is_migrated(shared_url: str, tmp_path: Path) -> None:
+def test_a_backup_of_an_older_release_is_migrated(store_url: str, tmp_path: Path) -> None:
     source = Store("duckdb:///:memory:")
     fill(source)
     make_old_store(f"duckdb:///{tmp_path}/old.duckdb", rows_of=source)
     _backup_by_hand(tmp_path / "old.duckdb", tmp_path / "old.zip", revision=OLDEST)
-    restore_backup(tmp_path / "old.zip", Store(shared_url))
-    assert contents(Store(shared_url)) == contents(source)
+    restore_backup(tmp_path / "old.zip", Store(store_url))
+    assert contents(Store(store_url)) == contents(source)
 
 
 def test_a_backup_that_nothing_here_upgrades_is_refused(duckdb_url: str, tmp_path: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_backup_of_a_newer_release_is_refused(duckdb_url: str, tmp_path: Path)
         restore_backup(path, Store(f"duckdb:///{tmp_path}/new.duckdb"))
 
 
-def test_a_store_with_runs_is_replaced_only_by_force(shared_url: str, tmp_path: Path) -> None:
-    store = Store(shared_url)
+def test_a_store_with_runs_is_replaced_only_by_force(store_url: str, tmp_path: Path) -> None:
+    store = Store(store_url)
     fill(store)
     write_backup(store, tmp_path / "b.zip", at=AT)
     before = contents(store)
@@ -152,7 +152,7 @@ def test_a_store_with_runs_is_replaced_only_by_force(shared_url: str, tmp_path: 
     assert store.store_version() > number + 1
 
 
-def test_what_a_restored_file_replaces_stays_beside_it(duckdb_url: str, tmp_path: Path) -> None:
+def test_what_a_restored_file_replaces_stays_next_to_it(duckdb_url: str, tmp_path: Path) -> None:
     store = Store(duckdb_url)
     fill(store)
     write_backup(store, tmp_path / "b.zip", at=AT)
@@ -162,7 +162,7 @@ def test_what_a_restored_file_replaces_stays_beside_it(duckdb_url: str, tmp_path
     assert "later" in {item.run.id for item in load_runs(replaced)}
 
 
-def test_nothing_that_was_replaced_before_is_lost(tmp_path: Path) -> None:
+def test_nothing_that_was_replaced_before_is_missing(tmp_path: Path) -> None:
     store = Store(f"duckdb:///{tmp_path}/store.duckdb")
     fill(store)
     write_backup(store, tmp_path / "b.zip", at=AT)
@@ -193,8 +193,8 @@ def test_a_damaged_store_can_be_replaced(duckdb_url: str, tmp_path: Path) -> Non
     assert contents(Store(duckdb_url)) == before
 
 
-def test_a_flipped_byte_is_noticed_and_nothing_is_touched(shared_url: str, tmp_path: Path) -> None:
-    store = Store(shared_url)
+def test_a_flipped_byte_is_noticed_and_nothing_is_touched(store_url: str, tmp_path: Path) -> None:
+    store = Store(store_url)
     fill(store)
     path = tmp_path / "b.zip"
     write_backup(store, path, at=AT)
@@ -223,7 +223,7 @@ def test_a_part_that_unfolds_is_refused(duckdb_url: str, tmp_path: Path) -> None
         restore_backup(path, Store(f"duckdb:///{tmp_path}/new.duckdb"))
 
 
-def test_a_part_beside_the_manifest_is_refused(duckdb_url: str, tmp_path: Path) -> None:
+def test_a_part_next_to_the_manifest_is_refused(duckdb_url: str, tmp_path: Path) -> None:
     fill(Store(duckdb_url), num_runs=1)
     write_backup(Store(duckdb_url), tmp_path / "b.zip", at=AT)
     with zipfile.ZipFile(tmp_path / "b.zip", "a") as archive:
@@ -321,7 +321,7 @@ def test_the_commands_back_up_and_restore(tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
-def test_restore_names_each_file_that_it_kept(
+def test_restore_names_each_file_that_it_moved_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -139,6 +139,6 @@ def test_an_index_needs_no_order(postgres_url: str) -> None:
     assert [len(trend) for trend in trends(store)] == [2, 2, 2]
 
 
-def test_a_series_is_found_by_the_number_that_the_upgrade_gave_it() -> None:
+def test_a_series_is_looked_up_by_the_number_that_the_upgrade_gave_it() -> None:
     # md5("bert/...") as DuckDB and PostgreSQL compute it.
     assert series_hash("a") == 0x0CC175B

@@ -40,7 +40,7 @@ def test_an_empty_store_has_no_orphans(store: Store) -> None:
     assert find_orphans(store) == ()
 
 
-def test_results_of_a_lost_run_go_with_all_their_rows(store: Store) -> None:
+def test_results_of_a_missing_run_go_with_all_their_rows(store: Store) -> None:
     fill(store, num_runs=1)
     before = contents(store)
     run = make_run("lost")
@@ -58,7 +58,7 @@ def test_results_of_a_lost_run_go_with_all_their_rows(store: Store) -> None:
         assert after[table] == before[table]
 
 
-def test_rows_of_lost_results_are_found_by_table(store: Store) -> None:
+def test_rows_of_missing_results_are_looked_up_by_table(store: Store) -> None:
     fill(store, num_runs=2)
     lose(store, "case_results", "id = 'result-0'")
     texts = {item.table: item.text for item in find_orphans(store)}
@@ -73,7 +73,7 @@ def test_rows_of_lost_results_are_found_by_table(store: Store) -> None:
     assert len(queries.load_document(store, "run-1").results) == 1
 
 
-def test_what_summarises_nothing_any_more_is_found(store: Store) -> None:
+def test_what_summarises_nothing_any_more_is_detected(store: Store) -> None:
     fill(store, num_runs=1)
     lose(store, "case_results", "1 = 1")
     lose(store, "measurements", "1 = 1")

@@ -53,7 +53,7 @@ def test_the_newest_nights_keep_their_samples(store: Store) -> None:
     assert after == before
 
 
-def test_what_is_removed_is_not_found_again(store: Store) -> None:
+def test_what_is_removed_is_not_detected_again(store: Store) -> None:
     measure(store, num_nights=3)
     remove_samples(store, find_old_samples(store, num_nights=1))
     number = store.store_version()

@@ -72,7 +72,7 @@ def test_a_result_that_is_in_already_adds_no_kernel(store: Store) -> None:
     assert num_rows(store, "kernels") == 2
 
 
-def test_code_is_kept_once_however_many_results_have_it(store: Store) -> None:
+def test_code_is_stored_once_however_many_results_have_it(store: Store) -> None:
     ingest(store, result_with(ADD))
     documents = [
         make_document(make_run(run_id), results=[result_with(ADD, id=run_id, run_id=run_id)])
@@ -128,7 +128,7 @@ def test_kernels_of_a_result_come_with_the_longest_first(store: Store) -> None:
     assert load_kernels(store, "result-2") == ()
 
 
-def test_code_is_found_by_its_hash(store: Store) -> None:
+def test_code_is_looked_up_by_its_hash(store: Store) -> None:
     ingest(store, result_with(ADD))
     assert load_sources(store, [CODE.hash, "b" * 64]) == {CODE.hash: CODE}
 
@@ -191,7 +191,7 @@ def test_alerts_that_somebody_cares_about_name_the_runs_to_keep(store: Store) ->
     assert load_watched_runs(store) == {"a-bad", "a-good", "b-bad"}
 
 
-def test_the_run_of_a_result_is_found(store: Store) -> None:
+def test_the_run_of_a_result_is_looked_up(store: Store) -> None:
     ingest(store, result_with(ADD))
     location = ResultLocation(run_id="run-1", run_started_at=START)
     assert load_locations(store, ["result-1", "unknown"]) == {"result-1": location}

@@ -50,7 +50,7 @@ def filled(store: Store) -> Store:
     return store
 
 
-def test_they_are_of_the_newest_runs_of_the_place_oldest_first(filled: Store) -> None:
+def test_they_are_of_the_newest_runs_of_the_scope_oldest_first(filled: Store) -> None:
     results = load_recent(
         filled, metrics=["latency_s"], machine="box", toolchain="stable", num_runs=3
     )
@@ -60,7 +60,7 @@ def test_they_are_of_the_newest_runs_of_the_place_oldest_first(filled: Store) ->
     }
 
 
-def test_a_place_without_a_run_has_none(filled: Store) -> None:
+def test_a_scope_without_a_run_has_none(filled: Store) -> None:
     where = {"machine": "elsewhere", "toolchain": "stable"}
     assert load_recent(filled, metrics=["latency_s"], num_runs=3, **where) == {}
 
@@ -91,7 +91,7 @@ def test_a_result_tells_what_its_model_is_there_for(store: Store) -> None:
     assert summaries == {"new": 'It\'s 100 % "attention".'}
 
 
-def test_a_place_says_when_it_was_measured_last_and_which_run_had_references(
+def test_a_scope_says_when_it_was_measured_last_and_which_run_had_references(
     filled: Store,
 ) -> None:
     reference = make_case("gemm", family=REFERENCE_FAMILY)

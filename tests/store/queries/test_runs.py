@@ -27,7 +27,7 @@ def crowded() -> Store:
     return store
 
 
-def test_the_run_of_a_job_is_found_behind_many(crowded: Store) -> None:
+def test_the_run_of_a_job_is_looked_up_behind_many(crowded: Store) -> None:
     assert [run.id for run in load_triggered(crowded, "job a")] == ["done"]
 
 
@@ -35,6 +35,6 @@ def test_a_job_that_never_ran_has_no_run(crowded: Store) -> None:
     assert load_triggered(crowded, "job c") == ()
 
 
-def test_what_runs_on_a_machine_is_found_behind_many(crowded: Store) -> None:
+def test_runs_of_a_machine_are_looked_up_behind_many(crowded: Store) -> None:
     ((run, heartbeat_at),) = load_running(crowded, machine="box")
     assert (run.id, heartbeat_at) == ("dead", START)

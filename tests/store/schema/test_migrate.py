@@ -155,36 +155,36 @@ def test_an_upgrade_keeps_every_row_but_those_of_replies(
         assert set(REPLY_TABLES).isdisjoint(sa.inspect(connection).get_table_names())
 
 
-def test_the_first_write_upgrades_a_store(shared_url: str) -> None:
-    make_old_store(shared_url, rows_of=_store_of_every_table())
-    store = Store(shared_url)
+def test_the_first_write_upgrades_a_store(store_url: str) -> None:
+    make_old_store(store_url, rows_of=_store_of_every_table())
+    store = Store(store_url)
     store.save_run(make_run("later"))
     assert {summary.run.id for summary in load_runs(store)} >= {"run-0", "run-1", "later"}
 
 
 @pytest.mark.parametrize("revision", ["m0001", "m0009", "m0014"])
 def test_a_store_that_nothing_here_upgrades_says_what_to_do_and_is_left_as_it_is(
-    shared_url: str, revision: str
+    store_url: str, revision: str
 ) -> None:
-    store = Store(shared_url)
+    store = Store(store_url)
     fill(store)
     before = contents(store)
     _set_revision(store, revision)
-    content = _file_of(shared_url)
+    content = _file_of(store_url)
     message = (
         f"has schema {revision}, and this Compile HUD upgrades {OLDEST} and later. It was left as"
         " it is. Back it up .*`hud db backup`.*`hud db restore`.*docs/upgrading.md"
     )
     for attempt in (
-        lambda: load_runs(Store(shared_url)),
-        lambda: Store(shared_url).migrate(),
-        lambda: Store(shared_url).save_run(make_run("other")),
+        lambda: load_runs(Store(store_url)),
+        lambda: Store(store_url).migrate(),
+        lambda: Store(store_url).save_run(make_run("other")),
         lambda: store.save_run(make_run("other")),
     ):
         with pytest.raises(StoreTooOld, match=message):
             attempt()
-    assert _file_of(shared_url) == content
-    with open_database(shared_url, lock_timeout=LOCK_TIMEOUT).write() as connection:
+    assert _file_of(store_url) == content
+    with open_database(store_url, lock_timeout=LOCK_TIMEOUT).write() as connection:
         assert revision_of(connection) == revision
         connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{NEWEST}'"))
     assert contents(store) == before
@@ -228,15 +228,15 @@ def test_an_older_store_is_upgraded_with_its_rows(store: Store, tmp_path: Path) 
     assert [tuple(row) for row in note] == [("run-1", None)]
 
 
-def test_a_store_of_a_later_release_is_not_touched(shared_url: str) -> None:
-    store = Store(shared_url)
+def test_a_store_of_a_later_release_is_not_touched(store_url: str) -> None:
+    store = Store(store_url)
     store.save_run(make_run())
     _set_revision(store, "m0999")
     message = "has schema m0999, and this Compile HUD knows m0015 to .*Upgrade Compile HUD"
     with pytest.raises(StoreTooNew, match=message):
-        Store(shared_url).save_run(make_run("other"))
+        Store(store_url).save_run(make_run("other"))
     with pytest.raises(StoreTooNew, match=message):
-        load_runs(Store(shared_url))
+        load_runs(Store(store_url))
 
 
 def test_a_store_that_is_upgraded_underneath_is_not_written_any_more(store: Store) -> None:
@@ -246,7 +246,7 @@ def test_a_store_that_is_upgraded_underneath_is_not_written_any_more(store: Stor
         store.save_run(make_run("other"))
 
 
-def test_an_older_store_put_in_its_place_is_not_written_as_it_is(
+def test_an_older_store_put_over_it_is_not_written_as_it_is(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.save_run(make_run())
@@ -256,12 +256,12 @@ def test_an_older_store_put_in_its_place_is_not_written_as_it_is(
 
 
 def test_an_older_store_is_not_read_before_it_is_upgraded(
-    shared_url: str, monkeypatch: pytest.MonkeyPatch
+    store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Store(shared_url).migrate()
+    Store(store_url).migrate()
     monkeypatch.setattr(migrate, "known_revisions", lambda *_: (NEWEST, AFTER))
     with pytest.raises(StoreTooOld, match=OLDER):
-        load_runs(Store(shared_url))
+        load_runs(Store(store_url))
 
 
 def test_revisions_are_numbered_without_a_gap() -> None:

@@ -57,7 +57,7 @@ def message_of(build: str) -> str:
 
 
 @pytest.mark.parametrize("build", ["bench.py", "./bench.py", "bench"])
-def test_a_module_in_the_working_directory_is_found(build: str) -> None:
+def test_a_module_in_the_working_directory_is_importable(build: str) -> None:
     write("bench.py", WHOLE)
     builder = load_builder(build)
     assert builder.build({"width": 5}).in_features == 5
@@ -65,7 +65,7 @@ def test_a_module_in_the_working_directory_is_found(build: str) -> None:
     assert builder.loss is None
 
 
-def test_an_absolute_path_is_found_from_anywhere(
+def test_an_absolute_path_is_importable_from_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("sub/bench.py", WHOLE)
@@ -73,7 +73,7 @@ def test_an_absolute_path_is_found_from_anywhere(
     assert load_builder(f"{tmp_path}/sub/bench.py").build({"width": 5}) is not None
 
 
-def test_a_file_imports_what_stands_beside_it() -> None:
+def test_a_file_imports_what_lies_next_to_it() -> None:
     write("sub/neighbour_of_bench.py", WHOLE)
     write("sub/bench.py", "from neighbour_of_bench import build, example_inputs")
     assert load_builder("sub/bench.py").build({"width": 5}) is not None
@@ -85,7 +85,7 @@ def test_a_file_called_torch_does_not_stand_in_for_torch() -> None:
     assert sys.modules["torch"] is torch
 
 
-def test_a_loss_of_its_own_is_kept() -> None:
+def test_a_loss_of_its_own_is_stored() -> None:
     write("bench.py", WHOLE, LOSS)
     loss = load_builder("bench.py").loss
     assert loss is not None
@@ -174,7 +174,7 @@ def test_an_attribute_that_is_not_there_is_answered_with_those_that_are() -> Non
     assert message_of("empty.py:make").endswith("has no 'make'. It has nothing public.")
 
 
-def test_a_module_without_the_two_functions_is_told_which() -> None:
+def test_a_module_without_the_two_functions_names_which() -> None:
     write("bench.py", "build = 1\nloss = 2\n")
     assert message_of("bench.py") == (
         "the model 'bench.py' has no function build and no function example_inputs. It needs"
@@ -184,7 +184,7 @@ def test_a_module_without_the_two_functions_is_told_which() -> None:
     assert "has no function build" in message_of("bench.py:loss")
 
 
-def test_a_build_string_without_a_module_is_told_what_to_write() -> None:
+def test_a_build_string_without_a_module_is_shown_what_to_write() -> None:
     assert message_of(":make") == (
         "the build string ':make' names no module. Write `package.module`,"
         " `package.module:factory`, `path/to/file.py` or `path/to/file.py:factory`."

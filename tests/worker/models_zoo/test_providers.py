@@ -143,7 +143,7 @@ def test_a_tag_of_published_weights_is_part_of_the_name(site: Path) -> None:
         ),
     ],
 )
-def test_a_model_that_a_provider_lacks_is_said(site: Path, name: str, message: str) -> None:
+def test_a_model_that_a_provider_lacks_is_reported(site: Path, name: str, message: str) -> None:
     install(site, "timm", TIMM)
     install(site, "torchvision", TORCHVISION)
     with pytest.raises(UnknownNameError) as caught:
@@ -152,7 +152,7 @@ def test_a_model_that_a_provider_lacks_is_said(site: Path, name: str, message: s
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_provider_that_is_missing_is_said_with_how_to_install_it(
+def test_a_provider_that_is_missing_is_reported_with_how_to_install_it(
     package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -162,7 +162,7 @@ def test_a_provider_that_is_missing_is_said_with_how_to_install_it(
     assert f"`{sys.executable} -m pip install {package}`" in str(caught.value)
 
 
-def test_a_provider_built_for_another_torch_is_said(site: Path) -> None:
+def test_a_provider_built_for_another_torch_is_reported(site: Path) -> None:
     install(site, "torchvision", "raise RuntimeError('operator torchvision::nms does not exist')")
     with pytest.raises(UnavailableModelError) as caught:
         build("torchvision/resnet50")

@@ -56,7 +56,7 @@ def test_jitter_spreads_the_naps() -> None:
     assert long[0] == 5 * short[0]
 
 
-def test_a_long_wait_is_told_once_with_the_holder_and_what_is_left() -> None:
+def test_a_long_wait_is_reported_once_with_the_holder_and_what_is_left() -> None:
     naps_s: list[float] = []
     messages: list[tuple[int | None, float]] = []
     lock_timeout = dataclasses.replace(
@@ -69,7 +69,7 @@ def test_a_long_wait_is_told_once_with_the_holder_and_what_is_left() -> None:
     assert left_s == pytest.approx(3.0, abs=0.01)
 
 
-def test_a_short_wait_is_not_told() -> None:
+def test_a_short_wait_is_not_reported() -> None:
     naps_s: list[float] = []
     messages: list[int | None] = []
     lock_timeout = dataclasses.replace(

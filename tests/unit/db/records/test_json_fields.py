@@ -32,7 +32,7 @@ from compile_hud.db.records.json_fields import (
         ({}, "an object"),
     ],
 )
-def test_a_field_of_another_kind_is_told_in_the_words_of_json(value: Any, kind: str) -> None:
+def test_a_field_of_another_kind_is_reported_by_its_json_name(value: Any, kind: str) -> None:
     with pytest.raises(RecordError, match=f"^field 'x' must be a string, got {kind}$"):
         get_text({"x": value}, "x")
 
@@ -43,7 +43,7 @@ def test_a_string_is_no_other_kind(get: Any) -> None:
         get({"x": "1"}, "x")
 
 
-def test_what_holds_no_fields_is_told_with_the_one_that_is_wanted() -> None:
+def test_what_holds_no_fields_is_reported_with_the_one_that_is_required() -> None:
     with pytest.raises(RecordError, match="^expected an object with field 'x', got a list$"):
         get_text([], "x")
 
@@ -54,7 +54,7 @@ def test_numbers_hold_nothing_but_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "\udfffb"])
-def test_a_name_is_kept_as_it_is_or_refused(text: str) -> None:
+def test_a_name_stays_as_it_is_or_is_refused(text: str) -> None:
     message = rf"^field 'x' is {re.escape(repr(text))}: no name has a NUL character, or half of one"
     with pytest.raises(RecordError, match=message):
         get_name({"x": text}, "x")

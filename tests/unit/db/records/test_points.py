@@ -38,7 +38,7 @@ def test_values_are_an_array() -> None:
     assert np.array_equal(columns().medians, [3.0, 1.0, 2.0])
 
 
-def test_points_above_zero_are_kept() -> None:
+def test_points_above_zero_stay() -> None:
     series = make_series([1.0, 0.0, -1.0, 2.0])
     positive = point_columns(series.header.key, series.points).above_zero()
     assert [point.run_id for point in positive] == ["run-0", "run-3"]
@@ -57,5 +57,5 @@ def test_each_machine_and_toolchain_has_its_own_points_in_the_order_of_first_run
     ]
 
 
-def test_series_without_points_has_no_place() -> None:
+def test_series_without_points_has_no_scope() -> None:
     assert columns([]).by_scope() == {}

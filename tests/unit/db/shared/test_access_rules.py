@@ -167,7 +167,7 @@ def test_rules_for_nobody_let_nobody_in() -> None:
         ("localhost.example.org", False),
     ],
 )
-def test_loopback_is_told_from_what_others_reach(host: str, is_so: bool) -> None:
+def test_loopback_differs_from_what_others_reach(host: str, is_so: bool) -> None:
     assert is_loopback(host) is is_so
     assert bool(refusal(host, rules=AccessRules(), is_open=False)) is not is_so
 

@@ -26,7 +26,7 @@ def test_an_id_that_would_leave_the_folder_names_no_file() -> None:
         ("postgresql+psycopg://me@host/hud", Path("/shared"), Path("/shared")),
     ],
 )
-def test_traces_lie_beside_a_file_or_where_they_are_told(
+def test_traces_lie_next_to_a_file_or_where_they_are_configured(
     url: str, named: Path | None, folder: Path | None
 ) -> None:
     assert traces_folder(url, named=named) == folder

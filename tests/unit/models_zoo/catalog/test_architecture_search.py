@@ -37,7 +37,7 @@ def test_the_shapes_differ_in_what_is_read_alone() -> None:
     assert sizes["small"].num_tokens == 64
 
 
-def test_a_candidate_is_found_beside_the_models_of_the_catalog() -> None:
+def test_a_candidate_is_built_next_to_the_models_of_the_catalog() -> None:
     assert [spec.name for spec in find_models(["bert", NAME])] == ["bert", NAME]
 
 

@@ -147,7 +147,7 @@ def test_an_unknown_model_is_answered_with_near_names(pattern: str, message: str
     assert str(caught.value) == message
 
 
-def test_a_shape_is_found_by_its_name() -> None:
+def test_a_shape_is_looked_up_by_its_name() -> None:
     spec = CATALOG["bert"]
     assert find_size(spec, "small") is spec.sizes["small"]
 

@@ -115,7 +115,7 @@ def test_a_shape_that_cannot_be_is_answered_with_what_can(
     assert message in str(caught.value)
 
 
-def test_what_a_size_cannot_have_is_said_without_a_model() -> None:
+def test_what_a_size_cannot_have_is_reported_without_a_model() -> None:
     with pytest.raises(UnfitShapeError, match="takes length <= 128, not 200"):
         vary(SizeSpec(config=SMALL, num_samples=4), {"length": 200})
 
@@ -131,7 +131,7 @@ def test_everything_is_the_sizes_and_what_is_tracked() -> None:
     assert shapes("*", models=("bert",)) == ["bert tiny", "bert small", "bert full", "bert serving"]
 
 
-def test_what_is_there_on_demand_is_found_by_a_glob_of_its_name() -> None:
+def test_what_is_there_on_demand_is_looked_up_by_a_glob_of_its_name() -> None:
     assert shapes("grid*") == ["bert grid-b1"]
 
 
@@ -141,7 +141,7 @@ def test_nightly_means_what_is_tracked_and_needs_none() -> None:
     assert NIGHTLY.selection.shapes == ("auto", "nightly")
 
 
-def test_a_model_that_a_glob_found_is_left_out_of_what_it_does_not_have() -> None:
+def test_a_model_that_a_glob_matched_is_left_out_of_what_it_does_not_have() -> None:
     assert shapes("small-l8") == ["bert small-l8"]
     assert shapes("serving") == ["bert serving"]
 

@@ -82,7 +82,7 @@ def test_a_direction_that_the_unit_tells_is_the_one_that_is_judged(name: str, un
     st.sampled_from(["", "s", "ms", "GB", "tokens/s", "requests", "%", "1"]),
     st.sampled_from(["", "lower", "higher", "neither", "sideways"]),
 )
-def test_what_is_judged_is_judged_in_the_direction_that_is_told(
+def test_what_is_judged_is_judged_in_the_direction_that_is_reported(
     name: str, unit: str, stated: str
 ) -> None:
     metric = find_metric(name, unit=unit, direction=stated)
@@ -102,7 +102,7 @@ def test_what_is_judged_is_judged_in_the_direction_that_is_told(
         ("graph_breaks", "count", 1.0),
     ],
 )
-def test_a_known_metric_is_scaled_by_the_unit_that_is_said(
+def test_a_known_metric_is_scaled_by_the_unit_that_is_reported(
     name: str, unit: str, scale: float
 ) -> None:
     assert find_metric(name, unit=unit).scale == scale
@@ -159,7 +159,7 @@ def test_modes_are_spelled_as_torch_compile_spells_them() -> None:
     assert mode_of("inductor_with_cudagraphs") == "inductor_with_cudagraphs"
 
 
-def test_skipping_is_told_from_passing() -> None:
+def test_skipping_differs_from_passing() -> None:
     assert outcome_of("pass_due_to_skip") is Outcome.SKIPPED
     assert outcome_of(" PASS ") is Outcome.OK
     assert outcome_of("") is Outcome.FAILED
@@ -199,7 +199,7 @@ def test_evidence_adds_up_in_any_order_and_only_once() -> None:
     assert (speedup.samples, speedup.launches) == ((1.5, 1.6, 1.7), (1, 2))
 
 
-def test_evidence_of_a_failed_case_is_kept() -> None:
+def test_evidence_of_a_failed_case_is_stored() -> None:
     failed = evidence(speedup=[(1.5,)])
     failed.add_text("accuracy", "fail_accuracy")
     result = result_of(failed, case=CASE, run_id="run", at=START)
@@ -207,7 +207,7 @@ def test_evidence_of_a_failed_case_is_kept() -> None:
     assert evidence_of(result).to_json() == failed.to_json()
 
 
-def test_the_worst_of_what_is_said_is_the_outcome() -> None:
+def test_the_worst_of_what_is_reported_is_the_outcome() -> None:
     collected = Evidence()
     for word in ("pass", "fail_accuracy", "eager_1st_run_OOM: 2 GiB more", "fail_to_run"):
         collected.add_text("accuracy", word)

@@ -51,7 +51,7 @@ def test_the_outcome_of_a_case_is_a_label() -> None:
     assert (sample.labels["outcome"], sample.value) == ("timeout", 1)
 
 
-def test_the_revision_of_a_run_is_told_once() -> None:
+def test_the_revision_of_a_run_is_reported_once() -> None:
     (first, second) = parsed(night(0), night(1))["hud_run"].samples
     assert first.labels == {"run": "run-0", "revision": "rev-0", "suite": "quick"}
     assert second.labels["revision"] == "rev-1"
