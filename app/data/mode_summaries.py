@@ -33,22 +33,20 @@ def mode_summaries(
         for mode in MODE_ORDER[1:]
     }
     present = {
-        mode: [cell for cell in found if cell.summary.case.key not in missing]
-        for mode, found in by_mode.items()
+        mode: [cell for cell in own if cell.summary.case.key not in missing]
+        for mode, own in by_mode.items()
     }
-    columns = {mode: _speedups(found) for mode, found in present.items()}
+    columns = {mode: _speedups(own) for mode, own in present.items()}
     cohort = cohort_means({mode: column for mode, column in columns.items() if column})
     num_subjects = len({subject_of(cell.summary.case) for cell in cells})
     summaries = []
-    for mode, found in by_mode.items():
-        if not found:
+    for mode, own in by_mode.items():
+        if not own:
             continue
         outcomes = [cell.summary.outcome for cell in present[mode]]
         passed = pass_rate(outcomes)
         kinds = Counter(
-            missing[cell.summary.case.key].kind
-            for cell in found
-            if cell.summary.case.key in missing
+            missing[cell.summary.case.key].kind for cell in own if cell.summary.case.key in missing
         )
         summaries.append(
             ModeSummary(
@@ -59,8 +57,8 @@ def mode_summaries(
                 num_speedups=len(columns[mode]),
                 num_ok=passed.num_ok,
                 num_attempted=passed.num_attempted + kinds.total(),
-                failures=_ended_badly(outcomes, is_tried=True),
-                untried=_ended_badly(outcomes, is_tried=False),
+                failures=_ended_badly(outcomes, is_attempted=True),
+                untried=_ended_badly(outcomes, is_attempted=False),
                 missing=tuple((kind, kinds[kind]) for kind in MISSING_KINDS if kinds[kind]),
                 effective_modes=_fallbacks(present[mode]),
             )
@@ -68,7 +66,7 @@ def mode_summaries(
     return tuple(summaries)
 
 
-def _ended_badly(outcomes: Sequence[Outcome], *, is_tried: bool) -> tuple[tuple[str, int], ...]:
+def _ended_badly(outcomes: Sequence[Outcome], *, is_attempted: bool) -> tuple[tuple[str, int], ...]:
     """Return how often each bad outcome is there, of those that count as tried or of the others."""
     counts = Counter(outcomes)
     return tuple(
@@ -76,7 +74,7 @@ def _ended_badly(outcomes: Sequence[Outcome], *, is_tried: bool) -> tuple[tuple[
         for outcome in Outcome
         if outcome is not Outcome.OK
         and counts[outcome]
-        and bool(pass_rate([outcome]).num_attempted) is is_tried
+        and bool(pass_rate([outcome]).num_attempted) is is_attempted
     )
 
 

@@ -97,7 +97,7 @@ def _series_page(
         if metric in NORMALISED_TIMES
         else ()
     )
-    paced = at_pace(points, paces=paces, headers=headers)
+    normalised = normalised_points(points, paces=paces, headers=headers)
     return SeriesPage(
         case=cases[0],
         machine=chosen,
@@ -113,11 +113,13 @@ def _series_page(
             runs=runs,
         ),
         points=points,
-        paced=paced,
-        bands=noise_bands(paced or points),
+        normalised=normalised,
+        bands=noise_bands(normalised or points),
         outcomes=next((item.points for item in on_machine if item.toolchain == shown), ()),
         environment_changes=_environment_changes(store, points),
-        alerts=told(load_alerts_of_case(store, case_key, machine=chosen, toolchain=shown)),
+        alerts=reportable_alerts(
+            load_alerts_of_case(store, case_key, machine=chosen, toolchain=shown)
+        ),
     )
 
 
@@ -131,14 +133,14 @@ def _siblings(
     runs: Sequence[RunSummary],
 ) -> tuple[SeriesHeader, ...]:
     """Return the newest series in `toolchain` of every variant of the same case."""
-    wanted = (case.phase, case.shape, case.dtype, case.device)
+    dimensions = (case.phase, case.shape, case.dtype, case.device)
     in_toolchain = {summary.run.id for summary in runs if summary.run.toolchain == toolchain}
     by_variant: dict[str, list[SeriesHeader]] = defaultdict(list)
     for header in find_series(store, model=case.model, metric=metric, machine=machine):
         other = header.case
-        if (other.phase, other.shape, other.dtype, other.device) == wanted:
+        if (other.phase, other.shape, other.dtype, other.device) == dimensions:
             by_variant[other.variant].append(header)
-    found = []
+    newest_headers = []
     for headers in by_variant.values():
         newest = max(headers, key=lambda header: header.last_at)
         if any(header.last_run_id not in in_toolchain for header in headers):
@@ -153,8 +155,8 @@ def _siblings(
             if not points:
                 continue
             newest = ending_with(newest, points)
-        found.append(newest)
-    return tuple(found)
+        newest_headers.append(newest)
+    return tuple(newest_headers)
 
 
 def _environment_changes(
@@ -194,16 +196,16 @@ def _raw_samples(
 def with_samples(page: SeriesPage) -> tuple[TrendPoint, ...]:
     """Return the newest points of `page` whose samples together are no more than can be drawn."""
     num_samples = 0
-    found: list[TrendPoint] = []
+    selection: list[TrendPoint] = []
     for point in reversed(page.points):
         num_samples += point.num_samples
-        if found and num_samples > MAX_SAMPLES:
+        if selection and num_samples > MAX_SAMPLES:
             break
-        found.append(point)
-    return tuple(reversed(found))
+        selection.append(point)
+    return tuple(reversed(selection))
 
 
-def told(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
+def reportable_alerts(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
     """Return the alerts that say that something changed.
 
     Not what people called noise, nor suspicions that measuring again did not confirm.
@@ -218,12 +220,12 @@ def told(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
 
 def segments(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:
     """Return `points` cut where the environment changes."""
-    found: list[list[TrendPoint]] = []
+    pieces: list[list[TrendPoint]] = []
     for point in points:
-        if not found or found[-1][-1].fingerprint != point.fingerprint:
-            found.append([])
-        found[-1].append(point)
-    return found
+        if not pieces or pieces[-1][-1].fingerprint != point.fingerprint:
+            pieces.append([])
+        pieces[-1].append(point)
+    return pieces
 
 
 def differences(
@@ -284,7 +286,7 @@ def noise_bands(points: Sequence[TrendPoint]) -> tuple[Band, ...]:
     return tuple(bands)
 
 
-def at_pace(
+def normalised_points(
     points: Sequence[TrendPoint],
     *,
     paces: Sequence[TrendPoint],
@@ -297,33 +299,34 @@ def at_pace(
     how the machine moved) and of what is no time.
     """
     known = {header.key: header for header in headers}
-    found: dict[str, TrendPoint] = {}
+    by_result: dict[str, TrendPoint] = {}
     for key, together in _by_series(points).items():
         header = known.get(key)
-        beside = [item for item in paces if item.fingerprint == together[0].fingerprint]
-        if header is None or not beside or not _is_paced(header):
+        probes = [item for item in paces if item.fingerprint == together[0].fingerprint]
+        if header is None or not probes or not _is_normalised(header):
             continue
-        pace = dataclasses.replace(header, metric=SPEED_PROBE, key=beside[0].series_key)
+        probe_header = dataclasses.replace(header, metric=SPEED_PROBE, key=probes[0].series_key)
         tracks = {
-            item.metric: _track(item, of) for item, of in ((header, together), (pace, beside))
+            item.metric: _track(item, of)
+            for item, of in ((header, together), (probe_header, probes))
         }
         scaled = normalise_by_machine_speed(tracks)[header.metric].points
         for point, level in zip(together, scaled, strict=True):
-            found[point.result_id] = dataclasses.replace(
+            by_result[point.result_id] = dataclasses.replace(
                 point, median=level.median, low=level.low, high=level.high
             )
-    return tuple(found.get(point.result_id, point) for point in points) if found else ()
+    return tuple(by_result.get(point.result_id, point) for point in points) if by_result else ()
 
 
-def _is_paced(header: SeriesHeader) -> bool:
+def _is_normalised(header: SeriesHeader) -> bool:
     return header.metric in NORMALISED_TIMES and not header.case.is_reference
 
 
 def _by_series(points: Sequence[TrendPoint]) -> dict[str, list[TrendPoint]]:
-    found: dict[str, list[TrendPoint]] = defaultdict(list)
+    by_series: dict[str, list[TrendPoint]] = defaultdict(list)
     for point in points:
-        found[point.series_key].append(point)
-    return found
+        by_series[point.series_key].append(point)
+    return by_series
 
 
 def _track(header: SeriesHeader, points: Sequence[TrendPoint]) -> Track:

@@ -23,7 +23,7 @@ from compile_hud.runner.analysis.alerts.triage import (
     Decision,
     add_comment,
     changed_text,
-    if_as_seen,
+    if_unchanged,
     set_care,
     set_state,
 )
@@ -31,35 +31,35 @@ from compile_hud.runner.analysis.errors import AlertStateError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What somebody gives with a decision: a reason, and a name where nobody is signed in."""
+class DecisionNote:
+    """The reason of a decision, and the name of its author where nobody is signed in."""
 
-    name: str = ""
-    why: str = ""
+    author: str = ""
+    reason: str = ""
 
 
-def decide_state(seen: Sequence[Alert], state: AlertState, *, said: Said) -> str:
+def decide_state(seen: Sequence[Alert], state: AlertState, *, note: DecisionNote) -> str:
     """Move alerts to `state` on record; return why it is not saved, "" when it is."""
-    return _saved(seen, set_state([alert.id for alert in seen], state, why=said.why), said=said)
+    return _saved(seen, set_state([alert.id for alert in seen], state, why=note.reason), note=note)
 
 
-def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, said: Said) -> str:
+def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, note: DecisionNote) -> str:
     """Give alerts owner and mute of `cared`; return why it is not saved, "" when it is."""
     decisions = [
-        set_care(before, owner=after.owner, until=after.muted_until, why=said.why)
+        set_care(before, owner=after.owner, until=after.muted_until, why=note.reason)
         for before, after in zip(seen, cared, strict=True)
     ]
-    return _saved(seen, _together(decisions), said=said)
+    return _saved(seen, _together(decisions), note=note)
 
 
-def comment(seen: Sequence[Alert], *, said: Said) -> str:
+def comment(seen: Sequence[Alert], *, note: DecisionNote) -> str:
     """Keep what is said of alerts; return why it is not saved, "" when it is."""
-    if not said.why:
+    if not note.reason:
         return "Not saved: there is no comment to keep; write it as the reason."
-    return _saved(seen, add_comment([alert.id for alert in seen], said.why), said=said)
+    return _saved(seen, add_comment([alert.id for alert in seen], note.reason), note=note)
 
 
-def decide_floor(seen: SeriesSettings, floor: float | None, *, said: Said) -> str:
+def decide_floor(seen: SeriesSettings, floor: float | None, *, note: DecisionNote) -> str:
     """Set the least change that matters in a series; return why it is not saved, "" when it is.
 
     `floor` is a fraction, None the metric's own.
@@ -72,9 +72,9 @@ def decide_floor(seen: SeriesSettings, floor: float | None, *, said: Said) -> st
 
     def save(by: str) -> None:
         store = data.open_store(data.store_url())
-        store.revise_settings(seen.pattern, revise, by=by, why=said.why)
+        store.revise_settings(seen.pattern, revise, by=by, why=note.reason)
 
-    return _authorised(Role.ADMIN, save, said=said)
+    return _authorised(Role.ADMIN, save, note=note)
 
 
 def load_settings(alert: Alert) -> SeriesSettings:
@@ -89,22 +89,22 @@ def changed_since(seen: Sequence[Alert], alerts: Sequence[Alert]) -> list[str]:
     return [text for text in texts if text]
 
 
-def _saved(seen: Sequence[Alert], decision: Decide, *, said: Said) -> str:
+def _saved(seen: Sequence[Alert], decision: Decide, *, note: DecisionNote) -> str:
     def save(by: str) -> None:
         store = data.open_store(data.store_url())
-        store.revise_alerts(if_as_seen(seen, decision), by=by)
+        store.revise_alerts(if_unchanged(seen, decision), by=by)
 
-    return _authorised(Role.TRIAGER, save, said=said)
+    return _authorised(Role.TRIAGER, save, note=note)
 
 
-def _authorised(role: Role, save: Callable[[str], None], *, said: Said) -> str:
+def _authorised(role: Role, save: Callable[[str], None], *, note: DecisionNote) -> str:
     """Call `save` with the name for the record when who is at the page may; return the problem."""
     person = access.present()
     try:
         access.require(person, role)
-        if not person.is_signed_in and said.name.strip() in ("", JUDGE):
+        if not person.is_signed_in and note.author.strip() in ("", JUDGE):
             raise AlertStateError(f"who decides? Give your name, which is not {JUDGE}")
-        save(person.signed_as(said.name))
+        save(person.signed_as(note.author))
     except (access.NotAllowed, AlertStateError, StoreError) as error:
         return f"Not saved: {error}."
     return ""

@@ -89,7 +89,7 @@ def make_dispatcher(workspace: Workspace, *, limit_s: float = PASS_S) -> Dispatc
             name: make_receiver(settings, env=dependencies.env)
             for name, settings in config.receivers.items()
         },
-        build_messages=lambda items: compose(items, workspace=workspace),
+        build_messages=lambda items: build_messages(items, workspace=workspace),
         now=dependencies.now,
         jitter=_drawn_below,
         draw=make_draw(workspace),
@@ -106,7 +106,7 @@ def make_updater(
     return Updater(
         store=workspace.store(),
         receivers={name: item for name, item in receivers.items() if isinstance(item, Updatable)},
-        build_messages=lambda items: compose(items, workspace=workspace, is_update=True),
+        build_messages=lambda items: build_messages(items, workspace=workspace, is_update=True),
         now=dependencies.now,
         jitter=_drawn_below,
         draw=make_draw(workspace),
@@ -118,7 +118,7 @@ def _drawn_below(limit_s: float) -> float:
     return random.uniform(0.0, limit_s)
 
 
-def compose(
+def build_messages(
     notifications: Sequence[Notification], *, workspace: Workspace, is_update: bool = False
 ) -> list[Item]:
     """Return `notifications` with their alerts as they are now, less those that are no news.
@@ -139,14 +139,16 @@ def compose(
     ]
     # All at once: what is read of the store for one alert can be read for thousands.
     listed = {id: known[id] for ids in current_ids for id in ids[:MAX_LISTED_ALERTS]}
-    shown = dict(zip(listed, alerts_json(tuple(listed.values()), workspace=workspace), strict=True))
+    documents = dict(
+        zip(listed, alerts_json(tuple(listed.values()), workspace=workspace), strict=True)
+    )
     deciders = _deciders(listed.values(), store=store)
     weekly_items = _weekly(notifications, workspace=workspace)
     return [
         weekly_items.get(notification.id)
         or Item(
             notification=notification,
-            alerts=tuple(shown[id] for id in ids[:MAX_LISTED_ALERTS]),
+            alerts=tuple(documents[id] for id in ids[:MAX_LISTED_ALERTS]),
             num_alerts=len(ids),
             deciders=deciders,
             **_links(notification, [known[id] for id in ids], number=number, linker=linker),

@@ -23,13 +23,13 @@ from compile_hud.db.records.json_fields import (
 )
 from compile_hud.db.records.results import Case, Outcome
 from compile_hud.runner.analysis.comparison.bisection import (
-    EndsVerdict,
+    BoundsVerdict,
     Mark,
     Reading,
     Suspects,
     answer,
     find_suspects,
-    judge_ends,
+    judge_bounds,
 )
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.protocol.files import write_json
@@ -132,13 +132,13 @@ class Bisection:
         """Return how it ended, None while it goes on."""
         if self.ends is None:
             return None
-        verdict = judge_ends(self.ends, floor=self.limits.floor)
-        if verdict is not EndsVerdict.DIFFER:
-            return Ending.SAME_ENDS if verdict is EndsVerdict.SAME else Ending.UNCLEAR_ENDS
+        verdict = judge_bounds(self.ends, floor=self.limits.floor)
+        if verdict is not BoundsVerdict.DIFFER:
+            return Ending.SAME_ENDS if verdict is BoundsVerdict.SAME else Ending.UNCLEAR_ENDS
         suspects, evidence = self.suspects, self.evidence
         if evidence is None or suspects.num_left > 1 + len(suspects.skipped):
             return None
-        if answer(evidence, ends=self.ends) is not Mark.BAD:
+        if answer(evidence, bounds=self.ends) is not Mark.BAD:
             return Ending.UNCONFIRMED
         return Ending.FOUND if suspects.num_left == 1 else Ending.RANGE
 
@@ -199,13 +199,13 @@ def read_bisections(folder: Path) -> list[Bisection]:
 
     Raises RecordError naming a file that is none.
     """
-    found = []
+    bisections = []
     for path in folder.glob("*.json"):
         try:
-            found.append(Bisection.from_json(read_json(path)))
+            bisections.append(Bisection.from_json(read_json(path)))
         except RecordError as error:
             raise RecordError(f"{path} is no bisection: {error}; remove it") from error
-    return sorted(found, key=lambda item: item.started_at, reverse=True)
+    return sorted(bisections, key=lambda item: item.started_at, reverse=True)
 
 
 def _reading_json(reading: Reading | None) -> dict[str, Any] | None:

@@ -9,11 +9,11 @@ from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import signed
 from compile_hud.runner.analysis.comparison.bisection import (
     SEARCH_ERROR,
-    EndsVerdict,
+    BoundsVerdict,
     Mark,
     Reading,
     answer,
-    judge_ends,
+    judge_bounds,
     num_answers,
     verdict_of,
 )
@@ -57,12 +57,12 @@ def ends_text(known: Bisection) -> str:
     assert ends is not None
     change = f"{ends.metric} {change_text(ends)}"
     floor = f"{100 * known.limits.floor:g} %"
-    match judge_ends(ends, floor=known.limits.floor):
-        case EndsVerdict.DIFFER:
+    match judge_bounds(ends, floor=known.limits.floor):
+        case BoundsVerdict.DIFFER:
             num_steps = num_answers(len(known.revisions)) - 2
             steps = "1 step follows" if num_steps == 1 else f"about {num_steps} steps follow"
             return f"the ends differ: {change}, {verdict_of(ends)}; {steps}"
-        case EndsVerdict.UNCLEAR:
+        case BoundsVerdict.UNCLEAR:
             return (
                 f"it is not clear whether the ends differ: {change}. More time (--step-minutes,"
                 " --max-launches) or a quieter machine may tell"
@@ -101,8 +101,8 @@ def conclusion(known: Bisection) -> Iterator[str]:
         yield from _signature(revisions[suspects.first_bad])
     elif ending is Ending.RANGE:
         yield f"{first}: one of {suspects.num_left}, since the others could not be told"
-        for place in range(suspects.last_good + 1, suspects.first_bad + 1):
-            yield f"  {revision_text(revisions[place])}"
+        for index in range(suspects.last_good + 1, suspects.first_bad + 1):
+            yield f"  {revision_text(revisions[index])}"
     else:
         yield (
             "no single revision: the search ended at"
@@ -117,14 +117,14 @@ def conclusion(known: Bisection) -> Iterator[str]:
             yield f"skipped: {revision_text(revisions[step.place])}: {step.reason}"
     error = error_bound(known)
     if error is not None:
-        yield f"chance of a wrong answer: at most {100 * error:.1f} % in {num_given(known)} answers"
+        yield f"chance of a wrong answer: at most {100 * error:.1f} % in {num_answers(known)} answers"
     yield f"reproduce: {repro(known)}"
 
 
 def _doubt(known: Bisection) -> str:
     assert known.evidence is not None
     assert known.ends is not None
-    if answer(known.evidence, ends=known.ends) is None:
+    if answer(known.evidence, bounds=known.ends) is None:
         return "and whether that carries more than half of the change is not clear"
     return (
         "which does not carry more than half of the change: it came in several steps, or an answer"
@@ -132,7 +132,7 @@ def _doubt(known: Bisection) -> str:
     )
 
 
-def num_given(known: Bisection) -> int:
+def num_answers(known: Bisection) -> int:
     """Return how many answers were given: ends, steps that were not skipped, last check."""
     num_steps = sum(step.mark is not Mark.SKIPPED for step in known.steps)
     return 1 + num_steps + (known.check is not None)
@@ -147,13 +147,13 @@ def error_bound(known: Bisection) -> float | None:
     metric = known.ends.metric
     if metric == OUTCOME or METRICS[metric].is_exact:
         return None
-    return num_given(known) * SEARCH_ERROR / num_answers(len(known.revisions))
+    return num_answers(known) * SEARCH_ERROR / num_answers(len(known.revisions))
 
 
 def repro(known: Bisection) -> str:
     """Return the command that measures the first bad revision against the last good one again."""
     suspects = known.suspects
-    names = [known.revisions[place].name for place in (suspects.last_good, suspects.first_bad)]
+    names = [known.revisions[index].name for index in (suspects.last_good, suspects.first_bad)]
     options = [*_revision_options(known, names), *case_options(known.case)]
     if known.metric is not None:
         options.append(("metric", known.metric))

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.analysis.comparison.bisection import (
-    EndsVerdict,
+    BoundsVerdict,
     Mark,
     Reading,
     answer,
-    judge_ends,
+    judge_bounds,
     next_index,
     num_answers,
     read_pair,
@@ -108,8 +108,8 @@ class _Search:
         if self._known.ending in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS):
             return self._known
         self._say(ends_text(self._known))
-        while (place := next_index(self._known.suspects)) is not None:
-            self._take_step(place)
+        while (index := next_index(self._known.suspects)) is not None:
+            self._take_step(index)
         if self._known.evidence is None:
             self._check()
         suspects = self._known.suspects
@@ -119,8 +119,11 @@ class _Search:
     def _measure_ends(self) -> None:
         floor = self._known.limits.floor
 
-        def is_clear(found: Reading) -> bool:
-            return _lacks_metric(found) or judge_ends(found, floor=floor) is not EndsVerdict.UNCLEAR
+        def is_clear(reading: Reading) -> bool:
+            return (
+                _lacks_metric(reading)
+                or judge_bounds(reading, floor=floor) is not BoundsVerdict.UNCLEAR
+            )
 
         self._say(f"measuring the ends: {self._name(0)} and {self._name(self._last)}")
         sides = self._ready(0), self._ready(self._last)
@@ -128,36 +131,36 @@ class _Search:
         _check_ends(ends)
         self._keep(replace(self._known, ends=ends))
 
-    def _take_step(self, place: int) -> None:
+    def _take_step(self, index: int) -> None:
         suspects = self._known.suspects
         num_done = len(self._known.steps) + 1
-        self._say(f"step {num_done}, {suspects.num_left} revisions left: {self._name(place)}")
+        self._say(f"step {num_done}, {suspects.num_left} revisions left: {self._name(index)}")
         started_at = self._dependencies.now()
-        reading, mark, reason = self._ask(place)
+        reading, mark, reason = self._ask(index)
         took_s = (self._dependencies.now() - started_at).total_seconds()
-        step = Step(place=place, mark=mark, reason=reason, reading=reading, took_s=took_s)
+        step = Step(place=index, mark=mark, reason=reason, reading=reading, took_s=took_s)
         self._keep(replace(self._known, steps=(*self._known.steps, step)))
         self._say(f"  {answer_text(self._known, step)}")
         suspects = self._known.suspects
         self._revisions.keep_only({0, suspects.last_good, suspects.first_bad})
 
-    def _ask(self, place: int) -> tuple[Reading | None, Mark, str]:
+    def _ask(self, index: int) -> tuple[Reading | None, Mark, str]:
         """Return what the revision showed, its mark, and why where it is skipped."""
         good = self._ready(0)
         try:
-            candidate = self._revisions.side(place)
+            candidate = self._revisions.side(index)
         except RevisionUnusable as error:
             return None, Mark.SKIPPED, str(error)
-        found = self._compare(good, candidate)
-        if found.baseline_outcome is not Outcome.OK and found.metric != OUTCOME:
-            raise BisectError(f"the good end does not run any more: {found.reason}")
+        reading = self._compare(good, candidate)
+        if reading.baseline_outcome is not Outcome.OK and reading.metric != OUTCOME:
+            raise BisectError(f"the good end does not run any more: {reading.reason}")
         assert self._known.ends is not None
-        mark = answer(found, ends=self._known.ends)
+        mark = answer(reading, bounds=self._known.ends)
         if mark is None:
-            return found, Mark.SKIPPED, "it is not clear on which side it is"
+            return reading, Mark.SKIPPED, "it is not clear on which side it is"
         if mark is Mark.SKIPPED:
-            return found, mark, found.reason or f"it has no {found.metric}"
-        return found, mark, ""
+            return reading, mark, reading.reason or f"it has no {reading.metric}"
+        return reading, mark, ""
 
     def _check(self) -> None:
         suspects = self._known.suspects
@@ -174,7 +177,7 @@ class _Search:
             baseline,
             candidate,
             metric=ends.metric,
-            is_clear=lambda found: answer(found, ends=ends) is not None,
+            is_clear=lambda found: answer(found, bounds=ends) is not None,
         )
 
     def _measure(
@@ -190,8 +193,8 @@ class _Search:
             self._known.limits.step_s, limits=self._limits, now=self._dependencies.now
         )
 
-        def is_enough(found: PairResult, number: int) -> bool:
-            return is_clear(_read(found, metric)) or patience.is_over(number)
+        def is_enough(pair: PairResult, number: int) -> bool:
+            return is_clear(_read(pair, metric)) or patience.is_over(number)
 
         with (
             device_lock(case.device, lock_dir=self._dependencies.lock_dir, notify=notify),
@@ -204,7 +207,7 @@ class _Search:
                 num_pairs = number
                 notify(PairLaunched(case=case, num_pairs=number))
 
-            found = measure_pair(
+            pair = measure_pair(
                 _with_fresh_sessions(baseline, metric),
                 _with_fresh_sessions(candidate, metric),
                 limits=self._limits,
@@ -214,25 +217,25 @@ class _Search:
         # What a killed launch left behind says nothing.
         if self._interrupts.were_requested():
             raise RunInterrupted("stopped")
-        return replace(_read(found, metric), num_pairs=num_pairs)
+        return replace(_read(pair, metric), num_pairs=num_pairs)
 
-    def _ready(self, place: int) -> PairSide:
+    def _ready(self, index: int) -> PairSide:
         """Return a revision without which there is nothing to search; raise BisectError."""
         try:
-            return self._revisions.side(place)
+            return self._revisions.side(index)
         except RevisionUnusable as error:
-            raise BisectError(f"{self._name(place)}: {error}") from error
+            raise BisectError(f"{self._name(index)}: {error}") from error
 
     def _keep(self, known: Bisection) -> None:
         titled = tuple(
-            _with_title(revision, self._revisions.title(place))
-            for place, revision in enumerate(known.revisions)
+            _with_title(revision, self._revisions.title(index))
+            for index, revision in enumerate(known.revisions)
         )
         self._known = replace(known, revisions=titled)
         self._dependencies.keep(self._known)
 
-    def _name(self, place: int) -> str:
-        return revision_text(self._known.revisions[place])
+    def _name(self, index: int) -> str:
+        return revision_text(self._known.revisions[index])
 
     def _say(self, text: str) -> None:
         self._dependencies.notify(LogMessage(text=text))
@@ -254,8 +257,8 @@ class _Patience:
         return spent_s * following / num_pairs > self._step_s
 
 
-def _read(found: PairResult, metric: str | None) -> Reading:
-    return read_pair(found.baseline, found.candidate, rows=found.rows, metric=metric)
+def _read(pair: PairResult, metric: str | None) -> Reading:
+    return read_pair(pair.baseline, pair.candidate, rows=pair.rows, metric=metric)
 
 
 def _with_fresh_sessions(side: PairSide, metric: str | None) -> PairSide:

@@ -17,9 +17,9 @@ from compile_hud.runner.analysis.studies.catalog import STUDIES
 from compile_hud.runner.analysis.studies.study import (
     Study,
     StudyRun,
+    results_of_document,
+    results_of_summaries,
     runs_to_show,
-    seen_in_results,
-    seen_in_summaries,
 )
 from compile_hud.runner.analysis.studies.tables import StudyTable, gaps, study_tables
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
@@ -101,7 +101,7 @@ def run_study(
     suite = study_suite(study, device=device, models=models, variants=variants)
     request = RunRequest(suite=suite, toolchain=toolchain, device=device)
     document = run_in_terminal(request, workspace=workspace)
-    run = StudyRun(run=document.run, seen=seen_in_results(document.results))
+    run = StudyRun(run=document.run, results=results_of_document(document.results))
     if as_json:
         print_json({"run": run.run.id, **study_json(study, run)})
     else:
@@ -139,7 +139,7 @@ def write_page(
                 f" `hud study run {study.name}` measures one"
             )
     found = [
-        StudyRun(run=run, seen=seen_in_summaries(load_result_summaries(store, run.id)))
+        StudyRun(run=run, results=results_of_summaries(load_result_summaries(store, run.id)))
         for run in runs
     ]
     text = study_page(study, found)
@@ -153,18 +153,18 @@ def write_page(
 
 
 def _stored(study: Study, *, store: Store) -> Sequence[Run]:
-    found = runs_to_show(study, load_suite_runs(store, study.suite))
-    if not found:
+    runs = runs_to_show(study, load_suite_runs(store, study.suite))
+    if not runs:
         raise NotFoundError(
             f"{store.name} has no finished run of study {study.name};"
             f" `hud study run {study.name}` measures one"
         )
-    return found
+    return runs
 
 
 def _print(study: Study, run: StudyRun) -> None:
     console = stdout()
-    for table in study_tables(study, run.seen):
+    for table in study_tables(study, run.results):
         console.print(f"\n{table.title}", markup=False)
         _print_table(table)
     for gap in gaps(study, run):

@@ -69,14 +69,14 @@ def _with_known(alert: Alert, known: Alert | None) -> Alert:
 
 def _differences(store: Store, alerts: Sequence[Alert]) -> dict[str, dict[str, Any]]:
     """Return what the ends of each alert differ in, by its id, where both are in the store."""
-    ends = {
+    bounds = {
         alert.id: (alert.last_good.run_id, alert.first_bad.run_id)
         for alert in alerts
         if alert.last_good is not None
     }
-    if not ends:
+    if not bounds:
         return {}
-    runs = load_runs_of(store, [run_id for both in ends.values() for run_id in both])
+    runs = load_runs_of(store, [run_id for both in bounds.values() for run_id in both])
     results = _results_of(store, alerts)
     warnings = load_warnings(store, [result for both in results.values() for result in both])
     return {
@@ -84,7 +84,7 @@ def _differences(store: Store, alerts: Sequence[Alert]) -> dict[str, dict[str, A
             **environment_diff(runs[good], after=runs[bad]),
             **_warnings_diff(results.get(alert_id), warnings),
         }
-        for alert_id, (good, bad) in ends.items()
+        for alert_id, (good, bad) in bounds.items()
         if good in runs and bad in runs
     }
 

@@ -28,8 +28,8 @@ from compile_hud.runner.analysis.confirmation.confirmation import (
 from compile_hud.runner.analysis.confirmation.suspects import (
     early_suspects,
     is_early,
+    sort_by_severity,
     suspects_among,
-    worst_first,
 )
 from compile_hud.runner.analysis.confirmation.verdict import (
     Conclusion,
@@ -185,7 +185,7 @@ class _Confirming:
         self._started_at = workspace.dependencies.now()
         self._budget_s = workspace.config.confirm_share * run_seconds(document)
         self._suspects = suspects
-        self._by_case = worst_first([*suspects.known, *suspects.early])
+        self._by_case = sort_by_severity([*suspects.known, *suspects.early])
         self._early = {alert.id for alert in suspects.early}
         # Those of the run until they are measured once more.
         self._references = self._results
@@ -217,17 +217,17 @@ class _Confirming:
 
     def _measure(self, group: Sequence[Alert]) -> tuple[list[ConfirmationResult], dict[str, Any]]:
         """Return the finding about each alert of one case, and how it was measured."""
-        needed_s, left_s = self._launch_s(group[0].case), self._left_s()
+        needed_s, remaining_s = self._launch_s(group[0].case), self._left_s()
         num_launches = self._bench.settings.num_launches
-        if num_launches * needed_s > left_s:
+        if num_launches * needed_s > remaining_s:
             reason = (
                 f"measuring it again takes about {clock(num_launches * needed_s)}, of"
-                f" {clock(self._budget_s)} there were {clock(left_s)} left;"
+                f" {clock(self._budget_s)} there were {clock(remaining_s)} left;"
                 " [run] confirm_share sets how much there is"
             )
             return [not_measured(reason) for _ in group], {}
         try:
-            return self._measure_now(group, max_pairs=int(left_s / (2 * needed_s)))
+            return self._measure_now(group, max_pairs=int(remaining_s / (2 * needed_s)))
         except (ExecutorError, UnknownNameError) as error:
             # Of a run that is judged later the settings may have forgotten a model.
             return [not_measured(str(error)) for _ in group], {}
@@ -312,13 +312,13 @@ class _Confirming:
 
     def _by_history(self, alert: Alert, result: CaseResult) -> ConfirmationResult:
         """Hold `result` against the nights before, and the reference cases against theirs."""
-        past = baseline_history(
+        history = baseline_history(
             alert,
             self._suspects.histories,
             alerts=self._suspects.alerts,
             now=self._references,
         )
-        return confirm_by_history(alert, result, past=past)
+        return confirm_by_history(alert, result, history=history)
 
     def _measure_references(self) -> None:
         """Measure the reference cases of the run once more, where there is time for them."""
@@ -354,19 +354,19 @@ class _Confirming:
             **how,
         }
         alerts = []
-        for alert, finding in zip(group, results, strict=True):
+        for alert, result in zip(group, results, strict=True):
             is_new = alert.id in self._early
             document = confirmation_json(
-                finding, alert=alert, how=facts, is_early=is_new or is_early(alert)
+                result, alert=alert, how=facts, is_early=is_new or is_early(alert)
             )
-            alerts.append(with_conclusion(alert, finding, earlier=document, is_early=is_new))
+            alerts.append(with_conclusion(alert, result, earlier=document, is_early=is_new))
             self._say(conclusion_text(alerts[-1]))
         self.done += alerts
         # Of a suspicion that was not looked into there is nothing to keep.
         measured = [
             alert
-            for alert, finding in zip(alerts, results, strict=True)
-            if alert.id not in self._early or finding.method is not Method.NONE
+            for alert, result in zip(alerts, results, strict=True)
+            if alert.id not in self._early or result.method is not Method.NONE
         ]
         try:
             self._store.revise_alerts(

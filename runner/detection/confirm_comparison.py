@@ -23,7 +23,7 @@ from compile_hud.runner.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recheck:
+class ComparisonConfirmer:
     """How suspects are measured again: `num_runs` times each, in turn with each other.
 
     Where a toolchain is at the baseline's revision both sides are measured, launches in turn.
@@ -55,9 +55,9 @@ class Recheck:
             bench = Bench(candidate.run, workspace=workspace)
             try:
                 with interrupts.deferred(bench.cancel):
-                    again = self._measure(bench, rows, list(suspects.values()), baseline)
+                    repeated = self._measure(bench, rows, list(suspects.values()), baseline)
             except (ExecutorError, UnknownNameError) as error:
-                again = []
+                repeated = []
                 if not interrupts.were_requested():
                     text = f"suspects are not measured again: {error}"
                     self.notify(LogMessage(text=text, is_warning=True))
@@ -65,8 +65,8 @@ class Recheck:
                 bench.close()
         if interrupts.were_requested():
             raise RunInterrupted("stopped while suspects were measured again")
-        rows_by_key = {(row.case.key, row.metric): row for row in again}
-        return [_concluded(row, rows_by_key.get((row.case.key, row.metric))) for row in rows]
+        rows_by_key = {(row.case.key, row.metric): row for row in repeated}
+        return [_with_conclusion(row, rows_by_key.get((row.case.key, row.metric))) for row in rows]
 
     def _measure(
         self,
@@ -115,15 +115,15 @@ def _in_turn(
     return list(rows.values())
 
 
-def _concluded(row: CaseComparison, again: CaseComparison | None) -> CaseComparison:
-    if not row.comparison.is_failure or again is None:
+def _with_conclusion(row: CaseComparison, repeated: CaseComparison | None) -> CaseComparison:
+    if not row.comparison.is_failure or repeated is None:
         return row
-    if again.comparison.is_failure:
-        reason = f"measured again: confirmed. {again.comparison.reason}"
+    if repeated.comparison.is_failure:
+        reason = f"measured again: confirmed. {repeated.comparison.reason}"
     else:
-        reason = f"not confirmed: {_change(row.comparison)} at first, {again.comparison.reason}"
+        reason = f"not confirmed: {_change(row.comparison)} at first, {repeated.comparison.reason}"
     return dataclasses.replace(
-        again, comparison=dataclasses.replace(again.comparison, reason=reason.rstrip(" .,"))
+        repeated, comparison=dataclasses.replace(repeated.comparison, reason=reason.rstrip(" .,"))
     )
 
 

@@ -15,7 +15,7 @@ from compile_hud.db.records.results import Outcome, Run, RunState
 from compile_hud.db.shared.text import one_line
 from compile_hud.runner.analysis.repro import command_line
 from compile_hud.runner.analysis.stats.estimates import Estimate
-from compile_hud.runner.analysis.studies.study import Seen, Study, StudyRun, section_titles
+from compile_hud.runner.analysis.studies.study import Study, StudyResult, StudyRun, section_titles
 from compile_hud.runner.analysis.studies.tables import (
     Gap,
     PublishedComparison,
@@ -78,15 +78,15 @@ def study_page(study: Study, runs: Sequence[StudyRun]) -> str:
 
 def _section(study: Study, run: StudyRun) -> list[str]:
     parts = [_provenance(study, run)]
-    if busy := _busy(run.seen):
+    if busy := _busy(run.results):
         parts.append(busy)
-    for table in study_tables(study, run.seen):
+    for table in study_tables(study, run.results):
         parts += [f"### {table.title}", _table(table)]
-    if beside := compare_published(study, run.seen):
-        parts += ["### Published figures", _PUBLISHED, _published(beside, run)]
+    if published := compare_published(study, run.results):
+        parts += ["### Published figures", _PUBLISHED, _published(published, run)]
     if missing := gaps(study, run):
         parts += ["### What has no number, and why", _gaps(missing)]
-    if warnings := _warnings(run.seen):
+    if warnings := _warnings(run.results):
         parts += ["### Warnings", warnings]
     return parts
 
@@ -114,15 +114,15 @@ def _provenance(study: Study, run: StudyRun) -> str:
 
 def _command(study: Study, run: StudyRun) -> str:
     """Return what measures the same again: with the models and variants of the run, if not all."""
-    asked = study.cases[run.device]
+    selection = study.cases[run.device]
     options = [("device", run.device)]
     if run.run.toolchain != CURRENT_TOOLCHAIN:
         options.append(("toolchain", run.run.toolchain))
-    for name, wanted, planned in (
-        ("model", asked.models, dict.fromkeys(case.model for case in run.cases)),
-        ("mode", asked.variants, dict.fromkeys(case.variant for case in run.cases)),
+    for name, names, planned in (
+        ("model", selection.models, dict.fromkeys(case.model for case in run.cases)),
+        ("mode", selection.variants, dict.fromkeys(case.variant for case in run.cases)),
     ):
-        if set(wanted) - set(planned):
+        if set(names) - set(planned):
             options += [(name, value) for value in planned]
     return command_line(f"study run {study.name}", options)
 
@@ -155,14 +155,14 @@ def _sampling(facts: Mapping[str, Any]) -> str:
 
 
 def _outcomes(run: StudyRun) -> str:
-    counts = {outcome: sum(item.outcome is outcome for item in run.seen) for outcome in Outcome}
-    told = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+    counts = {outcome: sum(item.outcome is outcome for item in run.results) for outcome in Outcome}
+    counts_text = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
     planned = len(run.cases)
-    left = planned - len(run.seen)
-    return told + (f", {left} of {planned} without a result" if left else "")
+    left = planned - len(run.results)
+    return counts_text + (f", {left} of {planned} without a result" if left else "")
 
 
-def _warnings(seen: Sequence[Seen]) -> str:
+def _warnings(seen: Sequence[StudyResult]) -> str:
     """Return how many cases have each warning, with the words of the first; empty without any."""
     counts = Counter(code for item in seen for code in {warning.code for warning in item.warnings})
     texts = {warning.code: warning.text for item in seen[::-1] for warning in item.warnings}
@@ -173,7 +173,7 @@ def _warnings(seen: Sequence[Seen]) -> str:
     return _markdown(("warning", "cases", "the first says"), rows) if rows else ""
 
 
-def _busy(seen: Sequence[Seen]) -> str:
+def _busy(seen: Sequence[StudyResult]) -> str:
     """Return that the machine had other work, empty where it had none that anybody noticed."""
     number = sum(any(warning.code == _BUSY for warning in item.warnings) for item in seen)
     if not number:
@@ -195,7 +195,7 @@ def _table(table: StudyTable) -> str:
     if table.spec.is_ranked:
         head.insert(0, "rank")
     rows = []
-    for place, (name, cells) in enumerate(table.rows.items(), start=1):
+    for index, (name, cells) in enumerate(table.rows.items(), start=1):
         row = [_code(name)] + [
             _cell(
                 cell_text(cell, metric=metric),
@@ -203,7 +203,7 @@ def _table(table: StudyTable) -> str:
             )
             for cell, metric in zip(cells, table.metrics, strict=True)
         ]
-        rows.append([str(place), *row] if table.spec.is_ranked else row)
+        rows.append([str(index), *row] if table.spec.is_ranked else row)
     return _markdown(head, rows)
 
 
@@ -303,8 +303,8 @@ def study_json(study: Study, run: StudyRun) -> dict[str, Any]:
     return {
         "study": study.name,
         "question": study.question,
-        "tables": [_table_json(table) for table in study_tables(study, run.seen)],
-        "published": [_beside_json(item) for item in compare_published(study, run.seen)],
+        "tables": [_table_json(table) for table in study_tables(study, run.results)],
+        "published": [_published_json(item) for item in compare_published(study, run.results)],
         "not_measured": [_gap_json(gap) for gap in gaps(study, run)],
     }
 
@@ -348,7 +348,7 @@ def _cell_json(cell: StudyCell) -> dict[str, Any]:
     }
 
 
-def _beside_json(item: PublishedComparison) -> dict[str, Any]:
+def _published_json(item: PublishedComparison) -> dict[str, Any]:
     figure = item.published
     ours: Mapping[str, Any] = {name: _cell_json(cell) for name, cell in item.ours.items()}
     return {

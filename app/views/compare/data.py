@@ -84,10 +84,10 @@ def _find(store: Store, name: str, runs: Sequence[Run]) -> Run:
     try:
         return load_run(store, name)
     except NotFoundError as error:
-        found = run_at_revision(name, runs)
-        if found is None:
+        match = run_at_revision(name, runs)
+        if match is None:
             raise NotFoundError(f"{error}. No run has a revision of that name either") from error
-        return found
+        return match
 
 
 def _newest_ended(summaries: Iterable[RunSummary]) -> Run:
@@ -99,13 +99,13 @@ def _newest_ended(summaries: Iterable[RunSummary]) -> Run:
 
 
 def _before(run: Run, runs: Sequence[Run]) -> Run:
-    found = previous_run(run, runs)
-    if found is None:
+    previous = previous_run(run, runs)
+    if previous is None:
         raise NotFoundError(
             f"run {run.id} is the first of suite {run.suite} on {run.machine}: there is none"
             " before it"
         )
-    return found
+    return previous
 
 
 def _stamp(summary: RunSummary | None) -> str:
@@ -167,7 +167,7 @@ def _chosen(document: RunDocument, variant: str) -> list[CaseResult]:
 def _row(row: CaseComparison, sides: _Sides, *, baseline_variant: str) -> ComparedRow:
     before, after = sides.baseline.get(row.case.key), sides.candidate.get(row.case.key)
     variant = baseline_variant or row.case.variant
-    found = row.comparison
+    comparison = row.comparison
     return ComparedRow(
         baseline_case=dataclasses.replace(row.case, variant=variant),
         candidate_case=row.case,
@@ -175,13 +175,13 @@ def _row(row: CaseComparison, sides: _Sides, *, baseline_variant: str) -> Compar
         unit=row.unit,
         baseline=row.baseline,
         candidate=row.candidate,
-        ratio=found.ratio,
-        low=found.low,
-        high=found.high,
-        verdict=found.verdict,
-        is_significant=found.is_significant,
-        is_relevant=found.is_relevant,
-        reason=found.reason,
+        ratio=comparison.ratio,
+        low=comparison.low,
+        high=comparison.high,
+        verdict=comparison.verdict,
+        is_significant=comparison.is_significant,
+        is_relevant=comparison.is_relevant,
+        reason=comparison.reason,
         result_id="" if after is None else after.id,
         has_kernels=all(item is not None and "profile" in item.details for item in (before, after)),
         is_one_sided=before is None or after is None,
@@ -230,9 +230,12 @@ def _level_pair(before: CaseResult, after: CaseResult, *, metric: str) -> LevelP
 
 
 def _level(result: CaseResult, metric: str) -> Level:
-    found = result.measurement(metric)
-    if found is None:
+    measurement = result.measurement(metric)
+    if measurement is None:
         return Level(outcome=result.outcome)
     return Level(
-        outcome=result.outcome, median=found.median, low=found.interval[0], high=found.interval[1]
+        outcome=result.outcome,
+        median=measurement.median,
+        low=measurement.interval[0],
+        high=measurement.interval[1],
     )

@@ -27,12 +27,12 @@ from compile_hud.db.store import Store
 from compile_hud.runner.analysis.studies.catalog import STUDIES
 from compile_hud.runner.analysis.studies.study import (
     Published,
-    Seen,
     Study,
+    StudyResult,
     StudyRun,
+    results_of_summaries,
     runs_to_show,
     section_titles,
-    seen_in_summaries,
 )
 from compile_hud.runner.analysis.studies.tables import (
     Gap,
@@ -72,8 +72,8 @@ def load_study_page(at: StoreVersion, name: str) -> StudyPage:
 
 
 def _section(study: Study, run: Run, *, title: str, store: Store) -> StudySection:
-    seen = seen_in_summaries(load_result_summaries(store, run.id))
-    study_run = StudyRun(run=run, seen=seen)
+    seen = results_of_summaries(load_result_summaries(store, run.id))
+    study_run = StudyRun(run=run, results=seen)
     tables = study_tables(study, seen)
     grids = [grid_part(table, run_id=run.id) for table in tables]
     drawn = [table for table, grid in zip(tables, grids, strict=True) if grid is not None]
@@ -101,7 +101,7 @@ def _section(study: Study, run: Run, *, title: str, store: Store) -> StudySectio
 
 
 def _chart(
-    study: Study, seen: Sequence[Seen], *, tables: Sequence[StudyTable]
+    study: Study, seen: Sequence[StudyResult], *, tables: Sequence[StudyTable]
 ) -> tuple[Mapping[str, Any] | None, str]:
     if study.chart == "scatter":
         clock = tables[0].metrics[0] if tables else DEFAULT_SERIES_METRIC
@@ -129,8 +129,8 @@ def table_part(table: StudyTable, *, run_id: str) -> TablePart:
         for name, metric, scale in zip(names, table.metrics, scales, strict=True)
     ]
     rows = []
-    for place, (name, cells) in enumerate(table.rows.items(), start=1):
-        row = [Cell(text=str(place))] if table.spec.is_ranked else []
+    for number, (name, cells) in enumerate(table.rows.items(), start=1):
+        row = [Cell(text=str(number))] if table.spec.is_ranked else []
         row.append(Cell(text=name, style="strong"))
         row += [
             study_cell(cell, scale=scale, run_id=run_id)
@@ -200,7 +200,7 @@ def gaps_part(gaps: Iterable[Gap]) -> TablePart:
     return TablePart(title="What has no number", columns=columns, rows=rows)
 
 
-def cases_part(seen: Sequence[Seen], *, run_id: str) -> TablePart:
+def cases_part(seen: Sequence[StudyResult], *, run_id: str) -> TablePart:
     """Return every case of the run, each a link to all that was measured of it."""
     columns = (
         Column(label="case"),
@@ -226,9 +226,9 @@ def cases_part(seen: Sequence[Seen], *, run_id: str) -> TablePart:
 
 def outcomes_text(run: StudyRun) -> str:
     """Return how the cases of a run of a study ended: `33 of 33: 31 ok, 2 skipped`."""
-    counts = Counter(item.outcome for item in run.seen)
-    told = ", ".join(f"{counts[name]} {outcome_label(name)}" for name in Outcome if counts[name])
-    return f"{len(run.seen)} of {len(run.cases)}: {told or 'none yet'}"
+    counts = Counter(item.outcome for item in run.results)
+    text = ", ".join(f"{counts[name]} {outcome_label(name)}" for name in Outcome if counts[name])
+    return f"{len(run.results)} of {len(run.cases)}: {text or 'none yet'}"
 
 
 def interval_points(tables: Sequence[StudyTable]) -> tuple[dict[str, Any], ...]:
@@ -253,7 +253,7 @@ def interval_points(tables: Sequence[StudyTable]) -> tuple[dict[str, Any], ...]:
     )
 
 
-def scatter_points(seen: Iterable[Seen], *, metric: str) -> tuple[dict[str, Any], ...]:
+def scatter_points(seen: Iterable[StudyResult], *, metric: str) -> tuple[dict[str, Any], ...]:
     """Return `metric`, a latency (ms), and parameters (millions) of each case that has both."""
     points = []
     for item in seen:
@@ -291,12 +291,12 @@ def shade(speedup: float) -> str:
     return f"heat{number}" if number else ""
 
 
-def _grid(table: StudyTable, place: int, *, run_id: str) -> TablePart:
+def _grid(table: StudyTable, number: int, *, run_id: str) -> TablePart:
     fields: dict[int, dict[int, StudyCell]] = {}
     for name, cells in table.rows.items():
-        found = _GRID.search(name)
-        assert found is not None
-        fields.setdefault(int(found["batch"]), {})[int(found["length"])] = cells[place]
+        match = _GRID.search(name)
+        assert match is not None
+        fields.setdefault(int(match["batch"]), {})[int(match["length"])] = cells[number]
     lengths = sorted({length for row in fields.values() for length in row})
     columns = [Column(label="batch", is_number=True)]
     columns += [Column(label=f"length {length}", is_number=True) for length in lengths]
@@ -307,7 +307,7 @@ def _grid(table: StudyTable, place: int, *, run_id: str) -> TablePart:
         ]
         for batch, row in sorted(fields.items())
     ]
-    return TablePart(title=table.columns[place], columns=columns, rows=rows)
+    return TablePart(title=table.columns[number], columns=columns, rows=rows)
 
 
 def _field(cell: StudyCell | None, *, run_id: str) -> Cell:
@@ -341,10 +341,10 @@ def _shown(value: float, scale: Scale) -> str:
 
 def _source(figure: Published) -> Cell:
     """Return who published it; a Markdown link becomes a link."""
-    found = re.search(r"\[(?P<text>[^]]+)\]\((?P<href>https://[^)]+)\)", figure.source)
-    if found is None:
+    match = re.search(r"\[(?P<text>[^]]+)\]\((?P<href>https://[^)]+)\)", figure.source)
+    if match is None:
         return Cell(text=figure.source, style="prose")
-    return Cell(text=found["text"], href=found["href"], style="prose")
+    return Cell(text=match["text"], href=match["href"], style="prose")
 
 
 def _ours(item: PublishedComparison) -> Cell:
@@ -360,13 +360,13 @@ def _ours(item: PublishedComparison) -> Cell:
 def _ours_text(cell: StudyCell) -> str:
     if cell.estimate is None:
         return cell.why
-    found = cell.estimate
-    text = estimate(found.value, low=found.low, high=found.high, unit="x")
+    estimated = cell.estimate
+    text = estimate(estimated.value, low=estimated.low, high=estimated.high, unit="x")
     return f"{text}, {cell.num_common} of {cell.num_subjects}" if cell.num_subjects > 1 else text
 
 
-def _measured(item: Seen, metric: str) -> str:
-    found = item.values.get(metric)
-    if found is None:
+def _measured(item: StudyResult, metric: str) -> str:
+    value = item.values.get(metric)
+    if value is None:
         return "-"
-    return estimate(found.value, low=found.low, high=found.high, unit=METRICS[metric].unit)
+    return estimate(value.value, low=value.low, high=value.high, unit=METRICS[metric].unit)

@@ -79,13 +79,13 @@ def events_of(alerts: Iterable[Alert], *, runs: Sequence[PlannedRun]) -> dict[st
         by_scope[alert.machine, alert.toolchain].append(alert)
     known = {run.id: run for run in runs}
     events = {}
-    for scope, here in by_scope.items():
+    for scope, scope_alerts in by_scope.items():
         order = [run.id for run in runs if run.scope == scope]
-        drifts = _drifts_by_step(here)
-        joining = {drift.id for together in drifts.values() for drift in together}
-        apart = [alert for alert in here if alert.id not in joining]
-        for onset, together in _by_onset(apart, order=order).items():
-            for group in _groups(onset, together):
+        drifts = _drifts_by_step(scope_alerts)
+        joining = {drift.id for groups in drifts.values() for drift in groups}
+        apart = [alert for alert in scope_alerts if alert.id not in joining]
+        for onset, groups in _by_onset(apart, order=order).items():
+            for group in _groups(onset, groups):
                 with_drifts = [
                     each for alert in group.alerts for each in (alert, *drifts[alert.id])
                 ]
@@ -129,18 +129,18 @@ def _drifts_by_step(alerts: Sequence[Alert]) -> Mapping[str, Sequence[Alert]]:
 
 def _by_onset(alerts: Sequence[Alert], *, order: Sequence[str]) -> dict[str, list[Alert]]:
     """Return alerts that start together, by the run in which most of them start."""
-    places = {run_id: position for position, run_id in enumerate(order)}
+    positions = {run_id: position for position, run_id in enumerate(order)}
     starts = Counter(alert.first_bad.run_id for alert in alerts)
     onsets: dict[str, str] = {}
     # Of two runs with as many the earlier one; a run that was pruned stands alone.
-    for run_id in sorted(starts, key=lambda item: (-starts[item], places.get(item, -1), item)):
+    for run_id in sorted(starts, key=lambda item: (-starts[item], positions.get(item, -1), item)):
         if run_id in onsets:
             continue
         for other in starts:
             is_near = (
-                run_id in places
-                and other in places
-                and abs(places[other] - places[run_id]) <= NUM_RUNS_APART
+                run_id in positions
+                and other in positions
+                and abs(positions[other] - positions[run_id]) <= NUM_RUNS_APART
             )
             if other == run_id or (is_near and other not in onsets):
                 onsets[other] = run_id
@@ -155,14 +155,14 @@ def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_Group]:
     for alert in alerts:
         by_topic[topic_of(alert), str(alert.verdict)].append(alert)
     rest: dict[str, list[Alert]] = defaultdict(list)
-    for topic, together in by_topic.items():
-        if len({alert.case.model for alert in together}) >= MIN_MODELS:
-            yield _Group(onset=onset, subject=" ".join(topic), alerts=together)
+    for topic, members in by_topic.items():
+        if len({alert.case.model for alert in members}) >= MIN_MODELS:
+            yield _Group(onset=onset, subject=" ".join(topic), alerts=members)
             continue
-        for alert in together:
+        for alert in members:
             rest[alert.case.model].append(alert)
-    for model, together in rest.items():
-        yield _Group(onset=onset, subject=f"model {model}", alerts=together)
+    for model, members in rest.items():
+        yield _Group(onset=onset, subject=f"model {model}", alerts=members)
 
 
 def _event(

@@ -79,21 +79,25 @@ def update_alerts(
     once, however often it came back.
     """
     known = {alert.id: alert for alert in stored}
-    seen = _identified(detected, known)
-    events = group([item.alert for item in seen.values()])
-    seen = {id: _with_event(item, events.get(id)) for id, item in seen.items()}
+    detected_by_id = _identified(detected, known)
+    events = group([item.alert for item in detected_by_id.values()])
+    detected_by_id = {id: _with_event(item, events.get(id)) for id, item in detected_by_id.items()}
     revised = {
         id: _merged(item, known[id]) if id in known else _first_seen(item.alert, settings)
-        for id, item in seen.items()
+        for id, item in detected_by_id.items()
     }
     for id, alert in known.items():
-        if id not in seen:
+        if id not in detected_by_id:
             revised[id] = _no_longer_detected(alert, judged_runs)
     revisions = tuple(item for id, item in revised.items() if item.alert != known.get(id))
     return Update(
         alerts=tuple(item.alert for item in revised.values()),
         revisions=revisions,
-        new=tuple(item.alert for item in revisions if _was_opened(item.alert, known, seen=seen)),
+        new=tuple(
+            item.alert
+            for item in revisions
+            if _was_opened(item.alert, known, detected=detected_by_id)
+        ),
         fixed=tuple(item.alert for item in revisions if _was_fixed(item.alert, known)),
         events=events,
     )
@@ -121,13 +125,13 @@ def match_stored(detected: Iterable[Alert], *, stored: Iterable[Alert]) -> dict[
 
 def _identified(detected: Iterable[Alert], known: Mapping[str, Alert]) -> dict[str, _Detected]:
     """Return what was found last of each alert, by the id that it is known by."""
-    seen: dict[str, _Detected] = {}
+    identified: dict[str, _Detected] = {}
     for match in _matches(detected, known):
         if match.replaced:
-            del seen[match.replaced]
+            del identified[match.replaced]
         alert = dataclasses.replace(match.detected, id=match.id)
-        seen[match.id] = _Detected(alert=alert, is_relapse=match.is_relapse)
-    return seen
+        identified[match.id] = _Detected(alert=alert, is_relapse=match.is_relapse)
+    return identified
 
 
 def _matches(detected: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[_Match]:
@@ -146,7 +150,7 @@ def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_M
     """Follow one place through the steps of one direction, oldest first."""
     ids = {alert.first_bad.run_id: alert.id for alert in stored}
     by_id = {alert.id: alert for alert in stored}
-    moved = _moved(detected, stored, ids=ids)
+    relocated = _relocated(detected, stored, ids=ids)
     # What ended badly in one environment has not come back in another one.
     lasts: dict[str, Alert] = {}
     for alert in detected:
@@ -154,7 +158,7 @@ def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_M
         id = ids.get(alert.first_bad.run_id, alert.id)
         is_relapse, replaced = False, ""
         if id not in by_id:
-            id = moved.get(alert.id, id)
+            id = relocated.get(alert.id, id)
         is_known = id in by_id
         if last is not None and _came_back(alert, last, by_id.get(id if is_known else last.id)):
             if not is_known:
@@ -166,7 +170,7 @@ def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_M
         yield _Match(detected=alert, id=id, is_relapse=is_relapse, replaced=replaced)
 
 
-def _moved(
+def _relocated(
     detected: Sequence[Alert], stored: Sequence[Alert], *, ids: Mapping[str, str]
 ) -> dict[str, str]:
     """Return which of `stored` has moved to which of `found`, by its id; each to one at most.
@@ -176,10 +180,10 @@ def _moved(
     known = {alert.id for alert in stored}
     by_run = {alert.id: ids.get(alert.first_bad.run_id, alert.id) for alert in detected}
     claimed = set(by_run.values())
-    moved: dict[str, str] = {}
+    relocated: dict[str, str] = {}
     for is_same in (True, False):
         for alert in detected:
-            if by_run[alert.id] in known or alert.id in moved:
+            if by_run[alert.id] in known or alert.id in relocated:
                 continue
             free = (
                 item.id
@@ -190,9 +194,9 @@ def _moved(
             )
             id = next(free, None)
             if id is not None:
-                moved[alert.id] = id
+                relocated[alert.id] = id
                 claimed.add(id)
-    return moved
+    return relocated
 
 
 def _scope(alert: Alert) -> _Scope:
@@ -215,10 +219,8 @@ def _overlap(detected: Alert, stored: Alert) -> bool:
     """Return whether `found` is what `stored` was, with an onset that moved."""
     if stored.state is AlertState.EXPECTED and stored.kind not in ENDING_KINDS:
         # What led to an accepted level is judged by itself and ends where that begins.
-        led_there = (
-            detected.state is AlertState.OPEN and detected.first_bad.at < stored.first_bad.at
-        )
-        return led_there and _same_level(detected, stored)
+        is_cause = detected.state is AlertState.OPEN and detected.first_bad.at < stored.first_bad.at
+        return is_cause and _same_level(detected, stored)
     begins_in_time = detected.first_bad.at <= stored.last_seen
     return (
         begins_in_time
@@ -241,8 +243,8 @@ def _same_level(alert: Alert, other: Alert) -> bool:
     """Return whether the bad levels are the same; without numbers they are."""
     if alert.candidate is None or other.candidate is None or other.baseline is None:
         return True
-    moved = abs(other.candidate - other.baseline)
-    return abs(alert.candidate - other.candidate) <= SAME_LEVEL_SHARE * moved
+    change = abs(other.candidate - other.baseline)
+    return abs(alert.candidate - other.candidate) <= SAME_LEVEL_SHARE * change
 
 
 def _first_seen(alert: Alert, settings: Sequence[SeriesSettings]) -> Revision:
@@ -276,8 +278,8 @@ def _with_evidence(alert: Alert, stored: Alert) -> Alert:
     }
     # With both ends at hand the text of a level is whole. Else it only begins the one that is kept:
     # the reason of a failure is looked up once, and pruned runs tell nothing any more.
-    is_whole = alert.kind in EXPLAINED_KINDS and alert.environment_diff is not None
-    is_begun = not is_whole and stored.cause_text.startswith(alert.cause_text)
+    is_complete = alert.kind in EXPLAINED_KINDS and alert.environment_diff is not None
+    is_begun = not is_complete and stored.cause_text.startswith(alert.cause_text)
     text = stored.cause_text if is_begun else alert.cause_text
     return dataclasses.replace(alert, cause_text=text, **known)
 
@@ -303,11 +305,13 @@ def _no_longer_detected(stored: Alert, judged_runs: Collection[str]) -> Revision
     return Revision(alert=stored)
 
 
-def _was_opened(alert: Alert, known: Mapping[str, Alert], *, seen: Mapping[str, _Detected]) -> bool:
-    if alert.state is not AlertState.OPEN or alert.id not in seen:
+def _was_opened(
+    alert: Alert, known: Mapping[str, Alert], *, detected: Mapping[str, _Detected]
+) -> bool:
+    if alert.state is not AlertState.OPEN or alert.id not in detected:
         return False
     before = known.get(alert.id)
-    return before is None or before.state is not AlertState.OPEN or seen[alert.id].is_relapse
+    return before is None or before.state is not AlertState.OPEN or detected[alert.id].is_relapse
 
 
 def _was_fixed(alert: Alert, known: Mapping[str, Alert]) -> bool:

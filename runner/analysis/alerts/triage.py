@@ -27,7 +27,7 @@ ALLOWED_STATES = {
 
 
 # What somebody who decides about an alert has seen of it.
-_SEEN = ("state", "owner", "muted_until", "verdict", "first_bad")
+_COMPARED_FIELDS = ("state", "owner", "muted_until", "verdict", "first_bad")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def set_muted(alert_ids: Collection[str], until: datetime | None, *, why: str = 
     return decide
 
 
-def set_care(seen: Alert, *, owner: str, until: datetime | None, why: str = "") -> Decide:
+def set_care(expected: Alert, *, owner: str, until: datetime | None, why: str = "") -> Decide:
     """Return the decision that sets owner and mute of an alert at once.
 
     What is as it was when the alert was `seen` is left as it has become meanwhile.
@@ -88,11 +88,11 @@ def set_care(seen: Alert, *, owner: str, until: datetime | None, why: str = "") 
     chosen: dict[str, Any] = {
         name: value
         for name, value in (("owner", owner), ("muted_until", until))
-        if value != getattr(seen, name)
+        if value != getattr(expected, name)
     }
 
     def decide(stored: Sequence[Alert]) -> Decision:
-        alerts = _find(stored, [seen.id])
+        alerts = _find(stored, [expected.id])
         return _decision(alerts, lambda item: dataclasses.replace(item, **chosen), why=why)
 
     return decide
@@ -109,26 +109,26 @@ def add_comment(alert_ids: Collection[str], text: str) -> Decide:
     return decide
 
 
-def if_as_seen(seen: Sequence[Alert], decision: Decide) -> Decide:
+def if_unchanged(expected: Sequence[Alert], decision: Decide) -> Decide:
     """Return `decision` for alerts that are as they were `seen`; ChangedMeanwhile for others."""
 
     def decide(stored: Sequence[Alert]) -> Decision:
-        there = {alert.id: alert for alert in stored}
-        for alert in seen:
-            if alert.id not in there:
+        current = {alert.id: alert for alert in stored}
+        for alert in expected:
+            if alert.id not in current:
                 raise ChangedMeanwhile(f"alert {alert.id} is not in the store any more")
-            if text := changed_text(alert, there[alert.id]):
+            if text := changed_text(alert, current[alert.id]):
                 raise ChangedMeanwhile(f"alert {alert.id} changed since it was read: {text}")
         return decision(stored)
 
     return decide
 
 
-def changed_text(seen: Alert, now: Alert) -> str:
+def changed_text(expected: Alert, now: Alert) -> str:
     """Return what of an alert is not as it was `seen`, "" where all is that a decision is about."""
-    changed = [name for name in _SEEN if getattr(seen, name) != getattr(now, name)]
+    changed = [name for name in _COMPARED_FIELDS if getattr(expected, name) != getattr(now, name)]
     return ", ".join(
-        f"{name.replace('_', ' ')} was {_value_text(getattr(seen, name))}, "
+        f"{name.replace('_', ' ')} was {_value_text(getattr(expected, name))}, "
         f"is {_value_text(getattr(now, name))}"
         for name in changed
     )

@@ -41,7 +41,7 @@ class Mark(StrEnum):
     SKIPPED = "skipped"
 
 
-class EndsVerdict(StrEnum):
+class BoundsVerdict(StrEnum):
     """What is known of the two ends."""
 
     DIFFER = "differ"
@@ -115,36 +115,36 @@ def read_pair(
     )
 
 
-def judge_ends(reading: Reading, *, floor: float) -> EndsVerdict:
+def judge_bounds(reading: Reading, *, floor: float) -> BoundsVerdict:
     """Return whether the ends that `reading` compares differ by enough to search between them.
 
     Within `floor` (0.05 is 5 %), the whole interval of the change, they are the same.
     """
     if reading.metric == OUTCOME:
         is_same = reading.baseline_outcome is reading.candidate_outcome
-        return EndsVerdict.SAME if is_same else EndsVerdict.DIFFER
+        return BoundsVerdict.SAME if is_same else BoundsVerdict.DIFFER
     if METRICS[reading.metric].is_exact:
         is_same = reading.baseline == reading.candidate
     else:
         is_same = _is_within(reading, floor=floor)
     if is_same:
-        return EndsVerdict.SAME
-    position = log_position(reading, ends=reading)
-    return EndsVerdict.DIFFER if position and position[0] > HALF_WAY else EndsVerdict.UNCLEAR
+        return BoundsVerdict.SAME
+    position = log_position(reading, bounds=reading)
+    return BoundsVerdict.DIFFER if position and position[0] > HALF_WAY else BoundsVerdict.UNCLEAR
 
 
-def answer(reading: Reading, *, ends: Reading) -> Mark | None:
+def answer(reading: Reading, *, bounds: Reading) -> Mark | None:
     """Return on which side of half of the change of `ends` the candidate is, None if unclear.
 
     What has no number to compare is skipped. A bisection of outcomes skips what ended neither as
     the good end does nor as the bad one.
     """
-    if ends.metric == OUTCOME:
-        if reading.candidate_outcome is ends.baseline_outcome:
+    if bounds.metric == OUTCOME:
+        if reading.candidate_outcome is bounds.baseline_outcome:
             return Mark.GOOD
-        is_bad = reading.candidate_outcome is ends.candidate_outcome
+        is_bad = reading.candidate_outcome is bounds.candidate_outcome
         return Mark.BAD if is_bad else Mark.SKIPPED
-    position = log_position(reading, ends=ends)
+    position = log_position(reading, bounds=bounds)
     if position is None:
         return Mark.SKIPPED
     low, high = position
@@ -153,21 +153,21 @@ def answer(reading: Reading, *, ends: Reading) -> Mark | None:
     return Mark.BAD if low >= HALF_WAY else None
 
 
-def log_position(reading: Reading, *, ends: Reading) -> tuple[float, float] | None:
+def log_position(reading: Reading, *, bounds: Reading) -> tuple[float, float] | None:
     """Return the interval of the change of `reading` as a share of that of `ends`.
 
     None where there is no number.
     """
     if reading.baseline is None or reading.candidate is None:
         return None
-    if METRICS[ends.metric].is_exact:
-        assert ends.baseline is not None
-        assert ends.candidate is not None
-        share = (reading.candidate - reading.baseline) / (ends.candidate - ends.baseline)
+    if METRICS[bounds.metric].is_exact:
+        assert bounds.baseline is not None
+        assert bounds.candidate is not None
+        share = (reading.candidate - reading.baseline) / (bounds.candidate - bounds.baseline)
         return share, share
-    if not reading.low or not reading.high or not ends.ratio or ends.ratio == 1:
+    if not reading.low or not reading.high or not bounds.ratio or bounds.ratio == 1:
         return None
-    shares = [math.log(bound) / math.log(ends.ratio) for bound in (reading.low, reading.high)]
+    shares = [math.log(bound) / math.log(bounds.ratio) for bound in (reading.low, reading.high)]
     return min(shares), max(shares)
 
 
@@ -206,11 +206,11 @@ def next_index(suspects: Suspects) -> int | None:
     what cannot be built or run stands together.
     """
     inside = range(suspects.last_good + 1, suspects.first_bad)
-    places = [index for index in inside if index not in suspects.skipped]
-    if not places:
+    indices = [index for index in inside if index not in suspects.skipped]
+    if not indices:
         return None
     target = suspects.last_good + suspects.num_left * _fraction(len(suspects.skipped))
-    return min(places, key=lambda place: abs(place - target))
+    return min(indices, key=lambda place: abs(place - target))
 
 
 def _fraction(number: int) -> float:

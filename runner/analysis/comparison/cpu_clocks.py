@@ -102,9 +102,9 @@ def _judge_wall_clock(
 ) -> Comparison:
     if wall.ratio is None or not wall.is_relevant or (cpu is None and paired is None):
         return wall
-    for witness, text in ((cpu, "CPU time moved as well"), (paired, "it moved against eager")):
-        if witness is not None and witness.verdict is _verdict(wall.ratio):
-            return _vouched(wall, f"wall clock {_percent(wall)}: {text}{_interval(witness)}")
+    for control, text in ((cpu, "CPU time moved as well"), (paired, "it moved against eager")):
+        if control is not None and control.verdict is _verdict(wall.ratio):
+            return _vouched(wall, f"wall clock {_percent(wall)}: {text}{_interval(control)}")
     return inconclusive(
         f"wall clock moved by {_percent(wall)}, and nothing vouches for it: the machine was busy",
         of=wall,
@@ -151,16 +151,16 @@ def _largest_share(wall: Measurement, cpu: Measurement) -> float:
     """Return the largest wall time over CPU time of any launch, by all of its samples."""
     if wall.launches != cpu.launches or min(cpu.samples) <= 0:
         return math.inf
-    places = np.cumsum((0, *(wall.launches[:-1] or ())))
-    sums = [np.add.reduceat(side.samples, places) for side in (wall, cpu)]
+    indices = np.cumsum((0, *(wall.launches[:-1] or ())))
+    sums = [np.add.reduceat(side.samples, indices) for side in (wall, cpu)]
     return float(np.max(sums[0] / sums[1]))
 
 
-def _interval(witness: Comparison) -> str:
+def _interval(control: Comparison) -> str:
     """Return the interval that decided: the one of what it vouches for may hold no change."""
-    if witness.low is None or witness.high is None:
+    if control.low is None or control.high is None:
         return ""
-    low, high = signed_percent(witness.low - 1), signed_percent(witness.high - 1)
+    low, high = signed_percent(control.low - 1), signed_percent(control.high - 1)
     return f", by {low} to {high}"
 
 

@@ -123,12 +123,12 @@ def is_decided(rows: Sequence[CaseComparison], *, standard: PairStandard) -> boo
 def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
     both = pair.measurements(name)
     assert both is not None
-    left, right = both
+    baseline, right = both
     before, after = pair.launch_levels(name)
     metric = METRICS[name]
-    if metric.is_exact or not _are_paired(left, right):
+    if metric.is_exact or not _are_paired(baseline, right):
         return compare_measurements(
-            left, candidate=right, judgement=judgement, levels=(before, after)
+            baseline, candidate=right, judgement=judgement, levels=(before, after)
         )
     # A ratio shows no calm: that of the times it was made of counts.
     times = (before, after)
@@ -146,16 +146,16 @@ def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
 def calm_pairs(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """Return the places of the pairs of times above 0 that nothing disturbed, the calmest first."""
     sums = np.log(before) + np.log(after)
-    least, quarter = np.quantile(sums, CALM_QUANTILES)
-    num_calm = int(np.sum(sums <= quarter + CALM_WIDTHS * (quarter - least)))
-    num_least = min(len(sums), max(MIN_CALM_PAIRS, math.ceil(MIN_CALM_SHARE * len(sums))))
-    return np.argsort(sums, kind="stable")[: max(num_calm, num_least)]
+    min_width, quarter = np.quantile(sums, CALM_QUANTILES)
+    num_calm = int(np.sum(sums <= quarter + CALM_WIDTHS * (quarter - min_width)))
+    min_pairs = min(len(sums), max(MIN_CALM_PAIRS, math.ceil(MIN_CALM_SHARE * len(sums))))
+    return np.argsort(sums, kind="stable")[: max(num_calm, min_pairs)]
 
 
-def _are_paired(left: Measurement, right: Measurement) -> bool:
+def _are_paired(baseline: Measurement, right: Measurement) -> bool:
     """Return whether launch i of one side belongs to launch i of the other."""
     return (
-        left.unit == right.unit
-        and len(left.launches) == len(right.launches) > 1
-        and min(*left.launches, *right.launches, *left.samples, *right.samples) > 0
+        baseline.unit == right.unit
+        and len(baseline.launches) == len(right.launches) > 1
+        and min(*baseline.launches, *right.launches, *baseline.samples, *right.samples) > 0
     )

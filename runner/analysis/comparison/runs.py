@@ -113,11 +113,11 @@ def environment_differences(baseline: Run, *, candidate: Run) -> tuple[FactDiffe
 
     Of packages and commits, which are tables, there is only what differs.
     """
-    left, right = baseline.environment, candidate.environment
+    before, right = baseline.environment, candidate.environment
     return tuple(
-        _difference(name, left.get(name), right.get(name))
-        for name in sorted({*left, *right}.difference(MEASURED_FACTS))
-        if left.get(name) != right.get(name)
+        _difference(name, before.get(name), right.get(name))
+        for name in sorted({*before, *right}.difference(MEASURED_FACTS))
+        if before.get(name) != right.get(name)
     )
 
 

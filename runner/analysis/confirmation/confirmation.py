@@ -10,7 +10,7 @@ from typing import Any
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import CaseResult, Verdict
 from compile_hud.db.records.triage import Revision
-from compile_hud.runner.analysis.confirmation.suspects import num_tries
+from compile_hud.runner.analysis.confirmation.suspects import num_attempts
 from compile_hud.runner.analysis.confirmation.verdict import Conclusion, ConfirmationResult, Method
 from compile_hud.runner.analysis.judging.attribution import UNKNOWN
 from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
@@ -28,24 +28,24 @@ class Confirmed:
 
 
 def confirmation_json(
-    finding: ConfirmationResult, *, alert: Alert, how: Mapping[str, Any], is_early: bool
+    result: ConfirmationResult, *, alert: Alert, how: Mapping[str, Any], is_early: bool
 ) -> dict[str, Any]:
     """Return what is stored with `alert`; `how` has what only who measured it knows."""
-    compared = finding.comparison
+    compared = result.comparison
     return {
-        "verdict": str(finding.conclusion),
-        "reason": finding.reason,
-        "method": str(finding.method),
-        "num_tries": num_tries(alert) + (finding.method is not Method.NONE),
+        "verdict": str(result.conclusion),
+        "reason": result.reason,
+        "method": str(result.method),
+        "num_tries": num_attempts(alert) + (result.method is not Method.NONE),
         "is_early": is_early,
         "unit": alert.unit,
-        "baseline": finding.baseline,
-        "candidate": finding.candidate,
+        "baseline": result.baseline,
+        "candidate": result.candidate,
         "change_pct": None if compared is None else change_pct(compared.ratio),
         "interval_pct": None
         if compared is None or compared.low is None
         else [change_pct(compared.low), change_pct(compared.high)],
-        "cause": {"kind": finding.cause.kind, "text": finding.cause.text},
+        "cause": {"kind": result.cause.kind, "text": result.cause.text},
         **how,
     }
 
@@ -66,7 +66,7 @@ def side_json(result: CaseResult, metric: str, *, toolchain: str, revision: str)
 
 
 def with_conclusion(
-    alert: Alert, finding: ConfirmationResult, *, earlier: Mapping[str, Any], is_early: bool
+    alert: Alert, result: ConfirmationResult, *, earlier: Mapping[str, Any], is_early: bool
 ) -> Alert:
     """Return `alert` with what measuring it again found; `kept` is stored with it.
 
@@ -74,7 +74,7 @@ def with_conclusion(
     `fixed`, `unchanged` or `inconclusive`, so that its measurements are not lost, and opens when
     the judge finds it after all.
     """
-    conclusion = finding.conclusion
+    conclusion = result.conclusion
     confirmed = dataclasses.replace(
         alert,
         is_confirmed=None
@@ -89,7 +89,7 @@ def with_conclusion(
             verdict = Verdict.UNCHANGED if is_refuted else Verdict.INCONCLUSIVE
             confirmed = dataclasses.replace(confirmed, state=AlertState.FIXED, verdict=verdict)
         return confirmed
-    cause = finding.cause
+    cause = result.cause
     return dataclasses.replace(
         confirmed,
         cause_kind=alert.cause_kind if cause.kind == UNKNOWN else cause.kind,

@@ -54,7 +54,7 @@ def suspects_among(alerts: Iterable[Alert], *, run: Run) -> list[Alert]:
         and (alert.machine, alert.toolchain) == (run.machine, run.toolchain)
         and run.started_at in (alert.last_seen, alert.first_bad.at)
         and not alert.is_confirmed
-        and num_tries(alert) < MAX_TRIES
+        and num_attempts(alert) < MAX_TRIES
     ]
 
 
@@ -86,7 +86,7 @@ def early_suspects(
     ]
 
 
-def worst_first(suspects: Iterable[Alert]) -> dict[str, list[Alert]]:
+def sort_by_severity(suspects: Iterable[Alert]) -> dict[str, list[Alert]]:
     """Return the suspects by case, the case with the largest change first."""
     by_case: dict[str, list[Alert]] = defaultdict(list)
     for alert in sorted(suspects, key=lambda alert: (-_size(alert), alert.id)):
@@ -94,7 +94,7 @@ def worst_first(suspects: Iterable[Alert]) -> dict[str, list[Alert]]:
     return by_case
 
 
-def num_tries(alert: Alert) -> int:
+def num_attempts(alert: Alert) -> int:
     """Return how often the alert was measured again so far."""
     return int((alert.confirmation or {}).get("num_tries", 0))
 
@@ -162,8 +162,8 @@ def _deviation(
     trigger = 1 + DEFAULT_CONFIG.trigger_share * floor
     if deviation.low <= 0 or min(sides[1]) <= trigger * deviation.baseline:
         return None
-    ends = (1 + deviation.change, 1 + deviation.low, 1 + deviation.high)
-    change, low, high = (1 / end for end in ends) if is_higher_better else ends
+    ratios = (1 + deviation.change, 1 + deviation.low, 1 + deviation.high)
+    change, low, high = (1 / end for end in ratios) if is_higher_better else ratios
     baseline = 1 / deviation.baseline if is_higher_better else deviation.baseline
     return Alert(
         id=alert_id(header.key, kind=STEP, first_bad_run_id=new[0].run_id),
@@ -207,7 +207,7 @@ class ProvisionalAlerts:
     def __init__(self, stored: Iterable[Alert], *, rules: SeriesRules) -> None:
         self._rules = rules
         self._alerts: Mapping[str, list[Alert]] = defaultdict(list)
-        self._found: list[Alert] = []
+        self._observed: list[Alert] = []
         for alert in stored:
             if alert.is_confirmed and is_early(alert) and alert.state in ONGOING:
                 self._alerts[alert.series_key].append(alert)
@@ -219,11 +219,11 @@ class ProvisionalAlerts:
     def watch(self, histories: Iterable[Series]) -> Iterator[Series]:
         """Yield `histories` as they are, and look meanwhile whose level is back."""
         for _, group in groupby(histories, key=lambda series: series.header.case.key):
-            together = list(group)
-            for series in together:
+            case_series = list(group)
+            for series in case_series:
                 for alert in self._alerts.get(series.header.key, ()):
-                    self._found.append(_is_seen_again(alert, together, rules=self._rules))
-            yield from together
+                    self._observed.append(_with_later_points(alert, case_series, rules=self._rules))
+            yield from case_series
 
     def not_in(self, detected: Sequence[Alert]) -> list[Alert]:
         """Return those of the histories watched that are not among what the judge `found`."""
@@ -233,7 +233,7 @@ class ProvisionalAlerts:
                 judged[_scope(alert)].append(alert)
         return [
             alert
-            for alert in self._found
+            for alert in self._observed
             if not any(_overlap(alert, other) for other in judged[_scope(alert)])
         ]
 
@@ -246,7 +246,7 @@ def _overlap(alert: Alert, other: Alert) -> bool:
     return alert.first_bad.at <= other.last_seen and other.first_bad.at <= alert.last_seen
 
 
-def _is_seen_again(alert: Alert, histories: Sequence[Series], *, rules: SeriesRules) -> Alert:
+def _with_later_points(alert: Alert, histories: Sequence[Series], *, rules: SeriesRules) -> Alert:
     """Return `alert` as the points since then leave it: open, or fixed where the level is back.
 
     `histories` are those of its case.

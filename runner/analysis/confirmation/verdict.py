@@ -125,13 +125,13 @@ def confirm_interleaved(
     conclusion = _conclusion(row.comparison, alert)
     cause = Cause()
     if conclusion is Conclusion.CONFIRMED:
-        witnesses = ControlMetrics(
+        controls = ControlMetrics(
             metric=alert.metric,
             change=_cost(row.comparison.ratio, alert) - 1,
             eager=_interleaved_eager_change(sides),
             ran_in_turn=True,
         )
-        cause = _attributed(witnesses, alert)
+        cause = _attributed(controls, alert)
     return ConfirmationResult(
         conclusion=conclusion,
         reason=_reason(row.comparison, alert, conclusion=conclusion),
@@ -144,7 +144,7 @@ def confirm_interleaved(
 
 
 def confirm_by_history(
-    alert: Alert, result: CaseResult, *, past: BaselineHistory
+    alert: Alert, result: CaseResult, *, history: BaselineHistory
 ) -> ConfirmationResult:
     """Return what one more measurement of the candidate says about `alert`."""
     if result.outcome is not Outcome.OK:
@@ -155,21 +155,21 @@ def confirm_by_history(
         return _inconclusive(f"{alert.metric} was not measured again", method=Method.HISTORY)
     metric = METRICS[alert.metric]
     if metric.is_exact or metric.ideal is not None:
-        return _confirm_exactly(measured, alert=alert, past=past)
+        return _confirm_exactly(measured, alert=alert, history=history)
     if measured.median <= 0:
         return _inconclusive(f"{alert.metric} is 0 now: no ratio", method=Method.HISTORY)
     change = level_change(
         alert.case.model,
-        past.medians,
-        [level_at(result, alert.metric, speed_probe_s=past.speed_probe_s)],
+        history.medians,
+        [level_at(result, alert.metric, speed_probe_s=history.speed_probe_s)],
         metric=alert.metric,
         device=alert.case.device,
     )
     if change.change is None or change.low is None or change.high is None:
         return _inconclusive(change.reason, method=Method.HISTORY)
-    raw = _decide(alert, ends=(1 + change.change, 1 + change.low, 1 + change.high))
+    raw = _decide(alert, ratios=(1 + change.change, 1 + change.low, 1 + change.high))
     conclusion = _conclusion(raw, alert)
-    finding = ConfirmationResult(
+    confirmation = ConfirmationResult(
         conclusion=conclusion,
         reason=_reason(raw, alert, conclusion=conclusion),
         method=Method.HISTORY,
@@ -177,18 +177,18 @@ def confirm_by_history(
         baseline=change.baseline,
         candidate=change.candidate,
     )
-    if finding.conclusion is not Conclusion.CONFIRMED:
-        return finding
-    witnesses = ControlMetrics(
+    if confirmation.conclusion is not Conclusion.CONFIRMED:
+        return confirmation
+    controls = ControlMetrics(
         metric=alert.metric,
         change=_cost(raw.ratio, alert) - 1,
-        eager=_eager_change(past, result),
-        references=past.references,
+        eager=_eager_change(history, result),
+        references=history.references,
     )
-    finding = dataclasses.replace(finding, cause=_attributed(witnesses, alert))
-    if alert.metric not in ABSOLUTE_METRICS or finding.cause.kind == COMPILER:
-        return finding
-    return _drift_corrected(finding, alert=alert, references=past.references)
+    confirmation = dataclasses.replace(confirmation, cause=_attributed(controls, alert))
+    if alert.metric not in ABSOLUTE_METRICS or confirmation.cause.kind == COMPILER:
+        return confirmation
+    return _drift_corrected(confirmation, alert=alert, references=history.references)
 
 
 def confirm_outcome(result: CaseResult) -> ConfirmationResult:
@@ -224,8 +224,8 @@ def _inconclusive(reason: str, *, method: Method) -> ConfirmationResult:
     return ConfirmationResult(conclusion=Conclusion.INCONCLUSIVE, reason=reason, method=method)
 
 
-def _decide(alert: Alert, *, ends: tuple[float, float, float]) -> Comparison:
-    ratio, low, high = ends
+def _decide(alert: Alert, *, ratios: tuple[float, float, float]) -> Comparison:
+    ratio, low, high = ratios
     metric = METRICS[alert.metric]
     return decide(
         ratio, low=low, high=high, direction=metric.direction, floor=metric.relevance_floor
@@ -240,9 +240,9 @@ def _conclusion(compared: Comparison, alert: Alert) -> Conclusion:
     if compared.ratio is None or compared.low is None or compared.high is None:
         return Conclusion.INCONCLUSIVE
     suspected = _suspected(alert)
-    worst = max(_cost(end, alert) for end in (compared.low, compared.high))
+    worst_cost = max(_cost(end, alert) for end in (compared.low, compared.high))
     halfway = 1 + REFUTING_SHARE * (suspected - 1)
-    is_ruled_out = worst < suspected and _cost(compared.ratio, alert) < halfway
+    is_ruled_out = worst_cost < suspected and _cost(compared.ratio, alert) < halfway
     return Conclusion.REFUTED if is_ruled_out else Conclusion.INCONCLUSIVE
 
 
@@ -251,11 +251,11 @@ def _reason(compared: Comparison, alert: Alert, *, conclusion: Conclusion) -> st
     is_explained = (
         conclusion is not Conclusion.REFUTED or compared.verdict is not Verdict.INCONCLUSIVE
     )
-    ends = (compared.ratio, compared.low, compared.high)
-    if is_explained or None in ends or not alert.baseline or not alert.candidate:
+    ratios = (compared.ratio, compared.low, compared.high)
+    if is_explained or None in ratios or not alert.baseline or not alert.candidate:
         return compared.reason
     ratio, low, high, suspected = (
-        signed_percent((end or 1.0) - 1) for end in (*ends, alert.candidate / alert.baseline)
+        signed_percent((end or 1.0) - 1) for end in (*ratios, alert.candidate / alert.baseline)
     )
     return f"{ratio} ({low} to {high}) leaves out the suspected {suspected}"
 
@@ -274,27 +274,27 @@ def _cost(ratio: float | None, alert: Alert) -> float:
     return 1 / ratio if METRICS[alert.metric].direction is Direction.HIGHER_IS_BETTER else ratio
 
 
-def _attributed(witnesses: ControlMetrics, alert: Alert) -> Cause:
-    if witnesses.metric not in TIMED_METRICS:
+def _attributed(controls: ControlMetrics, alert: Alert) -> Cause:
+    if controls.metric not in TIMED_METRICS:
         return Cause()
-    return attribute_cause(witnesses, is_eager=alert.case.is_eager)
+    return attribute_cause(controls, is_eager=alert.case.is_eager)
 
 
 def _drift_corrected(
-    finding: ConfirmationResult, *, alert: Alert, references: Sequence[MachineChange]
+    confirmation: ConfirmationResult, *, alert: Alert, references: Sequence[MachineChange]
 ) -> ConfirmationResult:
-    """Return `finding` about an absolute time with the machine's own slowdown taken out."""
+    """Return `confirmation` about an absolute time with the machine's own slowdown taken out."""
     known = [item for item in references if item.change is not None]
     if not known:
         reason = "no reference case tells whether the machine got slower"
-        return _inconclusive(reason, method=finding.method)
+        return _inconclusive(reason, method=confirmation.method)
     slowest = max(known, key=lambda item: item.change or 0.0)
-    raw, slowdown = finding.comparison, 1 + max(0.0, slowest.change or 0.0)
+    raw, slowdown = confirmation.comparison, 1 + max(0.0, slowest.change or 0.0)
     assert raw is not None
     low, ratio, high = ((end or 1.0) / slowdown for end in (raw.low, raw.ratio, raw.high))
-    corrected = _decide(alert, ends=(ratio, low, high))
+    corrected = _decide(alert, ratios=(ratio, low, high))
     text = f"{corrected.reason}, corrected by {slowest.text}"
-    result = dataclasses.replace(finding, reason=text, comparison=corrected)
+    result = dataclasses.replace(confirmation, reason=text, comparison=corrected)
     if corrected.verdict is Verdict.REGRESSION:
         return result
     if slowest.verdict is MachineVerdict.MOVED:
@@ -304,21 +304,21 @@ def _drift_corrected(
 
 
 def _confirm_exactly(
-    measured: Measurement, *, alert: Alert, past: BaselineHistory
+    measured: Measurement, *, alert: Alert, history: BaselineHistory
 ) -> ConfirmationResult:
     """Hold what has no noise to speak of against the worst of the nights before."""
-    if not past.medians:
+    if not history.medians:
         return _inconclusive("no earlier run to compare with", method=Method.HISTORY)
     now = max(measured.samples, key=lambda value: _badness(value, alert))
-    worst = max(past.medians, key=lambda value: _badness(value, alert))
+    worst_value = max(history.medians, key=lambda value: _badness(value, alert))
     metric = METRICS[alert.metric]
-    least = metric.resolution + metric.relevance_floor * abs(_badness(worst, alert))
-    is_worse = _badness(now, alert) - _badness(worst, alert) > least
+    min_difference = metric.resolution + metric.relevance_floor * abs(_badness(worst_value, alert))
+    is_worse = _badness(now, alert) - _badness(worst_value, alert) > min_difference
     return ConfirmationResult(
         conclusion=Conclusion.CONFIRMED if is_worse else Conclusion.REFUTED,
-        reason=f"{now:g} when it was measured again, at worst {worst:g} before",
+        reason=f"{now:g} when it was measured again, at worst {worst_value:g} before",
         method=Method.HISTORY,
-        baseline=worst,
+        baseline=worst_value,
         candidate=now,
     )
 
@@ -343,13 +343,14 @@ def _interleaved_eager_change(sides: tuple[CaseResult, CaseResult]) -> float | N
     return None
 
 
-def _eager_change(past: BaselineHistory, result: CaseResult) -> float | None:
+def _eager_change(history: BaselineHistory, result: CaseResult) -> float | None:
     """Return how eager moved from the nights before to now, None without it."""
     for clock in EAGER_CLOCKS:
-        before = past.eager.get(clock)
+        before = history.eager.get(clock)
         if before and result.measurement(clock) is not None:
             return (
-                level_at(result, clock, speed_probe_s=past.speed_probe_s) / _geometric_mean(before)
+                level_at(result, clock, speed_probe_s=history.speed_probe_s)
+                / _geometric_mean(before)
                 - 1
             )
     return None

@@ -96,9 +96,9 @@ def find_drifts(
     unless all values are finite and above 0.
     """
     numbers = checked_history(values)
-    places = sorted({index for index in breaks if 0 < index < numbers.size})
+    indices = sorted({index for index in breaks if 0 < index < numbers.size})
     logs = np.log(numbers)
-    windows = _drifting_windows(logs, needed=math.log1p(floor), breaks=places, config=config)
+    windows = _drifting_windows(logs, needed=math.log1p(floor), breaks=indices, config=config)
     return [_describe(group) for group in _overlapping(windows)]
 
 
@@ -174,8 +174,8 @@ def _error(
 
     It has to fit better than any one step, and better than the levels between `breaks`.
     """
-    places = (np.arange(points.size) + 0.5) / points.size - 0.5
-    rest = points - middle - rise * places
+    positions = (np.arange(points.size) + 0.5) / points.size - 0.5
+    rest = points - middle - rise * positions
     size = points.size // NUM_BLOCKS
     error = MEDIAN_INEFFICIENCY * robust_sd(rest) / math.sqrt(size)
     if abs(rise) < config.drift_min_errors * _RISE_ERRORS * error:
@@ -184,8 +184,8 @@ def _error(
     # The steps that were found first: true ones decide at once.
     rivals = chain([breaks] if breaks else [], one_step)
     needed = config.drift_min_log_ratio_across_steps if breaks else config.drift_min_log_ratio
-    least = math.exp(needed / points.size) * float(np.abs(rest).sum())
-    return error if all(_misfit(points, splits=splits) >= least for splits in rivals) else None
+    min_misfit = math.exp(needed / points.size) * float(np.abs(rest).sum())
+    return error if all(_misfit(points, splits=splits) >= min_misfit for splits in rivals) else None
 
 
 def _misfit(points: np.ndarray, *, splits: Sequence[int]) -> float:

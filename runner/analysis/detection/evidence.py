@@ -144,8 +144,8 @@ class _DensityScores:
         rows = self.logs[:-1]
         if nights.has_median:
             rows = np.concatenate([logs[None, num_shifts * new.size :], rows])
-        least = self.density.config.min_night_evidence
-        ratios = _clipped(rows - self.logs[-1], least=least, most=nights.limits)
+        floor = self.density.config.min_night_evidence
+        ratios = _clipped(rows - self.logs[-1], least=floor, most=nights.limits)
         return _Weights(float(self.logs[-1].sum()), ratios)
 
 

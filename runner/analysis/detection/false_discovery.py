@@ -86,8 +86,8 @@ def _points_p_value(old: np.ndarray, new: np.ndarray, *, config: DetectorConfig)
     for side in (1.0, -1.0):
         # The old level is known to an error only, which all new points share.
         distances = np.sort(side * (new - level)) / sd - error
-        seen = np.sort(side * (old - level)) / sd - error
-        beyond = 1 - np.searchsorted(seen, distances, side="left") / seen.size
+        earlier = np.sort(side * (old - level)) / sd - error
+        beyond = 1 - np.searchsorted(earlier, distances, side="left") / earlier.size
         chances = np.minimum(1.0, stdtr(degrees, -distances) + beyond)
         tails = bdtrc(new.size - 1 - np.arange(new.size), new.size, chances)
         best = min(best, float(np.min(tails)))

@@ -251,19 +251,19 @@ def find_two_modes(
     median = sorted_median(np.sort(noise).tolist())
     is_near = np.abs(noise - median) < config.mode_range_sds * sd + config.mode_range_floors
     points = np.sort(noise[is_near])
-    least = max(config.min_mode_points, math.ceil(config.min_mode_share * points.size))
-    if points.size <= 2 * least:
+    min_points = max(config.min_mode_points, math.ceil(config.min_mode_share * points.size))
+    if points.size <= 2 * min_points:
         return None
-    split = _best_mode_split(points, least=least, min_variance=config.min_bandwidth**2)
+    split = _best_mode_split(points, min_points=min_points, min_variance=config.min_bandwidth**2)
     is_slow = noise >= points[split]
     memberships = (np.stack([~is_slow, is_slow], axis=1) & is_near[:, None]) * 1.0
     return TwoStateMarkov(noise, memberships=memberships, config=config)
 
 
-def _best_mode_split(points: np.ndarray, *, least: int, min_variance: float) -> int:
+def _best_mode_split(points: np.ndarray, *, min_points: int, min_variance: float) -> int:
     """Return the size of the first of two groups of one width, from `points` in order of size."""
     size = points.size
-    first = np.arange(least, size - least + 1)
+    first = np.arange(min_points, size - min_points + 1)
     sums = points.cumsum()
     low, both = sums[first - 1], sums[-1]
     squares = (points**2).sum() - low**2 / first - (both - low) ** 2 / (size - first)

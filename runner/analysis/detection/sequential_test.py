@@ -222,8 +222,8 @@ class SequentialDetector:
             return likeliest
         distances = self._distances(best, night, sign=sign)
         evidence = self._scales(best, sign=sign).weigh(distances, min_nights=distances.size)
-        is_left = threshold.is_exceeded(evidence, share=self.config.remaining_evidence_share)
-        return likeliest if is_left else None
+        is_confirmed = threshold.is_exceeded(evidence, share=self.config.remaining_evidence_share)
+        return likeliest if is_confirmed else None
 
     def _threshold(self, first: int) -> EvidenceThreshold:
         num_level = min(self.config.level_points, self._num_points(first))
@@ -391,8 +391,8 @@ def best_median_split(points: list[float], *, low: int, high: int) -> int:
     before = _misfits(points[:high], num_first=low)
     after = _misfits(points[: low - 1 : -1], num_first=len(points) - high)[::-1]
     both = [old + new for old, new in zip(before, after, strict=True)]
-    least = min(both) + ROUNDING
-    return max(low + index for index, misfit in enumerate(both) if misfit <= least)
+    min_misfit = min(both) + ROUNDING
+    return max(low + index for index, misfit in enumerate(both) if misfit <= min_misfit)
 
 
 def is_line_better(points: np.ndarray, *, split: int) -> bool:

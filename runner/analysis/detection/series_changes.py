@@ -244,8 +244,8 @@ def _count_changes(track: Track, metric: Metric) -> list[Change]:
     changes = []
     for index in range(1, len(costs)):
         old = range(max(0, index - DEFAULT_CONFIG.baseline_points), index)
-        seen = costs[old.start : index]
-        if min(seen) <= costs[index] <= max(seen):
+        recent = costs[old.start : index]
+        if min(recent) <= costs[index] <= max(recent):
             continue
         change = relative(costs[index], to=costs[index - 1])
         shift = Shift(

@@ -34,7 +34,7 @@ from compile_hud.runner.analysis.stats.estimates import (
 # Mean root of the distances of normal values with sd 1: 2^(1/4) gamma(3/4) / sqrt(pi).
 NORMAL_ROOT = 0.8222
 # Numbers that repeat exactly have no noise, and no factor: a thousandth is used instead.
-LEAST_SD = 1e-3
+MIN_SD = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +97,15 @@ def _changes(logs: np.ndarray, *, config: DetectorConfig) -> list[NoiseChange]:
     starts = [0]
     while (index := _first_change(roots, between, start=starts[-1], config=config)) is not None:
         starts.append(index)
-    ends = [*starts[2:], roots.size]
+    stops = [*starts[2:], roots.size]
     return [
         _describe(roots, start=start, index=index, end=end, config=config)
-        for start, index, end in zip(starts, starts[1:], ends, strict=False)
+        for start, index, end in zip(starts, starts[1:], stops, strict=False)
     ]
 
 
 def _roots(distances: np.ndarray) -> np.ndarray:
-    return np.asarray(np.sqrt(np.maximum(np.abs(distances), NORMAL_ROOT**2 * LEAST_SD)))
+    return np.asarray(np.sqrt(np.maximum(np.abs(distances), NORMAL_ROOT**2 * MIN_SD)))
 
 
 def _first_change(
@@ -134,8 +134,8 @@ def _stops_of_note(roots: np.ndarray, num_after: int, *, config: DetectorConfig)
     begins = np.maximum(0, splits - config.noise_before_points)
     ratios = (sums[stops] - sums[splits]) * (splits - begins)
     ratios /= (sums[splits] - sums[begins]) * num_after
-    least = math.sqrt(config.noise_min_factor)
-    far = np.flatnonzero((ratios >= least) | (ratios <= 1 / least))
+    min_ratio = math.sqrt(config.noise_min_factor)
+    far = np.flatnonzero((ratios >= min_ratio) | (ratios <= 1 / min_ratio))
     stops, splits, begins, ratios = stops[far], splits[far], begins[far], ratios[far]
     # Most series end here: what follows costs ten times as much.
     num_before = splits - begins
@@ -194,7 +194,7 @@ def _ratio(before: np.ndarray, after: np.ndarray, *, max_lag: int) -> _Ratio:
     """Return the ratio of the mean of `after` to that of `before`."""
     means = float(before.mean()), float(after.mean())
     rest = np.concatenate([before / means[0], after / means[1]]) - 1
-    squares = max(float(rest @ rest), LEAST_SD**2)
+    squares = max(float(rest @ rest), MIN_SD**2)
     worth = 1.0
     for lag in range(1, max_lag + 1):
         follow = float(rest[lag:] @ rest[:-lag]) / squares

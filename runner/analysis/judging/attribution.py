@@ -61,17 +61,17 @@ class ControlMetrics:
     references: Sequence[MachineChange] = ()
     ran_in_turn: bool = False
 
-    def share(self, moved: float) -> float:
+    def share(self, change: float) -> float:
         """Return which part of the change the move of a witness is."""
-        return moved / self.change if self.change else 0.0
+        return change / self.change if self.change else 0.0
 
 
 def wall_clock_is_alone(shift: Shift, track: Track, siblings: Mapping[str, Track]) -> bool:
     """Return whether this is a CPU's wall clock that moved while its CPU time did not."""
     if track.header.metric != "latency_s" or track.header.case.device != "cpu":
         return False
-    moved, change = _change_of(siblings.get("latency_cpu_s"), shift), shift.cost_change
-    return moved is not None and (not change or moved / change < EXPLAINING_SHARE)
+    changed, change = _change_of(siblings.get("latency_cpu_s"), shift), shift.cost_change
+    return changed is not None and (not change or changed / change < EXPLAINING_SHARE)
 
 
 def cause_of(
@@ -94,53 +94,53 @@ def cause_of(
         return Cause(kind=MEASUREMENT, text=grown)
     clock = "eager_latency_cpu_s" if "eager_latency_cpu_s" in siblings else "eager_latency_s"
     changes = [_reference_change(reference, shift) for reference in references]
-    witnesses = ControlMetrics(
+    controls = ControlMetrics(
         metric=metric,
         change=shift.cost_change or 0.0,
         eager=_change_of(siblings.get(clock), shift),
         references=[change for change in changes if change is not None],
     )
-    return attribute_cause(witnesses, is_eager=case.is_eager)
+    return attribute_cause(controls, is_eager=case.is_eager)
 
 
-def attribute_cause(witnesses: ControlMetrics, *, is_eager: bool) -> Cause:
+def attribute_cause(controls: ControlMetrics, *, is_eager: bool) -> Cause:
     """Return who changed a time, of an eager case or of a compiled one."""
     if is_eager:
-        return _beyond_compiler(witnesses, eager_text="nothing is compiled in an eager case")
-    moved = witnesses.eager
-    if moved is None:
+        return _beyond_compiler(controls, eager_text="nothing is compiled in an eager case")
+    change = controls.eager
+    if change is None:
         return Cause()
-    text = f"eager latency in the same processes moved by {signed_percent(moved)}"
+    text = f"eager latency in the same processes moved by {signed_percent(change)}"
     # A faster eager lowers the speedup; a slower one slows the machine's compilations too.
-    share = witnesses.share(-moved if witnesses.metric == "speedup" else moved)
+    share = controls.share(-change if controls.metric == "speedup" else change)
     if share >= EXPLAINING_SHARE:
-        if witnesses.metric == "speedup" and not witnesses.ran_in_turn:
+        if controls.metric == "speedup" and not controls.ran_in_turn:
             # A ratio within one process: a machine moves both of its sides, so that a reference
             # case that moved explains nothing.
-            return _acquitted(witnesses, eager_text=f"{text}: not the compiler")
-        return _beyond_compiler(witnesses, eager_text=f"{text}: not the compiler")
+            return _acquitted(controls, eager_text=f"{text}: not the compiler")
+        return _beyond_compiler(controls, eager_text=f"{text}: not the compiler")
     if abs(share) < INNOCENT_SHARE:
         return Cause(kind=COMPILER, text=f"{text}: compiler side")
     return Cause(text=text)
 
 
-def _beyond_compiler(witnesses: ControlMetrics, *, eager_text: str) -> Cause:
+def _beyond_compiler(controls: ControlMetrics, *, eager_text: str) -> Cause:
     """Return whether eager torch, the model or the machine made the change."""
-    if witnesses.ran_in_turn:
+    if controls.ran_in_turn:
         return Cause(kind=EAGER, text=f"{eager_text}; both sides ran in turn: eager side")
-    known = witnesses.references
-    for reference in sorted(known, key=lambda item: -witnesses.share(item.change or 0.0)):
-        share = witnesses.share(reference.change or 0.0)
+    known = controls.references
+    for reference in sorted(known, key=lambda item: -controls.share(item.change or 0.0)):
+        share = controls.share(reference.change or 0.0)
         if share >= EXPLAINING_SHARE and _leaves_out_no_change(reference):
             text = _reference_text(reference.model, reference.change or 0.0)
             return Cause(kind=MACHINE, text=f"{text}; {eager_text}")
-    return _acquitted(witnesses, eager_text=eager_text)
+    return _acquitted(controls, eager_text=eager_text)
 
 
-def _acquitted(witnesses: ControlMetrics, *, eager_text: str) -> Cause:
+def _acquitted(controls: ControlMetrics, *, eager_text: str) -> Cause:
     """Return that it was eager's side where all reference cases stayed; else it stays open."""
-    known = witnesses.references
-    if known and all(abs(witnesses.share(item.change or 0.0)) < INNOCENT_SHARE for item in known):
+    known = controls.references
+    if known and all(abs(controls.share(item.change or 0.0)) < INNOCENT_SHARE for item in known):
         return Cause(kind=EAGER, text=f"{eager_text}; the reference cases stayed: eager side")
     return Cause(kind=EAGER_OR_MACHINE, text=eager_text)
 
@@ -155,7 +155,7 @@ def _leaves_out_no_change(change: MachineChange) -> bool:
 
 def _grown_noise(shift: Shift) -> str:
     """Return that the nights since the step tell too little to show one, empty when they do."""
-    before, after = (_half_width(shift, places) for places in (shift.old, shift.new))
+    before, after = (_half_width(shift, indices) for indices in (shift.old, shift.new))
     change = abs(shift.cost_change or 0.0)
     if before <= 0 or after < NOISE_GROWTH * before or after < change:
         return ""
@@ -165,9 +165,9 @@ def _grown_noise(shift: Shift) -> str:
     )
 
 
-def _half_width(shift: Shift, places: range) -> float:
+def _half_width(shift: Shift, indices: range) -> float:
     """Return the median half-width of the nights' own intervals, relative to their values."""
-    points = [shift.points[index] for index in places]
+    points = [shift.points[index] for index in indices]
     return statistics.median((point.high - point.low) / (2 * point.median) for point in points)
 
 
@@ -189,14 +189,14 @@ def _reference_change(track: Track, shift: Shift) -> MachineChange | None:
     )
 
 
-def _change_of(witness: Track | None, shift: Shift) -> float | None:
+def _change_of(control: Track | None, shift: Shift) -> float | None:
     """Return the relative change of `witness` over the runs on both sides of `shift`."""
-    if witness is None:
+    if control is None:
         return None
-    values = {point.run_id: point.median for point in witness.points}
+    values = {point.run_id: point.median for point in control.points}
     sides = []
-    for places in (shift.old, shift.new):
-        runs = [shift.points[index].run_id for index in places]
+    for indices in (shift.old, shift.new):
+        runs = [shift.points[index].run_id for index in indices]
         known = [values[run] for run in runs if run in values]
         if len(known) < DEFAULT_CONFIG.sustained_points:
             return None

@@ -65,8 +65,8 @@ class Shift:
         low, high = self.interval
         if self.ideal is not None:
             best = self.shown(self.before)
-            ends = [self.shown(self.before * (1 + end)) / best - 1 for end in (low, high)]
-            low, high = min(ends), max(ends)
+            changes = [self.shown(self.before * (1 + end)) / best - 1 for end in (low, high)]
+            low, high = min(changes), max(changes)
         elif self.is_inverted:
             low, high = 1 / (1 + high) - 1, 1 / (1 + low) - 1
         return 100 * low, 100 * high
@@ -85,9 +85,9 @@ class Shift:
     @property
     def limit(self) -> float:
         """Return the cost that parts being back from being at the new level."""
-        moved = self.after - self.before
-        margin = min(self.floor * abs(self.before), DEFAULT_CONFIG.recovery_share * abs(moved))
-        return self.before + math.copysign(margin, moved)
+        change = self.after - self.before
+        margin = min(self.floor * abs(self.before), DEFAULT_CONFIG.recovery_share * abs(change))
+        return self.before + math.copysign(margin, change)
 
     def shown(self, cost: float) -> float:
         """Return `cost` as a value of the metric."""

@@ -68,9 +68,9 @@ def judge_histories(
     `references` are the series of the reference cases, which witness for the machine; `rules` are
     the floors and new baselines that people set.
     """
-    witnesses = _steadiest([track for series in references for track in _tracks(series)])
+    controls = _least_noisy_tracks([track for series in references for track in _tracks(series)])
     for _, group in groupby(histories, key=lambda series: series.header.case.key):
-        yield from judge_case(list(group), witnesses=witnesses, rules=rules)
+        yield from judge_case(list(group), controls=controls, rules=rules)
 
 
 def judge_batch(
@@ -81,7 +81,7 @@ def judge_batch(
 
 
 def judge_case(
-    histories: Sequence[Series], *, witnesses: Sequence[Track] = (), rules: SeriesRules = NO_RULES
+    histories: Sequence[Series], *, controls: Sequence[Track] = (), rules: SeriesRules = NO_RULES
 ) -> list[AlertCandidate]:
     """Return what changed in the series of one case, what is over too.
 
@@ -97,7 +97,7 @@ def judge_case(
         metric = _metric(track)
         assert metric is not None
         siblings = by_scope[_scope(track)]
-        companions = [witness for witness in witnesses if _scope(witness) == _scope(track)]
+        companions = [control for control in controls if _scope(control) == _scope(track)]
         rule = rules.rule_of(track.header.key)
         floor = metric.relevance_floor if rule.floor is None else rule.floor
         for part in _parts(track, rule):
@@ -115,11 +115,11 @@ def _is_independent(change: Change, track: Track, siblings: Mapping[str, Track])
 
 
 def _candidate(
-    change: Change, track: Track, siblings: Mapping[str, Track], witnesses: Sequence[Track]
+    change: Change, track: Track, siblings: Mapping[str, Track], controls: Sequence[Track]
 ) -> AlertCandidate:
     points = change.shift.points
     if change.noise is None:
-        alert = _alert(track, change, cause_of(change.shift, track, siblings, witnesses))
+        alert = _alert(track, change, cause_of(change.shift, track, siblings, controls))
     else:
         alert = _noise_alert(track, change, change.noise)
     return AlertCandidate(alert=alert, run_id=points[change.first].run_id, p_value=change.p_value)
@@ -146,14 +146,14 @@ def _judged(tracks: Sequence[Track]) -> list[Track]:
     """Return the tracks that can raise an alert; of a reference case its steadiest clock alone."""
     models = [track for track in tracks if not track.header.case.is_reference]
     judged = []
-    for track in (*models, *_steadiest(tracks)):
+    for track in (*models, *_least_noisy_tracks(tracks)):
         metric = _metric(track)
         if metric is not None and metric.is_judged and metric.direction is not Direction.NEITHER:
             judged.append(track)
     return judged
 
 
-def _steadiest(tracks: Sequence[Track]) -> list[Track]:
+def _least_noisy_tracks(tracks: Sequence[Track]) -> list[Track]:
     """Return one track for each reference case and place: that of its steadiest clock."""
     by_case: dict[tuple[str, ...], Track] = {}
     for clock in reversed(CLOCKS):

@@ -106,7 +106,7 @@ class MachineChange:
         }
 
 
-def moved(changes: Iterable[MachineChange]) -> tuple[MachineChange, ...]:
+def drifted_references(changes: Iterable[MachineChange]) -> tuple[MachineChange, ...]:
     """Return the changes that say the machine moved, the largest first."""
     drifted = [item for item in changes if item.verdict is MachineVerdict.MOVED]
     return tuple(sorted(drifted, key=lambda item: -abs(math.log1p(item.change or 0.0))))
@@ -114,7 +114,7 @@ def moved(changes: Iterable[MachineChange]) -> tuple[MachineChange, ...]:
 
 def machine_text(changes: Sequence[MachineChange]) -> str:
     """Return what the reference cases say together, as in `moved: ref_gemm (compute) +8.1 %`."""
-    if movers := moved(changes):
+    if movers := drifted_references(changes):
         return f"moved: {', '.join(item.text for item in movers)}"
     unknown = [item for item in changes if item.verdict is MachineVerdict.UNKNOWN]
     if unknown:
@@ -206,7 +206,7 @@ def explained(comparison: Comparison, *, by: Sequence[MachineChange]) -> Machine
     ratio, low, high = comparison.ratio, comparison.low, comparison.high
     if ratio is None or low is None or high is None:
         return None
-    for item in moved(by):
+    for item in drifted_references(by):
         assert item.change is not None
         assert item.low is not None
         assert item.high is not None
@@ -279,7 +279,7 @@ def _error(old: np.ndarray, new: np.ndarray, *, prior: float) -> tuple[float, fl
 
 
 def _by_scope(points: Iterable[Point]) -> Iterable[list[Point]]:
-    places: Mapping[tuple[str, str, str], list[Point]] = defaultdict(list)
+    scopes: Mapping[tuple[str, str, str], list[Point]] = defaultdict(list)
     for point in points:
-        places[point.machine, point.toolchain, point.fingerprint].append(point)
-    return places.values()
+        scopes[point.machine, point.toolchain, point.fingerprint].append(point)
+    return scopes.values()

@@ -96,8 +96,8 @@ def _parts(wholes: Sequence[Group], *, among: Sequence[Group], most: int) -> lis
         if any(is_as_often(group, softmax) for softmax in softmaxes)
         and _is_auxiliary(group, scores=scores, inputs=inputs)
     ]
-    for together in ([*softmaxes, *products, *auxiliary], [*softmaxes, *products]):
-        ids = {id(group) for group in together}
+    for members in ([*softmaxes, *products, *auxiliary], [*softmaxes, *products]):
+        ids = {id(group) for group in members}
         if len(ids) <= most:
             return [group for group in among if id(group) in ids]
     return []

@@ -227,13 +227,13 @@ def top_rows(
     a twentieth of the change (MIN_PART).
     """
     sign = 1 if (diff.change_s > 0 if is_slower is None else is_slower) else -1
-    least_s = MIN_PART * abs(diff.change_s)
+    min_s = MIN_PART * abs(diff.change_s)
     causes = [
         row
         for row in diff.rows
         if sign * row.contribution_s > 0
         and row.is_beyond_noise
-        and (not row.part or sign * row.contribution_s >= least_s)
+        and (not row.part or sign * row.contribution_s >= min_s)
     ]
     return tuple(causes[:num_rows])
 

@@ -29,7 +29,7 @@ from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, calls
 # So much of what both sides compute must be the same.
 MIN_SHARED = 0.75
 # Of more kernels nobody could say any more what became of which.
-MAX_TOGETHER = 8
+MAX_REGROUPED = 8
 # Calls are counted over whole iterations; a trace that begins or ends within one is off by less.
 _COUNT_TOLERANCE = 0.01
 
@@ -45,7 +45,7 @@ _Sides = tuple[list[Group], list[Group]]
 # What an operator calls and what Inductor names: eager PyTorch looks an embedding up so.
 _CALLED_BY = {frozenset(("index", "select")): frozenset(("embedding",))}
 # Less than a call in a hundred iterations is none.
-_LEAST_CALLS = 0.01
+_MIN_CALLS = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class SharedCalls:
     """The fusions that were found, and what is left of the operators' groups, in order."""
 
     fusions: tuple[Fusion, ...]
@@ -102,8 +102,8 @@ def _may_be_fused(group: Group, *, contents: _Contents, taken: set[int]) -> bool
 def _fused_otherwise(
     groups: Sequence[Group], others: Sequence[Group], *, contents: _Contents
 ) -> list[_Sides]:
-    splits = [([whole], parts) for whole, parts in _wholes(groups, others, contents=contents)]
-    merges = [(parts, [whole]) for whole, parts in _wholes(others, groups, contents=contents)]
+    splits = [([whole], parts) for whole, parts in _find_wholes(groups, others, contents=contents)]
+    merges = [(parts, [whole]) for whole, parts in _find_wholes(others, groups, contents=contents)]
     side_pairs: list[_Sides] = []
     taken: set[int] = set()
     # The largest first: it explains most.
@@ -115,11 +115,11 @@ def _fused_otherwise(
     ours, theirs = ([item for item in side if id(item) not in taken] for side in (groups, others))
     rests = _connected_sides(ours, theirs, contents=contents)
     for index, sides in enumerate(side_pairs):
-        side_pairs[index], rests = _with_moved(sides, rests, contents=contents)
+        side_pairs[index], rests = _with_transfers(sides, rests, contents=contents)
     return [*side_pairs, *(rest for rest in rests if _is_regrouped(rest, contents=contents))]
 
 
-def _wholes(
+def _find_wholes(
     wholes: Sequence[Group], parts: Sequence[Group], *, contents: _Contents
 ) -> list[tuple[Group, list[Group]]]:
     """Return the wholes that are made of several of the parts, with these."""
@@ -132,11 +132,11 @@ def _wholes(
         covered = {
             number: _covered(
                 wholes[number],
-                [parts[index] for index in places],
+                [parts[index] for index in indices],
                 rivals=wholes,
                 contents=contents,
             )
-            for number, places in chosen.items()
+            for number, indices in chosen.items()
         }
         ranked = sorted(chosen, key=lambda number: (-covered[number], number))
         # What makes up no whole is offered to the others in the next round.
@@ -184,37 +184,37 @@ def _covered(
 
     0 where they are not several, or each is what `whole` is and so could be one of the `rivals`.
     """
-    alike = [rival for rival in rivals if contents(rival) == contents(whole)]
-    if len(parts) <= len(alike) and all(contents(part) == contents(whole) for part in parts):
+    equal = [rival for rival in rivals if contents(rival) == contents(whole)]
+    if len(parts) <= len(equal) and all(contents(part) == contents(whole) for part in parts):
         return 0.0
     union = _union(parts, contents=contents)
     return len(union) / len(contents(whole)) if len(parts) > 1 else 0.0
 
 
-def _with_moved(
+def _with_transfers(
     sides: _Sides, rests: list[_Sides], *, contents: _Contents
 ) -> tuple[_Sides, list[_Sides]]:
     """Return `sides` with those of `rests` that some of their contents moved to, and the others.
 
     Nothing joins `sides` where that explains no more, or is too much.
     """
-    removed, gained = _moved(sides, contents=contents)
+    removed, gained = _transferred(sides, contents=contents)
     near: list[_Sides] = []
     far: list[_Sides] = []
     for rest in rests:
-        removed_there, gained_there = _moved(rest, contents=contents)
-        has_moved = removed & gained_there or gained & removed_there
-        (near if has_moved and _are_related(sides, rest) else far).append(rest)
-    together = (
+        removed_elsewhere, gained_elsewhere = _transferred(rest, contents=contents)
+        has_transfer = removed & gained_elsewhere or gained & removed_elsewhere
+        (near if has_transfer and _are_related(sides, rest) else far).append(rest)
+    members = (
         [group for item in (sides, *near) for group in item[0]],
         [group for item in (sides, *near) for group in item[1]],
     )
-    is_better = _shared(together, contents=contents) > _shared(sides, contents=contents)
-    is_too_much = len(together[0]) + len(together[1]) > MAX_TOGETHER
-    return (together, far) if is_better and not is_too_much else (sides, rests)
+    is_better = _shared(members, contents=contents) > _shared(sides, contents=contents)
+    is_too_much = len(members[0]) + len(members[1]) > MAX_REGROUPED
+    return (members, far) if is_better and not is_too_much else (sides, rests)
 
 
-def _moved(sides: _Sides, *, contents: _Contents) -> tuple[frozenset[str], frozenset[str]]:
+def _transferred(sides: _Sides, *, contents: _Contents) -> tuple[frozenset[str], frozenset[str]]:
     """Return what is on the first side alone, and what on the second."""
     before, after = (_union(side, contents=contents) for side in sides)
     return before - after, after - before
@@ -256,7 +256,7 @@ def _connected_sides(
 def _is_regrouped(sides: _Sides, *, contents: _Contents) -> bool:
     """Return whether both sides together do the same, each kernel another part of it."""
     return (
-        2 < len(sides[0]) + len(sides[1]) <= MAX_TOGETHER
+        2 < len(sides[0]) + len(sides[1]) <= MAX_REGROUPED
         and not _is_alike(*sides, contents=contents)
         and _shared(sides, contents=contents) >= MIN_SHARED
     )
@@ -293,7 +293,7 @@ def _is_in_module(one: Group, other: Group) -> bool:
     return bool(short) and (long == short or long.startswith(f"{short}."))
 
 
-def share_calls(operators: Sequence[Group], kernels: Sequence[Group]) -> Shared:
+def share_calls(operators: Sequence[Group], kernels: Sequence[Group]) -> SharedCalls:
     """Return which calls of `operators` the generated ones of `kernels` do.
 
     Each fusion has operators as `groups` and one kernel as `others`.
@@ -306,10 +306,10 @@ def share_calls(operators: Sequence[Group], kernels: Sequence[Group]) -> Shared:
         if len(covered) == len(wholes):
             break
         wholes = covered
-    left = [shares.left_of(group) for group in operators]
-    return Shared(
+    remaining = [shares.left_of(group) for group in operators]
+    return SharedCalls(
         fusions=tuple(shares.fusion(index) for index in range(len(wholes))),
-        left=tuple(group for group in left if group is not None),
+        left=tuple(group for group in remaining if group is not None),
     )
 
 
@@ -347,10 +347,14 @@ class _Shares:
                 missing = self.wholes[number].count - self._has(part_index, number)
                 self._take(part_index, number, min(missing, self.remaining[part_index]))
         for part_index, numbers in choices.items():
-            left = self.remaining[part_index]
-            fits = [one for one in numbers if abs(self.wholes[one].count - left) <= _LEAST_CALLS]
+            remaining_calls = self.remaining[part_index]
+            fits = [
+                one
+                for one in numbers
+                if abs(self.wholes[one].count - remaining_calls) <= _MIN_CALLS
+            ]
             for number in (fits or (numbers if len(numbers) == 1 else []))[:1]:
-                self._take(part_index, number, left)
+                self._take(part_index, number, remaining_calls)
 
     def is_covered(self, number: int) -> bool:
         """Return whether the parts of a whole make up most of its label."""
@@ -377,10 +381,10 @@ class _Shares:
         part_index = next((at for at, part in enumerate(self.parts) if part is group), None)
         if part_index is None or self.remaining[part_index] == group.count:
             return group
-        left = self.remaining[part_index]
-        if left <= _LEAST_CALLS:
+        remaining_calls = self.remaining[part_index]
+        if remaining_calls <= _MIN_CALLS:
             return None
-        return calls_of(group, left, after=group.count - left)
+        return calls_of(group, remaining_calls, after=group.count - remaining_calls)
 
     def _assigned_before(self, part_index: int, number: int) -> float:
         """Return how many calls of a part the wholes before one have, so that none has them too."""
@@ -407,6 +411,6 @@ class _Shares:
         )
 
     def _take(self, part_index: int, number: int, count: float) -> None:
-        if count > _LEAST_CALLS:
+        if count > _MIN_CALLS:
             self.assigned[part_index, number] = self.assigned.get((part_index, number), 0.0) + count
             self.remaining[part_index] = max(0.0, self.remaining[part_index] - count)

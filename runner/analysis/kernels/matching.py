@@ -79,26 +79,32 @@ def match_kernels(baseline: KernelSide, *, candidate: KernelSide) -> list[Match]
 
 
 def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
-    left = _Left(groups=groups, others=others)
+    unmatched = _UnmatchedKernels(groups=groups, others=others)
     matches: list[Match] = []
     for rule, key in _RULES:
-        matches += left.take_pairs(_keyed_pairs(left.groups, left.others, key=key), rule)
-    matches += left.take_shares()
-    matches += left.take_fusions(find_fusions(*left.heaviest()))
-    matches += left.take_fusions(find_attention(*left.heaviest()))
-    pairs = _keyed_pairs(left.groups, left.others, key=_same_words)
-    matches += left.take_pairs(pairs, MatchedBy.WORDS)
-    matches += left.take_pairs(
-        _assigned(*left.heaviest(), score=_likeness_score), MatchedBy.LIKENESS
+        matches += unmatched.take_pairs(
+            _keyed_pairs(unmatched.groups, unmatched.others, key=key), rule
+        )
+    matches += unmatched.take_shares()
+    matches += unmatched.take_fusions(find_fusions(*unmatched.heaviest()))
+    matches += unmatched.take_fusions(find_attention(*unmatched.heaviest()))
+    pairs = _keyed_pairs(unmatched.groups, unmatched.others, key=_same_words)
+    matches += unmatched.take_pairs(pairs, MatchedBy.WORDS)
+    matches += unmatched.take_pairs(
+        _assigned(*unmatched.heaviest(), score=_likeness_score), MatchedBy.LIKENESS
     )
     nothing = MatchedBy.NOTHING
-    matches += [Match(baseline=(item,), candidate=(), matched_by=nothing) for item in left.groups]
-    matches += [Match(baseline=(), candidate=(item,), matched_by=nothing) for item in left.others]
+    matches += [
+        Match(baseline=(item,), candidate=(), matched_by=nothing) for item in unmatched.groups
+    ]
+    matches += [
+        Match(baseline=(), candidate=(item,), matched_by=nothing) for item in unmatched.others
+    ]
     return matches
 
 
 @dataclass(slots=True)
-class _Left:
+class _UnmatchedKernels:
     """What no rule has matched yet, in order."""
 
     groups: list[Group]
@@ -142,10 +148,12 @@ class _Left:
         return matches
 
 
-def _replaced(groups: list[Group], looked_at: list[Group], left: Sequence[Group]) -> list[Group]:
+def _replaced(
+    groups: list[Group], looked_at: list[Group], unmatched: Sequence[Group]
+) -> list[Group]:
     """Return `groups` with what is left of those that were looked at, in order."""
     others = _without(groups, looked_at)
-    return sorted([*others, *left], key=attrgetter("order"))
+    return sorted([*others, *unmatched], key=attrgetter("order"))
 
 
 def _same_code_and_shapes(group: Group) -> Hashable:
@@ -200,7 +208,7 @@ _RULES: tuple[tuple[MatchedBy, _Key], ...] = (
 def _keyed_pairs(groups: list[Group], others: list[Group], *, key: _Key) -> list[_Pair]:
     """Return the best pairs of groups with one key; of both sides in the order of `groups`."""
     pairs: list[_Pair] = []
-    num_left = MAX_PAIRS
+    num_unmatched = MAX_PAIRS
     named = _by_key(others, key=key)
     shared = [
         (ours, named[name]) for name, ours in _by_key(groups, key=key).items() if name in named
@@ -208,8 +216,8 @@ def _keyed_pairs(groups: list[Group], others: list[Group], *, key: _Key) -> list
     for ours, theirs in sorted(shared, key=lambda sides: -_total_s(*sides)):
         close = _heaviest(ours), _heaviest(theirs)
         num_pairs = len(close[0]) * len(close[1])
-        if num_pairs == 1 or num_pairs <= num_left:
-            num_left -= num_pairs
+        if num_pairs == 1 or num_pairs <= num_unmatched:
+            num_unmatched -= num_pairs
             pairs += _assigned(*close, score=_nearness)
         else:
             close = [], []

@@ -28,11 +28,11 @@ from compile_hud.db.records.summaries import OkResults, OutcomePoint, PlannedRun
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.outcomes.cadence import NUM_GAPS, late_from
 from compile_hud.runner.analysis.outcomes.spans import (
-    Stretch,
+    OutcomeSpan,
     Subject,
     is_soon_after,
     joined,
-    stretch_alert,
+    span_alert,
     while_it_lasts,
 )
 
@@ -98,10 +98,10 @@ def judge_missing_metrics(results: OkResults, *, runs: Sequence[PlannedRun]) -> 
     histories = list(_histories_without(results, runs))
     cases = _planned({history.case_key for history in histories}, runs)
     return [
-        _alert(history, stretch, cases[history.case_key])
+        _alert(history, span, cases[history.case_key])
         for history in histories
         if history.case_key in cases
-        for stretch in _missing_stretches(history)
+        for span in _missing_spans(history)
     ]
 
 
@@ -141,8 +141,8 @@ class _Times:
     @cached_property
     def _places(self) -> np.ndarray:
         numbers: dict[tuple[str, str], int] = {}
-        places = [numbers.setdefault(run.scope, len(numbers)) for run in self._runs]
-        return np.array(places, dtype=np.int64)
+        indices = [numbers.setdefault(run.scope, len(numbers)) for run in self._runs]
+        return np.array(indices, dtype=np.int64)
 
     @cached_property
     def _by_key(self) -> tuple[np.ndarray, np.ndarray]:
@@ -202,21 +202,21 @@ def _with_onsets(has: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int
         yield first, last, group
 
 
-def _missing_stretches(history: _History) -> list[Stretch]:
+def _missing_spans(history: _History) -> list[OutcomeSpan]:
     """Return the times in which the metric was lost, each that goes to and fro as one."""
-    stretches: list[Stretch] = []
+    spans: list[OutcomeSpan] = []
     padded = np.concatenate(([True], history.has, [True])).astype(np.int8)
     for first, after in np.flatnonzero(np.diff(padded)).reshape(-1, 2).tolist():
-        is_soon = bool(stretches) and is_soon_after(first, stretches[-1])
+        is_soon = bool(spans) and is_soon_after(first, spans[-1])
         if is_soon and history.is_missed(first, after):
-            stretches[-1] = joined(stretches[-1], _stretch(history.runs, first, after))
+            spans[-1] = joined(spans[-1], _span(history.runs, first, after))
         elif first in history.onsets and history.is_late(first, after):
-            stretches.append(_stretch(history.runs, first, after))
-    return [while_it_lasts(item, len(history.runs)) for item in stretches]
+            spans.append(_span(history.runs, first, after))
+    return [while_it_lasts(item, len(history.runs)) for item in spans]
 
 
-def _stretch(runs: Sequence[PlannedRun], first: int, after: int) -> Stretch:
-    return Stretch(
+def _span(runs: Sequence[PlannedRun], first: int, after: int) -> OutcomeSpan:
+    return OutcomeSpan(
         good=_point(runs[first - 1]),
         bad=_point(runs[first]),
         last_bad=_point(runs[after - 1]),
@@ -241,10 +241,10 @@ def _planned(case_keys: Collection[str], runs: Sequence[PlannedRun]) -> dict[str
     return cases
 
 
-def _alert(history: _History, stretch: Stretch, case: Case) -> Alert:
+def _alert(history: _History, span: OutcomeSpan, case: Case) -> Alert:
     run = history.runs[0]
     subject = Subject(
         case=case, metric=history.metric, machine=run.machine, toolchain=run.toolchain
     )
     text = f"no longer there in suite {run.suite}, though the case is ok"
-    return stretch_alert(subject, VANISHED, stretch, text)
+    return span_alert(subject, VANISHED, span, text)

@@ -38,10 +38,10 @@ from compile_hud.runner.analysis.judging.judge import alert_id
 from compile_hud.runner.analysis.outcomes.cadence import Timetable, cadence_of, late_from
 from compile_hud.runner.analysis.outcomes.spans import (
     Subject,
-    ended_alert,
+    closed_alert,
+    find_spans,
     one_of_each,
-    stretch_alert,
-    stretches_of,
+    span_alert,
 )
 
 LATE = "late"
@@ -130,10 +130,10 @@ def judge_outcomes(
 
 def _failures(history: OutcomeHistory) -> list[Alert]:
     points = [point for point in history.points if point.outcome in (Outcome.OK, *_BAD)]
-    stretches = stretches_of(points, is_good=lambda item: item.outcome is Outcome.OK)
-    reported = one_of_each(stretches, text_of=_failure_text, num_points=len(points))
+    spans = find_spans(points, is_good=lambda item: item.outcome is Outcome.OK)
+    reported = one_of_each(spans, text_of=_failure_text, num_points=len(points))
     subject = _subject(history)
-    return [stretch_alert(subject, OUTCOME, item, _failure_text(item.bad)) for item in reported]
+    return [span_alert(subject, OUTCOME, item, _failure_text(item.bad)) for item in reported]
 
 
 def _failure_text(point: OutcomePoint) -> str:
@@ -147,11 +147,11 @@ def _missing_results(history: OutcomeHistory) -> list[Alert]:
         if (point.outcome is not None or point.run_state is RunState.FINISHED)
         and not point.is_deferred
     ]
-    without = stretches_of(points, is_good=_has_result)
-    stretches = [item for item in without if item.good.outcome is Outcome.OK]
-    reported = one_of_each(stretches, text_of=_missing_text, num_points=len(points))
+    without = find_spans(points, is_good=_has_result)
+    spans = [item for item in without if item.good.outcome is Outcome.OK]
+    reported = one_of_each(spans, text_of=_missing_text, num_points=len(points))
     subject = _subject(history)
-    return [stretch_alert(subject, VANISHED, item, _missing_text(item.bad)) for item in reported]
+    return [span_alert(subject, VANISHED, item, _missing_text(item.bad)) for item in reported]
 
 
 def _missing_text(point: OutcomePoint) -> str:
@@ -178,14 +178,14 @@ def _suites(runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str], _SuiteRuns
     # Runs that planned the same share one tuple.
     shared = {id(run.plan): run.plan for run in runs}
     plans = {number: frozenset(case.key for case in plan) for number, plan in shared.items()}
-    together: dict[tuple[str, str, datetime], frozenset[str]] = defaultdict(frozenset)
+    group: dict[tuple[str, str, datetime], frozenset[str]] = defaultdict(frozenset)
     for run in runs:
-        together[_execution(run)] |= plans[id(run.plan)]
+        group[_execution(run)] |= plans[id(run.plan)]
     return {
         key: _SuiteRuns(
             runs=suite_runs,
             times=[run.at for run in suite_runs],
-            planned={run.id: together[_execution(run)] for run in suite_runs},
+            planned={run.id: group[_execution(run)] for run in suite_runs},
         )
         for key, suite_runs in by_suite.items()
     }
@@ -264,7 +264,7 @@ def _days(cadence: timedelta) -> str:
 
 def _gap_alert(gap: _Gap, kind: str, bad: Sequence[PlannedRun], text: str) -> Alert:
     points = [run.point() for run in bad]
-    return ended_alert(_subject(gap.history), kind, points, gap.good, text, end=gap.end)
+    return closed_alert(_subject(gap.history), kind, points, gap.good, text, end=gap.end)
 
 
 def _late_suites(

@@ -30,7 +30,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class OutcomeSpan:
     """A time in which a case was bad: its first and last bad point, and the good ones around.
 
     Of the points that were looked at `first` is the place of the first bad one and `after` that of
@@ -47,9 +47,9 @@ class Stretch:
     num_times: int = 1
 
 
-def stretches_of(
+def find_spans(
     points: Sequence[OutcomePoint], *, is_good: Callable[[OutcomePoint], bool]
-) -> Iterator[Stretch]:
+) -> Iterator[OutcomeSpan]:
     """Yield each stretch of bad points that has a good one before it."""
     good: OutcomePoint | None = None
     first = 0
@@ -57,7 +57,7 @@ def stretches_of(
         if point is not None and not is_good(point):
             continue
         if good is not None and first < index:
-            yield Stretch(
+            yield OutcomeSpan(
                 good=good,
                 bad=points[first],
                 last_bad=points[index - 1],
@@ -69,30 +69,30 @@ def stretches_of(
 
 
 def one_of_each(
-    stretches: Iterable[Stretch], *, text_of: Callable[[OutcomePoint], str], num_points: int
-) -> list[Stretch]:
+    stretches: Iterable[OutcomeSpan], *, text_of: Callable[[OutcomePoint], str], num_points: int
+) -> list[OutcomeSpan]:
     """Return the stretches, oldest first, those that are one going to and fro as one.
 
     It goes to and fro when it began in the same way, in the same environment, with fewer than
     BASELINE_POINTS good points in between, and is over only after as many.
     """
-    by_text: dict[tuple[str, str], list[Stretch]] = defaultdict(list)
+    by_text: dict[tuple[str, str], list[OutcomeSpan]] = defaultdict(list)
     for item in stretches:
-        alike = by_text[text_of(item.bad), item.bad.fingerprint]
-        if alike and is_soon_after(item.first, alike[-1]):
-            alike[-1] = joined(alike[-1], item)
+        equal = by_text[text_of(item.bad), item.bad.fingerprint]
+        if equal and is_soon_after(item.first, equal[-1]):
+            equal[-1] = joined(equal[-1], item)
         else:
-            alike.append(item)
-    spans = [while_it_lasts(item, num_points) for alike in by_text.values() for item in alike]
+            equal.append(item)
+    spans = [while_it_lasts(item, num_points) for equal in by_text.values() for item in equal]
     return sorted(spans, key=lambda item: item.first)
 
 
-def is_soon_after(index: int, earlier: Stretch) -> bool:
+def is_soon_after(index: int, earlier: OutcomeSpan) -> bool:
     """Return whether too few good points lie between `earlier` and a bad one for it to be over."""
     return index - earlier.after < DEFAULT_CONFIG.baseline_points
 
 
-def joined(earlier: Stretch, later: Stretch) -> Stretch:
+def joined(earlier: OutcomeSpan, later: OutcomeSpan) -> OutcomeSpan:
     """Return two stretches that are one going to and fro."""
     return dataclasses.replace(
         later,
@@ -103,18 +103,18 @@ def joined(earlier: Stretch, later: Stretch) -> Stretch:
     )
 
 
-def while_it_lasts(item: Stretch, num_points: int) -> Stretch:
+def while_it_lasts(item: OutcomeSpan, num_points: int) -> OutcomeSpan:
     """Return a stretch without its end where that may be one of many."""
     is_over = item.num_times == 1 or num_points - item.after >= DEFAULT_CONFIG.baseline_points
     return item if is_over else dataclasses.replace(item, end=None)
 
 
-def stretch_alert(subject: Subject, kind: str, item: Stretch, text: str) -> Alert:
+def span_alert(subject: Subject, kind: str, item: OutcomeSpan, text: str) -> Alert:
     """Return the alert of one stretch; it is open while that lasts."""
-    return ended_alert(subject, kind, (item.bad, item.last_bad), item.good, text, end=item.end)
+    return closed_alert(subject, kind, (item.bad, item.last_bad), item.good, text, end=item.end)
 
 
-def ended_alert(
+def closed_alert(
     subject: Subject,
     kind: str,
     bad: Sequence[OutcomePoint],

@@ -19,10 +19,10 @@ def calls_to_pay_back(cost: Estimate, *, latency: Estimate, speedup: Estimate) -
     """
     if speedup.low <= 1 or latency.low <= 0:
         return None
-    least, most = (
+    min_calls, most = (
         side * (ratio - 1)
         for side, ratio in ((latency.low, speedup.low), (latency.high, speedup.high))
     )
     return Estimate(
-        cost.value / (latency.value * (speedup.value - 1)), cost.low / most, cost.high / least
+        cost.value / (latency.value * (speedup.value - 1)), cost.low / most, cost.high / min_calls
     )

@@ -27,7 +27,7 @@ from compile_hud.runner.analysis.stats.sample_checks import (
     drift,
     find_modes,
     half_width,
-    least_spread,
+    min_spread,
 )
 
 # In the order of their steadiness; the first that a case has is its headline.
@@ -208,15 +208,15 @@ def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
     ]
     if not looks:
         return None
-    worst = min(looks, key=lambda item: float(item["cpu_share"]))
+    largest = min(looks, key=lambda item: float(item["cpu_share"]))
     core = evidence.details.get("core")
     trusted = "latency_cpu_s" if evidence.metric != "speedup" else "speedup and latency_cpu_s"
     core_text = "its core" if core is None else f"core {core}, to which it is pinned,"
     return RunWarning(
         code="noisy-neighbour",
         text=f"in {len(looks)} of {len(evidence.launches)} launches other processes took the core"
-        f" away: the worker ran {worst['cpu_share']:.0%} of the time,"
-        f" was interrupted {worst['involuntary_switches']} times, load {worst['load'][1]:.1f}",
+        f" away: the worker ran {largest['cpu_share']:.0%} of the time,"
+        f" was interrupted {largest['involuntary_switches']} times, load {largest['load'][1]:.1f}",
         hint=f"keep other work off {core_text} (taskset, cpuset), or run when the machine is idle;"
         f" until then trust {trusted}, not the wall clock: latency_s and compile times",
     )
@@ -233,12 +233,12 @@ def _crowded(evidence: _Evidence) -> RunWarning | None:
     ]
     if not looks:
         return None
-    worst = min(looks, key=lambda item: float(item["cores_left"]))
+    largest = min(looks, key=lambda item: float(item["cores_left"]))
     return RunWarning(
         code="noisy-neighbour",
         text=f"in {len(looks)} of {len(evidence.launches)} launches other processes left"
-        f" {worst['cores_left']:.1f} cores to {worst['num_threads']} threads,"
-        f" load {worst['load'][1]:.1f}",
+        f" {largest['cores_left']:.1f} cores to {largest['num_threads']} threads,"
+        f" load {largest['load'][1]:.1f}",
         hint="run when the machine is idle, or with [run] threads = 1, which is timed by the CPU"
         " time of its thread: with several no number of this result tells work from waiting",
     )
@@ -246,12 +246,12 @@ def _crowded(evidence: _Evidence) -> RunWarning | None:
 
 def _stolen(evidence: _Evidence) -> RunWarning | None:
     shares = [item.get("steal_share") for item in evidence.per_launch("conditions")]
-    worst = max((float(share) for share in shares if share is not None), default=0.0)
-    if worst <= MAX_STEAL_SHARE:
+    largest = max((float(share) for share in shares if share is not None), default=0.0)
+    if largest <= MAX_STEAL_SHARE:
         return None
     return RunWarning(
         code="noisy-neighbour",
-        text=f"the hypervisor gave {worst:.0%} of the CPU time to other machines",
+        text=f"the hypervisor gave {largest:.0%} of the CPU time to other machines",
         hint="a virtual machine cannot see who: use a host or an instance of your own;"
         f" {evidence.attempts.num_launches} or more launches at other times average some of it out",
     )
@@ -319,7 +319,7 @@ def _reasons(telemetry: Mapping[str, Any]) -> set[str]:
 def _launches_disagree(evidence: _Evidence) -> RunWarning | None:
     levels, attempts = evidence.levels, evidence.attempts
     reach = half_width(levels)
-    if least_spread(levels) < MAX_LAUNCH_SPREAD or reach <= attempts.target_interval:
+    if min_spread(levels) < MAX_LAUNCH_SPREAD or reach <= attempts.target_interval:
         return None
     # The interval of two launches is honest, but so wide that it reads as a mistake.
     interval = f", their 95 % interval is +-{reach:.1%}" if levels.size > 2 else ""
@@ -348,13 +348,13 @@ def _other_loop(measured: Mapping[str, Measurement], *, device: str) -> RunWarni
     iteration_s = energy.median / power.median
     # The launch that measures energy is the first one.
     latency_s = statistics.median(latency.samples[: next(iter(latency.launches), None)])
-    stretch = iteration_s / latency_s
-    if MIN_ENERGY_STRETCH <= stretch <= MAX_ENERGY_STRETCH:
+    slowdown = iteration_s / latency_s
+    if MIN_ENERGY_STRETCH <= slowdown <= MAX_ENERGY_STRETCH:
         return None
-    is_slower = stretch > 1.0
+    is_slower = slowdown > 1.0
     return RunWarning(
         code="energy-loop",
-        text=f"an iteration of the energy loop took {iteration_s:.3g} s, {stretch:.2f} times its"
+        text=f"an iteration of the energy loop took {iteration_s:.3g} s, {slowdown:.2f} times its"
         f" latency of {latency_s:.3g} s: energy_j and power_w are not those of the work that was"
         " timed",
         hint="the device waited for something else in the loop, so that energy_j is too high and"

@@ -24,8 +24,8 @@ class Pair:
 
     def measurements(self, metric: str) -> tuple[Measurement, Measurement] | None:
         """Return the measurements of `metric`, None unless both sides have it."""
-        left, right = self.baseline.measurement(metric), self.candidate.measurement(metric)
-        return None if left is None or right is None else (left, right)
+        before, right = self.baseline.measurement(metric), self.candidate.measurement(metric)
+        return None if before is None or right is None else (before, right)
 
     def launch_levels(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the level of each launch on both sides, which both have `metric`, at one pace."""

@@ -41,7 +41,7 @@ def half_width(levels: np.ndarray) -> float:
     return float(quantile * np.std(np.log(levels), ddof=1) / math.sqrt(levels.size))
 
 
-def least_spread(levels: np.ndarray) -> float:
+def min_spread(levels: np.ndarray) -> float:
     """Return the standard deviation that launches have at least, with 95 % confidence.
 
     It is that of the logarithms of `levels`, which are above 0: about relative. 0 for fewer than

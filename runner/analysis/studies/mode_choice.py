@@ -149,9 +149,9 @@ def _on_front(modes: Sequence[ModeCost]) -> list[ModeCost]:
 def _beats(one: ModeCost, other: ModeCost) -> bool:
     """Return whether `one` is better than `other` in something and worse in nothing."""
     is_better, is_worse = [], []
-    for left, right in _axes(one, other):
-        is_better.append(left.high < right.low)
-        is_worse.append(right.high < left.low)
+    for first, right in _axes(one, other):
+        is_better.append(first.high < right.low)
+        is_worse.append(right.high < first.low)
     return any(is_better) and not any(is_worse)
 
 

@@ -102,7 +102,7 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class StudyResult:
     """How a case of a study ended, with its numbers by metric where it is ok.
 
     `warnings` are what makes them doubtful.
@@ -126,7 +126,7 @@ class StudyRun:
     """One run of a study and what it saw."""
 
     run: Run
-    seen: tuple[Seen, ...]
+    results: tuple[StudyResult, ...]
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -144,10 +144,10 @@ class StudyRun:
         return _device_name(self.run)
 
 
-def seen_in_results(results: Iterable[CaseResult]) -> tuple[Seen, ...]:
+def results_of_document(results: Iterable[CaseResult]) -> tuple[StudyResult, ...]:
     """Return what a run saw of its cases, the reference cases left out."""
     return tuple(
-        _seen(
+        _study_result(
             result,
             values={
                 item.metric: Estimate(item.median, *item.interval) for item in result.measurements
@@ -158,10 +158,10 @@ def seen_in_results(results: Iterable[CaseResult]) -> tuple[Seen, ...]:
     )
 
 
-def seen_in_summaries(results: Iterable[ResultSummary]) -> tuple[Seen, ...]:
+def results_of_summaries(results: Iterable[ResultSummary]) -> tuple[StudyResult, ...]:
     """Return what a stored run saw of its cases, the reference cases left out."""
     return tuple(
-        _seen(
+        _study_result(
             result,
             values={
                 item.metric: Estimate(item.median, item.low, item.high)
@@ -180,13 +180,13 @@ def runs_to_show(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
     a narrowed or interrupted run hides no fuller one. Runs that still go are left out, and those
     that planned nothing but reference cases.
     """
-    places: dict[tuple[str, str, str], list[Run]] = {}
+    by_scope: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
         if run.state is not RunState.RUNNING and _planned(run):
             scope = (run.plan[0].device, _device_name(run), run.toolchain)
-            places.setdefault(scope, []).append(run)
+            by_scope.setdefault(scope, []).append(run)
     # Of equals `max` takes the first, which is the newest.
-    return tuple(max(group, key=lambda run: _fullness(study, run)) for group in places.values())
+    return tuple(max(group, key=lambda run: _fullness(study, run)) for group in by_scope.values())
 
 
 def section_titles(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -198,8 +198,10 @@ def section_titles(runs: Sequence[Run]) -> tuple[str, ...]:
     )
 
 
-def _seen(result: CaseResult | ResultSummary, *, values: Mapping[str, Estimate]) -> Seen:
-    return Seen(
+def _study_result(
+    result: CaseResult | ResultSummary, *, values: Mapping[str, Estimate]
+) -> StudyResult:
+    return StudyResult(
         case=result.case,
         outcome=result.outcome,
         reason=result.reason,

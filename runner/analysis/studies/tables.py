@@ -24,9 +24,9 @@ from compile_hud.runner.analysis.studies.study import (
     BY_METRIC,
     EAGER,
     Published,
-    Seen,
     Study,
     StudyCases,
+    StudyResult,
     StudyRun,
     TableSpec,
 )
@@ -39,7 +39,7 @@ _ONE = Estimate(1.0, 1.0, 1.0)
 # In place of an outcome: there is no result.
 _ABSENT = "absent"
 
-Value = Callable[[Seen], Estimate | None]
+Value = Callable[[StudyResult], Estimate | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,30 +103,32 @@ class Gap:
     models: tuple[str, ...] = ()
 
 
-def study_tables(study: Study, seen: Sequence[Seen]) -> tuple[StudyTable, ...]:
+def study_tables(study: Study, results: Sequence[StudyResult]) -> tuple[StudyTable, ...]:
     """Return the tables of `study` for what one run saw; tables without a case are left out."""
     return tuple(
-        _table(spec, value=", ".join(values), seen=part, others=seen)
+        _table(spec, value=", ".join(values), results=part, others=results)
         for spec in study.tables
-        for values, part in _parts(seen, spec.split).items()
+        for values, part in _parts(results, spec.split).items()
         # Over eager in its own dtype there are speedups, which are steadier.
         if ("dtype", spec.baseline_dtype) not in zip(spec.split, values, strict=True)
     )
 
 
-def compare_published(study: Study, seen: Sequence[Seen]) -> tuple[PublishedComparison, ...]:
+def compare_published(
+    study: Study, results: Sequence[StudyResult]
+) -> tuple[PublishedComparison, ...]:
     """Return each published figure of `study` with what this run says of the like."""
-    return tuple(_compare_published(figure, seen) for figure in study.published)
+    return tuple(_compare_published(figure, results) for figure in study.published)
 
 
 def gaps(study: Study, run: StudyRun) -> tuple[Gap, ...]:
     """Return what `study` asks for on the run's device and has no number, variant by variant."""
     missing: dict[tuple[str, str, str], list[str]] = {}
-    for item in run.seen:
+    for item in run.results:
         if item.outcome is not Outcome.OK:
             why = (item.case.variant, str(item.outcome), first_line(item.reason))
             missing.setdefault(why, []).append(item.case.model)
-    has_result = {item.case.key for item in run.seen}
+    has_result = {item.case.key for item in run.results}
     for case in run.cases:
         if case.key not in has_result:
             why = (case.variant, _ABSENT, f"no result: the run is {run.run.state}")
@@ -162,57 +164,59 @@ def ratio_estimate(numerator: Estimate, *, denominator: Estimate) -> Estimate:
     return product_estimate(numerator, inverse)
 
 
-def product_estimate(left: Estimate, right: Estimate) -> Estimate:
+def product_estimate(first: Estimate, right: Estimate) -> Estimate:
     """Return the product of two independent estimates, all above 0."""
-    value = left.value * right.value
-    below = math.hypot(math.log(left.value / left.low), math.log(right.value / right.low))
-    above = math.hypot(math.log(left.high / left.value), math.log(right.high / right.value))
+    value = first.value * right.value
+    below = math.hypot(math.log(first.value / first.low), math.log(right.value / right.low))
+    above = math.hypot(math.log(first.high / first.value), math.log(right.high / right.value))
     return Estimate(value, value * math.exp(-below), value * math.exp(above))
 
 
 def _not_planned(requested: StudyCases, cases: Sequence[Case]) -> Iterator[Gap]:
     why = "not in the plan of this run"
-    for variant in _left_out(requested.variants, cases, "variant"):
+    for variant in _omitted(requested.variants, cases, "variant"):
         yield Gap(variant=variant, outcome=_ABSENT, reason=why)
-    if models := _left_out(requested.models, cases, "model"):
+    if models := _omitted(requested.models, cases, "model"):
         yield Gap(variant="", outcome=_ABSENT, reason=why, models=models)
     for dimension, values in (
         ("phase", requested.phases),
         ("dtype", requested.dtypes),
         ("shape", requested.shapes),
     ):
-        if names := _left_out(values, cases, dimension):
+        if names := _omitted(values, cases, dimension):
             reason = f"{dimension} {', '.join(names)}: {why}"
             yield Gap(variant="", outcome=_ABSENT, reason=reason)
 
 
-def _left_out(requested: Sequence[str], cases: Sequence[Case], dimension: str) -> tuple[str, ...]:
+def _omitted(requested: Sequence[str], cases: Sequence[Case], dimension: str) -> tuple[str, ...]:
     planned = {_of(case, dimension) for case in cases}
     return tuple(name for name in requested if name not in planned)
 
 
-def _parts(seen: Sequence[Seen], split: Sequence[str]) -> dict[tuple[str, ...], list[Seen]]:
-    parts: dict[tuple[str, ...], list[Seen]] = {}
-    for item in seen:
+def _parts(
+    results: Sequence[StudyResult], split: Sequence[str]
+) -> dict[tuple[str, ...], list[StudyResult]]:
+    parts: dict[tuple[str, ...], list[StudyResult]] = {}
+    for item in results:
         parts.setdefault(tuple(_of(item.case, name) for name in split), []).append(item)
     return parts
 
 
 def _table(
-    spec: TableSpec, *, value: str, seen: Sequence[Seen], others: Sequence[Seen]
+    spec: TableSpec, *, value: str, results: Sequence[StudyResult], others: Sequence[StudyResult]
 ) -> StudyTable:
-    by_row: dict[str, list[Seen]] = {}
-    for item in seen:
+    by_row: dict[str, list[StudyResult]] = {}
+    for item in results:
         by_row.setdefault(_of(item.case, spec.rows), []).append(item)
     if spec.total and len(by_row) > 1:
-        by_row[spec.total] = list(seen)
-    metrics = tuple(_steadiest(name, seen) for name in spec.metrics)
+        by_row[spec.total] = list(results)
+    metrics = tuple(_least_noisy_metric(name, results) for name in spec.metrics)
     if spec.columns == BY_METRIC:
         columns = metrics
         rows = {name: _metric_cells(part, metrics) for name, part in by_row.items()}
     else:
-        read = _reader(metrics[0], baseline_dtype=spec.baseline_dtype, seen=others)
-        columns = _columns(spec, seen, read=read)
+        read = _reader(metrics[0], baseline_dtype=spec.baseline_dtype, results=others)
+        columns = _columns(spec, results, read=read)
         metrics = metrics[:1] * len(columns)
         rows = {
             name: tuple(_cells(part, columns, read=read, dimension=spec.columns).values())
@@ -223,17 +227,17 @@ def _table(
     return StudyTable(spec=spec, value=value, columns=columns, metrics=metrics, rows=rows)
 
 
-def _columns(spec: TableSpec, seen: Sequence[Seen], *, read: Value) -> tuple[str, ...]:
+def _columns(spec: TableSpec, results: Sequence[StudyResult], *, read: Value) -> tuple[str, ...]:
     """Return the values of the columns' dimension; eager only where it has such a number."""
-    names = dict.fromkeys(_of(item.case, spec.columns) for item in seen)
-    eager = [item for item in seen if item.case.variant == EAGER and item.outcome is Outcome.OK]
+    names = dict.fromkeys(_of(item.case, spec.columns) for item in results)
+    eager = [item for item in results if item.case.variant == EAGER and item.outcome is Outcome.OK]
     is_numberless = bool(eager) and all(read(item) is None for item in eager)
     return tuple(name for name in names if not (is_numberless and name == EAGER))
 
 
-def _steadiest(metric: str, seen: Sequence[Seen]) -> str:
+def _least_noisy_metric(metric: str, results: Sequence[StudyResult]) -> str:
     """Return the clock to show for `latency_s`: CPU time where all that is ok has it."""
-    ok = [item for item in seen if item.outcome is Outcome.OK]
+    ok = [item for item in results if item.outcome is Outcome.OK]
     if metric != _LATENCIES[-1] or not ok:
         return metric
     return next((name for name in _LATENCIES if all(name in item.values for item in ok)), metric)
@@ -245,13 +249,13 @@ def _rank(row: tuple[str, tuple[StudyCell, ...]]) -> float:
 
 
 def _cells(
-    seen: Sequence[Seen], columns: Iterable[str], *, read: Value, dimension: str
+    results: Sequence[StudyResult], columns: Iterable[str], *, read: Value, dimension: str
 ) -> dict[str, StudyCell]:
     """Return the cell of each column, all over the cohort that those with a number have."""
     parts = {
         name: {
             _subject(item.case, dimension): item
-            for item in seen
+            for item in results
             if _of(item.case, dimension) == name
         }
         for name in columns
@@ -270,33 +274,33 @@ def _cells(
     }
 
 
-def _metric_cells(seen: Sequence[Seen], metrics: Sequence[str]) -> tuple[StudyCell, ...]:
-    part = {item.case.key: item for item in seen}
+def _metric_cells(results: Sequence[StudyResult], metrics: Sequence[str]) -> tuple[StudyCell, ...]:
+    part = {item.case.key: item for item in results}
     columns = [_values(part, _reader(metric)) for metric in metrics]
     return tuple(
         _cell(part, values, cohort=sorted(values), num_subjects=len(part)) for values in columns
     )
 
 
-def _values(seen: Mapping[str, Seen], read: Value) -> dict[str, Estimate]:
-    return {key: value for key, item in seen.items() if (value := read(item)) is not None}
+def _values(results: Mapping[str, StudyResult], read: Value) -> dict[str, Estimate]:
+    return {key: value for key, item in results.items() if (value := read(item)) is not None}
 
 
 def _cell(
-    seen: Mapping[str, Seen],
+    results: Mapping[str, StudyResult],
     values: Mapping[str, Estimate],
     *,
     cohort: Iterable[str],
     num_subjects: int,
 ) -> StudyCell:
     used = [subject for subject in cohort if subject in values]
-    cases = tuple(item.case for item in seen.values())
+    cases = tuple(item.case for item in results.values())
     if not used:
-        why = _why(tuple(seen.values()), has_values=bool(values))
+        why = _empty_reason(tuple(results.values()), has_values=bool(values))
         return StudyCell(num_subjects=num_subjects, why=why, cases=cases)
     estimates = [values[subject] for subject in used]
     points = [item.value for item in estimates]
-    modes = Counter(seen[name].effective_mode for name in used if seen[name].is_fallback)
+    modes = Counter(results[name].effective_mode for name in used if results[name].is_fallback)
     return StudyCell(
         estimate=geometric_mean_estimate(estimates),
         least=min(points),
@@ -308,25 +312,25 @@ def _cell(
     )
 
 
-def _why(seen: Sequence[Seen], *, has_values: bool) -> str:
+def _empty_reason(results: Sequence[StudyResult], *, has_values: bool) -> str:
     if has_values:
         return "no model is ok in every column"
-    counts = Counter(str(item.outcome) for item in seen if item.outcome is not Outcome.OK)
+    counts = Counter(str(item.outcome) for item in results if item.outcome is not Outcome.OK)
     if counts:
         return ", ".join(f"{number} {name}" for name, number in counts.items()).replace("_", " ")
-    return "ok, but without this number" if seen else "not measured"
+    return "ok, but without this number" if results else "not measured"
 
 
-def _reader(metric: str, *, baseline_dtype: str = "", seen: Sequence[Seen] = ()) -> Value:
+def _reader(metric: str, *, baseline_dtype: str = "", results: Sequence[StudyResult] = ()) -> Value:
     if not baseline_dtype:
         return lambda item: _positive(item.values.get(metric))
     eager = {
         (_workload(item.case), str(item.case.dtype)): item
-        for item in seen
+        for item in results
         if item.case.variant == EAGER
     }
 
-    def over_baseline(item: Seen) -> Estimate | None:
+    def over_baseline(item: StudyResult) -> Estimate | None:
         workload = _workload(item.case)
         slow = eager.get((workload, baseline_dtype))
         fast = eager.get((workload, str(item.case.dtype)))
@@ -337,7 +341,7 @@ def _reader(metric: str, *, baseline_dtype: str = "", seen: Sequence[Seen] = ())
     return over_baseline
 
 
-def _between(slow: Seen, fast: Seen) -> Estimate | None:
+def _between(slow: StudyResult, fast: StudyResult) -> Estimate | None:
     """Return how many times faster one eager case is than another."""
     if slow is fast:
         return _ONE
@@ -352,16 +356,16 @@ def _positive(estimate: Estimate | None) -> Estimate | None:
     return estimate if estimate is not None and estimate.low > 0 else None
 
 
-def _compare_published(figure: Published, seen: Sequence[Seen]) -> PublishedComparison:
+def _compare_published(figure: Published, results: Sequence[StudyResult]) -> PublishedComparison:
     if figure.unlike:
         return PublishedComparison(published=figure, ours={})
-    fitting = [item for item in seen if _fits(figure, item.case)]
+    fitting = [item for item in results if _fits(figure, item.case)]
     names = tuple(
         name
         for name in dict.fromkeys(item.case.variant for item in fitting)
         if name != EAGER or EAGER in figure.variants
     )
-    read = _reader(_OVER_EAGER, baseline_dtype=figure.baseline_dtype, seen=seen)
+    read = _reader(_OVER_EAGER, baseline_dtype=figure.baseline_dtype, results=results)
     return PublishedComparison(
         published=figure, ours=_cells(fitting, names, read=read, dimension="variant")
     )

@@ -34,7 +34,7 @@ from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
-from compile_hud.runner.detection.confirm_comparison import Recheck
+from compile_hud.runner.detection.confirm_comparison import ComparisonConfirmer
 from compile_hud.runner.errors import NoSuchDocument
 from compile_hud.runner.events import PairLaunched
 from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
@@ -104,7 +104,7 @@ def compare(
     baseline: str | None,
     candidate: str | None,
     toolchains: tuple[str, ...],
-    wanted: CaseOptions,
+    cases: CaseOptions,
     max_launches: int | None,
     no_store: bool,
     fail_above: float,
@@ -118,7 +118,7 @@ def compare(
     Each is a run (an id, the start of one, `latest`, `previous`), a revision or a result file
     of `hud run --json`. With --toolchain twice both toolchains are measured now instead.
     """
-    options = wanted.given()
+    options = cases.given()
     options += ["--max-launches"] if max_launches is not None else []
     options += ["--no-store"] if no_store else []
     names = tuple(name for name in (baseline, candidate) if name is not None)
@@ -126,39 +126,39 @@ def compare(
     if toolchains and num_confirmations:
         raise click.UsageError("--confirm is for two runs: --toolchain measures until it is clear")
     if toolchains:
-        found = _measure(
+        compared = _measure(
             # No reference cases: whatever the machine does meanwhile, it does to both.
             make_run_requests(
-                wanted, toolchains=toolchains, workspace=workspace, has_references=False
+                cases, toolchains=toolchains, workspace=workspace, has_references=False
             ),
             limits=_limits(max_launches, fail_above=fail_above),
             workspace=replace(workspace, has_store=not no_store),
         )
     else:
-        found = _load(*names, fail_above=fail_above, store=workspace.store())
-        again = Recheck(
+        compared = _load(*names, fail_above=fail_above, store=workspace.store())
+        again = ComparisonConfirmer(
             num_runs=num_confirmations,
             fail_above=fail_above,
             workspace=workspace,
             notify=new_progress(workspace),
         )
-        rows = again.rows(found.rows, baseline=found.baseline, candidate=found.candidate)
-        found = replace(found, rows=rows)
-    if found.baseline.run.id == found.candidate.run.id:
-        click.echo(f"both sides are run {found.baseline.run.id}: nothing can differ", err=True)
-    _show(found, show_all=show_all, as_json=as_json)
+        rows = again.rows(compared.rows, baseline=compared.baseline, candidate=compared.candidate)
+        compared = replace(compared, rows=rows)
+    if compared.baseline.run.id == compared.candidate.run.id:
+        click.echo(f"both sides are run {compared.baseline.run.id}: nothing can differ", err=True)
+    _show(compared, show_all=show_all, as_json=as_json)
     write_report(
-        found.rows,
-        sides=(found.baseline, found.candidate),
-        machine=found.machine_line,
+        compared.rows,
+        sides=(compared.baseline, compared.candidate),
+        machine=compared.machine_line,
         options=report,
         workspace=workspace,
     )
-    if toolchains and found.baseline.run.state is RunState.INTERRUPTED:
-        num_done, num_planned = len(found.baseline.results), len(found.baseline.run.plan)
+    if toolchains and compared.baseline.run.state is RunState.INTERRUPTED:
+        num_done, num_planned = len(compared.baseline.results), len(compared.baseline.run.plan)
         click.echo(f"interrupted after {num_done} of {num_planned} cases", err=True)
         sys.exit(EXIT_INTERRUPTED)
-    sys.exit(int(has_failure(found.rows)))
+    sys.exit(int(has_failure(compared.rows)))
 
 
 def _check_usage(
@@ -185,14 +185,14 @@ def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> 
     )
 
 
-def _show(found: _Compared, *, show_all: bool, as_json: bool) -> None:
-    before, after = found.baseline.run, found.candidate.run
+def _show(compared: _Compared, *, show_all: bool, as_json: bool) -> None:
+    before, after = compared.baseline.run, compared.candidate.run
     if as_json:
-        content = differences_json(found.rows, before=before, after=after)
-        print_json({**content, "machine": [item.to_json() for item in found.machine]})
+        content = differences_json(compared.rows, before=before, after=after)
+        print_json({**content, "machine": [item.to_json() for item in compared.machine]})
     else:
-        print_differences(found.rows, before=before, after=after, show_all=show_all)
-        click.echo(f"machine {found.machine_line}")
+        print_differences(compared.rows, before=before, after=after, show_all=show_all)
+        click.echo(f"machine {compared.machine_line}")
 
 
 def _limits(max_launches: int | None, *, fail_above: float) -> PairLimits:
@@ -217,24 +217,24 @@ def _measure(
 
     def measure_case(sides: Sequence[PairSide]) -> tuple[CaseResult, CaseResult]:
         case = sides[0].order.case
-        found = measure_pair(
+        pair = measure_pair(
             *sides,
             limits=limits,
             on_pair=lambda number: progress(PairLaunched(case=case, num_pairs=number)),
         )
-        rows[case.key] = found.rows
-        return found.baseline, found.candidate
+        rows[case.key] = pair.rows
+        return pair.baseline, pair.candidate
 
     with progress:
         before, after = execute_together(
             requests, workspace=workspace, notify=progress, measure_case=measure_case
         )
     # A case that was interrupted has rows, but no results that could be kept.
-    kept = [row for result in before.results for row in rows[result.case.key]]
+    comparisons = [row for result in before.results for row in rows[result.case.key]]
     return _Compared(
         baseline=before,
         candidate=after,
-        rows=kept,
+        rows=comparisons,
         machine=(),
         machine_line="the same: both sides were measured in turn",
     )

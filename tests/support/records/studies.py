@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.analysis.stats.estimates import Estimate
-from compile_hud.runner.analysis.studies.study import Seen, Study, StudyCases, TableSpec
+from compile_hud.runner.analysis.studies.study import Study, StudyCases, StudyResult, TableSpec
 from tests.support.builders import make_case
 
 
@@ -18,10 +18,10 @@ def make_seen(
     effective_mode: str = "",
     values: Mapping[str, tuple[float, float, float]] | None = None,
     **case: str,
-) -> Seen:
+) -> StudyResult:
     """Return how a case ended; by default its speedup is 2 [1.9, 2.1]."""
     numbers = {"speedup": (2.0, 1.9, 2.1)} if values is None else values
-    return Seen(
+    return StudyResult(
         case=make_case(model, **case),  # type: ignore[arg-type]
         outcome=outcome,
         reason=reason,
@@ -32,7 +32,7 @@ def make_seen(
     )
 
 
-def speedup(model: str, value: float, **case: str) -> Seen:
+def speedup(model: str, value: float, **case: str) -> StudyResult:
     """Return an ok case whose speedup is `value` +- 1 %."""
     return make_seen(model, values={"speedup": (value, value / 1.01, value * 1.01)}, **case)
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detector import describe_steps, find_steps
+from tests.support.examples import examples
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 
@@ -229,7 +230,7 @@ def test_step_well_above_floor_and_noise_is_always_found(seed: int, change: floa
     assert step[0] in (29, 30)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(SEEDS)
 def test_a_level_once_found_keeps_its_place_as_nights_arrive(seed: int) -> None:
     values = noisy([(20, 1.0), (20, 1.15)], cv=0.01, seed=seed)
@@ -237,7 +238,7 @@ def test_a_level_once_found_keeps_its_place_as_nights_arrive(seed: int) -> None:
     assert all(20 in indexes for indexes in steps)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_mirrored_history_has_the_mirrored_steps(seed: int) -> None:
     values = noisy([(40, 1.0), (20, 1.15)], cv=0.01, seed=seed)

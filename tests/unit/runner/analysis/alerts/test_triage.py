@@ -24,7 +24,7 @@ from compile_hud.db.records.triage import (
 )
 from compile_hud.runner.analysis.alerts.triage import (
     add_comment,
-    if_as_seen,
+    if_unchanged,
     set_muted,
     set_owner,
     set_state,
@@ -100,19 +100,19 @@ def test_decision_about_what_is_not_as_it_was_read_is_refused(
     seen = alert_of(1)
     there = dataclasses.replace(seen, **changed)
     with pytest.raises(ChangedMeanwhile, match=f"alert-1 changed since it was read: {text}"):
-        if_as_seen([seen], set_state(["alert-1"], AlertState.EXPECTED))([there])
+        if_unchanged([seen], set_state(["alert-1"], AlertState.EXPECTED))([there])
 
 
 def test_decision_about_what_is_gone_is_refused() -> None:
     with pytest.raises(ChangedMeanwhile, match="alert-1 is not in the store any more"):
-        if_as_seen([alert_of(1)], set_owner(["alert-1"], "bob"))([alert_of(2)])
+        if_unchanged([alert_of(1)], set_owner(["alert-1"], "bob"))([alert_of(2)])
 
 
 def test_decision_about_what_is_as_it_was_read_is_taken() -> None:
     seen = alert_of(1)
     # Measured again meanwhile, which no decision is about.
     there = dataclasses.replace(seen, last_seen=LATER, note="more")
-    decided = if_as_seen([seen], set_owner(["alert-1"], "bob"))([there, alert_of(2)])
+    decided = if_unchanged([seen], set_owner(["alert-1"], "bob"))([there, alert_of(2)])
     assert [item.alert.owner for item in decided.revisions] == ["bob"]
 
 

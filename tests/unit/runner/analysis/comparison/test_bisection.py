@@ -10,13 +10,13 @@ import pytest
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import CaseResult, Outcome, Verdict
 from compile_hud.runner.analysis.comparison.bisection import (
-    EndsVerdict,
+    BoundsVerdict,
     Mark,
     Reading,
     Suspects,
     answer,
     find_suspects,
-    judge_ends,
+    judge_bounds,
     log_position,
     next_index,
     num_answers,
@@ -68,25 +68,25 @@ def outcomes(before: Outcome, after: Outcome) -> Reading:
 @pytest.mark.parametrize(
     ("ends", "verdict"),
     [
-        (reading(1.20, 1.15, 1.25), EndsVerdict.DIFFER),
-        (reading(0.80, 0.75, 0.85), EndsVerdict.DIFFER),
+        (reading(1.20, 1.15, 1.25), BoundsVerdict.DIFFER),
+        (reading(0.80, 0.75, 0.85), BoundsVerdict.DIFFER),
         # Its lower bound is less than half of the change: the half-way level may be beyond the end.
-        (reading(1.20, 1.05, 1.37), EndsVerdict.UNCLEAR),
-        (reading(0.997, 0.99, 1.01), EndsVerdict.SAME),
+        (reading(1.20, 1.05, 1.37), BoundsVerdict.UNCLEAR),
+        (reading(0.997, 0.99, 1.01), BoundsVerdict.SAME),
         # Outside noise, and all of it too small to be looked for.
-        (reading(1.03, 1.025, 1.035), EndsVerdict.SAME),
-        (reading(1.01, 0.90, 1.13), EndsVerdict.UNCLEAR),
-        (reading(None), EndsVerdict.UNCLEAR),
-        (counts(0, 2), EndsVerdict.DIFFER),
-        (counts(2, 2), EndsVerdict.SAME),
-        (outcomes(Outcome.OK, Outcome.FAILED), EndsVerdict.DIFFER),
-        (outcomes(Outcome.OK, Outcome.OK), EndsVerdict.SAME),
+        (reading(1.03, 1.025, 1.035), BoundsVerdict.SAME),
+        (reading(1.01, 0.90, 1.13), BoundsVerdict.UNCLEAR),
+        (reading(None), BoundsVerdict.UNCLEAR),
+        (counts(0, 2), BoundsVerdict.DIFFER),
+        (counts(2, 2), BoundsVerdict.SAME),
+        (outcomes(Outcome.OK, Outcome.FAILED), BoundsVerdict.DIFFER),
+        (outcomes(Outcome.OK, Outcome.OK), BoundsVerdict.SAME),
     ],
 )
 def test_ends_differ_only_when_half_of_the_change_is_sure(
-    ends: Reading, verdict: EndsVerdict
+    ends: Reading, verdict: BoundsVerdict
 ) -> None:
-    assert judge_ends(ends, floor=FLOOR) is verdict
+    assert judge_bounds(ends, floor=FLOOR) is verdict
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_ends_differ_only_when_half_of_the_change_is_sure(
 def test_an_answer_is_held_against_half_of_the_change(
     step_reading: Reading, mark: Mark | None
 ) -> None:
-    assert answer(step_reading, ends=reading(1.20, 1.15, 1.25)) is mark
+    assert answer(step_reading, bounds=reading(1.20, 1.15, 1.25)) is mark
 
 
 def test_an_improvement_is_searched_the_same_way() -> None:
     ends = reading(0.80, 0.78, 0.82)
-    assert answer(reading(0.99, 0.97, 1.01), ends=ends) is Mark.GOOD
-    assert answer(reading(0.81, 0.79, 0.83), ends=ends) is Mark.BAD
+    assert answer(reading(0.99, 0.97, 1.01), bounds=ends) is Mark.GOOD
+    assert answer(reading(0.81, 0.79, 0.83), bounds=ends) is Mark.BAD
     assert verdict_of(ends) is Verdict.IMPROVEMENT
 
 
@@ -122,22 +122,22 @@ def test_of_a_metric_of_which_more_is_better_a_fall_is_a_regression() -> None:
 
 def test_counts_are_held_against_half_of_the_way_even_from_0() -> None:
     ends = counts(0, 4)
-    assert answer(counts(0, 1), ends=ends) is Mark.GOOD
-    assert answer(counts(0, 2), ends=ends) is Mark.BAD
-    assert answer(reading(None, metric="graph_breaks"), ends=ends) is Mark.SKIPPED
+    assert answer(counts(0, 1), bounds=ends) is Mark.GOOD
+    assert answer(counts(0, 2), bounds=ends) is Mark.BAD
+    assert answer(reading(None, metric="graph_breaks"), bounds=ends) is Mark.SKIPPED
 
 
 def test_a_bisection_of_outcomes_skips_what_ended_in_a_third_way() -> None:
     ends = outcomes(Outcome.OK, Outcome.INACCURATE)
-    assert answer(outcomes(Outcome.OK, Outcome.OK), ends=ends) is Mark.GOOD
-    assert answer(outcomes(Outcome.OK, Outcome.INACCURATE), ends=ends) is Mark.BAD
-    assert answer(outcomes(Outcome.OK, Outcome.FAILED), ends=ends) is Mark.SKIPPED
+    assert answer(outcomes(Outcome.OK, Outcome.OK), bounds=ends) is Mark.GOOD
+    assert answer(outcomes(Outcome.OK, Outcome.INACCURATE), bounds=ends) is Mark.BAD
+    assert answer(outcomes(Outcome.OK, Outcome.FAILED), bounds=ends) is Mark.SKIPPED
     assert verdict_of(ends) is Verdict.REGRESSION
     assert verdict_of(outcomes(Outcome.FAILED, Outcome.OK)) is Verdict.IMPROVEMENT
 
 
 def test_a_share_needs_a_change_to_be_a_share_of() -> None:
-    assert log_position(reading(1.1), ends=reading(1.0, 0.9, 1.1)) is None
+    assert log_position(reading(1.1), bounds=reading(1.0, 0.9, 1.1)) is None
 
 
 def test_the_time_that_decides_is_read_unless_another_metric_is_named() -> None:
@@ -257,23 +257,23 @@ def _timed(levels: np.ndarray) -> CaseResult:
     return make_result(case=make_case(device="cpu"), measurements=[measurement])
 
 
-def search(oracle: Oracle, *, num_revisions: int) -> Suspects | EndsVerdict:
+def search(oracle: Oracle, *, num_revisions: int) -> Suspects | BoundsVerdict:
     """Return what a whole search finds, or why there was none."""
 
     def are_judged(reading: Reading) -> bool:
-        return judge_ends(reading, floor=FLOOR) is not EndsVerdict.UNCLEAR
+        return judge_bounds(reading, floor=FLOOR) is not BoundsVerdict.UNCLEAR
 
     last = num_revisions - 1
     ends = oracle.measure(0, last, is_enough=are_judged)
-    verdict = judge_ends(ends, floor=FLOOR)
-    if verdict is not EndsVerdict.DIFFER:
+    verdict = judge_bounds(ends, floor=FLOOR)
+    if verdict is not BoundsVerdict.DIFFER:
         return verdict
     marks: dict[int, Mark] = {}
     while (index := next_index(find_suspects(num_revisions, marks))) is not None:
         reading = oracle.measure(
-            0, index, is_enough=lambda reading: answer(reading, ends=ends) is not None
+            0, index, is_enough=lambda reading: answer(reading, bounds=ends) is not None
         )
-        marks[index] = answer(reading, ends=ends) or Mark.SKIPPED
+        marks[index] = answer(reading, bounds=ends) or Mark.SKIPPED
     return find_suspects(num_revisions, marks)
 
 
@@ -321,7 +321,7 @@ def refusals(noise: Noise, *, num_trials: int) -> tuple[int, int]:
         search(Oracle([1.0] * 24, noise=noise, generator=generator), num_revisions=24)
         for _ in range(num_trials)
     ]
-    return searches.count(EndsVerdict.SAME), sum(isinstance(item, Suspects) for item in searches)
+    return searches.count(BoundsVerdict.SAME), sum(isinstance(item, Suspects) for item in searches)
 
 
 @pytest.mark.parametrize("name", NOISES)

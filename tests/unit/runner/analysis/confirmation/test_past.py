@@ -60,7 +60,7 @@ def measured_again(
     alert = suspect()
     now = {REFERENCE.key: evening(REFERENCE, reference_s, slowdown=slowdown)}
     past = baseline_history(alert, histories(), alerts=[alert], now=now)
-    return confirm_by_history(alert, evening(CASE, level, slowdown=slowdown), past=past)
+    return confirm_by_history(alert, evening(CASE, level, slowdown=slowdown), history=past)
 
 
 @pytest.mark.parametrize("slowdown", [0.8, 1.0, 1.3])

@@ -16,8 +16,8 @@ from compile_hud.db.records.triage import SeriesSettings
 from compile_hud.runner.analysis.confirmation.suspects import (
     ProvisionalAlerts,
     early_suspects,
+    sort_by_severity,
     suspects_among,
-    worst_first,
 )
 from compile_hud.runner.analysis.judging.judge import alert_id, judge_case
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
@@ -237,7 +237,7 @@ def test_the_worst_case_comes_first_and_a_failure_before_it() -> None:
         make_alert("c", case=bad, metric="speedup", baseline=2.0, candidate=1.0),
         make_alert("d", case=make_case("fails"), kind="outcome", metric="outcome"),
     ]
-    groups = worst_first(alerts)
+    groups = sort_by_severity(alerts)
     assert [[alert.id for alert in group] for group in groups.values()] == [
         ["d"],
         ["c", "b"],

@@ -81,7 +81,7 @@ def by_history(
     return confirm_by_history(
         alert,
         measured({alert.metric: level, **metrics}, case=alert.case),
-        past=BaselineHistory(
+        history=BaselineHistory(
             medians=nights(10, 0.010) if past is None else past,
             eager={"eager_latency_cpu_s": nights(10, 0.020, seed=2)},
             references=references,
@@ -186,7 +186,7 @@ def test_accuracy_is_held_against_its_distance_from_the_ideal() -> None:
     def again(cosine: float) -> Conclusion:
         measurement = make_measurement("cosine_similarity", samples=[1.0, cosine])
         result = make_result(case=EAGER, measurements=[measurement])
-        return confirm_by_history(alert, result, past=past).conclusion
+        return confirm_by_history(alert, result, history=past).conclusion
 
     assert again(0.99) is CONFIRMED
     assert again(0.9998) is REFUTED
@@ -201,13 +201,13 @@ def test_too_short_a_past_says_so() -> None:
 def test_what_was_not_measured_says_so() -> None:
     past = BaselineHistory(medians=nights(10, 0.010))
     failed = make_result(case=EAGER, outcome=Outcome.FAILED, reason="it broke")
-    finding = confirm_by_history(suspect(), failed, past=past)
+    finding = confirm_by_history(suspect(), failed, history=past)
     assert finding.conclusion is INCONCLUSIVE
     assert finding.reason == "the case ended failed when it was measured again: it broke"
-    other = confirm_by_history(suspect(), measured({"latency_s": 0.01}), past=past)
+    other = confirm_by_history(suspect(), measured({"latency_s": 0.01}), history=past)
     assert other.reason == "latency_cpu_s was not measured again"
     zero = make_result(case=EAGER, measurements=[make_measurement("latency_cpu_s", samples=[0.0])])
-    assert confirm_by_history(suspect(), zero, past=past).conclusion is INCONCLUSIVE
+    assert confirm_by_history(suspect(), zero, history=past).conclusion is INCONCLUSIVE
 
 
 @given(seed=st.integers(0, 10**6), factor=st.sampled_from([1e-6, 1.0, 1e3]))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from compile_hud.runner.analysis.detection.drift import Drift, find_drifts
 from compile_hud.runner.analysis.detector import describe_steps
+from tests.support.examples import examples
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 WEEKLY_PERCENT = 0.01 / 7
@@ -151,13 +152,13 @@ def test_drift_of_the_floor_is_found_though_its_medians_lie_within_the_floor() -
     assert drift.change < 0.05
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_year_at_one_percent_noise_has_no_drift(seed: int) -> None:
     assert drifts_of(noisy(np.zeros(365), seed=seed)) == []
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS, st.floats(min_value=1e-6, max_value=1e6))
 def test_drifts_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
     values = noisy(slope(10, 60), seed=seed)
@@ -166,7 +167,7 @@ def test_drifts_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
     assert [drift.change for drift in plain] == pytest.approx([drift.change for drift in scaled])
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_drift_once_found_keeps_its_start_as_points_arrive(seed: int) -> None:
     values = noisy(slope(20, 70), cv=0.007, seed=seed)
@@ -176,7 +177,7 @@ def test_drift_once_found_keeps_its_start_as_points_arrive(seed: int) -> None:
     assert len(set(places)) == 1
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_mirrored_history_has_the_mirrored_drift(seed: int) -> None:
     values = noisy(slope(20, 70), seed=seed)

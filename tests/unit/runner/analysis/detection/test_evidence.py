@@ -16,6 +16,7 @@ from compile_hud.runner.analysis.detection.evidence import (
     Scales,
 )
 from compile_hud.runner.analysis.detector import find_steps
+from tests.support.examples import examples
 
 # What a long history requires.
 THRESHOLD = EvidenceThreshold(num_noise=60, num_level=42)
@@ -44,7 +45,7 @@ def is_step(distances: list[float], noise: np.ndarray) -> bool:
     return THRESHOLD.is_step(weighed(distances, noise, min_nights=3))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_each_further_night_on_the_new_level_is_more_evidence(seed: int) -> None:
     evidence = [weighed([1.2] * num, noise_of(seed)).step for num in range(1, 8)]
@@ -52,7 +53,7 @@ def test_each_further_night_on_the_new_level_is_more_evidence(seed: int) -> None
     assert evidence[0] < evidence[-1]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_wider_noise_makes_the_same_nights_less_evidence(seed: int) -> None:
     calm, wild = (weighed([1.2] * 4, noise_of(seed, sd=sd)).step for sd in (0.1, 0.5))
@@ -95,7 +96,7 @@ def test_a_level_of_few_points_is_less_evidence() -> None:
     assert unsure.step < sure.step
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_nights_floors_farther_away_are_no_less_evidence(seed: int) -> None:
     noise = noise_of(seed, sd=0.3)
@@ -125,7 +126,7 @@ def test_a_change_of_half_the_floor_is_its_own_best_explanation() -> None:
     assert not is_step([0.5] * 10, noise_of(4))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_noise_that_doubled_is_no_step(seed: int) -> None:
     nights = 2 * noise_of(seed, sd=0.3, num_nights=20)
@@ -236,7 +237,7 @@ def test_clean_noise_makes_nights_in_its_tail_more_evidence_than_its_points_alon
     assert by_points + 1 < evidence.step < by_points + DEFAULT_CONFIG.max_log_odds
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS, st.integers(min_value=3, max_value=9))
 def test_nights_added_one_by_one_weigh_what_they_weigh_together(seed: int, first: int) -> None:
     distances = noise_of(seed, sd=1.0, num_nights=10)

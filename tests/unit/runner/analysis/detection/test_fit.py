@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compile_hud.runner.analysis.detection.sequential_test import best_median_split, is_line_better
+from tests.support.examples import examples
 
 POINTS = st.lists(st.integers(min_value=-9, max_value=9), min_size=12, max_size=30)
 
@@ -13,7 +14,7 @@ def misfit(points: list[float]) -> float:
     return float(np.abs(np.array(points) - np.median(points)).sum())
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(POINTS)
 def test_best_split_is_the_last_one_at_which_two_medians_fit_best(numbers: list[int]) -> None:
     points = [number / 10 for number in numbers]

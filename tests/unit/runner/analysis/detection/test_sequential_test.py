@@ -15,6 +15,7 @@ from compile_hud.runner.analysis.detection.sequential_test import (
     SequentialDetector,
     find_change_points,
 )
+from tests.support.examples import examples
 
 OTHER = np.array([7.0])
 
@@ -56,7 +57,7 @@ def seen(values: np.ndarray) -> SequentialDetector:
     return detector
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.integers(min_value=0, max_value=10_000),
     st.sampled_from([0.02, 0.1, 0.15, 0.3]),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.detection.variance import find_noise_changes
 from compile_hud.runner.analysis.detector import describe_steps
+from tests.support.examples import examples
 
 SEEDS = st.integers(min_value=0, max_value=10_000)
 
@@ -96,7 +97,7 @@ def test_numbers_without_a_ratio_are_refused() -> None:
         find_noise_changes(np.array([1.0, float("nan")]))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS, st.floats(min_value=1e-6, max_value=1e6))
 def test_changes_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
     values = noisy([(60, 0.01), (60, 0.04)], seed=seed)
@@ -104,7 +105,7 @@ def test_changes_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
     assert [change.index for change in plain] == [change.index for change in scaled]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(SEEDS)
 def test_change_once_found_keeps_its_place_as_points_arrive(seed: int) -> None:
     values = noisy([(60, 0.01), (60, 0.05)], seed=seed)

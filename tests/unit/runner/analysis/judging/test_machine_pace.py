@@ -16,7 +16,8 @@ NIGHTS = 40
 SPEED_PROBES_S = [0.0006] * 20 + [0.0008] * 20
 STEADY = [0.010 + 0.0001 * (night % 3) for night in range(NIGHTS)]
 SLOWED = [
-    value * probe_s / SPEED_PROBES_S[0] for value, probe_s in zip(STEADY, SPEED_PROBES_S, strict=True)
+    value * probe_s / SPEED_PROBES_S[0]
+    for value, probe_s in zip(STEADY, SPEED_PROBES_S, strict=True)
 ]
 
 

@@ -19,11 +19,11 @@ from compile_hud.runner.analysis.judging.machine_state import (
     MachineChange,
     MachineVerdict,
     compare_machine,
+    drifted_references,
     explained,
     level_change,
     machine_history,
     machine_text,
-    moved,
 )
 from tests.support.builders import make_case, make_measurement, make_result
 from tests.support.records.histories import joined, make_series
@@ -122,7 +122,7 @@ def test_the_largest_move_comes_first_and_the_others_are_left_out() -> None:
     up, down = change_of(noisy(14, 0.01), [0.012]), change_of(noisy(14, 0.01), [0.008])
     steady = change_of(noisy(14, 0.01), [0.01])
     # Down to 0.8 is the larger factor.
-    assert moved([steady, up, down]) == (down, up)
+    assert drifted_references([steady, up, down]) == (down, up)
 
 
 def test_each_run_is_compared_with_the_runs_before_it() -> None:

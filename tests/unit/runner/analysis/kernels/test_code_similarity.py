@@ -14,6 +14,7 @@ from compile_hud.runner.analysis.kernels.code_similarity import (
     without_choices,
 )
 from compile_hud.runner.analysis.kernels.grouping import operator_name, reportable_operators
+from tests.support.examples import examples
 from tests.support.records.kernel_codes import cpp_template, pointwise, template
 
 CPP = """
@@ -69,7 +70,7 @@ def test_numbers_of_temporaries_do_not_make_code_unlike() -> None:
     assert likeness(*map(token_pairs, codes)) == 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(one=st.text("ab+ \n", max_size=30), other=st.text("ab+ \n", max_size=30))
 def test_likeness_is_the_same_both_ways_and_one_for_equal_code(one: str, other: str) -> None:
     first, second = token_pairs(one), token_pairs(other)

@@ -16,9 +16,10 @@ from compile_hud.db.records.kernels import Kernel
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
+from tests.support.examples import examples
 from tests.support.strategies import KERNEL_SIDES, kernel_side
 
-MANY = settings(max_examples=60)
+MANY = settings(max_examples=examples(60))
 MIRRORED = {
     ChangeKind.SLOWER: ChangeKind.FASTER,
     ChangeKind.NEW: ChangeKind.VANISHED,

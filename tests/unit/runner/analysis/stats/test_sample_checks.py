@@ -16,7 +16,7 @@ from compile_hud.runner.analysis.stats.sample_checks import (
     drift,
     find_modes,
     half_width,
-    least_spread,
+    min_spread,
 )
 
 Noise = Callable[[np.random.Generator, int], np.ndarray]
@@ -115,5 +115,5 @@ def test_the_least_spread_of_launches_by_hand() -> None:
     # With two launches chi-square's 95 % point is 3.841.
     levels = np.array([1.0, 1.1])
     sd = math.log(1.1) / math.sqrt(2)
-    assert least_spread(levels) == pytest.approx(sd / math.sqrt(3.841), rel=1e-3)
-    assert least_spread(levels[:1]) == 0.0
+    assert min_spread(levels) == pytest.approx(sd / math.sqrt(3.841), rel=1e-3)
+    assert min_spread(levels[:1]) == 0.0

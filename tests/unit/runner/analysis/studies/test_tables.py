@@ -12,9 +12,9 @@ from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.studies.study import (
     BY_METRIC,
     Published,
-    Seen,
     Study,
     StudyCases,
+    StudyResult,
     StudyRun,
     TableSpec,
     runs_to_show,
@@ -291,9 +291,9 @@ def asking(**options: tuple[str, ...]) -> Study:
     return dataclasses.replace(make_study(), cases={"cpu": dataclasses.replace(usual, **options)})
 
 
-def run_of(*seen: Seen) -> StudyRun:
+def run_of(*seen: StudyResult) -> StudyRun:
     """Return a run that planned what it saw."""
-    return StudyRun(run=make_run(plan=[item.case for item in seen]), seen=seen)
+    return StudyRun(run=make_run(plan=[item.case for item in seen]), results=seen)
 
 
 def test_gaps_are_counted_by_variant_outcome_and_reason() -> None:
@@ -337,7 +337,7 @@ def test_a_case_that_an_interrupted_run_did_not_reach_was_in_its_plan() -> None:
     plan = [make_case("bert"), make_case("vit")]
     run = make_run(plan=plan, state=RunState.INTERRUPTED)
     seen = (speedup("bert", 2.0),)
-    (gap,) = gaps(asking(models=("bert", "vit")), StudyRun(run=run, seen=seen))
+    (gap,) = gaps(asking(models=("bert", "vit")), StudyRun(run=run, results=seen))
     assert gap.reason == "no result: the run is interrupted"
     assert (gap.variant, gap.outcome, gap.num_cases, gap.models) == (
         "default",
