@@ -29,7 +29,7 @@ _LINE = re.compile(r"(?P<id>[A-Za-z0-9-]+) until (?P<day>\d{4}-\d\d-\d\d): (?P<r
 
 def accepted(text: str, *, today: date) -> set[str]:
     """Return the ids that `text` accepts today; raise ValueError for a line without a reason."""
-    found = set()
+    ids = set()
     for line in text.splitlines():
         if not line or line.startswith("#"):
             continue
@@ -37,11 +37,11 @@ def accepted(text: str, *, today: date) -> set[str]:
         if match is None:
             raise ValueError(f"{IGNORED.name}: {line!r} is not `ID until YYYY-MM-DD: reason`")
         if date.fromisoformat(match["day"]) >= today:
-            found.add(match["id"])
-    return found
+            ids.add(match["id"])
+    return ids
 
 
-def known(report: Mapping[str, Any], *, ignored: set[str]) -> list[str]:
+def vulnerabilities(report: Mapping[str, Any], *, ignored: set[str]) -> list[str]:
     """Return a line for each vulnerability in `report` that is not ignored by any of its names."""
     return [
         f"{package['name']} {package['version']}: {item['id']}"
@@ -81,12 +81,12 @@ def main(command: Sequence[str] = COMMAND) -> int:
     if isinstance(report, str):
         sys.stderr.write(f"audit: nobody could be asked: {report}\n")
         return 0
-    found, silent = known(report, ignored=ignored), unasked(report)
-    sys.stderr.writelines(f"audit: {line}\n" for line in found)
+    vulnerable, silent = vulnerabilities(report, ignored=ignored), unasked(report)
+    sys.stderr.writelines(f"audit: {line}\n" for line in vulnerable)
     if silent:
         num = len(report["dependencies"])
         sys.stderr.write(f"audit: of {len(silent)} of {num} packages nobody could be asked\n")
-    return 1 if found else 0
+    return 1 if vulnerable else 0
 
 
 if __name__ == "__main__":

@@ -41,9 +41,9 @@ def main(arguments: list[str]) -> int:
         listed = subprocess.run(["git", "ls-files", "-z"], capture_output=True, check=True)
         names = [name for name in listed.stdout.decode().split("\0") if name]
     paths = [Path(name) for name in names if Path(name).is_file()]
-    found = [problem for path in paths for problem in problems(path)]
-    sys.stderr.writelines(f"{problem}\n" for problem in found)
-    return 1 if found else 0
+    errors = [problem for path in paths for problem in problems(path)]
+    sys.stderr.writelines(f"{problem}\n" for problem in errors)
+    return 1 if errors else 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ _LINGER = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Disruption:
     """How a line behaves: the share of connections that it breaks, and what it says in between.
 
     `errors` are answers that it gives in the server's place, to a client that speaks first unless
@@ -40,7 +40,7 @@ class Line:
     """
 
     port: int
-    trouble: Trouble
+    disruption: Disruption
     chance: random.Random
     answers: Counter[str] = field(default_factory=Counter)
     uncertain: list[bytes] = field(default_factory=list)
@@ -50,10 +50,10 @@ class Line:
         """Let one connection through, or break it."""
         kinds = ("reset", "silent", "error", "cut", "drip")
         with self.lock:
-            is_bad = self.chance.random() < self.trouble.share
+            is_bad = self.chance.random() < self.disruption.share
             name = self.chance.choice(kinds) if is_bad else "whole"
-            within = self.chance.randint(0, self.trouble.cut_within)
-            error = self.chance.choice(self.trouble.errors)
+            within = self.chance.randint(0, self.disruption.cut_within)
+            error = self.chance.choice(self.disruption.errors)
             self.answers[name] += 1
         with suppress(OSError), client:
             client.settimeout(_PATIENCE_S)
@@ -68,7 +68,7 @@ class Line:
                 self._pass_on(client, name=name, within=within)
 
     def _refuse(self, client: socket.socket, error: bytes) -> None:
-        if not self.trouble.greets:
+        if not self.disruption.greets:
             client.recv(_CHUNK)
         client.sendall(error)
         client.shutdown(socket.SHUT_WR)
@@ -77,11 +77,11 @@ class Line:
 
     def _pass_on(self, client: socket.socket, *, name: str, within: int) -> None:
         """Pass on what both say; keep what was said if the client may not have got the answer."""
-        said: list[bytes] = []
+        replies: list[bytes] = []
         is_sure = False
         try:
             with socket.create_connection(("127.0.0.1", self.port), _PATIENCE_S) as server:
-                is_gone = _forwarding(client, server, said=said)
+                is_gone = _forwarding(client, server, chunks=replies)
                 num_passed = 0
                 while answer := server.recv(_CHUNK):
                     if name == "cut" and num_passed + len(answer) > within:
@@ -95,20 +95,20 @@ class Line:
         finally:
             if not is_sure:
                 with self.lock:
-                    self.uncertain.append(b"".join(said))
+                    self.uncertain.append(b"".join(replies))
 
 
 def _forwarding(
-    client: socket.socket, server: socket.socket, *, said: list[bytes]
+    client: socket.socket, server: socket.socket, *, chunks: list[bytes]
 ) -> threading.Event:
     """Forward what `client` says and keep it; the event is set when the client has left."""
     is_gone = threading.Event()
 
     def forward() -> None:
         with suppress(OSError):
-            while heard := client.recv(_CHUNK):
-                said.append(heard)
-                server.sendall(heard)
+            while chunk := client.recv(_CHUNK):
+                chunks.append(chunk)
+                server.sendall(chunk)
         is_gone.set()
         with suppress(OSError):
             server.shutdown(socket.SHUT_WR)
@@ -136,9 +136,9 @@ def _reset(client: socket.socket) -> None:
 
 
 @contextmanager
-def breaking(port: int, *, trouble: Trouble, seed: str) -> Iterator[tuple[int, Line]]:
+def breaking(port: int, *, disruption: Disruption, seed: str) -> Iterator[tuple[int, Line]]:
     """Yield the port of a line to `port` of this machine, and the line."""
-    line = Line(port=port, trouble=trouble, chance=random.Random(seed))
+    line = Line(port=port, disruption=disruption, chance=random.Random(seed))
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
         threading.Thread(target=_accept, args=(listening, line), daemon=True).start()
         try:

@@ -108,12 +108,12 @@ def _levels(launches: Sequence[LaunchReport], metric: str) -> list[float]:
 
 def _sum_up(levels: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:
     """Return, for each metric, the change of the level and the scatter of either side."""
-    alone, beside = levels["alone"], levels["beside_compile"]
+    alone, compiling = levels["alone"], levels["beside_compile"]
     return {
         metric: {
-            "change": statistics.median(beside[metric]) / statistics.median(alone[metric]) - 1,
+            "change": statistics.median(compiling[metric]) / statistics.median(alone[metric]) - 1,
             "cv_alone": _cv(alone[metric]),
-            "cv_beside_compile": _cv(beside[metric]),
+            "cv_beside_compile": _cv(compiling[metric]),
         }
         for metric in METRICS
     }

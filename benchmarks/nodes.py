@@ -120,11 +120,13 @@ def measure_plan(nodes: RayNodes, *, models: Sequence[str]) -> Finished:
             *chosen,
             f"--json={path}",
         ]
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("HUD_")}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("HUD_")
+        }
         ended = subprocess.run(
             command,
             cwd=folder,
-            env={**kept, "PYTHONPATH": f"{ROOT}:{ROOT}/src", "RAY_ADDRESS": nodes.address},
+            env={**environment, "PYTHONPATH": f"{ROOT}:{ROOT}/src", "RAY_ADDRESS": nodes.address},
             capture_output=True,
             text=True,
             check=False,
@@ -164,15 +166,15 @@ def finished(documents: Sequence[RunDocument]) -> Finished:
 
 def differences(one: Finished, two: Finished) -> list[str]:
     """Return what one node says of a case and two nodes do not, a line for each."""
-    found = []
+    lines = []
     for key in sorted(one.facts.keys() | two.facts.keys()):
         before, after = one.facts.get(key, {}), two.facts.get(key, {})
-        found += [
+        lines += [
             f"{key} {name}: {before.get(name)} on one node, {after.get(name)} on two"
             for name in sorted(before.keys() | after.keys())
             if before.get(name) != after.get(name)
         ]
-    return found
+    return lines
 
 
 def measure_on(cores: Sequence[int], *, models: Sequence[str]) -> Finished:

@@ -59,8 +59,8 @@ def run_hud(folder: Path, *, arguments: Sequence[str], timeout_s: float) -> dict
     ended_at = time.time()
     if done.returncode != 0:
         raise BenchmarkError((folder / "run.log").read_text(encoding="utf-8")[-2000:])
-    found = account(read_document(path), started_at=started_at, ended_at=ended_at)
-    return {"load_before": [round(value, 2) for value in load], **found}
+    times = account(read_document(path), started_at=started_at, ended_at=ended_at)
+    return {"load_before": [round(value, 2) for value in load], **times}
 
 
 def account(document: RunDocument, *, started_at: float, ended_at: float) -> dict[str, Any]:
@@ -73,9 +73,9 @@ def account(document: RunDocument, *, started_at: float, ended_at: float) -> dic
     broken = [result for result in results if result.outcome is not Outcome.OK]
     if run.finished_at is None or broken:
         raise BenchmarkError(f"not finished, or not ok: {[result.case.key for result in broken]}")
-    asked = [result for result in results if not result.case.is_reference]
+    requested = [result for result in results if not result.case.is_reference]
     references = [result for result in results if result.case.is_reference]
-    steps_s, launches = _steps(asked), list(_launches(asked))
+    steps_s, launches = _steps(requested), list(_launches(requested))
     gaps_s = _gaps(document)
     priming_s = _priming(results, gaps_s=gaps_s)
     parts_s = {
@@ -83,7 +83,8 @@ def account(document: RunDocument, *, started_at: float, ended_at: float) -> dic
         "priming": priming_s,
         "between_cases": sum(gaps_s) - priming_s,
         "reference_cases": sum(_duration(result) for result in references),
-        "around_launches": sum(map(_duration, asked)) - sum(item["wall_s"] for item in launches),
+        "around_launches": sum(map(_duration, requested))
+        - sum(item["wall_s"] for item in launches),
         "around_steps": sum(item["outside_steps_s"] for item in launches),
         "other_steps": sum(value for name, value in steps_s.items() if name not in UNAVOIDABLE),
         "after_run": ended_at - run.finished_at.timestamp(),
@@ -97,10 +98,10 @@ def account(document: RunDocument, *, started_at: float, ended_at: float) -> dic
         "ratio_with_header": round(wall_s / (unavoidable_s + priming_s), 4),
         "parts_s": {name: round(value, 2) for name, value in parts_s.items()},
         "steps_s": {name: round(value, 2) for name, value in steps_s.items()},
-        "num_cases": len(asked),
+        "num_cases": len(requested),
         "num_reference_cases": len(references),
         "num_launches": len(launches),
-        "num_oracles_shared": sum(result.details.get("oracle") == "shared" for result in asked),
+        "num_oracles_shared": sum(result.details.get("oracle") == "shared" for result in requested),
         "revision": run.revision,
         "launches": launches,
     }

@@ -122,8 +122,8 @@ def run_peer(python: Path, *, folder: Path, timeout_s: float) -> dict[str, Any]:
         timeout=timeout_s,
         check=True,
     )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return {"wall_s": round(time.monotonic() - start_s, 2), **found}
+    document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return {"wall_s": round(time.monotonic() - start_s, 2), **document}
 
 
 def compare(ours: Mapping[str, Any], peer: Mapping[str, Any]) -> dict[str, Any]:

@@ -134,9 +134,9 @@ WAYS: dict[str, Callable[[Path], int]] = {
 def read_here(way: str, path: Path) -> dict[str, Any]:
     """Return what reading took in this process, which has read nothing else."""
     started_s, started_cpu_s = time.perf_counter(), time.process_time()
-    num_found = WAYS[way](path)
+    num_kernels = WAYS[way](path)
     return {
-        "num_found": num_found,
+        "num_found": num_kernels,
         "wall_s": round(time.perf_counter() - started_s, 3),
         "cpu_s": round(time.process_time() - started_cpu_s, 3),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
@@ -147,20 +147,20 @@ def read_apart(way: str, path: Path) -> dict[str, Any]:
     """Return what reading took in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.trace_reading", "--read", way, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def measure(path: Path, *, ways: tuple[str, ...]) -> dict[str, Any]:
     """Return what each way of reading the trace took."""
-    found = {way: read_apart(way, path) for way in ways}
-    num_events = found["events"]["num_found"]
+    timings = {way: read_apart(way, path) for way in ways}
+    num_events = timings["events"]["num_found"]
     return {
         "trace": path.name,
         "num_bytes": path.stat().st_size,
         "num_events": num_events,
-        "events_per_cpu_s": round(num_events / found["events"]["cpu_s"]),
-        **found,
+        "events_per_cpu_s": round(num_events / timings["events"]["cpu_s"]),
+        **timings,
     }
 
 

@@ -60,8 +60,8 @@ def inflation(left: NDArray[np.float64]) -> float:
     n, errors = len(left), left - left.mean()
     if n < MIN_CORRELATED or not errors.any():
         return 1.0
-    found = float(errors[1:] @ errors[:-1] / (errors @ errors))
-    rho = min(max((n * found + 2) / (n - 4), 0.0), MAX_CORRELATION)
+    correlation = float(errors[1:] @ errors[:-1] / (errors @ errors))
+    rho = min(max((n * correlation + 2) / (n - 4), 0.0), MAX_CORRELATION)
     lags = np.arange(1, n - 2)
     weights = (n - lags) * (n - lags - 1) * (n - lags - 2)
     return 1 + 2 / (n * (n - 1) * (n - 2)) * float(weights @ rho**lags)

@@ -145,14 +145,14 @@ def commands() -> str:
     return table(("command", "does"), _walk(hud, name="hud"))
 
 
-def foreign_metrics() -> str:
+def imported_metrics() -> str:
     """Return the table of the metrics of other tools that are ours under another name."""
-    known = {"v3, dynamo-csv": foreign.KNOWN_METRICS, "torchbench": torchbench.METRICS}
+    metric_names = {"v3, dynamo-csv": foreign.KNOWN_METRICS, "torchbench": torchbench.METRICS}
     return table(
         ("format", "their metric", "ours", "factor"),
         (
             (name, f"`{theirs}`", f"`{ours}`", f"{factor:g}")
-            for name, metrics in known.items()
+            for name, metrics in metric_names.items()
             for theirs, (ours, factor) in metrics.items()
         ),
     )
@@ -186,7 +186,7 @@ def upgrades() -> str:
 
 GENERATORS: dict[str, Callable[[], str]] = {
     "commands": commands,
-    "foreign-metrics": foreign_metrics,
+    "foreign-metrics": imported_metrics,
     "foreign-words": foreign_words,
     "metrics": metrics,
     "models": models,

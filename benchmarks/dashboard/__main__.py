@@ -57,20 +57,20 @@ def made(folder: Path, size: Size) -> Path:
     return path
 
 
-def _questions(store: Store, size: Size, *, num_asked: int) -> dict[str, Any]:
+def _questions(store: Store, size: Size, *, num_questions: int) -> dict[str, Any]:
     questions = Questions(store, History(size, seed=SEED), seed=SEED)
     heap.freeze()
     return {
-        "questions": measure(questions, num_asked=num_asked),
+        "questions": measure(questions, num_questions=num_questions),
         "num_rows": _num_rows(store),
         "num_numbers_equal_to_raw_rows": questions.check(NUM_CHECKED_SERIES),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
 
-def _peers(folder: Path, size: Size, *, num_asked: int) -> dict[str, Any]:
+def _peers(folder: Path, size: Size, *, num_questions: int) -> dict[str, Any]:
     store = Store(f"duckdb:///{made(folder, size)}", keeps_open=True)
-    peers = measure_peers(store, History(size, seed=SEED), seed=SEED, num_asked=num_asked)
+    peers = measure_peers(store, History(size, seed=SEED), seed=SEED, num_questions=num_questions)
     return {"size": asdict(size), "num_rows": _num_rows(store), "peers": peers}
 
 
@@ -80,20 +80,20 @@ def measured(
     """Return what was measured of `part`, with the machine and its load."""
     machine = describe_machine()
     if part == "questions":
-        found = _questions(store, size, num_asked=arguments.asked)
+        questions = _questions(store, size, num_questions=arguments.num_questions)
     elif part == "sessions":
-        found = measure_sessions(store.url, seconds=SESSION_S)
+        questions = measure_sessions(store.url, seconds=SESSION_S)
     elif part == "pages":
         history = History(size, seed=SEED)
-        found = measure_pages(store, history, num_rounds=arguments.rounds)
+        questions = measure_pages(store, history, num_rounds=arguments.rounds)
     else:
         small = SMALL if arguments.small else MIDDLE
         name = "small" if arguments.small else "middle"
-        found = _peers(arguments.folder / name, small, num_asked=arguments.asked)
+        questions = _peers(arguments.folder / name, small, num_questions=arguments.num_questions)
     return {
         "measured_at": datetime.now(timezone.utc).isoformat(),
         "machine": machine,
-        **found,
+        **questions,
         "load_after": [round(value, 2) for value in os.getloadavg()],
     }
 
@@ -115,7 +115,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(".hud/benchmark-dashboard"))
     parser.add_argument("--small", action="store_true", help="10 models and 40 nights")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--asked", type=int, default=60, help="times that each question is asked")
+    parser.add_argument(
+        "--asked",
+        dest="num_questions",
+        type=int,
+        default=60,
+        help="times that each question is asked",
+    )
     parser.add_argument("--rounds", type=int, default=5, help="times that each page is opened")
     parser.add_argument("--output", type=Path, default=RESULTS / "dashboard.json")
     arguments = parser.parse_args()

@@ -69,11 +69,11 @@ class _Headers:
         self._first[cases[is_new], metrics[is_new]] = number
 
     def rows(self) -> list[dict[str, Any]]:
-        found = []
+        header_rows = []
         for case, metric in zip(*np.nonzero(self._num_points), strict=True):
             first, last = self._first[case, metric], self._last[case, metric]
             name = metric_names()[metric]
-            found.append(
+            header_rows.append(
                 {
                     "key": series_key(
                         self._machine.cases[case],
@@ -94,7 +94,7 @@ class _Headers:
                     "direction_at": None,
                 }
             )
-        return found
+        return header_rows
 
 
 def fill(store: Store, size: Size, *, seed: int) -> None:
@@ -149,8 +149,8 @@ def _put_details(
 ) -> None:
     """Put the kernels and samples of those nights that have some."""
     left = size.num_nights - done + len(batch)
-    for place, every in enumerate(batch):
-        from_end = left - place
+    for index, every in enumerate(batch):
+        from_end = left - index
         with store.write() as session:
             if from_end <= size.num_kernel_nights:
                 rows = kernel_table(every, num_kernels=size.num_kernels, seed=seed + from_end)

@@ -186,8 +186,8 @@ class History:
         start_ms = int(at.timestamp() * 1000)
         step_ms = 1000 * _SECONDS_PER_CASE
         return [
-            f"{start_ms + step_ms * place:012x}{drawn[20 * place : 20 * place + 20]}"
-            for place in range(num_cases)
+            f"{start_ms + step_ms * index:012x}{drawn[20 * index : 20 * index + 20]}"
+            for index in range(num_cases)
         ]
 
 
@@ -199,13 +199,13 @@ def _machine(number: int, name: str, device: str, *, num_models: int) -> Machine
     ]
     cases = [
         _case(
-            f"{FAMILIES[place % len(FAMILIES)]}-{place:03}",
-            family=FAMILIES[place % len(FAMILIES)],
+            f"{FAMILIES[index % len(FAMILIES)]}-{index:03}",
+            family=FAMILIES[index % len(FAMILIES)],
             device=device,
             variant=variant,
             mode=variants[variant].mode,
         )
-        for place in range(num_models)
+        for index in range(num_models)
         for variant in MODES
     ]
     return Machine(
@@ -256,8 +256,8 @@ def result_table(nights: Sequence[Night]) -> pa.Table:
     for night in nights:
         base = night.run.started_at
         starts += [
-            base + timedelta(seconds=_SECONDS_PER_CASE * place)
-            for place in range(len(night.machine.cases))
+            base + timedelta(seconds=_SECONDS_PER_CASE * index)
+            for index in range(len(night.machine.cases))
         ]
     started_at = pa.array(starts, pa.timestamp("us", tz="UTC"))
     is_ok = np.concatenate([night.is_ok for night in nights])

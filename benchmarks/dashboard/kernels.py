@@ -36,13 +36,13 @@ def source_rows(num_models: int, *, num_kernels: int) -> list[dict[str, Any]]:
     """Return the rows of `kernel_sources`: the variants of a model share their code."""
     return [
         {
-            "hash": _hash("source", model, place),
+            "hash": _hash("source", model, index),
             "language": "triton",
-            "text": f"# {_name(place)}\n" + "tmp = tl.load(in_ptr0 + x0, xmask)\n" * 40,
+            "text": f"# {_name(index)}\n" + "tmp = tl.load(in_ptr0 + x0, xmask)\n" * 40,
         }
         for model in range(num_models)
-        for place in range(num_kernels)
-        if place % LIBRARY_EVERY
+        for index in range(num_kernels)
+        if index % LIBRARY_EVERY
     ]
 
 
@@ -50,21 +50,21 @@ def origin_rows(num_models: int, *, num_kernels: int) -> list[dict[str, Any]]:
     """Return the rows of `kernel_origins`."""
     return [
         {
-            "hash": _hash("origins", model, place),
+            "hash": _hash("origins", model, index),
             "origins": [
                 {
-                    "node": f"add_{place}",
-                    "target": f"aten.{OPERATIONS[place % len(OPERATIONS)]}.default",
-                    "module": f"layers.{place}",
+                    "node": f"add_{index}",
+                    "target": f"aten.{OPERATIONS[index % len(OPERATIONS)]}.default",
+                    "module": f"layers.{index}",
                     "file": "model.py",
-                    "line": 10 + place,
+                    "line": 10 + index,
                     "code": "x = x + y",
                 }
             ],
         }
         for model in range(num_models)
-        for place in range(num_kernels)
-        if place % LIBRARY_EVERY
+        for index in range(num_kernels)
+        if index % LIBRARY_EVERY
     ]
 
 
@@ -113,15 +113,15 @@ def _templates(num_cases: int, num_kernels: int) -> dict[str, list[str]]:
     every = range(num_kernels)
     num_models = num_cases // len(MODES)
     return {
-        "name": [f"{_name(place)}_{place}" for place in every],
-        "label": [f"{_name(place)}_{place // len(OPERATIONS)}x" for place in every],
-        "kind": [_kind(place) for place in every],
-        "library": ["triton" if place % LIBRARY_EVERY else "cublas" for place in every],
+        "name": [f"{_name(index)}_{index}" for index in every],
+        "label": [f"{_name(index)}_{index // len(OPERATIONS)}x" for index in every],
+        "kind": [_kind(index) for index in every],
+        "library": ["triton" if index % LIBRARY_EVERY else "cublas" for index in every],
         "operators": [
-            json.dumps([f"aten.{OPERATIONS[place % len(OPERATIONS)]}"]) for place in every
+            json.dumps([f"aten.{OPERATIONS[index % len(OPERATIONS)]}"]) for index in every
         ],
-        "module": [f"layers.{place}" for place in every],
-        "shapes": [f"bf16[{8 * (1 + place)},512]" for place in every],
+        "module": [f"layers.{index}" for index in every],
+        "shapes": [f"bf16[{8 * (1 + index)},512]" for index in every],
         "source_hash": _hashes("source", num_models, num_kernels),
         "origins_hash": _hashes("origins", num_models, num_kernels),
     }
@@ -129,20 +129,20 @@ def _templates(num_cases: int, num_kernels: int) -> dict[str, list[str]]:
 
 def _hashes(what: str, num_models: int, num_kernels: int) -> list[str]:
     return [
-        _hash(what, model, place) if place % LIBRARY_EVERY else ""
+        _hash(what, model, index) if index % LIBRARY_EVERY else ""
         for model in range(num_models)
-        for place in range(num_kernels)
+        for index in range(num_kernels)
     ]
 
 
-def _hash(what: str, model: int, place: int) -> str:
-    return sha256(f"{what} {model} {place}".encode()).hexdigest()
+def _hash(what: str, model: int, index: int) -> str:
+    return sha256(f"{what} {model} {index}".encode()).hexdigest()
 
 
-def _name(place: int) -> str:
-    operation = OPERATIONS[place % len(OPERATIONS)]
-    return f"triton_poi_fused_{operation}" if place % LIBRARY_EVERY else f"gemm_{operation}"
+def _name(index: int) -> str:
+    operation = OPERATIONS[index % len(OPERATIONS)]
+    return f"triton_poi_fused_{operation}" if index % LIBRARY_EVERY else f"gemm_{operation}"
 
 
-def _kind(place: int) -> str:
-    return "fused" if place % LIBRARY_EVERY else "gemm"
+def _kind(index: int) -> str:
+    return "fused" if index % LIBRARY_EVERY else "gemm"

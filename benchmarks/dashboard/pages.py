@@ -148,7 +148,7 @@ def _addresses(address: str, store: Store, history: History) -> dict[str, str]:
         "candidate_run": runs[-1],
         "candidate_case": case,
     }
-    asked: dict[str, tuple[str, Mapping[str, str]]] = {
+    addresses: dict[str, tuple[str, Mapping[str, str]]] = {
         "overview": ("", where),
         "modes": ("modes", where),
         "models": ("models", where),
@@ -161,7 +161,9 @@ def _addresses(address: str, store: Store, history: History) -> dict[str, str]:
         "alerts": ("alerts", {}),
         "health": ("health", {}),
     }
-    return {name: f"{address}/{path}?{urlencode(words)}" for name, (path, words) in asked.items()}
+    return {
+        name: f"{address}/{path}?{urlencode(words)}" for name, (path, words) in addresses.items()
+    }
 
 
 def _opened_ms(page: Page, url: str) -> float:

@@ -39,7 +39,9 @@ class _Sqlite:
             yield connection
 
 
-def measure_peers(store: Store, history: History, *, seed: int, num_asked: int) -> dict[str, Any]:
+def measure_peers(
+    store: Store, history: History, *, seed: int, num_questions: int
+) -> dict[str, Any]:
     """Return the timings of all questions by the name of the database."""
     binaries = find_binaries()
     if binaries is None:
@@ -51,14 +53,14 @@ def measure_peers(store: Store, history: History, *, seed: int, num_asked: int) 
         postgres.migrate()
         for engine in (sqlite.engine, sa.create_engine(url)):
             _copy(store, engine)
-        asked = {
+        questions = {
             "duckdb": store,
             "postgresql": postgres,
             "sqlite": cast("Store", sqlite),
         }
         return {
-            name: measure(Questions(one, history, seed=seed), num_asked=num_asked)
-            for name, one in asked.items()
+            name: measure(Questions(one, history, seed=seed), num_questions=num_questions)
+            for name, one in questions.items()
         }
 
 

@@ -85,12 +85,12 @@ class Questions:
         num_equal = 0
         for machine in self._history.machines:
             newest = load_result_summaries(self._store, self._runs_of(machine)[-1].id)
-            raw = {(item.id, name): found for item in newest
-                   for name, found in item.measurements.items()}  # fmt: skip
+            raw = {(item.id, name): measurement for item in newest
+                   for name, measurement in item.measurements.items()}  # fmt: skip
             cells = load_latest(self._store, machine=machine.name, toolchain=TOOLCHAIN)
-            kept = {(cell.summary.id, name): found for cell in cells
-                    for name, found in cell.summary.measurements.items()}  # fmt: skip
-            if raw != kept or not raw:
+            medians = {(cell.summary.id, name): measurement for cell in cells
+                    for name, measurement in cell.summary.measurements.items()}  # fmt: skip
+            if raw != medians or not raw:
                 raise BenchmarkError(f"the overview of {machine.name} is not that of the raw rows")
             num_equal += len(raw)
         return num_equal + sum(self._checked_trend() for _ in range(num_series))
@@ -101,13 +101,13 @@ class Questions:
         points = load_trend(
             self._store, case_key=case.key, metric="latency_s", machine=machine.name
         )
-        wanted = select(MeasurementTable.result_id, MeasurementTable.median).where(
+        statement = select(MeasurementTable.result_id, MeasurementTable.median).where(
             MeasurementTable.case_key == case.key,
             MeasurementTable.metric == "latency_s",
             MeasurementTable.run_id.in_([run.id for run in self._runs_of(machine)]),
         )
         with self._store.read() as connection:
-            raw = {row.result_id: row.median for row in connection.execute(wanted)}
+            raw = {row.result_id: row.median for row in connection.execute(statement)}
         if raw != {point.result_id: point.median for point in points} or not raw:
             raise BenchmarkError(f"the trend of {case.key} is not that of the raw rows")
         return len(raw)
@@ -122,22 +122,22 @@ class Questions:
         return [run for run in self._runs if run.machine == machine.name]
 
 
-def measure(questions: Questions, *, num_asked: int) -> list[dict[str, Any]]:
-    """Return the timings of all questions."""
-    asked = (
+def measure(questions: Questions, *, num_questions: int) -> list[dict[str, Any]]:
+    """Return the callables of all questions."""
+    callables = (
         questions.overview,
         questions.series,
         questions.kernel_diff,
         questions.run,
         questions.runs,
     )
-    return [asdict(_timing(question, num_asked)) for question in asked]
+    return [asdict(_timing(question, num_questions)) for question in callables]
 
 
-def _timing(question: Callable[[], Any], num_asked: int) -> Timing:
+def _timing(question: Callable[[], Any], num_questions: int) -> Timing:
     question()
     walls, cpus = [], []
-    for _ in range(num_asked):
+    for _ in range(num_questions):
         started_s, cpu_s = time.perf_counter(), time.process_time()
         if not question():
             raise BenchmarkError(f"{question.__name__} found nothing")
@@ -147,7 +147,7 @@ def _timing(question: Callable[[], Any], num_asked: int) -> Timing:
     cpu_p50_ms, cpu_p95_ms = np.percentile(cpus, [50, 95])
     return Timing(
         name=question.__name__,
-        num_asked=num_asked,
+        num_asked=num_questions,
         p50_ms=round(float(p50_ms), 1),
         p95_ms=round(float(p95_ms), 1),
         cpu_p50_ms=round(float(cpu_p50_ms), 1),

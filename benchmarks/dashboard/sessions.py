@@ -104,8 +104,8 @@ class _Session:
 
 
 def _child() -> int:
-    (found,) = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    return int(found)
+    (process_id,) = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return int(process_id)
 
 
 def _cpu_s(process_id: int) -> float:

@@ -106,8 +106,8 @@ class Nights:
     def _results(
         self, run: Run, number: int, values: Sequence[Sequence[float]]
     ) -> Iterator[CaseResult]:
-        for place, (case, row) in enumerate(zip(self.cases, values, strict=True)):
-            is_slow = place // len(MODES) % MODELS_PER_STEP == 0 and number >= self._onsets[place]
+        for index, (case, row) in enumerate(zip(self.cases, values, strict=True)):
+            is_slow = index // len(MODES) % MODELS_PER_STEP == 0 and number >= self._onsets[index]
             measurements = []
             for name, value in zip(LEVELS, row, strict=True):
                 median = LEVELS[name] if METRICS[name].is_exact else value
@@ -115,7 +115,7 @@ class Nights:
                     median *= STEP
                 measurements.append(_measurement(name, median))
             yield CaseResult(
-                id=f"{number}-{place}",
+                id=f"{number}-{index}",
                 run_id=run.id,
                 case=case,
                 outcome=Outcome.OK,
@@ -182,13 +182,13 @@ def measure(folder: Path, *, num_series: int, num_nights: int) -> dict[str, Any]
     store = Store(f"duckdb:///{folder / 'judged.duckdb'}")
     nights = Nights(num_series, num_nights=num_nights)
     fill(store, nights, first=0, last=num_nights)
-    found: dict[str, Any] = {"first": judge(store, is_full=False)}
+    timings: dict[str, Any] = {"first": judge(store, is_full=False)}
     fill(store, nights, first=num_nights, last=num_nights + 1)
     machine = describe_machine()
-    found["one_new_night"] = judge(store, is_full=False)
+    timings["one_new_night"] = judge(store, is_full=False)
     incremental = (load_alerts(store), load_events(store), load_judge_states(store))
-    found["nothing_new"] = judge(store, is_full=False)
-    found["all"] = judge(store, is_full=True)
+    timings["nothing_new"] = judge(store, is_full=False)
+    timings["all"] = judge(store, is_full=True)
     if incremental != (load_alerts(store), load_events(store), load_judge_states(store)):
         raise BenchmarkError("judging everything gave other alerts than judging what was new")
     return {
@@ -202,7 +202,7 @@ def measure(folder: Path, *, num_series: int, num_nights: int) -> dict[str, Any]
         "are_identical": True,
         "look": measure_looks(),
         "load_after": [round(value, 2) for value in os.getloadavg()],
-        **found,
+        **timings,
     }
 
 

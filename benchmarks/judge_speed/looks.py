@@ -30,13 +30,13 @@ def measure_looks() -> dict[str, Any]:
     followed_s = time.process_time() - started_s
     afresh, afresh_s = [], 0.0
     for prefixes in series:
-        found = []
+        timings = []
         for values in prefixes:
             find_steps(OTHER)
             started_s = time.process_time()
-            found.append(find_steps(values))
+            timings.append(find_steps(values))
             afresh_s += time.process_time() - started_s
-        afresh.append(found)
+        afresh.append(timings)
     if followed != afresh:
         raise BenchmarkError("following a history gave other steps than asking afresh")
     num_looks = sum(map(len, series))

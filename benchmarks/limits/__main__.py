@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.limits.histories import FIRST_NIGHT, NUM_NIGHTS, Event, History, draw
-from benchmarks.limits.observer import chances_of_step, known_from
+from benchmarks.limits.observer import chances_of_step, probabilities_of
 from benchmarks.precision.rates import wilson_interval
 from benchmarks.startup import RESULTS, describe_machine
+from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
 from compile_hud.runner.analysis.detector import find_steps
 
 # 1: first version.
@@ -52,15 +53,15 @@ def observed(history: History, *, chances: np.ndarray, limit: float) -> Replay:
     return _replay(history, alerts=[(int(night), None) for night in nights[:1]])
 
 
-def judged(history: History) -> Replay:
+def judged(history: History, *, config: DetectorConfig = DEFAULT_CONFIG) -> Replay:
     """Return what the judge tells of the same nights, each seen with those before it only."""
     places = np.flatnonzero(~np.isnan(history.values))
     values = history.values[places]
     alerts: list[tuple[int, int | None]] = []
     for num_nights in range(FIRST_NIGHT + 1, values.size + 1):
-        for index, change in find_steps(values[:num_nights]):
+        for index, change in find_steps(values[:num_nights], config=config):
             first = int(places[index])
-            is_new = all(abs(first - (told or 0)) > SAME_NIGHTS for _, told in alerts)
+            is_new = all(abs(first - (detected or 0)) > SAME_NIGHTS for _, detected in alerts)
             if change > 0 and is_new:
                 alerts.append((int(places[num_nights - 1]), first))
     return _replay(history, alerts=alerts)
@@ -68,12 +69,12 @@ def judged(history: History) -> Replay:
 
 def _replay(history: History, *, alerts: Sequence[tuple[int, int | None]]) -> Replay:
     delays = [_delay(history.onset, night, first) for night, first in alerts]
-    found = [delay for delay in delays if delay is not None]
+    delays_known = [delay for delay in delays if delay is not None]
     return Replay(
         event=history.event,
         has_step=history.onset is not None,
-        delay=found[0] if found else None,
-        num_false=len(delays) - len(found),
+        delay=delays_known[0] if delays_known else None,
+        num_false=len(delays) - len(delays_known),
     )
 
 
@@ -113,7 +114,7 @@ def measure(num_histories: int) -> dict[str, Any]:
     """Return the document: `num_histories` of each event, for the judge and the observer."""
     histories = [draw(event, i, seed=SEED) for event in Event for i in range(num_histories)]
     chances = [
-        chances_of_step(known_from(history), shape=history.shape, spread=history.spread)
+        chances_of_step(probabilities_of(history), shape=history.shape, spread=history.spread)
         for history in histories
     ]
     pairs = list(zip(histories, chances, strict=True))
@@ -141,8 +142,8 @@ def main() -> None:
     arguments = parser.parse_args()
     document = measure(arguments.histories)
     arguments.output.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    for name, found in (("judge", document["judge"]), *document["observer"].items()):
-        print(name, json.dumps({key: found[key] for key in list(found)[:-1]}))
+    for name, result in (("judge", document["judge"]), *document["observer"].items()):
+        print(name, json.dumps({key: result[key] for key in list(result)[:-1]}))
 
 
 if __name__ == "__main__":

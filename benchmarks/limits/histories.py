@@ -88,7 +88,7 @@ def draw(event: Event, number: int, *, seed: int) -> History:
     rng = np.random.default_rng([seed, list(Event).index(event), number])
     spread = SPREADS[number % len(SPREADS)]
     shape = list(Shape)[number // len(SPREADS) % len(Shape)]
-    noise = _noise(shape, spread, rng=rng)
+    noise = draw_noise(shape, spread, rng=rng)
     first = int(rng.integers(FIRST, LAST))
     is_after = np.arange(NUM_NIGHTS) >= first
     improved = np.ones(NUM_NIGHTS)
@@ -123,7 +123,8 @@ def _level(
     return 1 + RISES.get(event, 0.0) * is_up
 
 
-def _noise(shape: Shape, spread: float, *, rng: np.random.Generator) -> np.ndarray:
+def draw_noise(shape: Shape, spread: float, *, rng: np.random.Generator) -> np.ndarray:
+    """Return NUM_NIGHTS values around 1 with noise of `shape`."""
     if shape is Shape.NORMAL:
         noise = rng.standard_normal(NUM_NIGHTS)
     elif shape is Shape.HEAVY:

@@ -62,7 +62,7 @@ class Stories:
     onsets: np.ndarray
 
 
-def known_from(history: History) -> np.ndarray:
+def probabilities_of(history: History) -> np.ndarray:
     """Return what the observer looks at: without an improvement, which it knows."""
     return np.asarray(history.values / history.improved)
 
@@ -70,12 +70,12 @@ def known_from(history: History) -> np.ndarray:
 @cache
 def stories() -> Stories:
     """Return all stories: each event is as likely as another, and so is each first night."""
-    told: list[tuple[np.ndarray, float, int]] = []
+    events: list[tuple[np.ndarray, float, int]] = []
 
     def tell(event: Event, like: int, *, nights: range, chance: float) -> None:
         night = np.zeros(NUM_NIGHTS, dtype=np.int16)
         night[nights.start : nights.stop] = like
-        told.append((night, chance, nights.start if event in STEPS else NUM_NIGHTS))
+        events.append((night, chance, nights.start if event in STEPS else NUM_NIGHTS))
 
     tell(Event.RAMP, RAMPED, nights=range(NUM_NIGHTS), chance=1.0)
     for first in range(FIRST, LAST):
@@ -83,18 +83,18 @@ def stories() -> Stories:
         chance = 1 / (LAST - FIRST)
         tell(Event.SMALL, SMALL, nights=lasting, chance=chance)
         tell(Event.WIDER, WIDER, nights=lasting, chance=chance)
-        for place in range(SIZES.size):
+        for index in range(SIZES.size):
             of_size = chance / SIZES.size
-            tell(Event.MODE, MODE + place, nights=lasting, chance=of_size)
+            tell(Event.MODE, MODE + index, nights=lasting, chance=of_size)
             blip = range(first, first + BLIP_NIGHTS)
-            tell(Event.BLIP, UP + place, nights=blip, chance=of_size)
-            tell(Event.LASTING, UP + place, nights=lasting, chance=of_size)
-            tell(Event.RELAPSE, UP + place, nights=lasting, chance=of_size)
+            tell(Event.BLIP, UP + index, nights=blip, chance=of_size)
+            tell(Event.LASTING, UP + index, nights=lasting, chance=of_size)
+            tell(Event.RELAPSE, UP + index, nights=lasting, chance=of_size)
             for length in PASSING_NIGHTS:
                 passing = range(first, min(NUM_NIGHTS, first + length))
                 each = of_size / len(PASSING_NIGHTS)
-                tell(Event.PASSING, UP + place, nights=passing, chance=each)
-    nights, chances, onsets = zip(*told, strict=True)
+                tell(Event.PASSING, UP + index, nights=passing, chance=each)
+    nights, chances, onsets = zip(*events, strict=True)
     return Stories(
         nights=np.array(nights).T,
         chances=np.array(chances) / len(Event),
@@ -126,19 +126,19 @@ def chances_of_step(values: np.ndarray, *, shape: Shape, spread: float) -> np.nd
 
     `values` are nights around a level of 1, NaN where one is missing, of which nothing is said: 0.
     """
-    told, table = stories(), densities(shape, spread)
+    events, table = stories(), densities(shape, spread)
     modes = np.array([1 - SLOW_SHARE, SLOW_SHARE]) if table.shape[0] == 2 else np.ones(1)
     stays = np.array(STAYS) if table.shape[0] == 2 else np.zeros(1)
     # How likely each chance to stay, mode of tonight and story are, given the nights before.
-    belief = modes[:, None] * told.chances / stays.size
+    belief = modes[:, None] * events.chances / stays.size
     belief = np.repeat(belief[None], stays.size, axis=0)
     steps = np.zeros(NUM_NIGHTS)
     for night, value in enumerate(values):
         if not math.isnan(value):
-            belief = belief * _of_night(value, night, table)[:, told.nights[night]]
+            belief = belief * _of_night(value, night, table)[:, events.nights[night]]
             belief /= belief.sum()
             of_stories = belief.sum(axis=(0, 1))
-            steps[night] = of_stories[told.onsets <= night].sum()
+            steps[night] = of_stories[events.onsets <= night].sum()
         anew = modes[:, None] * belief.sum(axis=1, keepdims=True)
         belief = stays[:, None, None] * belief + (1 - stays[:, None, None]) * anew
     return steps

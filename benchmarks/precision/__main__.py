@@ -54,7 +54,7 @@ class Bench:
             "PYTHONPATH": f"{ROOT}:{ROOT}/src",
             "TORCHINDUCTOR_CACHE_DIR": str(folder / model / "peers"),
         }
-        self._place = ours.Place(home=folder / "home", cache=folder / model / "ours")
+        self._folders = ours.WorkerFolders(home=folder / "home", cache=folder / model / "ours")
         self._prepared: dict[str, float] = {}
 
     def prepare(self) -> None:
@@ -63,10 +63,10 @@ class Bench:
         started_s = time.monotonic()
         self._prepared = self._run("benchmarks.precision.peers", "prepare", self.model, self.shape)
         self._prepared["process_s"] = time.monotonic() - started_s
-        host = WorkerHost(python=Path(sys.executable), home=self._place.home)
+        host = WorkerHost(python=Path(sys.executable), home=self._folders.home)
         case = ours.order(self.model, self.shape)
         try:
-            ours.launch(host, case, number=0, place=self._place)
+            ours.launch(host, case, number=0, folders=self._folders)
         finally:
             host.close()
 
@@ -75,16 +75,18 @@ class Bench:
         started_s = time.monotonic()
         until = started_s + seconds
         if tool == OURS:
-            found = ours.estimate(self.model, self.shape, place=self._place, until=until)
+            estimates = ours.estimate(self.model, self.shape, folders=self._folders, until=until)
         elif tool == PYPERF:
-            found = self._pyperf(seconds)
+            estimates = self._pyperf(seconds)
         else:
             extra = ("--until", repr(until))
-            found = self._run("benchmarks.precision.peers", tool, self.model, self.shape, *extra)
+            estimates = self._run(
+                "benchmarks.precision.peers", tool, self.model, self.shape, *extra
+            )
         return {
             "tool": tool,
             "model": self.model,
-            **found,
+            **estimates,
             "wall_s": round(time.monotonic() - started_s, 2),
             "load": round(os.getloadavg()[0], 2),
         }
@@ -110,8 +112,8 @@ class Bench:
             raise PeerError(f"{module} {' '.join(arguments)}:\n{done.stderr[-2000:]}")
         if not is_json:
             return {}
-        found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
-        return found
+        document: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+        return document
 
 
 def pyperf_options(prepared: Mapping[str, float], *, seconds: float) -> tuple[str, ...]:
@@ -134,15 +136,15 @@ def pyperf_options(prepared: Mapping[str, float], *, seconds: float) -> tuple[st
 
 def read_pyperf(document: Mapping[str, Any]) -> dict[str, float]:
     """Return the medians of a pyperf document's two benchmarks."""
-    found = {}
+    results = {}
     for item in document["benchmarks"]:
         metadata = {**document.get("metadata", {}), **item.get("metadata", {})}
         values = sorted(value for run in item["runs"] for value in run.get("values", ()))
         middle = len(values) // 2
         even = len(values) % 2 == 0
         median = (values[middle - 1] + values[middle]) / 2 if even else values[middle]
-        found[f"{metadata['name']}_s"] = median
-    return found
+        results[f"{metadata['name']}_s"] = median
+    return results
 
 
 def turns(tools: Sequence[str], *, number: int) -> list[str]:

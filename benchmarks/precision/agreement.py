@@ -120,11 +120,11 @@ def _ours_over_best(tools: Mapping[str, Any]) -> dict[str, Any]:
     if not peers[best]:
         return {}
     ratio = tools[OURS]["cv"] / peers[best]
-    found = {"best_peer": best, "ours_over_best": round(ratio, 3), "is_reached": ratio <= GOAL}
+    document = {"best_peer": best, "ours_over_best": round(ratio, 3), "is_reached": ratio <= GOAL}
     if INTERLEAVED in tools and tools[INTERLEAVED]["cv"]:
         ratio = tools[OURS]["cv"] / tools[INTERLEAVED]["cv"]
-        found["ours_over_interleaved"] = round(ratio, 3)
-    return found
+        document["ours_over_interleaved"] = round(ratio, 3)
+    return document
 
 
 def _overall(ratios: Sequence[float]) -> dict[str, Any]:

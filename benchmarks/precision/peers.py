@@ -63,10 +63,12 @@ def one_after_the_other(
     measure: Callable[[Call, float], float], calls: list[Call], until: float
 ) -> list[float]:
     """Return what `measure` says of each call, each with an equal share of the time left."""
-    found = []
+    estimates = []
     for number, call in enumerate(calls):
-        found.append(measure(call, max(0.05, (until - time.monotonic()) / (len(calls) - number))))
-    return found
+        estimates.append(
+            measure(call, max(0.05, (until - time.monotonic()) / (len(calls) - number)))
+        )
+    return estimates
 
 
 def interleaved(calls: list[Call], until: float) -> list[float]:
@@ -104,10 +106,10 @@ def main() -> None:
         document["build_s"] = built_s - started_s
         document["compile_s"] = time.monotonic() - built_s
         until = time.monotonic() + 1.0
-        found = one_after_the_other(blocked_autorange, calls, until)
+        estimates = one_after_the_other(blocked_autorange, calls, until)
     else:
-        found = TOOLS[arguments.tool](calls, arguments.until)
-    print(json.dumps({**document, "eager_s": found[0], "compiled_s": found[1]}))
+        estimates = TOOLS[arguments.tool](calls, arguments.until)
+    print(json.dumps({**document, "eager_s": estimates[0], "compiled_s": estimates[1]}))
 
 
 if __name__ == "__main__":

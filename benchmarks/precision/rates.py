@@ -34,7 +34,7 @@ def _name(factor: float) -> str:
 
 def _rates(trials: Sequence[Trial], factor: float) -> dict[str, Any]:
     chosen = [trial for trial in trials if trial["planted"] == factor]
-    is_hit = _has_verdict if factor == 1 else _is_found
+    is_hit = _has_verdict if factor == 1 else _is_detected
     hits = [trial for trial in chosen if is_hit(trial)]
     low, high = wilson_interval(len(hits), len(chosen))
     seconds = sorted(trial["seconds"] for trial in chosen)
@@ -54,6 +54,6 @@ def _has_verdict(trial: Trial) -> bool:
     return bool(trial["changes"])
 
 
-def _is_found(trial: Trial) -> bool:
+def _is_detected(trial: Trial) -> bool:
     """Return whether the gate would fail on the time, which is what was slowed down."""
     return bool(trial["verdict"] == "regression")

@@ -100,12 +100,12 @@ def run_trial(
 
 def row_json(row: CaseComparison) -> dict[str, Any]:
     """Return what a trial keeps of one row."""
-    found = row.comparison
+    comparison = row.comparison
     return {
         "metric": row.metric,
-        "ratio": found.ratio,
-        "interval": [found.low, found.high],
-        "verdict": str(found.verdict),
+        "ratio": comparison.ratio,
+        "interval": [comparison.low, comparison.high],
+        "verdict": str(comparison.verdict),
     }
 
 
@@ -149,8 +149,8 @@ def main() -> int:
     trials: list[dict[str, Any]] = []
     machine = describe_machine()
     if arguments.resume and arguments.output.exists():
-        known = json.loads(arguments.output.read_text(encoding="utf-8"))
-        trials, machine = known["trials"], known["machine"]
+        document = json.loads(arguments.output.read_text(encoding="utf-8"))
+        trials, machine = document["trials"], document["machine"]
     limits = PairLimits(min_launches=LIMITS.min_launches, max_launches=arguments.max_launches)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

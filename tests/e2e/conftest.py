@@ -57,8 +57,8 @@ def browser() -> Iterator[Browser]:
         pytest.skip(f"{CHROMIUM} is missing: apt-get install chromium")
     # Shared machines are slow at times; what fails has waited long enough by then.
     expect.set_options(timeout=20_000)
-    with browsing() as found:
-        yield found
+    with browsing() as instance:
+        yield instance
 
 
 @pytest.fixture(scope="session")
@@ -72,8 +72,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 @pytest.fixture(scope="session")
 def address(store: Store) -> Iterator[str]:
     """Return where a dashboard process serves the store."""
-    with serving(store.url, **{LINK_SECRET_VARIABLE: LINK_SECRET}) as found:
-        yield found
+    with serving(store.url, **{LINK_SECRET_VARIABLE: LINK_SECRET}) as url:
+        yield url
 
 
 @pytest.fixture

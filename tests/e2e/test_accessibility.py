@@ -59,15 +59,19 @@ def test_nothing_on_a_page_is_a_serious_hindrance(path: str, shared: Watched, ad
     page.wait_for_load_state("networkidle")
     page.wait_for_function(REACHABLE)
     page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))
-    found = {"light": hindrances(page.evaluate("axe.run({resultTypes: ['violations']})"))}
+    hindrances_by_theme = {
+        "light": hindrances(page.evaluate("axe.run({resultTypes: ['violations']})"))
+    }
     page.emulate_media(color_scheme="dark")
     page.wait_for_function(
         "getComputedStyle(document.querySelector('.stApp')).colorScheme === 'dark'"
     )
     # Colours change by and by.
     page.wait_for_function("document.getAnimations().every(item => item.playState !== 'running')")
-    found["dark"] = hindrances(page.evaluate("axe.run({runOnly: ['color-contrast']})"))
-    assert found == {"light": [], "dark": []}
+    hindrances_by_theme["dark"] = hindrances(
+        page.evaluate("axe.run({runOnly: ['color-contrast']})")
+    )
+    assert hindrances_by_theme == {"light": [], "dark": []}
     assert shared.complaints == []
 
 

@@ -119,8 +119,8 @@ def check_live_log(page: Page, store: Store, *, address: str) -> None:
     """Look whether what a log adds leaves what is selected and where one has scrolled to."""
     lines = [LogLine(offset=10 * number, text=f"line {number:04}") for number in range(61)]
 
-    def tell(known: list[LogLine]) -> None:
-        store.heartbeat("run-going", log=LiveLog(case_key="a/case", lines=tuple(known)))
+    def tell(lines: list[LogLine]) -> None:
+        store.heartbeat("run-going", log=LiveLog(case_key="a/case", lines=tuple(lines)))
 
     tell(lines[:60])
     page.goto(f"{address}/run?run=run-going")
@@ -131,8 +131,8 @@ def check_live_log(page: Page, store: Store, *, address: str) -> None:
     )
     tell(lines[20:])
     expect(log.locator("div")).to_have_count(61)
-    kept = log.evaluate("box => [box.scrollTop, String(getSelection())]")
-    assert kept == [90, "line 0010"]
+    position = log.evaluate("box => [box.scrollTop, String(getSelection())]")
+    assert position == [90, "line 0010"]
 
 
 def test_an_empty_store_fills_the_open_page(watched: Watched, going: tuple[Store, Run]) -> None:
@@ -202,7 +202,7 @@ def click_regression(page: Page, chart: Locator, *, leads_to: Locator) -> None:
     """
     page.wait_for_selector(IDLE)
     for _ in range(3):
-        x, y = place_of_regression(chart)
+        x, y = position_of_regression(chart)
         page.mouse.click(x, y)
         with suppress(AssertionError):
             expect(leads_to).to_be_visible()
@@ -211,14 +211,14 @@ def click_regression(page: Page, chart: Locator, *, leads_to: Locator) -> None:
     expect(leads_to).to_be_visible()
 
 
-def place_of_regression(chart: Locator) -> tuple[float, float]:
+def position_of_regression(chart: Locator) -> tuple[float, float]:
     """Return where in the window the regression's triangle is drawn, by its colour."""
     box = chart.bounding_box()
     assert box is not None
     # A canvas is there before it is drawn on.
-    found = next((place for _ in range(40) if (place := triangle_in(chart.screenshot()))), None)
-    assert found, "no regression is drawn"
-    return box["x"] + found[0], box["y"] + found[1]
+    position = next((point for _ in range(40) if (point := triangle_in(chart.screenshot()))), None)
+    assert position, "no regression is drawn"
+    return box["x"] + position[0], box["y"] + position[1]
 
 
 def triangle_in(picture: bytes) -> tuple[int, int] | None:
@@ -227,15 +227,15 @@ def triangle_in(picture: bytes) -> tuple[int, int] | None:
     The alert's line is thin, and the strokes of its words are.
     """
     image = Image.open(io.BytesIO(picture)).convert("RGB")
-    wanted = tuple(int(REGRESSION[start : start + 2], 16) for start in (1, 3, 5))
+    colour = tuple(int(REGRESSION[start : start + 2], 16) for start in (1, 3, 5))
     coloured = {
         (x, y)
         for x in range(image.width)
         for y in range(image.height)
-        if max(abs(a - b) for a, b in zip(image.getpixel((x, y)), wanted, strict=True)) < 24
+        if max(abs(a - b) for a, b in zip(image.getpixel((x, y)), colour, strict=True)) < 24
     }
-    found = [(x, y) for x, y in coloured if all((x + step, y) in coloured for step in range(-3, 4))]
-    return max(found, key=lambda place: place[1]) if found else None
+    tips = [(x, y) for x, y in coloured if all((x + step, y) in coloured for step in range(-3, 4))]
+    return max(tips, key=lambda point: point[1]) if tips else None
 
 
 # What has moved by itself, with each share of the window that it took; below 0.1 is good.

@@ -26,13 +26,13 @@ WIDTHS = (1440, 800)
 @pytest.fixture
 def link(store: Store, address: str) -> Iterator[str]:
     """Return a link to acknowledge an alert, which is open again afterwards."""
-    told = make_notification("msg_e2e", receiver="team", alert_ids=[ALERT_ID])
+    notification = make_notification("msg_e2e", receiver="team", alert_ids=[ALERT_ID])
     with store.write() as session:
-        put_notifications(session, [replace(told, title="<b>resnet50</b> became faster")])
+        put_notifications(session, [replace(notification, title="<b>resnet50</b> became faster")])
     number = newest_change_number(store)
-    wanted = ActionLink(notification_id="msg_e2e", action=Action.ACKNOWLEDGE, number=number)
+    action_link = ActionLink(notification_id="msg_e2e", action=Action.ACKNOWLEDGE, number=number)
     until = utc_now() + timedelta(days=1)
-    yield f"{address}/act/{action_token(wanted, key=LINK_SECRET.encode(), until=until)}"
+    yield f"{address}/act/{action_token(action_link, key=LINK_SECRET.encode(), until=until)}"
     store.revise_alerts(set_state([ALERT_ID], AlertState.OPEN), by="test")
 
 

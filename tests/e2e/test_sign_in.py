@@ -49,7 +49,7 @@ LIARS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SignInDashboard:
     """A dashboard with sign-in, the hud.toml it runs by, and its store."""
 
     url: str
@@ -58,7 +58,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def dashboard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignInDashboard]:
     """Return a dashboard whose people sign in with a provider in a process of its own."""
     folder = tmp_path_factory.mktemp("sign-in")
     store = Store(f"duckdb:///{folder / 'hud.duckdb'}")
@@ -81,7 +81,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         try:
             assert provider.stdout.readline() == READY
             with serving(store.url, config=config, port=port, HUD_SECRET="hush") as url:
-                yield Place(url=url, config=config, store=store)
+                yield SignInDashboard(url=url, config=config, store=store)
         finally:
             provider.terminate()
 
@@ -107,20 +107,22 @@ def sign_in(page: Page, name: str) -> None:
     page.get_by_role("link", name=name, exact=True).click()
 
 
-def test_words_of_the_sign_in_stand_out_in_the_dark(place: Place, page: Page) -> None:
+def test_words_of_the_sign_in_stand_out_in_the_dark(dashboard: SignInDashboard, page: Page) -> None:
     page.emulate_media(color_scheme="dark")
-    page.goto(place.url)
+    page.goto(dashboard.url)
     expect(page.get_by_role("button", name="Sign in", exact=True).first).to_be_visible()
     page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))
     assert hindrances(page.evaluate("axe.run({runOnly: ['color-contrast']})")) == []
 
 
-def test_link_of_an_alert_leads_through_the_sign_in_to_the_alert(place: Place, page: Page) -> None:
-    page.goto(place.url + PATH)
+def test_link_of_an_alert_leads_through_the_sign_in_to_the_alert(
+    dashboard: SignInDashboard, page: Page
+) -> None:
+    page.goto(dashboard.url + PATH)
     expect(page.get_by_text("This dashboard is for people who sign in.")).to_be_visible()
     expect(page.get_by_text("+20.0 %")).to_have_count(0)
     sign_in(page, "eve")
-    expect(page).to_have_url(place.url + PATH)
+    expect(page).to_have_url(dashboard.url + PATH)
     expect(page.get_by_role("heading", name="bert default +20.0 %")).to_be_visible()
     # A viewer looks, and that is all.
     expect(page.get_by_text("eve@example.org is a viewer; deciding about alerts")).to_be_visible()
@@ -129,7 +131,7 @@ def test_link_of_an_alert_leads_through_the_sign_in_to_the_alert(place: Place, p
     expect(page.get_by_text("signed in as eve@example.org (viewer)")).to_be_visible()
 
     second = page.context.new_page()
-    second.goto(place.url)
+    second.goto(dashboard.url)
     expect(second.get_by_text("signed in as eve@example.org (viewer)")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_text("This dashboard is for people who sign in.")).to_be_visible()
@@ -138,63 +140,67 @@ def test_link_of_an_alert_leads_through_the_sign_in_to_the_alert(place: Place, p
 
 
 def test_triager_decides_once_however_often_one_clicks_and_until_the_role_is_taken(
-    place: Place, page: Page
+    dashboard: SignInDashboard, page: Page
 ) -> None:
-    page.goto(place.url + PATH)
+    page.goto(dashboard.url + PATH)
     sign_in(page, "tom")
     page.get_by_label("Reason or comment").fill("after the move")
     expect(page.get_by_label("Your name")).to_be_disabled()
     page.get_by_role("button", name="Acknowledge", exact=True).dblclick()
     expect(page.get_by_role("table", name="changes").get_by_text("after the move")).to_be_visible()
-    changes = load_changes(place.store, alert_id="alert-1")
+    changes = load_changes(dashboard.store, alert_id="alert-1")
     assert [(item.by, item.new) for item in changes] == [("tom@example.org", "acknowledged")]
     expect(page.get_by_label("Least change that matters")).to_have_count(0)
 
-    before = place.config.read_text(encoding="utf-8")
-    place.config.write_text(before.replace('"perf"', '"others"'), encoding="utf-8")
+    before = dashboard.config.read_text(encoding="utf-8")
+    dashboard.config.write_text(before.replace('"perf"', '"others"'), encoding="utf-8")
     try:
         expect(page.get_by_text("tom@example.org is a viewer; deciding")).to_be_visible()
         expect(page.get_by_role("button", name="Noise")).to_have_count(0)
     finally:
-        place.config.write_text(before, encoding="utf-8")
+        dashboard.config.write_text(before, encoding="utf-8")
     expect(page.get_by_role("button", name="Noise")).to_be_visible()
     page.goto("about:blank")
 
 
-def test_viewer_is_refused_what_a_page_from_before_still_offers(place: Place, page: Page) -> None:
-    held: list[str | bytes] = []
+def test_viewer_is_refused_what_a_page_from_before_still_offers(
+    dashboard: SignInDashboard, page: Page
+) -> None:
+    frames: list[str | bytes] = []
     is_holding = False
 
     def pass_on(window: WebSocketRoute) -> None:
         server = window.connect_to_server()
         window.on_message(server.send)
-        server.on_message(lambda text: held.append(text) if is_holding else window.send(text))
+        server.on_message(lambda text: frames.append(text) if is_holding else window.send(text))
 
     page.route_web_socket(re.compile("_stcore/stream"), pass_on)
-    page.goto(place.url + PATH)
+    page.goto(dashboard.url + PATH)
     sign_in(page, "tom")
     page.get_by_label("Reason or comment").fill("too late")
-    before = load_alert(place.store, "alert-1")
+    before = load_alert(dashboard.store, "alert-1")
     is_holding = True
-    lists = place.config.read_text(encoding="utf-8")
-    place.config.write_text(lists.replace('"perf"', '"others"'), encoding="utf-8")
+    lists = dashboard.config.read_text(encoding="utf-8")
+    dashboard.config.write_text(lists.replace('"perf"', '"others"'), encoding="utf-8")
     try:
         # What the server says of it does not reach the page, so that the form is still there.
         page.get_by_role("button", name="Noise", exact=True).click()
-        while not held:
+        while not frames:
             page.wait_for_timeout(100)
         is_holding = False
         page.reload()
         expect(page.get_by_text("tom@example.org is a viewer; deciding")).to_be_visible()
-        assert load_alert(place.store, "alert-1") == before
-        assert "too late" not in [item.why for item in load_changes(place.store)]
+        assert load_alert(dashboard.store, "alert-1") == before
+        assert "too late" not in [item.why for item in load_changes(dashboard.store)]
     finally:
-        place.config.write_text(lists, encoding="utf-8")
+        dashboard.config.write_text(lists, encoding="utf-8")
     page.goto("about:blank")
 
 
-def test_alerts_are_worked_through_by_keyboard_alone(place: Place, page: Page) -> None:
-    page.goto(place.url + "/alerts")
+def test_alerts_are_worked_through_by_keyboard_alone(
+    dashboard: SignInDashboard, page: Page
+) -> None:
+    page.goto(dashboard.url + "/alerts")
     sign_in(page, "tom")
     events = page.get_by_role("table", name="events")
     links = events.locator("td.jump .text a")
@@ -226,8 +232,8 @@ def test_alerts_are_worked_through_by_keyboard_alone(place: Place, page: Page) -
     page.keyboard.press("Enter")
     # For a moment the form that was is there beside the new one.
     expect(page.get_by_label("Reason or comment").first).to_have_value("")
-    said = [item.new for item in load_changes(place.store) if item.by == "tom@example.org"]
-    assert "jjx/ by keys" in said
+    values = [item.new for item in load_changes(dashboard.store) if item.by == "tom@example.org"]
+    assert "jjx/ by keys" in values
 
     links.nth(0).focus()
     page.keyboard.press("Enter")
@@ -252,8 +258,8 @@ def has_focus(links: Locator) -> bool:
     return bool(links.evaluate_all("links => links.includes(document.activeElement)"))
 
 
-def test_admin_sets_the_floor_of_a_series(place: Place, page: Page) -> None:
-    page.goto(place.url + PATH)
+def test_admin_sets_the_floor_of_a_series(dashboard: SignInDashboard, page: Page) -> None:
+    page.goto(dashboard.url + PATH)
     sign_in(page, "ada")
     # What is typed before the whole page is there may be drawn anew.
     expect(page.get_by_role("button", name="Save the floor")).to_be_visible()
@@ -269,55 +275,55 @@ def test_admin_sets_the_floor_of_a_series(place: Place, page: Page) -> None:
         }"""
     )
     expect(page.get_by_label("Least change that matters")).to_have_value("7.5")
-    assert [item.floor for item in load_series_settings(place.store)] == [0.075]
+    assert [item.floor for item in load_series_settings(dashboard.store)] == [0.075]
     page.goto("about:blank")
 
 
-def test_address_that_nobody_verified_is_nobodys(place: Place, page: Page) -> None:
-    page.goto(place.url)
+def test_address_that_nobody_verified_is_nobodys(dashboard: SignInDashboard, page: Page) -> None:
+    page.goto(dashboard.url)
     sign_in(page, "mallory")
     expect(page.get_by_text("who may not look at this dashboard")).to_be_visible()
 
 
-def test_answers_that_do_not_hold_sign_nobody_in(place: Place, page: Page) -> None:
-    told = {}
+def test_answers_that_do_not_hold_sign_nobody_in(dashboard: SignInDashboard, page: Page) -> None:
+    answers = {}
     for liar in LIARS:
-        page.goto(place.url + PATH)
+        page.goto(dashboard.url + PATH)
         sign_in(page, liar)
         refused = page.get_by_text("The sign-in did not succeed")
         elsewhere = page.get_by_text("you are signed in to another application")
         expect(refused.or_(elsewhere).first).to_be_visible()
-        assert page.request.get(f"{place.url}/traces/result-1").status == 401
-        told[liar] = elsewhere.is_visible()
+        assert page.request.get(f"{dashboard.url}/traces/result-1").status == 401
+        answers[liar] = elsewhere.is_visible()
         page.context.clear_cookies()
     # Only this one passes the library that checks the token.
-    assert [liar for liar in LIARS if told[liar]] == [LENT]
+    assert [liar for liar in LIARS if answers[liar]] == [LENT]
 
 
-def test_callback_that_was_used_is_refused(place: Place, page: Page) -> None:
+def test_callback_that_was_used_is_refused(dashboard: SignInDashboard, page: Page) -> None:
     seen: list[str] = []
     page.on("request", lambda request: seen.append(request.url))
-    page.goto(place.url)
+    page.goto(dashboard.url)
     sign_in(page, "ada")
     expect(page.get_by_text("(admin)")).to_be_visible()
     (used,) = {url for url in seen if "/oauth2callback?" in url}
     page.context.clear_cookies()
     page.goto(used)
     expect(page.get_by_text("The sign-in did not succeed")).to_be_visible()
-    page.goto(place.url)
+    page.goto(dashboard.url)
     expect(page.get_by_text("This dashboard is for people who sign in.")).to_be_visible()
 
 
-def test_routes_are_for_who_signed_in(place: Place, page: Page) -> None:
-    assert status(place.url, "/traces/result-1") == 401
-    assert status(place.url, "/perfetto/result-1") == 401
-    assert status(place.url, "/healthz") == 200
-    page.goto(place.url)
+def test_routes_are_for_who_signed_in(dashboard: SignInDashboard, page: Page) -> None:
+    assert status(dashboard.url, "/traces/result-1") == 401
+    assert status(dashboard.url, "/perfetto/result-1") == 401
+    assert status(dashboard.url, "/healthz") == 200
+    page.goto(dashboard.url)
     sign_in(page, "eve")
     expect(page.get_by_text("(viewer)")).to_be_visible()
     # Nobody kept a trace, which is for who may look to know.
-    assert page.request.get(f"{place.url}/traces/result-1").status == 404
-    assert load_alert(place.store, "alert-1").state is not AlertState.NOISE
+    assert page.request.get(f"{dashboard.url}/traces/result-1").status == 404
+    assert load_alert(dashboard.store, "alert-1").state is not AlertState.NOISE
     page.goto("about:blank")
 
 

@@ -29,7 +29,7 @@ def open_series(page: Page, address: str) -> None:
     page.wait_for_selector(IDLE)
 
 
-def place_of(page: Page, number: int) -> tuple[float, float]:
+def position_of(page: Page, number: int) -> tuple[float, float]:
     """Return where in the window the point of a night is."""
     box = page.locator(POINTS).nth(number).bounding_box()
     assert box is not None
@@ -42,10 +42,10 @@ def test_two_clicks_with_shift_compare_and_the_way_back_is_one_step(
     page = watched.page
     open_series(page, address)
     page.keyboard.down("Shift")
-    page.mouse.click(*place_of(page, 11))
+    page.mouse.click(*position_of(page, 11))
     # The point that was picked is drawn larger.
     expect(page.locator(POINTS).nth(11)).to_have_attribute("stroke-width", "8")
-    page.mouse.click(*place_of(page, 8))
+    page.mouse.click(*position_of(page, 8))
     page.keyboard.up("Shift")
     expect(page).to_have_url(
         re.compile(r"/compare\?baseline=run-008&candidate=run-011&model=bert$")
@@ -58,7 +58,7 @@ def test_two_clicks_with_shift_compare_and_the_way_back_is_one_step(
 def test_a_brushed_part_is_in_the_url_and_outlives_a_reload(watched: Watched, address: str) -> None:
     page = watched.page
     open_series(page, address)
-    (first, y), (last, _) = place_of(page, 4), place_of(page, 8)
+    (first, y), (last, _) = position_of(page, 4), position_of(page, 8)
     page.mouse.move(first - 20, y - 40)
     page.mouse.down()
     page.mouse.move(last + 20, y - 30, steps=5)
@@ -86,10 +86,10 @@ def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Pat
     assert copied["Copy command"].startswith("hud run --model bert --mode default")
     saved = {}
     for name in ("PNG", "SVG", "CSV"):
-        with page.expect_download(timeout=DOWNLOAD_MS) as found:
+        with page.expect_download(timeout=DOWNLOAD_MS) as download:
             page.get_by_role("button", name=name, exact=True).click()
-        path = tmp_path / found.value.suggested_filename
-        found.value.save_as(path)
+        path = tmp_path / download.value.suggested_filename
+        download.value.save_as(path)
         saved[path.name] = path.read_bytes()
     assert saved["bert-default-latency_s.png"].startswith(b"\x89PNG")
     assert b"regression: +20.0 %" in saved["bert-default-latency_s.svg"]
@@ -99,9 +99,9 @@ def test_a_view_can_be_taken_along(watched: Watched, address: str, tmp_path: Pat
     page.goto(f"{address}/compare")
     page.get_by_role("button", name="Copy as Markdown").click()
     expect(page.get_by_text("The Markdown is copied.", exact=True)).to_be_visible()
-    told = page.evaluate("navigator.clipboard.readText()")
-    assert f"- {address}/compare?baseline=run-014&candidate=run-015\n" in told
-    assert "hud compare -- run-014 run-015" in told
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert f"- {address}/compare?baseline=run-014&candidate=run-015\n" in text
+    assert "hud compare -- run-014 run-015" in text
     # The way back takes the filter along.
     verdict = page.get_by_role("combobox", name="Verdict")
     verdict.click()

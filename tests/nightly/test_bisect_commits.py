@@ -88,23 +88,23 @@ def test_a_commit_that_makes_a_model_slower_is_found_whatever_kills_the_search(
     before = git(repository, "status", "--porcelain")
     options = ("--repo", ".", "--good", "HEAD~4", "--bad", "HEAD", "--model", "net")
     process = start(repository, *options, "--mode", "eager")
-    kept = kill_after_the_first_step(process, home=repository)
-    assert kept["ends"] is not None
-    assert len(kept["steps"]) == 1
+    folders = kill_after_the_first_step(process, home=repository)
+    assert folders["ends"] is not None
+    assert len(folders["steps"]) == 1
 
     process = start(repository, "--resume")
-    output, said = process.communicate()
-    found = json.loads(output)
-    assert "measuring the ends" not in said
-    assert found["ends"] == kept["ends"]
-    assert found["steps"][0] == kept["steps"][0]
+    output, log = process.communicate()
+    document = json.loads(output)
+    assert "measuring the ends" not in log
+    assert document["ends"] == folders["ends"]
+    assert document["steps"][0] == folders["steps"][0]
     # `break` cannot be measured: the change came with it or with the next commit.
     assert process.returncode == 1
-    assert found["ending"] == "range"
-    titles = {revision["name"]: revision["title"] for revision in found["revisions"]}
-    assert [titles[name] for name in found["suspects"]] == ["break", "deepen"]
-    (skipped,) = (step for step in found["steps"] if step["mark"] == "skipped")
+    assert document["ending"] == "range"
+    titles = {revision["name"]: revision["title"] for revision in document["revisions"]}
+    assert [titles[name] for name in document["suspects"]] == ["break", "deepen"]
+    (skipped,) = (step for step in document["steps"] if step["mark"] == "skipped")
     assert "ZeroDivisionError" in skipped["reason"]
-    assert found["interval_pct"][0] > 50
+    assert document["interval_pct"][0] > 50
     assert git(repository, "status", "--porcelain") == before
     assert len(git(repository, "worktree", "list").splitlines()) == 1

@@ -46,15 +46,18 @@ def quiet_suite(seed: int) -> np.ndarray:
 def alerts_of(values: np.ndarray) -> set[str]:
     """Return the ids of all alerts that are raised on any judged night."""
     cases = [make_case(f"model-{number:03}") for number in range(len(values))]
-    found: set[str] = set()
+    ids: set[str] = set()
     for num_nights in JUDGED_NIGHTS:
-        claims = list(_claims(values[:, :num_nights], cases))
+        candidates = list(_candidates(values[:, :num_nights], cases))
         sizes = Counter({f"run-{night}": len(values) for night in range(num_nights)})
-        found |= {claim.alert.id for claim in apply_false_discovery_rate(claims, num_series=sizes)}
-    return found
+        ids |= {
+            candidate.alert.id
+            for candidate in apply_false_discovery_rate(candidates, num_series=sizes)
+        }
+    return ids
 
 
-def _claims(values: np.ndarray, cases: list[Case]) -> list[AlertCandidate]:
+def _candidates(values: np.ndarray, cases: list[Case]) -> list[AlertCandidate]:
     histories = [
         make_series(row.tolist(), case=case, metric="latency_cpu_s")
         for row, case in zip(values, cases, strict=True)
@@ -83,7 +86,7 @@ def test_one_step_of_ten_percent_in_the_quiet_suite_is_told_within_two_nights() 
     values[calm, 40:] *= 1.1
     case = [make_case(f"model-{number:03}") for number in range(NUM_SERIES)]
     sizes = {f"run-{night}": NUM_SERIES for night in range(NUM_NIGHTS)}
-    told = apply_false_discovery_rate(_claims(values[:, :43], case), num_series=sizes)
-    assert [(claim.alert.case.model, claim.run_id) for claim in told] == [
+    candidates = apply_false_discovery_rate(_candidates(values[:, :43], case), num_series=sizes)
+    assert [(candidate.alert.case.model, candidate.run_id) for candidate in candidates] == [
         (f"model-{calm:03}", "run-40")
     ]

@@ -55,10 +55,10 @@ def problems(evidence: Evidence, *, plan: Plan = PLAN) -> list[str]:
 def test_nights_with_a_kill_and_a_hanging_model_are_there_or_explained(
     machine: Machine, evidence: Evidence
 ) -> None:
-    found = audit(evidence, plan=PLAN)
-    assert found.problems == ()
+    findings = audit(evidence, plan=PLAN)
+    assert findings.problems == ()
     assert (machine.seen.num_starts, machine.seen.num_kills) == (2, 1)
-    first, second = found.fates
+    first, second = findings.fates
     assert (first.came, first.explained_by) == ("3 of 3 ok, attempt 2", "")
     assert second.came == "2 of 3 ok"
     assert second.explained_by.startswith("hangs timeout: not done after 2 s")
@@ -102,19 +102,19 @@ def test_whatever_is_missing_twice_left_over_or_untold_is_named(
     (planted.state / "spool" / "late.json").touch()
     with stray(planted) as pid:
         planted.look_for_orphans("a kill")
-    missing, duplicate, orphan, left, *lost = problems(gather(planted))
+    missing, duplicate, orphan, left, *losses = problems(gather(planted))
     assert missing == "missing: no job (berlin 2026-03-28)"
     assert duplicate == "duplicate: 2 runs (berlin 2026-03-29)"
     assert orphan == f"orphan: process {pid} outlived a kill"
     assert left == "left over: spool/late.json"
     # The result of each run, the alert and the message about it.
-    assert [text.partition(":")[0] for text in lost] == ["lost alert"] * 4
+    assert [text.partition(":")[0] for text in losses] == ["lost alert"] * 4
 
 
 def test_a_message_that_came_twice_is_named(evidence: Evidence) -> None:
-    (found,) = problems(replace(evidence, taken=evidence.taken * 2))
-    assert found.startswith("duplicate: 'hangs/inference/default/fp32/eager/cuda: outcome ok")
-    assert found.endswith("was sent, and taken 2 times")
+    (problem,) = problems(replace(evidence, taken=evidence.taken * 2))
+    assert problem.startswith("duplicate: 'hangs/inference/default/fp32/eager/cuda: outcome ok")
+    assert problem.endswith("was sent, and taken 2 times")
 
 
 def test_a_night_without_its_result_its_run_or_a_reason_is_named(evidence: Evidence) -> None:

@@ -19,12 +19,12 @@ def test_cases_in_a_row_leave_no_process_no_descriptor_and_no_file(
     tmp_path: Path,
 ) -> None:
     *_, it = soak(tmp_path, num_cases=12, num_shapes=3, toolchains=simulated(tmp_path))
-    found = it.findings(num_warm_up=3)
-    assert found["outcomes"] == {"ok": 12}
-    assert found["num_open_jobs"] == 0
+    growth = it.findings(num_warm_up=3)
+    assert growth["outcomes"] == {"ok": 12}
+    assert growth["num_open_jobs"] == 0
     for name in ("num_descriptors", "num_threads", "num_processes", "num_files"):
-        assert found["slopes"][name]["slope_per_1000_cases"] <= 0, name
-    assert found["most_while_measuring"]["num_processes"] >= 1
+        assert growth["slopes"][name]["slope_per_1000_cases"] <= 0, name
+    assert growth["most_while_measuring"]["num_processes"] >= 1
 
 
 def test_nights_that_were_judged_before_leave_nothing_where_the_soak_looks(tmp_path: Path) -> None:
@@ -84,8 +84,10 @@ def test_a_leak_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["heap_bytes", "anonymous_bytes", "resident_bytes"])
 def test_a_leak_of_1_kb_a_case_would_be_found_in_the_soak_that_is_kept(name: str) -> None:
-    kept = json.loads((RESULTS / "soak.json").read_text())
-    later = [Look(**item) for item in kept["ends"] if item["num_cases"] > kept["num_warm_up"]]
+    document = json.loads((RESULTS / "soak.json").read_text())
+    later = [
+        Look(**item) for item in document["ends"] if item["num_cases"] > document["num_warm_up"]
+    ]
     assert slope_of(later, name)["low_per_1000_cases"] <= 0
     leaking = [
         Look(**{**asdict(item), name: getattr(item, name) + 1000 * item.num_cases})

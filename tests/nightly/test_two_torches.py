@@ -50,7 +50,7 @@ build = "net.py"
 NOT_OUR_FAULT = ("the package index does not answer", "the package index has no torch", "no torch ")
 
 
-class Place:
+class HudProject:
     """A folder with settings, in which `hud` is run for real."""
 
     def __init__(self, folder: Path) -> None:
@@ -72,42 +72,43 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HudProject]:
     """Yield a place with the toolchain `other`, and remove that afterwards."""
-    place = Place(tmp_path_factory.mktemp("torches"))
-    free = shutil.disk_usage(place.folder).free
+    checkout = HudProject(tmp_path_factory.mktemp("torches"))
+    free = shutil.disk_usage(checkout.folder).free
     if free < NEEDED_BYTES:
         pytest.skip(f"a second torch needs {NEEDED_BYTES >> 30} GB of disk, {free >> 30} are free")
-    result = place.hud("toolchain", "add", "other", "--torch", OTHER_TORCH)
+    result = checkout.hud("toolchain", "add", "other", "--torch", OTHER_TORCH)
     if result.exit_code and any(text in result.stderr for text in NOT_OUR_FAULT):
         if os.environ.get("CI"):
             pytest.fail(result.stderr)
         pytest.skip(result.stderr)
     assert result.exit_code == 0, result.output
-    yield place
-    assert place.hud("toolchain", "remove", "other").exit_code == 0
-    assert built_toolchains(place.folder / ".hud") == {}
+    yield checkout
+    assert checkout.hud("toolchain", "remove", "other").exit_code == 0
+    assert built_toolchains(checkout.folder / ".hud") == {}
 
 
-def test_both_torches_are_listed_and_work(place: Place) -> None:
-    found = {row["name"]: row for row in place.json("toolchain", "list")}
-    assert found["other"]["torch_version"].startswith(OTHER_TORCH)
-    assert found["current"]["torch_version"] == torch.__version__
-    assert [row["works"] for row in found.values()] == [True, True]
+def test_both_torches_are_listed_and_work(project: HudProject) -> None:
+    toolchains = {row["name"]: row for row in project.json("toolchain", "list")}
+    assert toolchains["other"]["torch_version"].startswith(OTHER_TORCH)
+    assert toolchains["current"]["torch_version"] == torch.__version__
+    assert [row["works"] for row in toolchains.values()] == [True, True]
 
 
-def test_two_torches_are_measured_in_turn_and_compared(place: Place) -> None:
-    found = place.json(
+def test_two_torches_are_measured_in_turn_and_compared(project: HudProject) -> None:
+    document = project.json(
         *("compare", "--toolchain", "current", "--toolchain", "other", "--device", "cpu"),
         *("--model", "net", "--mode", "eager", "--mode", "default"),
         *("--phase", "training", "--max-launches", "2"),
     )
-    assert found["candidate"]["revision"].startswith(OTHER_TORCH)
-    (versions,) = [item for item in found["environment"] if item["name"] == "torch_version"]
+    assert document["candidate"]["revision"].startswith(OTHER_TORCH)
+    (versions,) = [item for item in document["environment"] if item["name"] == "torch_version"]
     assert versions["baseline"] == torch.__version__
     assert versions["candidate"].startswith(OTHER_TORCH)
     rows = {
-        (row["case"]["phase"], row["case"]["variant"], row["metric"]): row for row in found["rows"]
+        (row["case"]["phase"], row["case"]["variant"], row["metric"]): row
+        for row in document["rows"]
     }
     # What training does, inference does as well, for as long again.
     places = [("training", mode) for mode in ("eager", "default")]
@@ -121,5 +122,5 @@ def test_two_torches_are_measured_in_turn_and_compared(place: Place) -> None:
         assert rows["training", "default", metric]["baseline"] is not None
         assert rows["training", "default", metric]["candidate"] is not None
     assert rows["training", "default", "graphs"]["candidate"] == 1
-    runs = [item.run for item in load_runs(Store(f"duckdb:///{place.folder}/.hud/store.duckdb"))]
+    runs = [item.run for item in load_runs(Store(f"duckdb:///{project.folder}/.hud/store.duckdb"))]
     assert {run.toolchain for run in runs} == {"current", "other"}

@@ -230,8 +230,8 @@ def test_the_gradients_of_fifty_layers_are_more_than_rounding() -> None:
     def gradients(dtype: torch.dtype) -> Tensor:
         model = builder.build(config).train().to(dtype)
         model(images.to(dtype)).float().square().mean().backward()
-        found = [item.grad for item in model.parameters() if item.grad is not None]
-        return torch.cat([gradient.flatten() for gradient in found])
+        grads = [item.grad for item in model.parameters() if item.grad is not None]
+        return torch.cat([gradient.flatten() for gradient in grads])
 
     # From 1, where norms start by default, it is 0.9997.
     assert cosine(gradients(torch.float32), gradients(torch.float64)) > 0.99999

@@ -34,7 +34,7 @@ def saying(folder: Path, text: str, *, status: int = 0) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("packages", "status", "told"),
+    ("packages", "status", "message"),
     [
         ([SOUND], 0, ""),
         ([SOUND, FLAWED], 1, "audit: flawed 1.0: PYSEC-2026-1 (fixed in 2.0)\n"),
@@ -48,12 +48,12 @@ def test_a_known_vulnerability_fails_and_silence_is_told(
     capsys: pytest.CaptureFixture[str],
     packages: list[Any],
     status: int,
-    told: str,
+    message: str,
 ) -> None:
     text = json.dumps({"dependencies": packages})
     assert audit.main(saying(tmp_path, text, status=status)) == status
-    assert capsys.readouterr().err.startswith(told)
-    assert bool(told) == any("skip_reason" in item or item["vulns"] for item in packages)
+    assert capsys.readouterr().err.startswith(message)
+    assert bool(message) == any("skip_reason" in item or item["vulns"] for item in packages)
 
 
 def test_where_nobody_can_be_asked_it_is_told_and_no_failure(
@@ -66,12 +66,12 @@ def test_where_nobody_can_be_asked_it_is_told_and_no_failure(
 
 
 @pytest.mark.parametrize("name", ["PYSEC-2026-1", "CVE-2026-1"])
-def test_what_is_accepted_is_so_until_its_day(audit: Any, name: str) -> None:
+def test_what_is_reported_is_so_until_its_day(audit: Any, name: str) -> None:
     line = f"# a comment\n{name} until 2026-03-01: we do not call it\n"
     report = {"dependencies": [FLAWED]}
-    for today, is_known in ((date(2026, 3, 1), False), (date(2026, 3, 2), True)):
+    for today, is_reported in ((date(2026, 3, 1), False), (date(2026, 3, 2), True)):
         ignored = audit.accepted(line, today=today)
-        assert bool(audit.known(report, ignored=ignored)) is is_known
+        assert bool(audit.vulnerabilities(report, ignored=ignored)) is is_reported
 
 
 @pytest.mark.parametrize(

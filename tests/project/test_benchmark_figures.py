@@ -38,13 +38,13 @@ def test_how_well_the_tools_agree_with_themselves_is_told_as_it_came_out() -> No
     text = words("benchmarks/README.md")
     titles = {"eager_s": "eager latency", "compiled_s": "compiled latency", "speedup": "speedup"}
     for quantity, title in titles.items():
-        found = summary[quantity]["over_models"]
-        cells = " | ".join(f"{100 * found['cv'][name]:.1f} %" for name in names)
+        over_models = summary[quantity]["over_models"]
+        cells = " | ".join(f"{100 * over_models['cv'][name]:.1f} %" for name in names)
         assert f"| {title} | {cells} |" in text
-        assert found["is_reached"]
+        assert over_models["is_reached"]
     ratios = [summary[quantity]["over_models"]["ours_over_best"] for quantity in titles]
     assert "That is {:.2f}, {:.2f} and {:.2f} of the best tool".format(*ratios) in text
-    cells = [row for found in summary.values() for row in found["models"].values()]
+    cells = [row for over_models in summary.values() for row in over_models["models"].values()]
     num_missed = sum(not row["is_reached"] for row in cells)
     assert f"the goal is missed in {num_missed} of {len(cells)} comparisons" in text
 
@@ -75,18 +75,18 @@ def test_the_cost_of_the_quick_suite_is_told_as_it_came_out() -> None:
 
 
 def test_how_long_judging_takes_is_told_as_it_came_out() -> None:
-    found = result("judge_speed")
-    new, every = found["one_new_night"], found["all"]
+    figures = result("judge_speed")
+    new, every = figures["one_new_night"], figures["all"]
     text = words("benchmarks/README.md")
     assert (
         f"{new['cpu_s']:.1f} s of CPU time for one new night, which took {new['wall_s']:.1f} s"
         f" there, and {every['cpu_s']:.1f} s for everything" in text
     )
-    assert (found["num_series"], found["num_nights"]) == (10_000, 366)
-    assert found["are_identical"]
+    assert (figures["num_series"], figures["num_nights"]) == (10_000, 366)
+    assert figures["are_identical"]
     assert new["wall_s"] < 10
     assert every["wall_s"] < 300
-    look = found["look"]
+    look = figures["look"]
     assert (
         f"{look['followed_ms']:.2f} ms of CPU time in the mean of {look['num_looks']:,} looks at"
         f" {look['num_series']} histories" in text
@@ -96,17 +96,19 @@ def test_how_long_judging_takes_is_told_as_it_came_out() -> None:
 
 
 def test_how_traces_are_read_is_told_as_it_came_out() -> None:
-    found = result("trace_reading")
-    small, recorded, large = found["traces"]
-    alone = found["python_alone"]["peak_bytes"]
+    figures = result("trace_reading")
+    small, recorded, large = figures["traces"]
+    alone = figures["python_alone"]["peak_bytes"]
 
     def above_mb(read: dict[str, Any]) -> str:
         return f"{(read['peak_bytes'] - alone) / 1e6:.0f} MB"
 
     text = words("benchmarks/README.md")
     ways = [f"{small[way]['cpu_s']:.1f} s" for way in ("events", "kernels", "json.load")]
-    told = "A trace of {:,} events takes {} event by event, {} into the table of kernels, and {} by"
-    assert told.format(small["num_events"], *ways) in text
+    sentence = (
+        "A trace of {:,} events takes {} event by event, {} into the table of kernels, and {} by"
+    )
+    assert sentence.format(small["num_events"], *ways) in text
     assert (
         f"{above_mb(small['kernels'])} above the {alone / 1e6:.0f} MB of the interpreter and numpy,"
         f" where `json.load` takes {above_mb(small['json.load'])}" in text
@@ -126,26 +128,26 @@ def test_how_traces_are_read_is_told_as_it_came_out() -> None:
 def test_how_traces_agree_with_the_peer_is_told_as_it_came_out() -> None:
     first, second = result("trace_peer")["traces"]
     text = words("benchmarks/README.md")
-    for found in (first, second):
-        assert found["num_kernels"] == found["num_peer_kernels"] == found["num_common"]
-        assert found["largest_difference"] < 1e-9
-        assert found["exposed_communication_us"] == found["peer_exposed_communication_us"]
-    numbers = [found["num_kernels"] for found in (first, second)]
-    exposed = [found["exposed_communication_us"] for found in (first, second)]
+    for figures in (first, second):
+        assert figures["num_kernels"] == figures["num_peer_kernels"] == figures["num_common"]
+        assert figures["largest_difference"] < 1e-9
+        assert figures["exposed_communication_us"] == figures["peer_exposed_communication_us"]
+    numbers = [figures["num_kernels"] for figures in (first, second)]
+    exposed = [figures["exposed_communication_us"] for figures in (first, second)]
     assert "all {} and {} kernels are found".format(*numbers) in text
     assert "{:,.0f} and {:,.0f} microseconds of communication".format(*exposed) in text
     assert f"Holistic Trace Analysis {first['peer_version']} is tested with" in text
 
 
 def test_what_recording_kernels_costs_is_told_as_it_came_out() -> None:
-    found, text = result("kernel_cost"), words("benchmarks/README.md")
-    ratios = found["with_over_without"]
+    figures, text = result("kernel_cost"), words("benchmarks/README.md")
+    ratios = figures["with_over_without"]
 
-    def told(name: str) -> str:
+    def sentence(name: str) -> str:
         row = ratios[name]
         return f"{row['ratio']:.2f} (95 % interval {row['low']:.2f} to {row['high']:.2f})"
 
-    assert f"CPU time of an iteration with over without {told('latency_cpu_s')}" in text
+    assert f"CPU time of an iteration with over without {sentence('latency_cpu_s')}" in text
     for name, what in (
         ("speedup", "speedup"),
         ("compile_cold_cpu_s", "CPU time of a cold compile"),
@@ -159,7 +161,7 @@ def test_what_recording_kernels_costs_is_told_as_it_came_out() -> None:
         ratios[name]["low"] < 1 < ratios[name]["high"]
         for name in ("latency_s", "latency_cpu_s", "speedup", "compile_cold_cpu_s")
     )
-    night = found["night"]
+    night = figures["night"]
     assert f"takes {night['bytes'] / 1e6:.1f} MB, {night['trace_bytes'] / 1e6:.1f} of them" in text
     assert night["bytes"] < 200e6
 
@@ -167,18 +169,18 @@ def test_what_recording_kernels_costs_is_told_as_it_came_out() -> None:
 def test_what_can_be_had_together_is_told_as_it_came_out() -> None:
     document = result("limits")
     text = words("docs/judging.md")
-    rows = {f"observer, {limit}": found for limit, found in document["observer"].items()}
+    rows = {f"observer, {limit}": figures for limit, figures in document["observer"].items()}
     shown = [*(name for name in rows if f"| {name} |" in text), "judge"]
     rows["judge"] = document["judge"]
     assert len(shown) >= 6
     for name in shown:
-        found = rows[name]
-        low, high = (100 * end for end in found["new_modes_interval"])
-        silent = f"{100 * found['new_modes_silent']:.1f} % ({low:.1f} to {high:.1f})"
-        delay = f"{found['delay_median']}, {found['delay_90']}"
-        rates = f"{found['f1']:.3f} | {found['false_alarms_per_year']:.2f}"
-        told = f"{100 * found['told_within_2']:.0f} %"
-        assert f"| {name} | {silent} | {delay} | {told} | {rates} |" in text
+        figures = rows[name]
+        low, high = (100 * end for end in figures["new_modes_interval"])
+        silent = f"{100 * figures['new_modes_silent']:.1f} % ({low:.1f} to {high:.1f})"
+        delay = f"{figures['delay_median']}, {figures['delay_90']}"
+        rates = f"{figures['f1']:.3f} | {figures['false_alarms_per_year']:.2f}"
+        share = f"{100 * figures['told_within_2']:.0f} %"
+        assert f"| {name} | {silent} | {delay} | {share} | {rates} |" in text
     assert f"{document['num_histories']} made-up histories of each" in text
 
 
@@ -214,28 +216,28 @@ def test_what_became_of_notifications_with_postgres_is_told_as_it_came_out() -> 
 
 
 def test_what_became_of_each_kind_of_receiver_is_told_as_it_came_out() -> None:
-    found, text = result("receivers"), words("benchmarks/README.md")
-    for outcome in found["outcomes"].values():
+    figures, text = result("receivers"), words("benchmarks/README.md")
+    for outcome in figures["outcomes"].values():
         zeros = (*MUST_BE_ZERO[:3], "num_other_keys", "num_repeats_beyond")
         assert [outcome[name] for name in zeros] == [0] * 5
-    assert f"Of {found['trial']['num_each']} notifications to each kind of receiver" in text
-    assert f"killed {found['trial']['num_kills']} times" in text
+    assert f"Of {figures['trial']['num_each']} notifications to each kind of receiver" in text
+    assert f"killed {figures['trial']['num_kills']} times" in text
 
 
 def test_how_long_the_dashboard_takes_is_told_as_it_came_out() -> None:
-    found, text = result("dashboard"), words("benchmarks/README.md")
-    asked = found["questions"]["questions"][:3]
-    for row in asked:
+    figures, text = result("dashboard"), words("benchmarks/README.md")
+    questions = figures["questions"]["questions"][:3]
+    for row in questions:
         clock, cpu = "{p50_ms:.0f} and {p95_ms:.0f} ms", "{cpu_p50_ms:.0f} and {cpu_p95_ms:.0f} ms"
         assert f"{clock} ({cpu} of CPU time)".format(**row) in text
-    assert all(row["p95_ms"] <= 60 for row in asked)
-    assert found["questions"]["num_rows"]["measurements"] > 21_000_000
+    assert all(row["p95_ms"] <= 60 for row in questions)
+    assert figures["questions"]["num_rows"]["measurements"] > 21_000_000
 
 
 def test_how_soon_other_databases_answer_is_told_as_it_came_out() -> None:
-    found, text = result("dashboard")["peers"], words("benchmarks/README.md")
-    assert f"{found['num_rows']['measurements']:,} measurements" in text
-    took = {name: [row["p50_ms"] for row in rows] for name, rows in found["peers"].items()}
+    peers, text = result("dashboard")["peers"], words("benchmarks/README.md")
+    assert f"{peers['num_rows']['measurements']:,} measurements" in text
+    took = {name: [row["p50_ms"] for row in rows] for name, rows in peers["peers"].items()}
     for title, values in zip(("DuckDB", "PostgreSQL", "SQLite"), took.values(), strict=True):
         assert f"| {title} | {' | '.join(f'{value:.0f}' for value in values)} |" in text
     ours, *others = took.values()
@@ -243,56 +245,56 @@ def test_how_soon_other_databases_answer_is_told_as_it_came_out() -> None:
 
 
 def test_how_often_open_pages_are_answered_is_told_as_it_came_out() -> None:
-    found, text = result("dashboard")["sessions"], words("benchmarks/README.md")
+    sessions, text = result("dashboard")["sessions"], words("benchmarks/README.md")
     assert (
-        f"{found['reruns_per_s']:.0f} a second, {found['cpu_ms_per_rerun']:.1f} ms of CPU time"
-        f" each, {found['resident_bytes'] / 1e6:.0f} MB"
+        f"{sessions['reruns_per_s']:.0f} a second,"
+        f" {sessions['cpu_ms_per_rerun']:.1f} ms of CPU time each, {sessions['resident_bytes'] / 1e6:.0f} MB"
     ) in text
-    assert found["num_sessions"] == 20
-    assert found["reruns_per_s"] >= 50
-    assert found["resident_bytes"] < 500e6
+    assert sessions["num_sessions"] == 20
+    assert sessions["reruns_per_s"] >= 50
+    assert sessions["resident_bytes"] < 500e6
 
 
 def test_how_long_pages_take_in_a_browser_is_told_as_it_came_out() -> None:
-    found, text = result("dashboard")["pages"], words("benchmarks/README.md")
-    took = found["pages"]
-    assert f"an empty one of Streamlit, which took {found['empty_p50_ms']:.0f} ms" in text
+    pages, text = result("dashboard")["pages"], words("benchmarks/README.md")
+    took = pages["pages"]
+    assert f"an empty one of Streamlit, which took {pages['empty_p50_ms']:.0f} ms" in text
     for name in ("bare_over_empty", "over_empty", "over_bare"):
         assert ", ".join(f"{page} {own[name]:.2f}" for page, own in took.items()) in text
-    assert f"a filter within 300 ms: met, it took {found['filter_p50_ms']:.0f} ms" in text.lower()
-    assert found["filter_p50_ms"] <= 300
+    assert f"a filter within 300 ms: met, it took {pages['filter_p50_ms']:.0f} ms" in text.lower()
+    assert pages["filter_p50_ms"] <= 300
 
 
 def test_what_became_of_thirty_nights_is_told_as_it_came_out() -> None:
-    found = result("nights")
-    fates = found["fates"]
-    thrown_in = {trouble for fate in fates for trouble in fate["thrown_in"].split(", ") if trouble}
+    figures = result("nights")
+    fates = figures["fates"]
+    thrown_in = {fault for fate in fates for fault in fate["thrown_in"].split(", ") if fault}
     without_run = [fate for fate in fates if fate["came"].startswith("no run")]
-    assert found["problems"] == []
-    assert len({fate["night"] for fate in fates}) == found["num_nights"] == 30
+    assert figures["problems"] == []
+    assert len({fate["night"] for fate in fates}) == figures["num_nights"] == 30
     assert thrown_in == set(FaultKind)
     assert ["GPU is lost" in fate["explained_by"] for fate in without_run] == [True]
     text = words("benchmarks/README.md")
-    assert f"the machine switched off {found['num_kills']} times, the {len(fates)} times" in text
-    assert f"all {found['num_notifications_taken']} notifications came, once each" in text
+    assert f"the machine switched off {figures['num_kills']} times, the {len(fates)} times" in text
+    assert f"all {figures['num_notifications_taken']} notifications came, once each" in text
 
 
 def test_what_grows_while_cases_are_measured_in_a_row_is_told_as_it_came_out() -> None:
-    found, text = result("soak"), words("benchmarks/README.md")
-    assert found["outcomes"] == {"ok": found["num_cases"]}
-    assert found["num_cases"] - found["num_warm_up"] >= 2000
-    assert found["leak_bytes"] == 0
-    slopes = found["slopes"]
+    figures, text = result("soak"), words("benchmarks/README.md")
+    assert figures["outcomes"] == {"ok": figures["num_cases"]}
+    assert figures["num_cases"] - figures["num_warm_up"] >= 2000
+    assert figures["leak_bytes"] == 0
+    slopes = figures["slopes"]
 
-    def told(name: str, *, unit: float, digits: int) -> str:
+    def sentence(name: str, *, unit: float, digits: int) -> str:
         values = [slopes[name][f"{key}_per_1000_cases"] / unit for key in ("slope", "low", "high")]
         assert values[1] <= 0 <= values[2]
         # No negative zero.
         return "{} ({} to {})".format(*(f"{value + 0.0:.{digits}f}" for value in values))
 
     for name in ("num_descriptors", "num_threads", "num_processes", "num_files"):
-        assert told(name, unit=1, digits=0) == "0 (0 to 0)"
-    assert f"resident memory {told('resident_bytes', unit=1e6, digits=2)} MB" in text
-    assert f"of no file {told('anonymous_bytes', unit=1e6, digits=2)} MB" in text
-    assert f"given out {told('heap_bytes', unit=1, digits=0)} bytes" in text
-    assert f"Python's blocks {told('num_blocks', unit=1, digits=0)} of" in text
+        assert sentence(name, unit=1, digits=0) == "0 (0 to 0)"
+    assert f"resident memory {sentence('resident_bytes', unit=1e6, digits=2)} MB" in text
+    assert f"of no file {sentence('anonymous_bytes', unit=1e6, digits=2)} MB" in text
+    assert f"given out {sentence('heap_bytes', unit=1, digits=0)} bytes" in text
+    assert f"Python's blocks {sentence('num_blocks', unit=1, digits=0)} of" in text

@@ -18,7 +18,7 @@ EXAMPLE = 33
 
 
 @pytest.mark.parametrize(
-    "claim",
+    "sentence",
     [
         f"after {FIRST_LOOKS} ... pairs",
         f"is at most {100 * SEARCH_ERROR:g} % (`SEARCH_ERROR`)",
@@ -28,5 +28,5 @@ EXAMPLE = 33
         *(f"`{ending}`" for ending in Ending),
     ],
 )
-def test_the_document_says_what_the_code_does(claim: str) -> None:
-    assert claim in TEXT
+def test_the_document_says_what_the_code_does(sentence: str) -> None:
+    assert sentence in TEXT

@@ -166,7 +166,7 @@ def test_nothing_is_written_but_to_volumes_and_memory(service: str) -> None:
     described = SERVICES[service]
     assert described["read_only"] is True
     assert described["cap_drop"] == ["ALL"]
-    assert any(place.startswith("/tmp:") for place in described["tmpfs"])
+    assert any(mount.startswith("/tmp:") for mount in described["tmpfs"])
 
 
 @pytest.mark.parametrize("service", list(SERVICES))
@@ -182,12 +182,12 @@ def test_health_of_the_runner_is_whether_its_scheduler_holds_its_lock(tmp_path: 
     kind, command = SERVICES["runner"]["healthcheck"]["test"]
     lock = tmp_path / "scheduler.lock"
     assert kind == "CMD-SHELL"
-    asked = ["sh", "-c", command.replace("/data/scheduler.lock", str(lock))]
+    command_line = ["sh", "-c", command.replace("/data/scheduler.lock", str(lock))]
     assert "/data/scheduler.lock" in command
     with scheduling({}, state_dir=tmp_path, wake=threading.Event()):
         assert lock.exists()
-        assert subprocess.run(asked, check=False).returncode == 0
-    assert subprocess.run(asked, check=False).returncode == 1
+        assert subprocess.run(command_line, check=False).returncode == 0
+    assert subprocess.run(command_line, check=False).returncode == 1
 
 
 @pytest.mark.parametrize("service", OURS)
@@ -208,12 +208,12 @@ def test_an_image_starts_a_command_that_there_is(service: str) -> None:
 
 def test_only_what_compose_knows_is_said() -> None:
     """The keys that we use, as the Compose Specification has them."""
-    known = {
+    names = {
         "build", "cap_drop", "depends_on", "deploy", "environment", "healthcheck", "hostname",
         "image", "init", "logging", "ports", "profiles", "read_only", "restart", "secrets",
         "security_opt", "shm_size", "stop_grace_period", "tmpfs", "user", "volumes",
     }  # fmt: skip
-    assert set().union(*SERVICES.values()) <= known
+    assert set().union(*SERVICES.values()) <= names
     places = {"name", "services", "volumes", "secrets"}
     assert {key for key in COMPOSE if not key.startswith("x-")} == places
 
@@ -234,20 +234,20 @@ def test_variables_are_documented() -> None:
 def test_compose_reads_every_service_and_warns_of_nothing(read: Read) -> None:
     done = read("--profile", "cluster")
     assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    assert found["name"] == "compile-hud"
-    assert set(found["services"]) == set(SERVICES)
-    for name, service in found["services"].items():
+    document = json.loads(done.stdout)
+    assert document["name"] == "compile-hud"
+    assert set(document["services"]) == set(SERVICES)
+    for name, service in document["services"].items():
         assert service["cap_drop"] == ["ALL"], name
         assert service["read_only"] is True, name
         assert service["deploy"]["resources"]["limits"]["pids"] > 0, name
         assert {port["host_ip"] for port in service.get("ports", ())} <= {"127.0.0.1"}, name
-    runner = found["services"]["runner"]
+    runner = document["services"]["runner"]
     assert runner["deploy"]["resources"]["reservations"]["devices"] == [
         {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
     ]
     assert runner["depends_on"]["postgres"]["required"] is False
-    for name, secret in found["secrets"].items():
+    for name, secret in document["secrets"].items():
         assert secret["file"] == str(ROOT / "docker" / "no-secret"), name
 
 
@@ -271,8 +271,8 @@ def test_compose_puts_the_variables_in_their_places(read: Read, tmp_path: Path) 
     }
     variables = set(re.findall(r"\$\{(\w+)", text_of("docker-compose.yml")))
     assert variables == set(env) - {"COMPOSE_PROFILES"}
-    found = json.loads(read(env=env).stdout)
-    services = found["services"]
+    document = json.loads(read(env=env).stdout)
+    services = document["services"]
     for name in OURS:
         assert services[name]["environment"]["HUD_DATABASE_URL"] == env["HUD_DATABASE_URL"]
         assert services[name]["environment"]["HUD_LOG_FORMAT"] == "json"
@@ -280,8 +280,8 @@ def test_compose_puts_the_variables_in_their_places(read: Read, tmp_path: Path) 
     assert services["runner"]["deploy"]["resources"]["limits"]["memory"] == str(2 << 30)
     assert [port["published"] for port in services["dashboard"]["ports"]] == ["9000"]
     assert [port["host_ip"] for port in services["postgres"]["ports"]] == ["192.0.2.1"]
-    assert found["secrets"]["database_password"]["file"] == str(secret)
-    assert found["secrets"]["metrics_token"]["file"] == str(tmp_path / "token")
+    assert document["secrets"]["database_password"]["file"] == str(secret)
+    assert document["secrets"]["metrics_token"]["file"] == str(tmp_path / "token")
 
 
 def test_compose_refuses_what_it_does_not_know(read: Read, tmp_path: Path) -> None:

@@ -57,13 +57,13 @@ def test_options_are_in_the_reference(name: str) -> None:
 
 
 def test_commands_in_the_documents_exist() -> None:
-    known = {name.split()[1] for name in COMMANDS}
+    commands = {name.split()[1] for name in COMMANDS}
     used = {
         (document, word)
         for document in documents()
         for word in re.findall(r"(?:^|`|/)hud ([a-z]+)", text_of(document), re.MULTILINE)
     }
-    assert not {(document, word) for document, word in used if word not in known}
+    assert not {(document, word) for document, word in used if word not in commands}
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -15,9 +15,9 @@ LARGEST_BYTES = 150_000
 def test_a_picture_is_there_small_and_called_synthetic(document: str) -> None:
     path = ROOT / document
     text = path.read_text(encoding="utf-8")
-    found = re.findall(r"!\[[^]]*\]\(([^)]*)\)\n\n(.*)", text)
-    assert found
-    for name, caption in found:
+    matches = re.findall(r"!\[[^]]*\]\(([^)]*)\)\n\n(.*)", text)
+    assert matches
+    for name, caption in matches:
         picture = path.parent / name
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert picture.stat().st_size < LARGEST_BYTES

@@ -136,7 +136,10 @@ def test_tools_for_tests_are_installed_for_tests_only(workshop: Workshop) -> Non
 
 def test_nightly_tests_are_those_of_their_folder(workshop: Workshop) -> None:
     workshop.make("test-nightly", "PYTEST_ARGS=-k zoo", "JOBS=1")
-    assert workshop.logged()[-1] == "-m pytest -n 1 --dist worksteal tests/nightly -k zoo"
+    assert (
+        workshop.logged()[-1]
+        == "-m pytest -n 1 --dist worksteal tests/nightly tests/unit tests/store -k zoo"
+    )
 
 
 @pytest.mark.parametrize("step", ["--no-deps torch==2.13.0", "/dev/stdin", "postgres]"])
@@ -165,7 +168,7 @@ def test_help_names_every_command(workshop: Workshop) -> None:
     listed = {line.split()[1] for line in workshop.make("help").stdout.splitlines()}
     assert listed == {
         "install", "run", "test", "test-nightly", "check", "fix", "docs", "bench",
-        "bench-precision", "help", "clean",
+        "bench-precision", "words", "help", "clean",
     }  # fmt: skip
     assert workshop.make().stdout == workshop.make("help").stdout
 

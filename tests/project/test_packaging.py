@@ -33,9 +33,9 @@ def requirements(extras: Iterable[str]) -> list[Requirement]:
     return [Requirement(line) for line in lines]
 
 
-def closure(wanted: Iterable[Requirement]) -> set[str]:
+def closure(requirements: Iterable[Requirement]) -> set[str]:
     """Return the names of `wanted` and of all that they bring along, as installed here."""
-    open_ends = list(wanted)
+    open_ends = list(requirements)
     seen: set[tuple[str, frozenset[str]]] = set()
     while open_ends:
         requirement = open_ends.pop()
@@ -47,8 +47,8 @@ def closure(wanted: Iterable[Requirement]) -> set[str]:
         for line in importlib.metadata.requires(name) or ():
             child = Requirement(line)
             marker = child.marker
-            asked_for = [{"extra": extra} for extra in ("", *requirement.extras)]
-            if marker is None or any(marker.evaluate(extra) for extra in asked_for):
+            environments = [{"extra": extra} for extra in ("", *requirement.extras)]
+            if marker is None or any(marker.evaluate(extra) for extra in environments):
                 open_ends.append(child)
     return {name for name, _ in seen}
 

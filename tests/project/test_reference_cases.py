@@ -31,8 +31,8 @@ def test_a_reference_case_is_what_it_always_was(spec: ModelSpec) -> None:
     # Where its helpers are imported from is no part of what it measures.
     lines = (ZOO / "reference" / f"{spec.name}.py").read_text(encoding="ascii").splitlines()
     source = "\n".join(line for line in lines if not line.startswith(("from ", "import ")))
-    found = hashlib.sha256(f"{json.dumps(sizes, sort_keys=True)}\n{source}".encode()).hexdigest()
-    assert found[:16] == PINNED[spec.name], (
+    digest = hashlib.sha256(f"{json.dumps(sizes, sort_keys=True)}\n{source}".encode()).hexdigest()
+    assert digest[:16] == PINNED[spec.name], (
         f"{spec.name} changed, and with it the meaning of every stored series of it: leave it as it"
         f" was, and add {spec.name}_2 if another one is needed"
     )

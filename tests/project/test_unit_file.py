@@ -53,14 +53,14 @@ KEYS = {
 
 def settings() -> list[tuple[str, str, str]]:
     """Return section, key and value of each line that is one."""
-    found, section = [], ""
+    pairs, section = [], ""
     for line in TEXT.splitlines():
         if line.startswith("["):
             section = line.strip("[]")
         elif line and not line.startswith("#"):
             key, _, value = line.partition("=")
-            found.append((section, key, value))
-    return found
+            pairs.append((section, key, value))
+    return pairs
 
 
 def values(key: str) -> list[str]:
@@ -134,16 +134,16 @@ def test_the_command_line_of_the_document_has_what_the_service_has(tmp_path: Pat
     runuser = tmp_path / "runuser"
     runuser.write_text('#!/bin/sh\nenv\necho "as $*"\n')
     runuser.chmod(0o755)
-    told = subprocess.run(
+    output = subprocess.run(
         ["/bin/sh", "-c", moved, "hud", "show", "a b"],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
         capture_output=True,
         text=True,
         check=True,
     ).stdout.splitlines()
-    assert {*values("Environment"), *secrets.read_text().replace("'", "").split()} <= set(told)
+    assert {*values("Environment"), *secrets.read_text().replace("'", "").split()} <= set(output)
     (user,) = values("User")
-    assert told[-1] == f"as --user {user} -- {folder}/.venv/bin/hud show a b"
+    assert output[-1] == f"as --user {user} -- {folder}/.venv/bin/hud show a b"
 
 
 def test_the_document_installs_the_unit() -> None:

@@ -281,9 +281,9 @@ def test_the_setting_is_overruled_by_the_option(terminal: Nights) -> None:
 def test_a_case_that_fails_when_it_is_measured_again_says_why(terminal: Nights) -> None:
     history(terminal, facts=OLD_TORCH)
     launches = Launches(terminal, slower(0.010, 0.012, 0.012))
-    launches.on_launch = lambda name, place: (
+    launches.on_launch = lambda name, number: (
         LaunchReport(outcome=Outcome.FAILED, reason="it broke")
-        if (name, place) == ("new", 1)
+        if (name, number) == ("new", 1)
         else None
     )
     result = terminal.tonight()
@@ -357,8 +357,8 @@ def test_ctrl_c_while_measuring_again_ends_cleanly_and_keeps_the_run(terminal: N
 def test_a_failure_is_tried_again_and_one_that_comes_and_goes_is_said(terminal: Nights) -> None:
     history(terminal)
     launches = Launches(terminal, slower(0.010, 0.010, 0.010))
-    launches.on_launch = lambda _name, place: (
-        LaunchReport(outcome=Outcome.FAILED, reason="it broke") if place == 0 else None
+    launches.on_launch = lambda _name, number: (
+        LaunchReport(outcome=Outcome.FAILED, reason="it broke") if number == 0 else None
     )
     result = terminal.tonight()
     # The case did fail, whatever it does later.

@@ -20,8 +20,8 @@ ACTION = ROOT / ".github" / "actions" / "compare" / "action.yml"
 HUD = """
 import os, sys
 from pathlib import Path
-from compile_hud.runner.cli import main
-from compile_hud.runner.wiring import Dependencies
+from compile_hud.runner.cli.main import main
+from compile_hud.runner.workspace import Dependencies
 from tests.support.fakes import FakeExecutor
 
 def make_executor(**_):
@@ -88,7 +88,7 @@ class Job:
             path.write_text("")
         expression = re.compile(r"\$\{\{ (.*?) \}\}")
         env = {
-            name: expression.sub(lambda found: variables.get(found[1], ""), text)
+            name: expression.sub(lambda match: variables.get(match[1], ""), text)
             for name, text in step["env"].items()
         }
         done = subprocess.run(

@@ -18,6 +18,7 @@ _SETTINGS = {
     "max_connections": "60",
     # A test server may lose everything with the machine.
     "fsync": "off",
+    "synchronous_commit": "off",
     "full_page_writes": "off",
     "shared_buffers": "16MB",
     "timezone": "Asia/Kolkata",
@@ -30,15 +31,24 @@ class PostgresServer:
 
     socket_folder: Path
 
-    def create_database(self, name: str) -> str:
-        """Return the store URL of a new, empty database."""
+    def create_database(self, name: str, *, template: str = "template1") -> str:
+        """Return the store URL of a new database, a copy of `template`."""
+        self._execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        return f"postgresql+psycopg://postgres@/{name}?host={self.socket_folder}"
+
+    def end_connections(self, name: str) -> None:
+        """End what is connected to a database: nobody may be while it is copied."""
+        self._execute(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        )
+
+    def _execute(self, statement: str) -> None:
         import psycopg
 
         with psycopg.connect(
             host=str(self.socket_folder), user="postgres", dbname="postgres", autocommit=True
         ) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
-        return f"postgresql+psycopg://postgres@/{name}?host={self.socket_folder}"
+            connection.execute(statement.encode())
 
 
 def find_binaries() -> Path | None:

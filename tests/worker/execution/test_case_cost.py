@@ -13,6 +13,12 @@ from tests.support.runs.launches import order
 
 
 @pytest.fixture(scope="module")
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a state directory of these tests alone: they look what is left in it."""
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="module")
 def results(state_dir: Path) -> dict[str, CaseResult]:
     """Return the results of two variants of one model, by name, of a run that is over."""
     local = LocalExecutor(python=Path(sys.executable), state_dir=state_dir)

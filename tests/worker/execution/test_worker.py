@@ -181,7 +181,7 @@ def test_a_graph_break_is_counted_with_its_reason(executor: LocalExecutor) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_told"), [("writing", True), ("plain", False), ("sealed", False)]
+    ("kind", "is_reported"), [("writing", True), ("plain", False), ("sealed", False)]
 )
 def test_a_model_that_writes_to_its_inputs_is_named_with_them(
     executor: LocalExecutor, kind: str, is_reported: bool

@@ -17,6 +17,7 @@ from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.protocol.messages import PROTOCOL_VERSION
+from tests.support.runs.host_imports import STARTS_CUDA, launch_after_import
 from tests.support.runs.launches import is_alive, order, wait_for
 
 
@@ -37,36 +38,11 @@ def test_a_launch_collects_no_garbage_of_its_host(executor: LocalExecutor) -> No
     assert result.outcome is Outcome.OK, result.reason
 
 
-# What an import does that starts CUDA in the host: no fork of it can use the device.
-STARTS_CUDA = """
-import os, sys
-def spoil():
-    sys.modules["torch"].cuda._is_in_bad_fork = lambda: True
-os.register_at_fork(after_in_child=spoil)
-"""
-# What a thread of the host may hold when it is forked: the first fork waits for it for ever.
-HANGS_FORKS = """
-import os, time
-forks = []
-def hang():
-    if not forks:
-        time.sleep(600)
-os.register_at_fork(after_in_child=hang, after_in_parent=lambda: forks.append(1))
-"""
-
-
-@pytest.mark.parametrize(
-    ("variant", "import_does"),
-    [("eager", ""), ("eager", STARTS_CUDA), ("default", STARTS_CUDA), ("eager", HANGS_FORKS)],
-)
-def test_a_launch_can_use_cuda_whatever_the_imports_of_its_host_do(
-    variant: str, import_does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_launch_can_use_cuda_after_an_import_that_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text(import_does, encoding="ascii")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    local = LocalExecutor(python=Path(sys.executable), state_dir=tmp_path / "state")
-    result = local.execute(order("forking", variant=variant))
-    local.close()
+    # tests/nightly has other imports and compiled variants.
+    result = launch_after_import(STARTS_CUDA, folder=tmp_path, monkeypatch=monkeypatch)
     assert result.outcome is Outcome.OK, (result.reason, result.log_tail)
 
 

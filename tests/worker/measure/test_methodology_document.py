@@ -41,7 +41,7 @@ def row_name(row: Sequence[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    "claim",
+    "statement",
     [
         f"lasts {timing.SAMPLE_S * 1e3:g} ms (`SAMPLE_S`)",
         f"at least {timing.MIN_ROUNDS} (`MIN_ROUNDS`)",

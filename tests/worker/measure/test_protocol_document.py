@@ -18,7 +18,7 @@ WORDS = " ".join(PAGE.read_text(encoding="ascii").split())
 
 
 @pytest.mark.parametrize(
-    "claim",
+    "statement",
     [
         f"the shortest of {timing.CALIBRATION_TRIES} (`CALIBRATION_TRIES`)",
         f"a factor of {timing.CALIBRATION_TOLERANCE:g} (`CALIBRATION_TOLERANCE`)",

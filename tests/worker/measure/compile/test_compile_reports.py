@@ -172,8 +172,8 @@ def test_cuda_graphs_that_stay_recorded_are_no_fallback(
         ("entire_frame_compile", "recompiles-while-sampling"),
     ],
 )
-@pytest.mark.parametrize(("at_s", "is_told"), [(9.0, False), (15.0, True), (21.0, False)])
-def test_what_is_compiled_or_recorded_while_samples_are_taken_is_told(
+@pytest.mark.parametrize(("at_s", "is_reported"), [(9.0, False), (15.0, True), (21.0, False)])
+def test_what_is_compiled_or_recorded_while_samples_are_taken_is_reported(
     context: Context,
     time_s: FakeTime,
     monkeypatch: pytest.MonkeyPatch,
@@ -224,7 +224,7 @@ def fake_cudagraph_trees(
     monkeypatch.setattr(trees, "get_manager", lambda *_args, **_kwargs: manager)
 
 
-def test_a_call_that_enters_compiled_code_is_told_from_one_that_does_not() -> None:
+def test_a_call_that_enters_compiled_code_is_reported_from_one_that_does_not() -> None:
     dynamo.reset()
     model = nn.Linear(2, 2)
     compiled = torch.compile(model, backend="eager")
