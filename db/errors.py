@@ -4,7 +4,7 @@ StoreError
 |-- StoreLocked        another process holds the store and did not let go in time
 |-- StoreTooNew        the store was written by a newer Compile HUD
 |-- StoreUnavailable   the store cannot be opened or reached at all
-|   `-- StoreTooOld    the store was written by an older Compile HUD, and nobody has upgraded it
+|   `-- StoreTooOld    the store was written by an older Compile HUD, and is not upgraded yet
 |-- StoreFull          the disk (or quota) under the store is full
 |-- MixedStoreError    synthetic (`hud demo`) and real runs never share a store
 |-- HeldByPattern      an alert has it from the settings of its series, and would keep it

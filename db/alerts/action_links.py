@@ -21,7 +21,7 @@ from compile_hud.db.records.alerts import AlertState
 
 # The secret, for the process that serves the dashboard; without it there are no links.
 LINK_SECRET_VARIABLE = "HUD_LINK_SECRET"
-# Characters; a shorter one could be found by trying.
+# Characters; a shorter one could be guessed.
 MIN_SECRET_LENGTH = 32
 ACTIONS_PATH = "act"
 PICTURES_PATH = "pictures"

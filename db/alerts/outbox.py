@@ -1,4 +1,4 @@
-"""The outbox: notifications that are written with the alerts they tell of, and sent later."""
+"""The outbox: notifications that are written in the transaction of their alerts and sent later."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Alerts, series settings and the record of their changes, inside the caller's transaction.
 
-Whoever changes them reads, decides and writes in one transaction that no other writer runs beside,
-so that nobody's change is lost, and every difference leaves a row in `alert_changes`.
+A change reads, decides and writes in the transaction of the only writer, so that no change is
+overwritten unseen, and every difference leaves a row in `alert_changes`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Merge = Callable[[CaseResult, CaseResult], CaseResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """How many results were new, how many told more of one that was in, how many were in."""
+    """The numbers of new results, of those that added to a stored one, and of known ones."""
 
     num_new: int = 0
     num_changed: int = 0

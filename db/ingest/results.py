@@ -103,7 +103,7 @@ def put_results(session: Session, run: Run, *, results: Sequence[_Spooled], at: 
     _put_new(session, [RunDocument(run=run, results=results_of)])
     ingested = [{"spool_id": spool_id, "ingested_at": at} for spool_id, _ in first]
     put_rows(session, IngestedTable, ingested)
-    # A case that is measured again takes the place of its result before, which is seldom.
+    # A case that is measured again supersedes its earlier result, which is rare.
     for spool_id, result in again:
         put_result(session, run, result=result, spool_id=spool_id, at=at)
     return len(fresh)

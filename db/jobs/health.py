@@ -17,9 +17,9 @@ from compile_hud.db.schema.tables import JobTable, RunTable, SchedulerTable
 from compile_hud.db.store import Store
 
 # How often a scheduler says that it is alive.
-BEAT_S: Final = 60.0
+HEARTBEAT_INTERVAL_S: Final = 60.0
 # Three beats missed, as with any heartbeat; a store is locked for half a minute at most.
-LATE_AFTER: Final = timedelta(seconds=3 * BEAT_S)
+LATE_AFTER: Final = timedelta(seconds=3 * HEARTBEAT_INTERVAL_S)
 NUM_ENDED: Final = 20
 
 
@@ -56,7 +56,7 @@ class DiskState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerState:
-    """The last report of a scheduler; `doing` is empty while it waits.
+    """The last report of a scheduler; `current_job` is empty while it waits.
 
     `process` is `host/pid/start`. `num_waiting` results wait in its spool for the store, and
     `num_broken` were set aside there.
@@ -67,7 +67,7 @@ class SchedulerState:
     version: str
     started_at: datetime
     heartbeat_at: datetime
-    doing: str = ""
+    current_job: str = ""
     schedules: tuple[ScheduleState, ...] = ()
     devices: tuple[DeviceState, ...] = ()
     disks: tuple[DiskState, ...] = ()
@@ -97,7 +97,8 @@ class Health:
 def load_health(store: Store, *, num_ended: int = NUM_ENDED) -> Health:
     """Return how everything does, with at most `num_ended` jobs that ended.
 
-    A heartbeat does not raise the store version: caches of the answer expire after BEAT_S.
+    A heartbeat does not raise the store version: caches of the answer expire after
+    HEARTBEAT_INTERVAL_S.
     """
     schedulers = select(SchedulerTable.__table__).order_by(SchedulerTable.machine)
     jobs = select(JobTable.__table__)
@@ -125,8 +126,10 @@ def save_scheduler(store: Store, state: SchedulerState) -> None:
     values = {
         item.name: getattr(state, item.name)
         for item in dataclasses.fields(SchedulerState)
-        if item.name not in ("schedules", "devices", "disks")
+        if item.name not in ("current_job", "schedules", "devices", "disks")
     }
+    # The name of the column.
+    values["doing"] = state.current_job
     lists = {
         "schedules": [_schedule_json(item) for item in state.schedules],
         "devices": [dataclasses.asdict(item) for item in state.devices],
@@ -157,7 +160,7 @@ def _scheduler(row: Any) -> SchedulerState:
         version=row.version,
         started_at=utc(row.started_at),
         heartbeat_at=utc(row.heartbeat_at),
-        doing=row.doing,
+        current_job=row.doing,
         schedules=tuple(_schedule(item) for item in row.schedules),
         devices=tuple(
             DeviceState(**{**item, "users": tuple(item["users"])}) for item in row.devices

@@ -1,4 +1,4 @@
-"""The end of what the running case of a run has printed, for whoever watches it.
+"""The last output of the running case of a run, for the dashboard and the terminal.
 
 The folder of a case that is executed names its run, so that a dashboard on the same machine finds
 the log on the disk. For those elsewhere the runner puts it into the store with its heartbeat.
@@ -80,7 +80,7 @@ def find_live_log(state_dir: Path, run_id: str) -> LiveLog | None:
     if not _RUN_ID.fullmatch(run_id):
         return None
     try:
-        # Patterns are remembered: one with the run in it would be kept for each run.
+        # Compiled patterns are cached: one with the run in it would stay for each run.
         logs = (state_dir / WORK_FOLDER).glob(f"*/{LOG_NAME}")
         ours = [path for path in logs if _run_of(path.parent.name) == run_id]
         newest = max(ours, key=lambda path: path.stat().st_mtime_ns, default=None)

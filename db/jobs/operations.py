@@ -1,4 +1,4 @@
-"""What somebody who watches over Compile HUD asks the store, in counts and times."""
+"""The counts and times of the store for operators: runs, jobs, notifications."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def put_back(session: Session, job_id: str, *, due_at: datetime, reason: str) ->
 
 
 def put_live_log(session: Session, run_id: str, *, log: LiveLog | None, at: datetime) -> None:
-    """Store what the case of a run has printed last, in place of what it had before."""
+    """Replace the last output of the case of a run."""
     session.execute(delete(LiveLogTable).where(LiveLogTable.run_id == run_id))
     if log is not None:
         values = {"run_id": run_id, "at": at, "log": clean_json(log.to_json())}

@@ -131,7 +131,7 @@ def _arrange(connection: Connection, window: _Window) -> None:
 
 
 def _remember(connection: Connection, window: _Window) -> None:
-    """Put `window` in the place of those that it is made of."""
+    """Replace the windows that `window` is made of."""
     is_inside = (ArrangedTable.name == _NAME) & (ArrangedTable.until < window.end)
     if window.start is not None:
         is_inside &= ArrangedTable.until > window.start

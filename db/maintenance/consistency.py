@@ -1,6 +1,6 @@
 """Rows that nothing leads to, or that lead to nothing: find them, and remove them.
 
-Results are stored with all their rows in one transaction, so there are none unless somebody deleted
+Results are stored with all their rows in one transaction, so there are none unless a person deleted
 rows by hand, or a program of another make wrote to the store.
 """
 
@@ -52,7 +52,7 @@ class Orphans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """Rows of `table` are orphans unless there is a row with `found`."""
+    """Rows of `table` are orphans unless there is a row that meets `condition`."""
 
     table: type[Base]
     condition: ColumnElement[bool]

@@ -1,4 +1,4 @@
-"""Which samples are kept. Medians, intervals and counts stay, and the evidence of alerts."""
+"""The retention of samples. Medians, intervals and counts stay, and the evidence of alerts."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def newest_change_number(store: Store) -> int:
 
 
 def load_ids_changed_after(store: Store, number: int, *, alert_ids: Collection[str]) -> set[str]:
-    """Return those of `alert_ids` whose state somebody changed after the change `number`."""
+    """Return those of `alert_ids` whose state changed after the change `number`."""
     query = select(AlertChangeTable.alert_id).where(
         AlertChangeTable.number > number,
         AlertChangeTable.alert_id.in_(alert_ids),

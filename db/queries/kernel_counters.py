@@ -1,4 +1,4 @@
-"""What other profilers counted of the kernels of a result, kept beside what was seen of them."""
+"""Counters of other profilers for the kernels of a result, stored with the kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries of the newest results: their cells, places, last points and last success."""
+"""Queries of the newest results: their cells, scopes, last points and last success."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str,
 
 
 def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
-    """Return how the case of `alert` ended last in its place, None where no run tried it."""
+    """Return the last outcome of the case of `alert` in its scope, None where no run tried it."""
     untried = (str(Outcome.SKIPPED), str(Outcome.NODE_LOST))
     last = last_results(
         CaseResultTable.case_key == alert.case.key, CaseResultTable.outcome.not_in(untried)

@@ -28,7 +28,7 @@ from compile_hud.db.schema.tables import (
 )
 from compile_hud.db.store import Store
 
-# So few are looked for one by one; for more, all rows are read once.
+# So few are looked up one by one; for more, all rows are read once.
 _FEW_SERIES: Final = 100
 _POINT_COLUMNS: Final[tuple[Any, ...]] = (
     MeasurementTable.series_key,
@@ -127,7 +127,7 @@ def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.n
 
 
 def _order(numbers: np.ndarray) -> np.ndarray:
-    """Return the places of `numbers`, none below 0, in their order; equal ones as they stand."""
+    """Return the indices that sort `numbers`, none below 0; equal ones keep their order."""
     # Numbers of 16 bits are sorted by radix, ten times as fast as longer ones.
     small = np.min_scalar_type(int(numbers.max(initial=0)))
     return np.argsort(numbers.astype(small), kind="stable")

@@ -257,7 +257,7 @@ class TimelineSpan:
     """One stretch of work in an iteration, in whole nanoseconds.
 
     `start_s` counts from the beginning of the iteration. `lane` is the number of a thread, or of a
-    stream of a GPU; `kernel` the place of the kernel among those of the result, the longest first.
+    stream of a GPU; `kernel` the index of the kernel among those of the result, the longest first.
     """
 
     start_s: float

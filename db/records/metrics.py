@@ -419,7 +419,7 @@ METRICS: dict[str, Metric] = {row.name: row for row in _ROWS}
 
 
 def speedup_name(methods: Iterable[str]) -> str:
-    """Return `speedup`, with its clock where that is not the one of the latency beside it.
+    """Return `speedup`, with its clock where that is not the one of the latency.
 
     `methods` say how each speedup was taken.
     """

@@ -1,6 +1,6 @@
 """The points of a series in columns: ten thousand histories are read and judged in seconds.
 
-A point becomes a record only where somebody looks at it; three and a half million records alone
+A point becomes a record only when it is read; three and a half million records alone
 would take longer to make than everything else.
 """
 
@@ -30,9 +30,9 @@ class PointRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointRuns:
-    """The runs that points lie in, oldest first; `places` has a number for each place of a run.
+    """The runs of points, oldest first; `scopes` has a number for the scope of each run.
 
-    A place is a machine with a toolchain; its number is where `names` has it.
+    A scope is a machine with a toolchain; its number is its index in `names`.
     """
 
     runs: Sequence[PointRun]
@@ -41,7 +41,7 @@ class PointRuns:
 
 
 def point_runs(runs: Sequence[PointRun]) -> PointRuns:
-    """Return `runs`, oldest first, with their places."""
+    """Return `runs`, oldest first, with their scopes."""
     names = list(dict.fromkeys((run.machine, run.toolchain) for run in runs))
     numbers = {name: number for number, name in enumerate(names)}
     scopes = np.array([numbers[run.machine, run.toolchain] for run in runs], dtype=np.int32)

@@ -101,6 +101,18 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CaseKey:
+    """The parts of a case's key, as text: a key names a case that may not exist any more."""
+
+    model: str
+    phase: str
+    shape: str
+    dtype: str
+    variant: str
+    device: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One thing that is measured: model x phase x shape x dtype x variant x device kind."""
 
@@ -119,6 +131,16 @@ class Case:
         """Return the case's identity, `model/phase/shape/dtype/variant/device`."""
         # A page of a thousand cases asks for some ten thousand of them.
         return f"{self.model}/{self.phase}/{self.shape}/{self.dtype}/{self.variant}/{self.device}"
+
+    @staticmethod
+    def parse_key(key: str) -> CaseKey:
+        """Return the parts of `key`; raise RecordError where there are not six."""
+        # From the right: only the name of a model may have a slash.
+        names = [item.name for item in dataclasses.fields(CaseKey)]
+        parts = key.rsplit("/", len(names) - 1)
+        if len(parts) != len(names):
+            raise RecordError(f"no case {key!r}: a case has {len(names)} parts")
+        return CaseKey(**dict(zip(names, parts, strict=True)))
 
     @property
     def is_eager(self) -> bool:

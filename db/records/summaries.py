@@ -98,7 +98,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One measurement's place in a series; `at` is when its run started."""
+    """One measurement in a series; `at` is when its run started."""
 
     series_key: str
     run_id: str
@@ -221,7 +221,7 @@ class PlannedRun:
 class OkResults:
     """The ok results of some cases, in any order: the numbers of run and case, and if it `has` it.
 
-    Runs are numbered as they were given, cases by their place in `case_keys`; `has` has a row for
+    Runs are numbered as they were given, cases by their index in `case_keys`; `has` has a row for
     each result and a column for each of `metrics`.
     """
 

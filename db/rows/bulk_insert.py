@@ -26,7 +26,7 @@ from sqlalchemy.orm import Session
 from compile_hud.db.rows.mapping import Values
 from compile_hud.db.schema.tables import Base
 
-# As the columns of our tables are sent to DuckDB and kept in backups; JSON is text there.
+# The types of our columns in DuckDB and in backups; JSON is text there.
 ARROW_TYPES: Final[dict[type[Any], pa.DataType]] = {
     String: pa.string(),
     Text: pa.string(),

@@ -67,7 +67,7 @@ def read_plans(connection: Connection, hashes: Collection[str]) -> dict[str, tup
 
 
 def read_runs(connection: Connection, query: Select[Any]) -> list[Run]:
-    """Return the runs of `wanted`, which has all columns of `runs`, in its order."""
+    """Return the runs of `query`, which has all columns of `runs`, in its order."""
     rows = connection.execute(query).all()
     plans = read_plans(connection, {row.plan_hash for row in rows})
     return [run_record(row, plan=plans[row.plan_hash]) for row in rows]

@@ -12,7 +12,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 from compile_hud.db.records.results import DEFERRED, Outcome
 from compile_hud.db.schema.tables import CaseResultTable, CaseTable, RunTable, SupersededTable
 
-# So few rows are looked for one by one.
+# So few rows are looked up one by one.
 FEW: Final = 8
 OLDEST_RUN: Final = (RunTable.started_at, RunTable.id)
 NEWEST_RUN: Final = (RunTable.started_at.desc(), RunTable.id.desc())

@@ -503,7 +503,7 @@ class AnnotationTable(Base):
 class OutboxTable(Base):
     """One row a notification, written in the transaction of its alerts.
 
-    `id` is its idempotency key, `number` its place in the order, `alert_ids` a list in JSON.
+    `id` is its idempotency key, `number` its position in the order, `alert_ids` a list in JSON.
     `delivery_id` and `holder` say as part of what, and by which process, it is being sent.
     """
 

@@ -10,7 +10,7 @@ from typing import Final, TextIO
 FORMAT_VARIABLE: Final = "HUD_LOG_FORMAT"
 FORMATS: Final = ("text", "json")
 _TEXT_FORMAT: Final = "%(levelname)s %(name)s: %(message)s"
-# What a record may say beside its text, as `extra` of the call.
+# The fields that a record may have besides its text, as `extra` of the call.
 FIELDS: Final = ("run_id", "case", "outcome", "job")
 
 

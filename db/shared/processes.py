@@ -24,7 +24,7 @@ def is_gone(process: str) -> bool | None:
 
 
 def _started(pid: int) -> str:
-    # Field 22 of /proc/PID/stat is the start in clock ticks, so that a reused PID is told apart.
+    # Field 22 of /proc/PID/stat is the start in clock ticks, which differs for a reused PID.
     # The second field is the program's name in parentheses, and may hold spaces.
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# Where `hud` tells the dashboard's process the settings to show; no secret is among them.
+# The variable in which `hud` hands the dashboard's process its settings, without secrets.
 SETTINGS_VARIABLE: Final = "HUD_SHOWN_SETTINGS"
 
 

@@ -45,7 +45,7 @@ _PATTERNS: Final = (
 
 
 def printable(text: str, *, allowed: str = "\n") -> str:
-    """Return `text` with `?` for each sign that cannot be printed, those in `kept` aside."""
+    """Return `text` with `?` for each sign that cannot be printed, except those in `allowed`."""
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign in allowed else "?" for sign in text)
@@ -57,7 +57,7 @@ def is_storable(text: str) -> bool:
 
 
 def quoted(value: object) -> str:
-    """Return `value` as an error tells it: in quotes where it is text, a long one shortened."""
+    """Return `value` for an error message: in quotes where it is text, a long one shortened."""
     return shortened(repr(value), limit=_QUOTED)
 
 
@@ -149,7 +149,7 @@ def _listed(value: Any) -> str:
 
 
 def masked(text: str) -> str:
-    """Return `text` with `***` in place of what looks like a secret."""
+    """Return `text` with `***` instead of likely secrets."""
     for pattern in _PATTERNS:
         text = pattern.sub(rf"\g<1>{MASK}", text)
     return text

@@ -77,7 +77,7 @@ def check_names(model: nn.Module, inputs: Mapping[str, Tensor], *, build: str) -
     try:
         taken = inspect.signature(model.forward)
     except (TypeError, ValueError):
-        # Scripted and built-in functions tell no names; the first call will.
+        # Scripted and built-in functions have no names of parameters; the first call shows them.
         return
     try:
         taken.bind(**inputs)

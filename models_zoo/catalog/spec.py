@@ -26,7 +26,7 @@ class SizeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedShape:
-    """A shape that somebody named; only one that `is_tracked` is measured unasked."""
+    """A named shape; suites measure only those that are tracked (`is_tracked`)."""
 
     size: SizeSpec
     is_tracked: bool = False
@@ -106,7 +106,7 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTransform:
-    """What a variant does to a model beside compiling it; nothing by default.
+    """What a variant does to a model besides compiling it; nothing by default.
 
     `memory_format` is that of weights and inputs of four dimensions, `contiguous` or
     `channels_last`. Where it `is_regional`, each repeated block is compiled by itself and the rest

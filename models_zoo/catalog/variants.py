@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from compile_hud.models_zoo.catalog.spec import ModelTransform, Tolerance, Variant
 
-# Eight bits a weight are an error of their own, beside which that of the dtype is small. Over the
+# Eight bits a weight are an error of their own, larger than that of the dtype. Over the
 # zoo at tiny and small, in fp32 and bf16 (torchao 0.18), the worst cosine and relative RMS error of
 # int8 are 0.9994 and 0.047 (clip), of e4m3 0.9920 (dlrm) and 0.199 (clip).
 _INT8 = Tolerance(min_cosine=0.99, rounding_rmse=0.1)

@@ -15,7 +15,7 @@ FFN_MULTIPLE = 8
 
 
 class Block(nn.Module):
-    """One layer: causal attention and SwiGLU, each beside the residual stream."""
+    """One layer: causal attention and SwiGLU, each added to the residual stream."""
 
     def __init__(self, *, width: int, num_heads: int, ffn_width: int) -> None:
         super().__init__()

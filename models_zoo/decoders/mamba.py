@@ -60,7 +60,7 @@ class Mixer(nn.Module):
         low_rank, write, read = self.x_proj(stream).split(
             [self.rank, self.state_size, self.state_size], dim=-1
         )
-        # In bf16 the states would forget what is small beside them.
+        # In bf16 the states would lose small updates.
         dtype = torch.promote_types(stream.dtype, torch.float32)
         step = F.softplus(self.dt_proj(low_rank)).to(dtype)[..., None]
         # (batch, length, inner, state) from here.
@@ -81,7 +81,7 @@ def scan(decay: Tensor, added: Tensor) -> Tensor:
 
 
 class Layer(nn.Module):
-    """Norm and mixer beside the residual stream."""
+    """Norm and mixer, added to the residual stream."""
 
     def __init__(self, *, width: int, state_size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A key-value cache of fixed size that each iteration writes at the same place, and its reader."""
+"""A key-value cache of fixed size, written at the same position each iteration, and its reader."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StaticCache(nn.Module):
                 self.register_buffer(f"{kind}_{layer}", filling)
 
     def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Write the keys and values of one token; return those of all places."""
+        """Write the keys and values of one token; return those of all positions."""
         all_keys, all_values = getattr(self, f"keys_{layer}"), getattr(self, f"values_{layer}")
         # Under autocast the projections come in half precision.
         all_keys.index_copy_(2, self.position, keys.to(all_keys.dtype))
@@ -40,7 +40,7 @@ class StaticCache(nn.Module):
         return all_keys, all_values
 
     def mask(self) -> Tensor:
-        """Return which places the token at `position` sees, (1, 1, 1, length)."""
+        """Return which positions the token at `position` sees, (1, 1, 1, length)."""
         positions = torch.arange(self.length, device=self.position.device)
         return (positions <= self.position)[None, None, None]
 

@@ -28,7 +28,7 @@ def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]
 def _transformer(config: Mapping[str, Any]) -> nn.Module:
     with warnings.catch_warnings():
         # With the default batch_first=False the constructor warns that there is no nested-tensor
-        # path, and offers no argument to say that none was wanted.
+        # path, and offers no argument to turn it off.
         warnings.filterwarnings("ignore", message="enable_nested_tensor is True")
         return nn.Transformer(
             d_model=config["hidden_size"],

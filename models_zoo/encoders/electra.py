@@ -1,4 +1,4 @@
-"""ELECTRA's discriminator with the head that tells replaced tokens."""
+"""ELECTRA's discriminator with the head that detects replaced tokens."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _generator(config: Mapping[str, Any]) -> nn.Sequential:
     widths = [config["noise_size"], *(width * 2**step for step in reversed(range(num_doublings)))]
     layers: list[nn.Module] = []
     for index, (num_in, num_out) in enumerate(pairwise(widths)):
-        # The noise has no place yet: the first layer gives it one of 4 x 4.
+        # The noise has no spatial size yet: the first layer makes it 4 x 4.
         stride, padding = (2, 1) if index else (1, 0)
         layers += [
             nn.ConvTranspose2d(num_in, num_out, 4, stride, padding, bias=False),

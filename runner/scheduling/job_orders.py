@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from compile_hud.db.errors import RecordError
 from compile_hud.db.jobs.queue import Job, case_of_suite
 from compile_hud.db.queries.runs import load_suites_of
+from compile_hud.db.records.results import Case
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.analysis.repro import glob_escape
@@ -13,9 +15,6 @@ from compile_hud.runner.config.schedules import Schedule
 from compile_hud.runner.planning.plan import find_suite
 from compile_hud.runner.planning.suites import Selection, Suite, custom_suite
 from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
-
-# model, phase, shape, dtype, variant and device.
-_NUM_PARTS = 6
 
 
 def request_for_job(job: Job, *, suites: Mapping[str, Suite], trigger: str) -> RunRequest:
@@ -52,15 +51,15 @@ def schedule_like(job: Job, schedules: Mapping[str, Schedule], *, store: Store) 
 
 def _suite_of(case_key: str) -> tuple[Suite, str]:
     """Return the suite of a single case and its device."""
-    parts = case_key.rsplit("/", _NUM_PARTS - 1)
-    if len(parts) != _NUM_PARTS:
-        raise UnknownNameError(f"no case {case_key!r}: a case has {_NUM_PARTS} parts")
-    model, phase, shape, dtype, variant, device = parts
+    try:
+        key = Case.parse_key(case_key)
+    except RecordError as error:
+        raise UnknownNameError(str(error)) from error
     selection = Selection(
-        models=(glob_escape(model),),
-        modes=(glob_escape(variant),),
-        phases=(phase,),
-        dtypes=(dtype,),
-        shapes=(shape,),
+        models=(glob_escape(key.model),),
+        modes=(glob_escape(key.variant),),
+        phases=(key.phase,),
+        dtypes=(key.dtype,),
+        shapes=(key.shape,),
     )
-    return custom_suite(selection), device
+    return custom_suite(selection), key.device

@@ -14,7 +14,7 @@ from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.queue import MAX_ATTEMPTS, Job, JobState, case_of_suite
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_last_measured, load_runs_of_plan, load_triggered
-from compile_hud.db.records.results import Run, RunDocument, RunState
+from compile_hud.db.records.results import Case, Run, RunDocument, RunState
 from compile_hud.db.store import Store
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.runner.config.schedules import ExecutorKind, Schedule
@@ -348,7 +348,7 @@ class JobWorker:
             machine=self.workspace.config.machine,
             toolchain=request.toolchain,
         )
-        was_on_gpu = any(key.rpartition("/")[2] == GPU for key in measured)
+        was_on_gpu = any(Case.parse_key(key).device == GPU for key in measured)
         return replace(request, device=GPU) if was_on_gpu else request
 
     def _resume(

@@ -28,7 +28,7 @@ from compile_hud.runner.files.stream_reader import open_unpacked
 _PIECE_BYTES = 1 << 20
 # 8 minutes of 8 GPUs in detail; a gzip bomb of 4 MB is stopped here as well.
 MAX_UNPACKED_BYTES = 4 << 30
-# The longest values beside the events are lists of log lines and stack frames. Nothing but brackets
+# The longest values besides events are lists of log lines and stack frames. Nothing but brackets
 # makes Python objects of twenty times the size: 16 MiB keep a hostile value below 400 MB.
 MAX_VALUE_BYTES = 16 << 20
 _BOM = b"\xef\xbb\xbf"

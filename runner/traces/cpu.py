@@ -27,7 +27,7 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
     """Return the rows of all operators and what each kind had of the iterations.
 
     An operator counts by the time in which no operator that it called was running. Of operators
-    that only call others, and whatever has no kernel, one row a name is kept, of kind `dispatch`.
+    that only call others, and whatever has no kernel, one row a name stays, of kind `dispatch`.
     """
     nesting = nest(timeline)
     windows = Intervals.of(timeline.iterations or [timeline.whole_ns])

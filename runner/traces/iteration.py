@@ -19,7 +19,7 @@ PRIORITY = (
     "communication",
     "dispatch",
 )
-# More are not told apart on a screen, and each costs 25 bytes of every result.
+# More cannot be seen on a screen, and each costs 25 bytes of every result.
 MAX_SPANS = 200
 
 
@@ -28,7 +28,7 @@ class IterationWork:
     """The rows of a trace and the shares of its iterations.
 
     `owners` are the times of each kind, `rest` the name of what none of them has, `windows` the
-    times of the iterations. `overlap_ns` is time in which a second kernel ran beside a first,
+    times of the iterations. `overlap_ns` is time in which a second kernel ran at the same time,
     summed over all such kernels. `busy` and `is_graph_replay` are as in Profile, `timeline` becomes
     the one there.
     """

@@ -48,7 +48,7 @@ def label_of(name: str) -> str:
 
 
 def _short(text: str, *, is_loop: bool) -> str:
-    """Return one C++ name: its last part and the parameters that tell something."""
+    """Return one C++ name: its last part and the distinctive parameters."""
     head = _match(_HEAD, text)
     name = head.rpartition("::")[2].strip()
     rest = text[len(head) :]

@@ -159,7 +159,7 @@ def work_of_call(call: Call) -> Work:
 
 
 def _recorded_work(facts: Mapping[str, Any]) -> Work | None:
-    """Return what Inductor says of a Triton kernel in a trace, where it was told to benchmark."""
+    """Return the costs of a Triton kernel by Inductor, which are in a trace of a benchmark run."""
     gigabytes = _amount(facts.get("kernel_num_gb"), most=_MAX_COPY_BYTES / _BYTES_PER_GB)
     flops = _amount(facts.get("kernel_flop"), most=_MAX_FLOPS)
     if gigabytes is None and flops is None:

@@ -20,7 +20,7 @@ class Nesting:
 
     `self_ns` is the duration less that of the events within, `operators` the row of the innermost
     operator around (or the event itself where it is one), -1 where there is none; `modules` the
-    place of the call that names the innermost module, -1 likewise. `callers` is the row of the
+    index of the call that names the innermost module, -1 likewise. `callers` is the row of the
     operator that called an operator, -1 where none did or it is none; `has_children` says whether
     it called others itself. A piece is a time in which `piece_rows` was the innermost operator.
     """

@@ -40,10 +40,10 @@ def read_kernels(
 ) -> KernelReport:
     """Return the kernels of the trace at `path`, the longest first, and its profile.
 
-    The profile names no trace: that is for whoever keeps it. `latency_s` is the median without the
-    profiler, `peaks` are the device's measured ones (runner/measure/resources/device_peaks.py);
-    both may be unknown. Raises TraceError when the trace is broken, has nothing to show, or is not
-    the one that `notes` tell of.
+    The profile names no trace: the caller that stores it does. `latency_s` is the median without
+    the profiler, `peaks` are the device's measured ones
+    (runner/measure/resources/device_peaks.py); both may be unknown. Raises TraceError when the
+    trace is broken, has nothing to show, or is not the one of `notes`.
     """
     timeline = read_timeline(path, notes=notes)
     _check(timeline, notes)
@@ -85,7 +85,7 @@ def _profile(
 
 
 def _check(timeline: Timeline, notes: KernelNotes) -> None:
-    """Raise TraceError when the trace is not the one that the notes tell of."""
+    """Raise TraceError when the trace is not the one of the notes."""
     num_iterations = len(timeline.iterations)
     if notes.num_iterations and num_iterations != notes.num_iterations:
         raise TraceError(

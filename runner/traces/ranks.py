@@ -6,7 +6,7 @@ What these clocks differ by is taken from the collectives, which all ranks leave
 
 Stragglers: the rank that comes last to a collective waits for no other, so that its kernel is the
 shortest. How long the others wait is the difference of durations, for which no clocks need to
-agree. A collective is matched by its process group, its kernel, and its place among those.
+agree. A collective is matched by its process group, its kernel, and its position among those.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from compile_hud.runner.traces.kernel_kinds import GENERATED
 ITERATION = "hud/iteration"
 MODULE_PREFIX = "hud/module:"
 _STEP = re.compile(r"ProfilerStep#\d+")
-# Names and shapes of different calls are kept: a trace of 110,000 events has 0.5 MB of them, and
-# one in which all differ shall not fill the memory.
+# Names and shapes of different calls stay in memory: a trace of 110,000 events has 0.5 MB of them,
+# and one in which all differ must not fill it.
 MAX_CALL_CHARS = 128 << 20
 # A thousand times what a busy server has.
 MAX_LANES = 1_000_000

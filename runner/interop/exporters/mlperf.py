@@ -70,7 +70,7 @@ def tracked_stats(result: CaseResult) -> dict[str, float]:
 
 
 def global_batch_size(result: CaseResult) -> int | None:
-    """Return the samples of one iteration, None where the throughput does not tell."""
+    """Return the samples of one iteration, None where the throughput does not give them."""
     throughput = result.measurement("throughput_samples_per_s")
     latency = result.measurement("latency_s")
     if throughput is None or latency is None:

@@ -1,8 +1,8 @@
 """Runs as OpenMetrics text, version 1.0.0: medians and outcomes as gauges.
 
 https://prometheus.io/docs/specs/om/open_metrics_spec/. A metric is a family `hud_NAME_UNIT`, and a
-point has the time at which its run began. The labels tell the case and its place, so that the runs
-of one case are points of one line; `hud_run_info` tells the revision of each run.
+point has the time at which its run began. The labels name the case and its scope, so that the runs
+of one case are points of one line; `hud_run_info` has the revision of each run.
 """
 
 from __future__ import annotations

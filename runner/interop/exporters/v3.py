@@ -1,7 +1,7 @@
 """Runs as PyTorch's benchmark records, schema v3: one record a line, as its uploader writes them.
 
 What v3.py reads back: cases, outcomes, samples launch by launch, units, environment, revision and
-time to the second. Warnings, warm-ups and kernels have no place in a record, and reference cases
+time to the second. Warnings, warm-ups and kernels are no part of a record, and reference cases
 come back as any others.
 """
 
@@ -46,7 +46,7 @@ def _records(run: Run, result: CaseResult) -> Iterator[dict[str, Any]]:
     yield {**common, "metric": {"name": ACCURACY, "extra_info": metric_fields}}
     stated = stated_directions(result)
     for item in result.measurements:
-        # What follows from other numbers follows again for whoever reads them.
+        # Derived numbers are derived again by the reader.
         if item.method == DERIVED:
             continue
         about = {"unit": item.unit}
@@ -116,7 +116,7 @@ def _branch(toolchain: str) -> tuple[str, str]:
 
 
 def _imported_metadata(run: Run) -> Mapping[str, Any]:
-    """Return what the file said of an imported run, nothing of our own."""
+    """Return the facts of the file of an imported run, {} for our own."""
     about = run.environment.get(IMPORTED_TOOLCHAIN, {})
     return about if isinstance(about, dict) else {}
 

@@ -1,6 +1,6 @@
 """What a file says about one case in one run, and the case result that follows from it.
 
-Evidence of several files adds up: one tells the numbers of a case and another whether its outputs
+Evidence of several files adds up: one has the numbers of a case and another whether its outputs
 are right. Adding the same evidence again changes nothing, in whatever order it comes.
 """
 
@@ -129,7 +129,7 @@ def evidence_of(result: CaseResult) -> Evidence:
 def result_of(evidence: Evidence, *, case: Case, run_id: str, at: datetime) -> CaseResult:
     """Return the case result that follows from `evidence`; its id names what it says.
 
-    A case that did not end ok has no measurements: what was measured all the same stays in its
+    A case that did not end ok has no measurements: numbers that were measured anyway stay in its
     details.
     """
     outcome, reason = _outcome(evidence)
@@ -181,7 +181,7 @@ def _measurements(evidence: Evidence) -> Iterable[Measurement]:
 def _eager_latency(evidence: Evidence) -> Iterable[Measurement]:
     """Yield eager's latency, which a speedup and the latency of its variant imply.
 
-    It is what tells the compiler's side from eager's.
+    It separates the side of the compiler from that of eager.
     """
     speedups, latencies_s = (evidence.launches.get(name, []) for name in ("speedup", "latency_s"))
     if len(speedups) != len(latencies_s) or not speedups:

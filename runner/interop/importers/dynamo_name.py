@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# No file name is longer, and the form is looked for in what a record says as well.
+# No file name is longer; fields of records are matched as well.
 _MAX_LENGTH = 255
 SUITES = ("torchbench", "huggingface", "timm_models", "timm")
 _DTYPE = r"float32|float16|bfloat16|amp_bf16|amp_fp16|amp|fp32|fp16|bf16"

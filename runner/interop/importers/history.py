@@ -185,7 +185,7 @@ class History:
         return bool(origin.workflow) if is_timed else not self._has_exact_time
 
     def _borders(self, times: np.ndarray, origins: np.ndarray, is_timed: np.ndarray) -> np.ndarray:
-        """Return the places at which another run begins, of rows in order."""
+        """Return the indices at which another run begins, of rows in order."""
         by_workflow = np.array([bool(origin.workflow) for origin in self._origins.items])
         is_daily = np.where(is_timed, by_workflow[origins], not self._has_exact_time)
         is_other_day = np.diff(times // _DAY_S) != 0

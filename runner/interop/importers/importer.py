@@ -37,7 +37,7 @@ from compile_hud.runner.interop.importers.v3 import V3Reader
 from compile_hud.runner.interop.importers.vocabulary import ImportedMetric
 
 V3, DYNAMO_CSV, TORCHBENCH = "v3", "dynamo-csv", "torchbench"
-# Measurements written in one transaction: about a second, in which nobody else can read.
+# Measurements written in one transaction: about a second, in which no other process can read.
 _MEASUREMENTS_PER_WRITE = 50_000
 
 
@@ -138,7 +138,7 @@ def import_file(
     for row in reader.rows(source):
         history.add(row)
     source.check_digest(digest)
-    # The time of the file itself is not looked at: nobody wrote it down.
+    # The time of the file itself does not count: it changes with every copy.
     time_of_rows = missing_values.at if history.num_untimed else None
     _check_not_ahead(path, [at for at in (history.newest_row_at, time_of_rows) if at], now=now)
     if not history.num_rows:

@@ -1,6 +1,6 @@
 """TorchBench's userbenchmark files: one JSON object with `name`, `environ` and `metrics`.
 
-The name of a metric carries its case, in one of three ways; one that does not is kept as it is.
+The name of a metric carries its case, in one of three ways; one that does not stays as it is.
 The file name carries the time, `metrics-20260131023000.json`, taken as UTC.
 """
 
@@ -140,7 +140,7 @@ def _accuracy_text(value: str) -> str:
 
 
 def _case(name: str, *, origin: Origin) -> tuple[Case, ImportedMetric]:
-    # A longer name is a text that somebody put there, and matching it would take long.
+    # A longer name is free text, and matching it would take long.
     tries = (form.fullmatch(name) for form in _NAMES if len(name) <= _MAX_NAME_LENGTH)
     first_match = next((match for match in tries if match is not None), None)
     groups = (

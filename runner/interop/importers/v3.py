@@ -85,7 +85,7 @@ class V3Reader:
                 yield row
 
     def _skip_values(self, record: Mapping[str, Any], *, num_valid: int, line: int) -> None:
-        """Count what stands beside the numbers of a record and is none."""
+        """Count the values of a record that are no numbers."""
         values = get_list(get_mapping(record, "metric"), "benchmark_values")
         if not 0 < num_valid < len(values):
             return
@@ -184,7 +184,7 @@ def _mode(about: Mapping[str, Any], model: Mapping[str, Any]) -> str:
     for key in ("compile_mode", "compiler"):
         if text := _text(about.get(key)):
             return text
-    # The harness of PyTorch's nightly suite tells it by the name of its own output file only.
+    # The harness of PyTorch's nightly suite states it only in the name of its output file.
     if named := parse_name(PurePosixPath(_text(about.get("output"))).name):
         return named.mode
     return _text(about.get("backend")) or _text(model.get("backend")) or UNKNOWN
@@ -329,7 +329,7 @@ def _numbers(metric: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def _launches(about: Mapping[str, Any], *, num_values: int) -> tuple[int, ...]:
-    """Return how many values each launch gave, where the record tells."""
+    """Return the number of values of each launch, where the record has it."""
     try:
         sizes = json.loads(_text(about.get("launches")) or "[]")
     except (ValueError, RecursionError):

@@ -16,6 +16,7 @@ from compile_hud.db.records.kernels import Kernel, KernelSource, Profile
 from compile_hud.db.records.results import Case, CaseResult, Measurement, Run, RunDocument
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange
+from tests.support.examples import examples
 from tests.support.strategies import (
     CASES,
     CHANGES,
@@ -29,7 +30,7 @@ from tests.support.strategies import (
     runs,
 )
 
-FEW = settings(max_examples=25)
+FEW = settings(max_examples=examples(25))
 
 
 def _through_text(document: Mapping[str, Any]) -> Any:
