@@ -14,7 +14,7 @@ from compile_hud.app.data import store as data
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.scripts import keys
 from compile_hud.app.views.alerts import view as alerts
-from compile_hud.app.views.alerts.new_alerts import show_news
+from compile_hud.app.views.alerts.new_alerts import show_new_alerts
 from compile_hud.app.views.compare import view as compare
 from compile_hud.app.views.health import view as health
 from compile_hud.app.views.kernel_diff import view as kernel_diff
@@ -89,10 +89,10 @@ def _draw(show: Callable[[], None]) -> None:
     # Above the page and drawn before it: what came later would push the page down.
     synthetic_banner(loaded.value)
     live(loaded.value, known_version=known_version, known_person=person)
-    news = st.container()
+    new_alerts = st.container()
     show()
-    with news:
-        show_news()
+    with new_alerts:
+        show_new_alerts()
     signin.foot(person, store=data.store_name())
     keys()
 

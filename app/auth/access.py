@@ -67,32 +67,32 @@ def child_settings() -> ChildSettings:
     text = os.environ.pop(ACCESS_VARIABLE, "")
     if not text:
         return ChildSettings()
-    told = json.loads(text)
-    return ChildSettings(**{**told, "rules": AccessRules.from_json(told["rules"])})
+    settings = json.loads(text)
+    return ChildSettings(**{**settings, "rules": AccessRules.from_json(settings["rules"])})
 
 
 def rules() -> AccessRules:
     """Return who may do what now, by hud.toml as it is now; nobody anything where it is broken."""
-    told = child_settings()
-    if not told.rules.has_sign_in or not told.path:
-        return told.rules
+    settings = child_settings()
+    if not settings.rules.has_sign_in or not settings.path:
+        return settings.rules
     try:
-        state = Path(told.path).stat()
+        state = Path(settings.path).stat()
     except OSError as error:
-        logger.warning("nobody has a role: %s cannot be read: %s", told.path, error)
-        return told.rules.for_nobody()
-    return _rules_in(told.path, state.st_mtime_ns, state.st_size)
+        logger.warning("nobody has a role: %s cannot be read: %s", settings.path, error)
+        return settings.rules.for_nobody()
+    return _rules_in(settings.path, state.st_mtime_ns, state.st_size)
 
 
 @functools.lru_cache(maxsize=1)
 def _rules_in(path: str, _changed_ns: int, _num_bytes: int) -> AccessRules:
-    found = child_settings().rules
+    rules_of_file = child_settings().rules
     try:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8")).get("auth", {})
-        return found.with_lists(table)
+        return rules_of_file.with_lists(table)
     except (OSError, ValueError, AttributeError) as error:
         logger.warning("nobody has a role: [auth] of %s cannot be read: %s", path, error)
-        return found.for_nobody()
+        return rules_of_file.for_nobody()
 
 
 def claims() -> Mapping[str, Any]:
@@ -103,12 +103,12 @@ def claims() -> Mapping[str, Any]:
 
 def present() -> Person:
     """Return who is at this page."""
-    return whose(claims())
+    return person_from_claims(claims())
 
 
-def whose(said: Mapping[str, Any]) -> Person:
+def person_from_claims(user_claims: Mapping[str, Any]) -> Person:
     """Return who it is of whom the provider said this."""
-    return person_of(said, rules=rules(), at=clock.now(), ended=_ended())
+    return person_of(user_claims, rules=rules(), at=clock.now(), ended=_ended())
 
 
 def require(person: Person, role: Role, *, doing: str = "") -> None:

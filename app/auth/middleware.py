@@ -27,7 +27,7 @@ from streamlit.web.server.starlette.starlette_app_utils import decode_signed_val
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from compile_hud.app.auth import access
-from compile_hud.app.ui.status_page import told_page
+from compile_hud.app.ui.status_page import status_page
 from compile_hud.db.shared.access_rules import Person, Role
 from compile_hud.db.shared.text import shortened
 
@@ -49,7 +49,7 @@ _FOR_VIEWERS = ("/media/", "/_stcore/metrics")
 # Programs ask these under whatever name the network has for this machine.
 _FOR_MACHINES = ("/healthz", "/readyz", "/metrics")
 # Of an address that leads nowhere.
-_MAX_SAID = 100
+_MAX_PATH_LENGTH = 100
 # Where Streamlit's own answers lie, and its files; every page has a document of ours.
 _STREAMLITS = frozenset({"_stcore", "auth", "component", "media"}).union(
     path.name
@@ -67,24 +67,24 @@ def cookie_secret() -> str:
 
 def app_secrets() -> dict[str, Any] | None:
     """Return what `st.App` needs for the sign-in, None without one."""
-    told = access.child_settings()
-    if not told.rules.has_sign_in:
+    settings = access.child_settings()
+    if not settings.rules.has_sign_in:
         return None
     return {
         "auth": {
-            "redirect_uri": f"{told.url}{CALLBACK}",
+            "redirect_uri": f"{settings.url}{CALLBACK}",
             "cookie_secret": cookie_secret(),
-            "client_id": told.rules.client_id,
-            "client_secret": told.client_secret,
-            "server_metadata_url": f"{told.rules.issuer}/.well-known/openid-configuration",
-            "client_kwargs": {"scope": told.scope},
+            "client_id": settings.rules.client_id,
+            "client_secret": settings.client_secret,
+            "server_metadata_url": f"{settings.rules.issuer}/.well-known/openid-configuration",
+            "client_kwargs": {"scope": settings.scope},
         }
     }
 
 
 def person_of_request(request: Request) -> Person:
     """Return who sends `request`, by the cookie of the sign-in."""
-    return access.whose(_claims(request.cookies))
+    return access.person_from_claims(_claims(request.cookies))
 
 
 def _claims(cookies: Mapping[str, str]) -> Mapping[str, Any]:
@@ -96,12 +96,12 @@ def _claims(cookies: Mapping[str, str]) -> Mapping[str, Any]:
             return None
         return decode_signed_value(cookie_secret(), name, value.encode("latin-1", "replace"))
 
-    found = get_cookie_with_chunks(read, USER_COOKIE_NAME)
-    if found is None:
+    cookie = get_cookie_with_chunks(read, USER_COOKIE_NAME)
+    if cookie is None:
         return {}
-    said: dict[str, Any] = json.loads(found)
-    is_ours = said.get("is_logged_in") is True and said.get("origin") == access.child_settings().url
-    return said if is_ours else {}
+    user: dict[str, Any] = json.loads(cookie)
+    is_ours = user.get("is_logged_in") is True and user.get("origin") == access.child_settings().url
+    return user if is_ours else {}
 
 
 def guarded(endpoint: Endpoint, *, role: Role = Role.VIEWER) -> Endpoint:
@@ -121,7 +121,7 @@ def _refused(request: Request, role: Role) -> Response | None:
     except access.NotAllowed as error:
         known = person.is_signed_in
         status = HTTPStatus.FORBIDDEN if known else HTTPStatus.UNAUTHORIZED
-        return told_page("Not for everybody", f"{error}.", status=status)
+        return status_page("Not for everybody", f"{error}.", status=status)
     return None
 
 
@@ -161,9 +161,9 @@ class Guard:
         if self._paths and self._is_nowhere(path):
             # Streamlit would draw the overview and say over it in words of its own what is wrong,
             # or below a folder an empty page.
-            asked = shortened(path, limit=_MAX_SAID)
-            text = f"This dashboard has no page {asked}. The overview leads to all it has."
-            app = told_page("No such page", text, status=HTTPStatus.NOT_FOUND)
+            shown_path = shortened(path, limit=_MAX_PATH_LENGTH)
+            text = f"This dashboard has no page {shown_path}. The overview leads to all it has."
+            app = status_page("No such page", text, status=HTTPStatus.NOT_FOUND)
         answer = _Answer(request, send=send)
         await app(scope, request.receive, answer)
         await answer.finish(scope, request.receive)
@@ -179,8 +179,8 @@ def _is_own_name(host: str, *, path: str) -> bool:
     A page of any site can give its own name the address of this machine, and is then of one origin
     with what answers there. It can give it no number for a name, and not the one of `[server] url`.
     """
-    told = access.child_settings()
-    is_named = host == "localhost" or host == urlsplit(told.url).hostname or _is_number(host)
+    settings = access.child_settings()
+    is_named = host == "localhost" or host == urlsplit(settings.url).hostname or _is_number(host)
     return is_named or access.is_open() or path in _FOR_MACHINES
 
 
@@ -200,7 +200,7 @@ async def _refuse_name(scope: Scope, receive: Receive, send: Send) -> None:
         "This dashboard does not know itself by the name in this address. Open it at 127.0.0.1, or"
         " write the address under which people open it into [server] url of hud.toml."
     )
-    answer = told_page("Another name", text, status=HTTPStatus.MISDIRECTED_REQUEST)
+    answer = status_page("Another name", text, status=HTTPStatus.MISDIRECTED_REQUEST)
     await answer(scope, receive, send)
 
 
@@ -229,9 +229,9 @@ class _Answer:
         cookies = headers.getlist("set-cookie")
         # Streamlit answers everything with the way to the first page; only who got in has this.
         if any(_is_set(cookie, USER_COOKIE_NAME) for cookie in cookies):
-            self._instead = RedirectResponse(_kept_back(self._request), status_code=302)
+            self._instead = RedirectResponse(_return_page(self._request), status_code=302)
         elif "state" in self._request.query_params or "error" in self._request.query_params:
-            self._instead = told_page(
+            self._instead = status_page(
                 "The sign-in did not succeed",
                 "The provider refused it, or what it answered does not hold: it may have taken too"
                 " long, or have been used before. Go to the dashboard and sign in again.",
@@ -249,8 +249,8 @@ class _Answer:
 
 
 def _is_set(cookie: str, name: str) -> bool:
-    given, _, rest = cookie.partition("=")
-    return given == name and "max-age=0" not in rest.lower()
+    cookie_name, _, rest = cookie.partition("=")
+    return cookie_name == name and "max-age=0" not in rest.lower()
 
 
 def _protect(headers: MutableHeaders) -> None:
@@ -274,7 +274,7 @@ def _back_of(request: Request) -> str:
     return _own_page(f"{parts.path}?{parts.query}" if parts.query else parts.path)
 
 
-def _kept_back(request: Request) -> str:
+def _return_page(request: Request) -> str:
     return _own_page(unquote(request.cookies.get(BACK_COOKIE, ""))) or "/"
 
 

@@ -53,10 +53,10 @@ def states_of(state: str) -> tuple[AlertState, ...] | None:
 
 def open_alerts(alerts: Iterable[Alert], *, verdict: Verdict) -> list[Alert]:
     """Return the open alerts of one verdict, the worst (or the best improvement) first."""
-    found = worst_first(
+    ordered = worst_first(
         alert for alert in alerts if alert.state is AlertState.OPEN and alert.verdict is verdict
     )
-    return found[::-1] if verdict is Verdict.IMPROVEMENT else found
+    return ordered[::-1] if verdict is Verdict.IMPROVEMENT else ordered
 
 
 def is_by_machine(alert: Alert) -> bool:
@@ -66,14 +66,14 @@ def is_by_machine(alert: Alert) -> bool:
 
 def lets_through(state: CaseState, case: Case) -> bool:
     """Return whether the filters of `state` (the machine aside) let `case` through."""
-    wanted = (
+    filters = (
         (state.device, case.device),
         (state.phase, case.phase),
         (state.dtype, case.dtype),
         (state.shape, case.shape),
         (state.model, case.model),
     )
-    return all(not value or value == str(actual) for value, actual in wanted)
+    return all(not value or value == str(actual) for value, actual in filters)
 
 
 def alert_row(

@@ -10,8 +10,8 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import annotations as annotation_data
 from compile_hud.app.data.page_records import SeriesPage
-from compile_hud.app.data.triage import Said
-from compile_hud.app.ui.flash import keep_said, show_said
+from compile_hud.app.data.triage import DecisionNote
+from compile_hud.app.ui.flash import set_flash, show_flash
 from compile_hud.app.ui.format import moment
 from compile_hud.app.ui.html import Cell, Column, heading, table
 from compile_hud.db.alerts.annotations import MAX_TEXT, Annotation
@@ -40,7 +40,7 @@ def show_annotations(page: SeriesPage, *, metric: str) -> None:
         _adding(page, metric=metric)
         if page.annotations:
             _removing(page)
-    show_said(_KEY)
+    show_flash(_KEY)
 
 
 def annotation_table(page: SeriesPage, *, metric: str) -> str:
@@ -93,17 +93,17 @@ def _add(patterns: dict[str, str]) -> None:
     state = st.session_state
     day = state[f"{_KEY}-date"]
     if day is None:
-        keep_said("Not saved: it needs a date.", key=_KEY)
+        set_flash("Not saved: it needs a date.", key=_KEY)
         return
     problem = annotation_data.write(
         state[f"{_KEY}-text"],
         at=datetime.combine(day, time(), timezone.utc),
         pattern=patterns[state[f"{_KEY}-pattern"]],
-        said=Said(name=str(state.get(f"{_KEY}-name-add", ""))),
+        note=DecisionNote(author=str(state.get(f"{_KEY}-name-add", ""))),
     )
     if not problem:
         state[f"{_KEY}-text"] = ""
-    keep_said(problem or f"Annotated {day}.", key=_KEY)
+    set_flash(problem or f"Annotated {day}.", key=_KEY)
 
 
 def _remove(labels: dict[str, Annotation]) -> None:
@@ -112,6 +112,6 @@ def _remove(labels: dict[str, Annotation]) -> None:
     if annotation is None:
         # A second click, when the first has removed it.
         return
-    said = Said(name=str(state.get(f"{_KEY}-name-drop", "")))
-    problem = annotation_data.remove(annotation, said=said)
-    keep_said(problem or f"Removed: {_label(annotation)}.", key=_KEY)
+    note = DecisionNote(author=str(state.get(f"{_KEY}-name-drop", "")))
+    problem = annotation_data.remove(annotation, note=note)
+    set_flash(problem or f"Removed: {_label(annotation)}.", key=_KEY)

@@ -11,17 +11,17 @@ from compile_hud.app import clock
 from compile_hud.app.components.alert_rows import lets_through
 from compile_hud.app.components.latest_results import silence_text
 from compile_hud.app.components.page_frame import (
+    banners,
     choose,
     empty_store,
     no_result,
-    notices,
     stale_note,
     state_page,
 )
 from compile_hud.app.data import store as data
 from compile_hud.app.data.latest_results import load_cells, load_overview, load_silent_schedulers
 from compile_hud.app.data.page_records import Overview
-from compile_hud.app.ui.html import notice
+from compile_hud.app.ui.html import banner
 from compile_hud.app.ui.urls import CaseState, cases_url, query_params, without
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.summaries import LatestCell, Scope
@@ -34,7 +34,7 @@ _SEARCHED = "model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class FilteredResults:
     """The latest results of one machine in one toolchain, and those that the filters let through.
 
     `alerts` are all of the machine, `has_several_toolchains` says whether results or alerts of more
@@ -60,22 +60,24 @@ class Placed:
         return tuple(alert for alert in self.alerts if alert.toolchain == self.toolchain)
 
 
-def shown_place(overview: Overview, state: CaseState) -> tuple[str, str]:
+def selected_scope(overview: Overview, state: CaseState) -> tuple[str, str]:
     """Return the machine and the toolchain that `state` shows of `overview`, which has a run.
 
     Without a machine in the URL it is that of the latest run, without a toolchain that of the
     latest result there, "" without one.
     """
     machine = state.machine or overview.runs[0].run.machine
-    there = [place for place in overview.places if place.machine == machine]
+    there = [scope for scope in overview.places if scope.machine == machine]
     newest = max(there, key=lambda place: place.newest_at, default=None)
     return machine, state.toolchain or (newest.toolchain if newest else "")
 
 
-def placed(overview: Overview, state: CaseState, *, candidates: tuple[LatestCell, ...]) -> Placed:
+def filter_results(
+    overview: Overview, state: CaseState, *, candidates: tuple[LatestCell, ...]
+) -> FilteredResults:
     """Return what `state` shows of `candidates`, the latest results at its place."""
-    machine, toolchain = shown_place(overview, state)
-    return Placed(
+    machine, toolchain = selected_scope(overview, state)
+    return FilteredResults(
         machine=machine,
         toolchain=toolchain,
         candidates=candidates,
@@ -89,11 +91,11 @@ def nothing_fits(
     state: CaseState, overview: Overview, candidates: Sequence[LatestCell]
 ) -> list[str]:
     """Return which filters leave nothing of `candidates`, and what they could be."""
-    wanted = query_params(state)
+    filters = query_params(state)
     if not candidates:
-        return _nothing_there(wanted, overview.places)
-    names = [name for name in FILTERS if name in wanted]
-    said = _said(wanted, names)
+        return _nothing_there(filters, overview.places)
+    names = [name for name in FILTERS if name in filters]
+    filters_text = _filters_text(filters, names)
     one_less = [
         f"{name} ({num_left})"
         for name in names
@@ -101,26 +103,26 @@ def nothing_fits(
     ]
     advice = f"Setting one of these back to all shows results: {', '.join(one_less)}."
     return [
-        f"None of the {len(candidates)} results on this machine fits {said}.",
+        f"None of the {len(candidates)} results on this machine fits {filters_text}.",
         advice if one_less else "More than one of these filters must be set back to all.",
     ]
 
 
-def _nothing_there(wanted: Mapping[str, str], places: Sequence[Scope]) -> list[str]:
-    names = [name for name in ("machine", "toolchain") if name in wanted]
-    shown = ", ".join(f"{place.machine} (toolchain {place.toolchain})" for place in places)
+def _nothing_there(filters: Mapping[str, str], places: Sequence[Scope]) -> list[str]:
+    names = [name for name in ("machine", "toolchain") if name in filters]
+    shown = ", ".join(f"{scope.machine} (toolchain {scope.toolchain})" for scope in places)
     # With neither in the URL, the newest run is the first of its machine and has no result yet.
-    said = _said(wanted, names) or "the machine of the newest run"
-    return [f"No result fits {said}.", f"Machines with results: {shown}."]
+    filters_text = _filters_text(filters, names) or "the machine of the newest run"
+    return [f"No result fits {filters_text}.", f"Machines with results: {shown}."]
 
 
-def _said(wanted: Mapping[str, str], names: Sequence[str]) -> str:
-    return ", ".join(f"{name} = {wanted[name]}" for name in names)
+def _filters_text(filters: Mapping[str, str], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} = {filters[name]}" for name in names)
 
 
 def _toolchains_in(overview: Overview) -> set[str]:
     """Return the toolchains that have a result or an alert, of all machines."""
-    measured = {place.toolchain for place in overview.places}
+    measured = {scope.toolchain for scope in overview.places}
     return measured | {alert.toolchain for alert in overview.alerts}
 
 
@@ -134,7 +136,7 @@ def load_filled(problems: Sequence[str]) -> Overview | None:
     Where there is none, say why instead, and return None.
     """
     loaded = load_overview()
-    notices(problems)
+    banners(problems)
     stale_note(loaded)
     overview = loaded.value
     if not overview.runs:
@@ -146,30 +148,32 @@ def load_filled(problems: Sequence[str]) -> Overview | None:
     return overview
 
 
-def load_placed(overview: Overview, state: CaseState, *, metrics: Sequence[str]) -> Placed:
+def load_filtered_results(
+    overview: Overview, state: CaseState, *, metrics: Sequence[str]
+) -> FilteredResults:
     """Return the latest results that `state` shows, with the measurements of `metrics`."""
-    machine, toolchain = shown_place(overview, state)
+    machine, toolchain = selected_scope(overview, state)
     cells = load_cells(machine=machine, toolchain=toolchain, metrics=tuple(sorted(metrics))).value
-    return placed(overview, state, candidates=cells)
+    return filter_results(overview, state, candidates=cells)
 
 
-def draw_filters(state: CaseState, overview: Overview, *, place: Placed) -> None:
+def draw_filters(state: CaseState, overview: Overview, *, results: FilteredResults) -> None:
     """Draw the choices of machine, toolchain and cases, in a container of the caller's."""
     machines = list(dict.fromkeys(item.machine for item in overview.places))
     choose(
-        "Machine", name="machine", options=machines, value=place.machine, width=_width("machine")
+        "Machine", name="machine", options=machines, value=results.machine, width=_width("machine")
     )
-    if place.has_several_toolchains:
-        on_machine = [item for item in overview.places if item.machine == place.machine]
+    if results.has_several_toolchains:
+        on_machine = [item for item in overview.places if item.machine == results.machine]
         choose(
             "Toolchain",
             name="toolchain",
             options=[item.toolchain for item in on_machine],
-            value=place.toolchain,
+            value=results.toolchain,
             width=_width("toolchain"),
         )
     for name in FILTERS:
-        values = sorted({str(getattr(cell.summary.case, name)) for cell in place.candidates})
+        values = sorted({str(getattr(cell.summary.case, name)) for cell in results.candidates})
         if name != _SEARCHED and len(values) < 2 and not getattr(state, name):
             # There is nothing to choose, and what matters comes sooner.
             continue
@@ -183,17 +187,17 @@ def draw_filters(state: CaseState, overview: Overview, *, place: Placed) -> None
         )
 
 
-def draw_silence(place: Placed) -> None:
+def draw_silence(results: FilteredResults) -> None:
     """Say that the scheduler of the machine is silent, where it was and no longer is heard of."""
-    if late := load_silent_schedulers().get(place.machine):
-        st.html(notice(silence_text(late, now=clock.now())))
+    if late := load_silent_schedulers().get(results.machine):
+        st.html(banner(silence_text(late, now=clock.now())))
 
 
 def show_nothing_fits(
-    state: CaseState, overview: Overview, *, place: Placed, everything: CaseState
+    state: CaseState, overview: Overview, *, results: FilteredResults, everything: CaseState
 ) -> None:
     """Say which filters leave nothing, and offer the page in the state `everything`."""
-    text = nothing_fits(state, overview, place.candidates)
+    text = nothing_fits(state, overview, results.candidates)
     state_page("Nothing matches the filters", text=text)
     st.link_button("Show everything", cases_url(everything))
 

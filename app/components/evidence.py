@@ -18,19 +18,19 @@ _METHODS = {
 
 def confirmation_text(alert: Alert) -> str:
     """Return what measuring `alert` again said, "" where nobody did."""
-    found = alert.confirmation
-    if not found:
+    confirmation = alert.confirmation
+    if not confirmation:
         return ""
-    baseline = found.get("baseline_side") or {}
-    parts = [str(found.get("verdict", ""))]
-    if how := _METHODS.get(str(found.get("method"))):
+    baseline = confirmation.get("baseline_side") or {}
+    parts = [str(confirmation.get("verdict", ""))]
+    if how := _METHODS.get(str(confirmation.get("method"))):
         parts.append(how.format_map({"toolchain": "", "num_launches": "", **baseline}))
-    if found.get("interval_pct"):
-        low, high = found["interval_pct"]
+    if confirmation.get("interval_pct"):
+        low, high = confirmation["interval_pct"]
         parts.append(percent_interval((low, high)))
-    if found.get("seconds") is not None:
-        parts.append(f"took {duration(float(found['seconds']))}")
-    return f"{', '.join(parts)}: {found.get('reason', '')}"
+    if confirmation.get("seconds") is not None:
+        parts.append(f"took {duration(float(confirmation['seconds']))}")
+    return f"{', '.join(parts)}: {confirmation.get('reason', '')}"
 
 
 def difference_table(

@@ -8,7 +8,7 @@ from datetime import datetime
 from compile_hud.app.components.result_matrix import common_dimensions
 from compile_hud.app.data.latest_results import has_previous_run
 from compile_hud.app.ui.format import age, moment
-from compile_hud.app.ui.html import Cell, facts
+from compile_hud.app.ui.html import Cell, key_values
 from compile_hud.app.ui.urls import CompareState, compare_url, run_url
 from compile_hud.db.jobs.health import SchedulerState
 from compile_hud.db.records.summaries import LatestCell, RunSummary
@@ -42,10 +42,10 @@ def latest_facts(
     )
     places = [("revision", short_revision(newest.revision))]
     places += [("toolchain", newest.toolchain)] if names_toolchain else []
-    told = [(name, Cell(text=text)) for name, text in places]
+    labelled = [(name, Cell(text=text)) for name, text in places]
     has_before = has_previous_run(newest.run_id, [summary.run for summary in runs])
     links = [("newest run", run), *([("compare it", compared)] if has_before else [])]
-    return facts([*links, *told, *common])
+    return key_values([*links, *labelled, *common])
 
 
 def silence_text(late: SchedulerState, *, now: datetime) -> str:

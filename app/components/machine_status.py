@@ -71,9 +71,9 @@ def reference_table(page: RunPage) -> str:
     The heading of their times says which clock it is, where it is one for all.
     """
     by_model = {move.model: move for move in page.machine}
-    found = [item for item in page.results if item.case.is_reference]
-    rows = [_row(item, by_model.get(item.case.model), page=page) for item in found]
-    clocks = {metric_label(_metric(by_model.get(item.case.model))) for item in found}
+    results = [item for item in page.results if item.case.is_reference]
+    rows = [_row(item, by_model.get(item.case.model), page=page) for item in results]
+    clocks = {metric_label(_metric(by_model.get(item.case.model))) for item in results}
     time = replace(_TIME, label=clocks.pop()) if len(clocks) == 1 else _TIME
     columns = [time if column is _TIME else column for column in _COLUMNS]
     return table(columns, rows, label="reference cases") if rows else ""

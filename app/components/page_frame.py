@@ -14,7 +14,7 @@ from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.code import Code
 from compile_hud.app.ui.format import duration, moment
-from compile_hud.app.ui.html import command_line, escaped, link, notice, with_code
+from compile_hud.app.ui.html import banner, command_line, escaped, link, with_code
 from compile_hud.app.ui.progress import Progress, progress_of, running
 from compile_hud.app.ui.urls import RunsState, run_url, runs_url
 from compile_hud.db.errors import NotFoundError, StoreError, StoreLocked, StoreTooNew, StoreTooOld
@@ -116,16 +116,16 @@ def no_result(summaries: Sequence[RunSummary]) -> None:
     state_page("No result yet", text=[text], commands=["hud run"])
 
 
-def notices(texts: Sequence[str]) -> None:
+def banners(texts: Sequence[str]) -> None:
     """Draw each text as a notice."""
     for text in texts:
-        st.html(notice(text))
+        st.html(banner(text))
 
 
 def stale_note(loaded: Loaded[Any]) -> None:
     """Say that what is shown may be out of date, and try again; nothing when it is not."""
     if loaded.stale_reason:
-        st.html(notice(f"Shown as it was last read: {loaded.stale_reason}"))
+        st.html(banner(f"Shown as it was last read: {loaded.stale_reason}"))
         _retrying([])
 
 
@@ -133,7 +133,7 @@ def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
     """Say that the numbers are made up, when they are."""
     if any(summary.run.is_synthetic for summary in summaries):
         st.html(
-            notice(
+            banner(
                 "SYNTHETIC DATA: this store was filled by hud demo. No number on any page was"
                 " measured.",
                 style="synthetic",

@@ -125,8 +125,8 @@ def _marks_of(
 ) -> list[Alert]:
     """Return the worst alert of a cell, and the one that it has no new results."""
     key = "" if cell is None else cell.summary.case.key
-    found = {alert.id: alert for alert in (marks.get(key), missing.get(key)) if alert}
-    return list(found.values())
+    by_id = {alert.id: alert for alert in (marks.get(key), missing.get(key)) if alert}
+    return list(by_id.values())
 
 
 def num_rows_of(cells: Iterable[LatestCell]) -> int:
@@ -148,9 +148,9 @@ def _subjects(
         subjects[_subject(case)][case.variant] = cell
 
     def badness(key: tuple[str, ...]) -> float:
-        found = [marks.get(cell.summary.case.key) for cell in subjects[key].values()]
+        alerts = [marks.get(cell.summary.case.key) for cell in subjects[key].values()]
         return max(
-            (worsening(alert) for alert in found if alert and _is_regression(alert)), default=0.0
+            (worsening(alert) for alert in alerts if alert and _is_regression(alert)), default=0.0
         )
 
     def num_not_ok(key: tuple[str, ...]) -> int:
@@ -175,12 +175,12 @@ def first_metric(cells: Sequence[LatestCell]) -> str:
 
 def _scale(cells: Sequence[LatestCell], *, variant: str, metric: str) -> Scale:
     name = _shown_metric(variant, metric)
-    found = [
+    medians = [
         cell.summary.measurements[name].median
         for cell in cells
         if cell.summary.case.variant == variant and name in cell.summary.measurements
     ]
-    return scale_for(METRICS[name].unit, found)
+    return scale_for(METRICS[name].unit, medians)
 
 
 def _column(variant: str, *, metric: str, scale: Scale) -> Column:

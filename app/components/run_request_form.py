@@ -11,8 +11,8 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import run_requests as job_data
 from compile_hud.app.data.health import load_health_page
-from compile_hud.app.data.triage import Said
-from compile_hud.app.ui.flash import keep_said, show_said
+from compile_hud.app.data.triage import DecisionNote
+from compile_hud.app.ui.flash import set_flash, show_flash
 from compile_hud.app.ui.html import caption
 from compile_hud.db.errors import StoreError
 from compile_hud.db.records.imported import is_imported
@@ -21,7 +21,7 @@ from compile_hud.db.shared.access_rules import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RunChoice:
     """What a run is to be of, and on which machine; None for any."""
 
     suite: str
@@ -35,24 +35,24 @@ class Wanted:
         return text if self.machine is None else f"{text} on {self.machine}"
 
 
-def suites_of(runs: Iterable[Run]) -> list[Wanted]:
+def suites_of(runs: Iterable[Run]) -> list[RunChoice]:
     """Return what may be wanted of the suites of `runs`, each once.
 
     A machine that has no scheduler, as a node of a cluster, is asked through any that there is.
     """
-    heard_of = job_data.scheduled_machines()
-    wanted = (
-        Wanted(
+    scheduled = job_data.scheduled_machines()
+    choices = (
+        RunChoice(
             suite=run.suite,
             toolchain=run.toolchain,
-            machine=run.machine if run.machine in heard_of else None,
+            machine=run.machine if run.machine in scheduled else None,
         )
         for run in runs
     )
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(choices))
 
 
-def ask_form(title: str, choices: Sequence[Wanted], *, key: str) -> None:
+def run_request_form(title: str, choices: Sequence[RunChoice], *, key: str) -> None:
     """Draw a button that opens a form to ask for one of `choices`; nothing for who may not.
 
     What was measured elsewhere cannot be asked for.
@@ -70,19 +70,21 @@ def ask_form(title: str, choices: Sequence[Wanted], *, key: str) -> None:
         st.text_input("Reason", key=f"ask-why-{key}", width=320)
         st.button("Ask for it", key=f"ask-go-{key}", on_click=_ask, args=(offered, key))
         st.html(caption(_what_happens()))
-    show_said(f"ask-{key}")
+    show_flash(f"ask-{key}")
 
 
-def _ask(offered: Sequence[Wanted], key: str) -> None:
+def _ask(offered: Sequence[RunChoice], key: str) -> None:
     state = st.session_state
     label = state.get(f"ask-what-{key}", offered[0].label)
-    wanted = next(item for item in offered if item.label == label)
-    said = Said(name=str(state.get(f"ask-name-{key}", "")), why=str(state[f"ask-why-{key}"]))
-    problem = job_data.ask_for(
-        wanted.suite, toolchain=wanted.toolchain, machine=wanted.machine, said=said
+    choice = next(item for item in offered if item.label == label)
+    note = DecisionNote(
+        author=str(state.get(f"ask-name-{key}", "")), reason=str(state[f"ask-why-{key}"])
     )
-    told = problem or f"Asked for: {wanted.label}. The page Health shows the queue."
-    keep_said(told, key=f"ask-{key}")
+    problem = job_data.ask_for(
+        choice.suite, toolchain=choice.toolchain, machine=choice.machine, note=note
+    )
+    message = problem or f"Asked for: {choice.label}. The page Health shows the queue."
+    set_flash(message, key=f"ask-{key}")
 
 
 def _what_happens() -> str:

@@ -22,7 +22,7 @@ class MeanwhileChanged(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class LinkRequest:
     """What a link asks for: `alerts` are those it would change, `settled` those as it wants them.
 
     `changed` are others whose states were changed after the message was sent.
@@ -41,7 +41,7 @@ def link_key() -> bytes | None:
     return os.environ.get(LINK_SECRET_VARIABLE, "").encode("utf-8", "surrogateescape") or None
 
 
-def load_asked(link: ActionLink) -> Asked:
+def load_link_request(link: ActionLink) -> LinkRequest:
     """Return what `link` asks for, as things are; raise NotFoundError and what the store raises.
 
     Raises NotFoundError when the store no longer has what the message was about.
@@ -56,24 +56,24 @@ def load_asked(link: ActionLink) -> Asked:
     ids = [alert.id for alert in others]
     changed = load_ids_changed_after(store, link.number, alert_ids=ids)
     # As on the page of an event, even for one alert: what is fixed stays fixed.
-    wanted = [item for item in others if item.id not in changed and item.state in ONGOING]
-    return Asked(
+    pending = [item for item in others if item.id not in changed and item.state in ONGOING]
+    return LinkRequest(
         title=notification.title,
         receiver=notification.receiver,
         state=state,
-        alerts=tuple(wanted),
+        alerts=tuple(pending),
         settled=tuple(alert for alert in alerts if alert.state is state),
-        changed=tuple(alert for alert in others if alert not in wanted),
+        changed=tuple(alert for alert in others if alert not in pending),
     )
 
 
-def act(asked: Asked, *, why: str) -> None:
+def act(request: LinkRequest, *, why: str) -> None:
     """Move the alerts of `asked` to its state, on record.
 
     Raises MeanwhileChanged when one is not as it was asked about, and what the store raises.
     """
-    states = {alert.id: alert.state for alert in asked.alerts}
-    decision = set_state(states, asked.state, why=why)
+    states = {alert.id: alert.state for alert in request.alerts}
+    decision = set_state(states, request.state, why=why)
 
     def decide(stored: Sequence[Alert]) -> Decision:
         now_there = {alert.id: alert.state for alert in stored if alert.id in states}
@@ -83,6 +83,6 @@ def act(asked: Asked, *, why: str) -> None:
 
     try:
         store = data.open_store(data.store_url())
-        store.revise_alerts(decide, by=f"{asked.receiver} link")
+        store.revise_alerts(decide, by=f"{request.receiver} link")
     except AlertStateError as error:
         raise MeanwhileChanged from error

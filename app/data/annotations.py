@@ -14,7 +14,7 @@ from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
 from compile_hud.app.data.cache import StoreVersion, cached_read
 from compile_hud.app.data.page_records import SeriesPage
-from compile_hud.app.data.triage import Said
+from compile_hud.app.data.triage import DecisionNote
 from compile_hud.db.alerts.annotations import (
     EVERYTHING,
     Annotation,
@@ -38,8 +38,8 @@ _REMOVED = "the same was said and removed; say it in other words"
 def annotated(page: SeriesPage, *, metric: str) -> SeriesPage:
     """Return `page` with the annotations that concern it, by their date."""
     every = _annotations().value
-    found = concerning(every, case_key=page.case.key, metric=metric)
-    return dataclasses.replace(page, annotations=found)
+    annotations = concerning(every, case_key=page.case.key, metric=metric)
+    return dataclasses.replace(page, annotations=annotations)
 
 
 def patterns_of(case: Case, *, metric: str) -> dict[str, str]:
@@ -51,7 +51,7 @@ def patterns_of(case: Case, *, metric: str) -> dict[str, str]:
     }
 
 
-def write(text: str, *, at: datetime, pattern: str, said: Said) -> str:
+def write(text: str, *, at: datetime, pattern: str, note: DecisionNote) -> str:
     """Keep an annotation; return why it is not kept, "" when it is."""
 
     def save(by: str) -> str:
@@ -64,10 +64,10 @@ def write(text: str, *, at: datetime, pattern: str, said: Said) -> str:
         is_there = any(item.id == made.id for item in load_annotations(store))
         return "" if is_there else _REMOVED
 
-    return _authorised(save, said=said)
+    return _authorised(save, note=note)
 
 
-def remove(annotation: Annotation, *, said: Said) -> str:
+def remove(annotation: Annotation, *, note: DecisionNote) -> str:
     """Take an annotation away, on record; return why it is not done, "" when it is."""
 
     def save(by: str) -> str:
@@ -75,18 +75,18 @@ def remove(annotation: Annotation, *, said: Said) -> str:
         remove_annotation(store, annotation.id, by=by, at=clock.now())
         return ""
 
-    return _authorised(save, said=said)
+    return _authorised(save, note=note)
 
 
-def _authorised(save: Callable[[str], str], *, said: Said) -> str:
+def _authorised(save: Callable[[str], str], *, note: DecisionNote) -> str:
     """Call `save` with the name for the record when who is at the page may; return the problem."""
     person = access.present()
     try:
         access.require(person, Role.TRIAGER, doing=DOING)
-        if not person.is_signed_in and said.name.strip() in ("", JUDGE):
+        if not person.is_signed_in and note.author.strip() in ("", JUDGE):
             problem = f"who says so? Give your name, which is not {JUDGE}"
         else:
-            problem = save(person.signed_as(said.name))
+            problem = save(person.signed_as(note.author))
     except (access.NotAllowed, StoreError) as error:
         problem = str(error)
     return f"Not saved: {problem}." if problem else ""

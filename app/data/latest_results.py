@@ -12,7 +12,7 @@ from compile_hud.app.data.page_records import MachineMove, Overview
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.db.alerts.outbox import count_dead_letters
 from compile_hud.db.errors import StoreError
-from compile_hud.db.jobs.health import BEAT_S, SchedulerState, load_health
+from compile_hud.db.jobs.health import HEARTBEAT_INTERVAL_S, SchedulerState, load_health
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.queries.latest import Recent, load_latest, load_recent, load_scopes
 from compile_hud.db.queries.series import load_histories
@@ -41,11 +41,11 @@ def load_overview(at: StoreVersion) -> Overview:
     # The newest run that has a reference case says how its machine stands.
     return Overview(
         runs=runs,
-        places=tuple(place for place in places if place.has_cases),
+        places=tuple(scope for scope in places if scope.has_cases),
         alerts=alerts,
         machine={
-            (place.machine, place.toolchain): moves.get(place.reference_run_id, ())
-            for place in places
+            (scope.machine, scope.toolchain): moves.get(scope.reference_run_id, ())
+            for scope in places
         },
         dead_letters=dead_letters,
     )
@@ -108,7 +108,7 @@ def load_silent_schedulers() -> Mapping[str, SchedulerState]:
     """
     now = clock.now()
     # A heartbeat changes no version of the store.
-    at = StoreVersion(data.store_url(), int(now.timestamp() // BEAT_S))
+    at = StoreVersion(data.store_url(), int(now.timestamp() // HEARTBEAT_INTERVAL_S))
     try:
         schedulers = _schedulers.read_at(at)
     except StoreError:

@@ -103,7 +103,7 @@ class SeriesPage:
     headers: tuple[SeriesHeader, ...]
     siblings: tuple[SeriesHeader, ...]
     points: tuple[TrendPoint, ...]
-    paced: tuple[TrendPoint, ...]
+    normalised: tuple[TrendPoint, ...]
     bands: tuple[Band, ...]
     outcomes: tuple[OutcomePoint, ...]
     environment_changes: tuple[EnvironmentChange, ...]
@@ -176,7 +176,7 @@ class AlertPage:
     alert: Alert
     text: AlertText
     event: Event | None
-    num_beside: int
+    num_other_alerts: int
     series: SeriesPage | None
     changes: tuple[AlertChange, ...]
     fails_now: str = ""

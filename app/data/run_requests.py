@@ -9,7 +9,7 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
 from compile_hud.app.data.health import load_health_page
-from compile_hud.app.data.triage import Said
+from compile_hud.app.data.triage import DecisionNote
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import load_health
 from compile_hud.db.records.triage import JUDGE
@@ -29,7 +29,7 @@ def scheduled_machines() -> frozenset[str]:
     return frozenset(item.machine for item in health.schedulers)
 
 
-def ask_for(suite: str, *, toolchain: str, machine: str | None, said: Said) -> str:
+def ask_for(suite: str, *, toolchain: str, machine: str | None, note: DecisionNote) -> str:
     """Queue a run of `suite` on `machine`, or any; return why that is not done, "" when it is.
 
     One who clicks twice asks once: what is queued or at work is not queued again, and two asked for
@@ -38,15 +38,17 @@ def ask_for(suite: str, *, toolchain: str, machine: str | None, said: Said) -> s
     person = access.present()
     try:
         access.require(person, Role.TRIAGER, doing=DOING)
-        problem = _enqueue(suite, toolchain=toolchain, machine=machine, person=person, said=said)
+        problem = _enqueue(suite, toolchain=toolchain, machine=machine, person=person, note=note)
     except (access.NotAllowed, StoreError) as error:
         problem = str(error)
     return f"Not asked for: {problem}." if problem else ""
 
 
-def _enqueue(suite: str, *, toolchain: str, machine: str | None, person: Person, said: Said) -> str:
+def _enqueue(
+    suite: str, *, toolchain: str, machine: str | None, person: Person, note: DecisionNote
+) -> str:
     """Queue the run; return why it is not queued, "" when it is."""
-    if not person.is_signed_in and said.name.strip() in ("", JUDGE):
+    if not person.is_signed_in and note.author.strip() in ("", JUDGE):
         return f"who asks? Give your name, which is not {JUDGE}"
     store = data.open_store(data.store_url())
     for job in load_health(store, num_ended=0).open_jobs:
@@ -57,7 +59,7 @@ def _enqueue(suite: str, *, toolchain: str, machine: str | None, person: Person,
         dedupe_key=f"asked {suite} {toolchain} {clock.now():%Y-%m-%dT%H:%M}",
         suite=suite,
         toolchain=toolchain,
-        trigger=_trigger(person.signed_as(said.name), why=said.why),
+        trigger=_trigger(person.signed_as(note.author), why=note.reason),
         machine=machine,
     )
     return "" if is_new else "it was asked for in this very minute"

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from compile_hud.app import clock
 from compile_hud.app.data import action_links as action_data
-from compile_hud.app.data.action_links import Asked, MeanwhileChanged
+from compile_hud.app.data.action_links import LinkRequest, MeanwhileChanged
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.html import escaped
 from compile_hud.app.ui.urls import decide_url
@@ -112,54 +112,54 @@ def _answer(request: Request, reply: Callable[[str, bytes], Response]) -> Respon
 
 
 def _asking(token: str, key: bytes) -> Response:
-    asked = _load(token, key)
-    if not asked.alerts:
-        return _nothing_left(asked)
-    button, meaning = _WORDS[asked.state]
+    request = _load(token, key)
+    if not request.alerts:
+        return _nothing_left(request)
+    button, meaning = _WORDS[request.state]
     content = (
-        f"<p>{escaped(asked.title, limit=_TITLE_LENGTH)}</p>{_list(asked.alerts)}"
-        f"{_changed_text(asked)}<p>{meaning}</p>"
+        f"<p>{escaped(request.title, limit=_TITLE_LENGTH)}</p>{_list(request.alerts)}"
+        f"{_changed_text(request)}<p>{meaning}</p>"
         '<form method="post" autocomplete="off">'
         f'<input type="hidden" name="{PROOF}" value="{page_proof(token, key=key)}">'
         f'<label for="{WHY}">Reason (kept with the decision)</label>'
         f'<input id="{WHY}" name="{WHY}" maxlength="{MAX_WHY_LENGTH}">'
         f'<p><button type="submit">{button}</button></p></form>'
-        f'<p class="dim">It is kept as decided by "{escaped(asked.receiver)} link".</p>'
+        f'<p class="dim">It is kept as decided by "{escaped(request.receiver)} link".</p>'
     )
     return _page(f"{button}?", content)
 
 
 def _doing(token: str, key: bytes, *, form: dict[str, str]) -> Response:
-    asked = _load(token, key)
+    request = _load(token, key)
     if not is_page_proof(form.get(PROOF, ""), token, key=key):
         text = "Only the button of this link's own page decides. Open the link again."
         return _refusal(HTTPStatus.FORBIDDEN, text)
-    if not asked.alerts:
-        return _nothing_left(asked)
+    if not request.alerts:
+        return _nothing_left(request)
     try:
-        action_data.act(asked, why=form.get(WHY, "").strip()[:MAX_WHY_LENGTH])
+        action_data.act(request, why=form.get(WHY, "").strip()[:MAX_WHY_LENGTH])
     except MeanwhileChanged:
         # Of a double click the second half finds done what it asks for.
-        asked = _load(token, key)
-        if asked.alerts:
+        request = _load(token, key)
+        if request.alerts:
             raise
-        return _nothing_left(asked)
-    title = f"Done: {len(asked.alerts)} now {asked.state}"
-    decided = [dataclasses.replace(alert, state=asked.state) for alert in asked.alerts]
-    return _page(title, f"{_list(decided)}{_changed_text(asked)}{_TO_ALERTS}")
+        return _nothing_left(request)
+    title = f"Done: {len(request.alerts)} now {request.state}"
+    decided = [dataclasses.replace(alert, state=request.state) for alert in request.alerts]
+    return _page(title, f"{_list(decided)}{_changed_text(request)}{_TO_ALERTS}")
 
 
-def _load(token: str, key: bytes) -> Asked:
-    return action_data.load_asked(read_action(token, key=key, now=clock.now()))
+def _load(token: str, key: bytes) -> LinkRequest:
+    return action_data.load_link_request(read_action(token, key=key, now=clock.now()))
 
 
-def _nothing_left(asked: Asked) -> Response:
+def _nothing_left(request: LinkRequest) -> Response:
     """Return a page for a link that has nothing to do: it was done, or somebody was faster."""
-    if not asked.settled:
+    if not request.settled:
         text = "What the message was about was changed after it was sent. It is now:"
-        return _refusal(HTTPStatus.CONFLICT, text, now=asked.changed)
-    content = f"{_list(asked.settled)}{_changed_text(asked)}{_TO_ALERTS}"
-    return _page(f"Already {asked.state}", content)
+        return _refusal(HTTPStatus.CONFLICT, text, now=request.changed)
+    content = f"{_list(request.settled)}{_changed_text(request)}{_TO_ALERTS}"
+    return _page(f"Already {request.state}", content)
 
 
 _TO_ALERTS = '<p><a href="../alerts">All alerts</a></p>'
@@ -176,11 +176,11 @@ def _list(alerts: Sequence[Alert]) -> str:
     return f"<ul>{''.join(items)}{more}</ul>" if items else ""
 
 
-def _changed_text(asked: Asked) -> str:
-    if not asked.changed:
+def _changed_text(request: LinkRequest) -> str:
+    if not request.changed:
         return ""
     text = "more of this message changed after it was sent and stay as they are."
-    return f'<p class="dim">{len(asked.changed)} {text}</p>'
+    return f'<p class="dim">{len(request.changed)} {text}</p>'
 
 
 def _refusal(status: HTTPStatus, text: str, *, now: Sequence[Alert] = ()) -> Response:

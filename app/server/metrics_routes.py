@@ -59,9 +59,9 @@ def _for_token_bearers(request: Request, make: Callable[[Answer], Response]) -> 
     except (OSError, UnicodeDecodeError):
         text = f"the file of {TOKEN_FILE_VARIABLE} cannot be read\n"
         return PlainTextResponse(text, status_code=503)
-    given = request.headers.get("authorization", "")
+    header = request.headers.get("authorization", "")
     is_closed = bool(token) or access.child_settings().rules.has_sign_in
-    is_known = bool(token) and hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
+    is_known = bool(token) and hmac.compare_digest(header.encode(), f"Bearer {token}".encode())
     if is_closed and not is_known:
         text = f"this needs the header `Authorization: Bearer` with the token of {TOKEN_VARIABLE}\n"
         return PlainTextResponse(text, status_code=401, headers={"WWW-Authenticate": "Bearer"})

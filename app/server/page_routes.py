@@ -52,18 +52,18 @@ def _shell() -> str:
     page = page.replace("<body>", f"<body>{STYLE_SHEET}", 1)
     preloads = "".join(
         f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
-        for name in _wanted_scripts()
+        for name in _preloaded_scripts()
         if name not in page
     )
     page = page.replace("</head>", f"{preloads}</head>", 1)
     return page.replace("<head>", _HEAD, 1)
 
 
-def _wanted_scripts() -> list[str]:
+def _preloaded_scripts() -> list[str]:
     """Return the scripts of what is drawn everywhere, and those that they cannot run without."""
     folder = _STREAMLITS.parent / "static" / "js"
-    wanted = [path.name for name in _DRAWN_EVERYWHERE for path in folder.glob(f"{name}.*.js")]
-    for name in wanted:
+    names = [path.name for name in _DRAWN_EVERYWHERE for path in folder.glob(f"{name}.*.js")]
+    for name in names:
         imported = _IMPORTED.findall((folder / name).read_text(encoding="utf-8"))
-        wanted += [found for found in imported if found not in wanted]
-    return wanted
+        names += [script for script in imported if script not in names]
+    return names

@@ -18,8 +18,8 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from compile_hud.app.auth.middleware import guarded
-from compile_hud.app.ui.status_page import told_page
-from compile_hud.app.views.kernels.breakdown import KEPT_TEXT
+from compile_hud.app.ui.status_page import status_page
+from compile_hud.app.views.kernels.breakdown import RETENTION_TEXT
 from compile_hud.app.views.kernels.data import perfetto_address, trace_path
 
 _MEDIA_TYPE = "application/gzip"
@@ -66,9 +66,9 @@ def hand_over(request: Request) -> Response:
 
 
 def _no_trace(result_id: str) -> Response:
-    return told_page(
+    return status_page(
         f"No trace of result {result_id}",
-        f"None was kept, or a rule removed it. {KEPT_TEXT}",
+        f"None was kept, or a rule removed it. {RETENTION_TEXT}",
         status=HTTPStatus.NOT_FOUND,
         link=("../runs", "All runs"),
         headers=_SAFETY,

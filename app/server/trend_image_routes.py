@@ -30,7 +30,7 @@ _SAFETY = {
 }
 # A process of its own: a crash or an endless loop of the renderer costs one picture.
 RENDER_COMMAND = (sys.executable, "-P", "-m", "compile_hud.app.server.trend_png")
-_MAX_KEPT = 64
+_MAX_IMAGES = 64
 _one_at_a_time = threading.Lock()
 
 
@@ -58,7 +58,7 @@ def send_picture(request: Request) -> Response:
     return Response(picture, media_type="image/png", headers=_SAFETY)
 
 
-@functools.lru_cache(maxsize=_MAX_KEPT)
+@functools.lru_cache(maxsize=_MAX_IMAGES)
 def _drawn(alert_id: str, store_url: str, _version: int) -> bytes:
     """Return a picture; raise LookupError, which is not kept, where it was not drawn this time."""
     return draw_trends([alert_id], store_url=store_url, command=RENDER_COMMAND)[alert_id]

@@ -48,7 +48,7 @@ def samples_spec(
     middle = reference.mark_rule(color=NEUTRAL).encode(
         y=alt.Y("median:Q", scale=y_scale, title=title)
     )
-    place: dict[str, Any] = {
+    layout: dict[str, Any] = {
         "x": alt.X("launch:O", title="launch (fresh process)", axis=alt.Axis(labelAngle=0)),
         "xOffset": alt.XOffset("position:O"),
         "y": y,
@@ -65,8 +65,8 @@ def samples_spec(
     chart = alt.layer(
         *([interval] if is_interval(low, high) else []),
         middle,
-        crosses.mark_point(shape="cross", angle=45, size=40, color=NEUTRAL).encode(**place),
-        dots.mark_point(filled=True, size=24, color=NEUTRAL, opacity=0.9).encode(**place),
+        crosses.mark_point(shape="cross", angle=45, size=40, color=NEUTRAL).encode(**layout),
+        dots.mark_point(filled=True, size=24, color=NEUTRAL, opacity=0.9).encode(**layout),
     ).properties(height=SAMPLES_HEIGHT, width="container")
     return finished(chart)
 

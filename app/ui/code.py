@@ -44,10 +44,10 @@ class Script:
 def code_of(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> Code:
     """Return the code of `kernels`, that of several with the same once."""
     hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)
-    found = [sources[name] for name in hashes if name in sources]
-    languages = {source.language for source in found}
+    known = [sources[name] for name in hashes if name in sources]
+    languages = {source.language for source in known}
     language = _LANGUAGES.get(languages.pop()) if len(languages) == 1 else None
-    text = "\n\n".join(printable(source.text, allowed="\n\t") for source in found)
+    text = "\n\n".join(printable(source.text, allowed="\n\t") for source in known)
     return Code(text=text, language=language)
 
 

@@ -11,18 +11,18 @@ from datetime import timedelta
 import streamlit as st
 
 from compile_hud.app import clock
-from compile_hud.app.ui.html import notice
+from compile_hud.app.ui.html import banner
 
 _SHOWN_FOR = timedelta(minutes=1)
 
 
-def keep_said(text: str, *, key: str) -> None:
-    """Keep an answer for `show_said` with the same key."""
+def set_flash(text: str, *, key: str) -> None:
+    """Keep an answer for `show_flash` with the same key."""
     st.session_state[f"said {key}"] = (clock.now(), text)
 
 
-def show_said(key: str) -> None:
+def show_flash(key: str) -> None:
     """Draw the last answer, where it is new."""
     at, text = st.session_state.get(f"said {key}", (None, ""))
     if at is not None and clock.now() - at < _SHOWN_FOR:
-        st.html(notice(text))
+        st.html(banner(text))

@@ -120,8 +120,8 @@ class Scale:
 
     def _apart(self, low: float, high: float, places: Sequence[int]) -> list[str]:
         """Return the ends with as few decimals as tell them apart, with the fewest if none do."""
-        found = [self._fixed(low, high, number) for number in places]
-        return next((ends for ends in found if ends[0] != ends[1]), found[0])
+        texts = [self._fixed(low, high, number) for number in places]
+        return next((ends for ends in texts if ends[0] != ends[1]), texts[0])
 
     def _fixed(self, low: float, high: float, places: int) -> list[str]:
         # As counts are told by themselves.

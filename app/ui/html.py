@@ -167,7 +167,7 @@ def grouped_table(columns: Sequence[Column], groups: Iterable[Group], *, label: 
     """Return a table in which each row opens to more."""
     bodies = "".join(
         f'<tbody class="group">{_row(group.row, columns)}<tr><td colspan="{len(columns)}">'
-        f"{folded(group.summary, group.content)}</td></tr></tbody>"
+        f"{collapsible(group.summary, group.content)}</td></tr></tbody>"
         for group in groups
     )
     return _table(columns, bodies, label=label)
@@ -189,7 +189,9 @@ def long_table(
     shown = table(columns, first, label=label)
     if not others:
         return shown
-    return shown + folded(f"{len(others)} {rest}", table(columns, others, label=f"further {label}"))
+    return shown + collapsible(
+        f"{len(others)} {rest}", table(columns, others, label=f"further {label}")
+    )
 
 
 def _table(columns: Sequence[Column], bodies: str, *, label: str, style: str = "") -> str:
@@ -203,7 +205,7 @@ def _table(columns: Sequence[Column], bodies: str, *, label: str, style: str = "
     )
 
 
-def facts(pairs: Iterable[tuple[str, Cell]]) -> str:
+def key_values(pairs: Iterable[tuple[str, Cell]]) -> str:
     """Return names with their values, as many beside each other as fit."""
     items = "".join(
         f"<div><dt>{escaped(name)}</dt><dd>{_content(value)}</dd></div>" for name, value in pairs
@@ -211,7 +213,7 @@ def facts(pairs: Iterable[tuple[str, Cell]]) -> str:
     return f'<dl class="hud-facts">{items}</dl>'
 
 
-def tiles(cards: Iterable[tuple[str, Cell]]) -> str:
+def metric_tiles(cards: Iterable[tuple[str, Cell]]) -> str:
     """Return headline numbers, each with its name above and its notes below."""
     items = "".join(
         f'<div class="hud-tile"><div class="name">{escaped(name)}</div>'
@@ -228,8 +230,8 @@ def stack(bars: Sequence[Bar], *, unit: str, label: str) -> str:
     scale = scale_for(unit, [longest])
     order = {part.name: part.style for bar in bars for part in bar.parts}
     shades = {
-        name: style or f"p{place % _NUM_SHADES}"
-        for place, (name, style) in enumerate(order.items())
+        name: style or f"p{index % _NUM_SHADES}"
+        for index, (name, style) in enumerate(order.items())
     }
     items = "".join(
         f'<div class="name">{escaped(bar.name)}</div>'
@@ -259,12 +261,12 @@ def _parts(bar: Bar, shades: Mapping[str, str], *, longest: float, scale: Scale)
     )
 
 
-def beside(wide: str, narrow: str) -> str:
+def two_columns(wide: str, narrow: str) -> str:
     """Return two pieces of HTML beside each other, or one below the other where it is narrow."""
     return f'<div class="hud-beside"><div>{wide}</div><div>{narrow}</div></div>'
 
 
-def abreast(pieces: Iterable[tuple[str, str]]) -> str:
+def grid(pieces: Iterable[tuple[str, str]]) -> str:
     """Return pieces of HTML, each under its name, as many beside each other as fit."""
     items = "".join(
         f'<div><div class="name">{escaped(name)}</div>{content}</div>' for name, content in pieces
@@ -272,12 +274,12 @@ def abreast(pieces: Iterable[tuple[str, str]]) -> str:
     return f'<div class="hud-abreast">{items}</div>'
 
 
-def folded(summary: str, content: str) -> str:
+def collapsible(summary: str, content: str) -> str:
     """Return `content` (HTML) behind a line that opens it."""
     return f'<details class="hud"><summary>{escaped(summary)}</summary>{content}</details>'
 
 
-def notice(text: str, *, style: str = "") -> str:
+def banner(text: str, *, style: str = "") -> str:
     """Return a quiet framed line; what is between backticks is code."""
     content = with_code(text, limit=_TITLE_LIMIT)
     return f'<div class="hud-notice {style}" role="status">{content}</div>'
@@ -343,7 +345,7 @@ def _trend(values: Sequence[float]) -> str:
     low, high = min(middle - margin, *numbers), max(middle + margin, *numbers)
     share = [(high - value) / ((high - low) or 1.0) for value in numbers]
     step, room = 100 / (len(numbers) - 1), 100 - _TREND_BASE
-    line = ", ".join(f"{place * step:.1f}% {room * part:.0f}%" for place, part in enumerate(share))
+    line = ", ".join(f"{index * step:.1f}% {room * part:.0f}%" for index, part in enumerate(share))
     return f'<div class="hud-trend" style="clip-path:polygon({line}, 100% 100%, 0% 100%)"></div>'
 
 

@@ -26,7 +26,7 @@ class FirstRows:
     """How many rows of a table there are, and which of them the URL asks for (`ALL_ROWS` or "")."""
 
     num_rows: int
-    asked: str
+    requested: str
 
     @property
     def is_long(self) -> bool:
@@ -36,7 +36,7 @@ class FirstRows:
     @property
     def num_shown(self) -> int:
         """Return how many rows are shown."""
-        return NUM_FIRST if self.is_long and self.asked != ALL_ROWS else self.num_rows
+        return NUM_FIRST if self.is_long and self.requested != ALL_ROWS else self.num_rows
 
 
 def first_note(rows: FirstRows, *, order: str) -> str:

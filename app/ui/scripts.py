@@ -34,15 +34,15 @@ def picked(known: Collection[str], *, key: str) -> list[str]:
     """Return those of the `known` ids that are selected in the tables of the page."""
     before: Sequence[str] = st.session_state.get(key, {}).get("picked") or []
     mount = st.components.v2.component("hud_picks", html=_STATUS, js=script("picks"))
-    found = mount(
+    component = mount(
         key=key,
         data={"known": sorted(known), "picked": [id for id in before if id in known]},
         default={"picked": []},
         on_picked_change=_nothing,
     )
     # A browser may say anything.
-    said = found.picked if isinstance(found.picked, list) else []
-    return [id for id in said if isinstance(id, str) and id in known]
+    values = component.picked if isinstance(component.picked, list) else []
+    return [id for id in values if isinstance(id, str) and id in known]
 
 
 def _nothing() -> None:

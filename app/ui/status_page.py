@@ -15,7 +15,7 @@ from compile_hud.app.ui.html import escaped
 _STYLE = "body { font: 15px/1.5 sans-serif; max-width: 42em; margin: 3em auto; padding: 0 1em; }"
 
 
-def told_page(
+def status_page(
     title: str,
     text: str,
     *,

@@ -57,7 +57,7 @@ class Trend:
     note: str = ""
 
     @property
-    def is_paced(self) -> bool:
+    def is_normalised(self) -> bool:
         """Return whether any point has its level at one pace."""
         return any("level" in point for point in self.points)
 
@@ -92,8 +92,8 @@ def trend_spec(trend: Trend) -> dict[str, Any]:
 def pair_of(event: Mapping[str, Any]) -> list[str]:
     """Return the runs of the two points that were picked with shift, empty without two."""
     chosen = event.get("selection", {}).get(PAIR) or []
-    found = [str(item.get("run_id") or "") for item in chosen]
-    return found[:2] if len(found) > 1 and all(found[:2]) else []
+    run_ids = [str(item.get("run_id") or "") for item in chosen]
+    return run_ids[:2] if len(run_ids) > 1 and all(run_ids[:2]) else []
 
 
 def brushed(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
@@ -115,20 +115,20 @@ def _y_scale(trend: Trend) -> alt.Scale:
 
     Of a single value Vega makes the only tick, with all its digits: a count may have that.
     """
-    names = ("low", "high", "level") if trend.is_paced else ("low", "high")
+    names = ("low", "high", "level") if trend.is_normalised else ("low", "high")
     ends = [point[name] for point in trend.points for name in names]
     ends += [sample["value"] for sample in trend.samples]
     if not ends or is_interval(min(ends), max(ends)) or float(ends[0]).is_integer():
         return alt.Scale(zero=False, padding=14)
-    around = sorted((0.95 * ends[0], 1.05 * ends[0]))
-    return alt.Scale(domain=around, zero=False, nice=False)
+    domain = sorted((0.95 * ends[0], 1.05 * ends[0]))
+    return alt.Scale(domain=domain, zero=False, nice=False)
 
 
 def _point_layers(trend: Trend, x: alt.X, y_scale: alt.Scale) -> list[alt.Chart]:
     base = chart_of(trend.points)
     value = alt.Y("value:Q", title=trend.title, scale=y_scale)
     layers: list[alt.Chart] = []
-    if trend.is_paced:
+    if trend.is_normalised:
         layers += _level_layers(base, x, alt.Y("level:Q", title=trend.title, scale=y_scale))
     layers.append(
         base.mark_line(color=NEUTRAL, strokeWidth=1).encode(x=x, y=value, detail="segment:N")
@@ -148,7 +148,9 @@ def _point_layers(trend: Trend, x: alt.X, y_scale: alt.Scale) -> list[alt.Chart]
             shape=_verdict_shape(),
             size=alt.condition("datum.verdict === 'unchanged'", alt.value(46), alt.value(120)),
             strokeWidth=alt.condition(pair, alt.value(8), alt.value(0)),
-            tooltip=[_TOOLTIP[0], _LEVEL_TOOLTIP, *_TOOLTIP[1:]] if trend.is_paced else _TOOLTIP,
+            tooltip=[_TOOLTIP[0], _LEVEL_TOOLTIP, *_TOOLTIP[1:]]
+            if trend.is_normalised
+            else _TOOLTIP,
         )
         .add_params(pick, pair, part)
     )

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compile_hud.app.components.trend.chart import Trend, trend_spec
-from compile_hud.app.components.trend.window import kept
+from compile_hud.app.components.trend.window import thinned_indices
 from compile_hud.app.data.page_records import EnvironmentChange, SeriesPage
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.charts import samples_spec
@@ -40,7 +40,7 @@ _NUM_LABEL_ROWS = 3
 _RIGHT_PART = 0.6
 _NAMED_DIFFERENCES = 2
 # Today's annotation is of after the last night.
-_AROUND = timedelta(days=1)
+_MARGIN = timedelta(days=1)
 
 
 def unit_of(page: SeriesPage, *, metric: str) -> str:
@@ -67,11 +67,11 @@ def trend_chart(
     """
     scale = scale_of(_page, metric=metric)
     points = point_rows(_page, metric=metric, scale=scale)
-    drawn = drawn_places(_page, metric=metric)
+    drawn = drawn_indices(_page, metric=metric)
     return trend_spec(
         Trend(
             title=_axis_title(metric, scale),
-            points=[points[place] for place in drawn],
+            points=[points[index] for index in drawn],
             bands=band_rows(_page, scale=scale),
             marks=mark_rows(_page, metric=metric, scale=scale),
             failures=failure_rows(_page),
@@ -81,7 +81,7 @@ def trend_chart(
     )
 
 
-def drawn_places(page: SeriesPage, *, metric: str) -> list[int]:
+def drawn_indices(page: SeriesPage, *, metric: str) -> list[int]:
     """Return which points are drawn: of very many the extremes, and each where something changed.
 
     Where a pace was measured it is the extremes of what is judged.
@@ -89,8 +89,10 @@ def drawn_places(page: SeriesPage, *, metric: str) -> list[int]:
     judged = {alert.first_bad.run_id for alert in alerts_of(page, metric=metric)}
     judged |= {item.last_good.run_id for item in alerts_of(page, metric=metric) if item.last_good}
     changed = judged | {change.run_id for change in page.environment_changes}
-    always = [place for place, point in enumerate(page.points) if point.run_id in changed]
-    return kept([point.median for point in page.paced or page.points], always=always)
+    always = [index for index, point in enumerate(page.points) if point.run_id in changed]
+    return thinned_indices(
+        [point.median for point in page.normalised or page.points], always=always
+    )
 
 
 def thinned_note(num_drawn: int, *, of: int) -> str:
@@ -159,7 +161,7 @@ def point_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str,
     for number, point in enumerate(page.points):
         segment += point.run_id in changed
         alert = judged.get(point.run_id)
-        level = page.paced[number].median if page.paced else None
+        level = page.normalised[number].median if page.normalised else None
         rows.append(
             {
                 "at": _time(point.at),
@@ -225,18 +227,18 @@ def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, 
     part alone stands at the point that is nearest to the run with which it was first seen, and
     `is_elsewhere`.
     """
-    found: list[tuple[datetime, str, str, dict[str, Any]]] = [
+    marks: list[tuple[datetime, str, str, dict[str, Any]]] = [
         _alert_mark(alert, page, scale) for alert in alerts_of(page, metric=metric)
     ]
-    found += [(change.at, change_label(change), "", {}) for change in page.environment_changes]
-    times = [point.at for point in page.points] or [at for at, *_ in found]
-    found += [
-        (item.at, annotation_label(item), "", {"said": _said(item)})
+    marks += [(change.at, change_label(change), "", {}) for change in page.environment_changes]
+    times = [point.at for point in page.points] or [at for at, *_ in marks]
+    marks += [
+        (item.at, annotation_label(item), "", {"said": _annotation_text(item)})
         for item in page.annotations
-        if times and min(times) - _AROUND <= item.at <= max(times) + _AROUND
+        if times and min(times) - _MARGIN <= item.at <= max(times) + _MARGIN
     ]
     rows = []
-    for number, (at, text, verdict, more) in enumerate(sorted(found, key=lambda item: item[:3])):
+    for number, (at, text, verdict, more) in enumerate(sorted(marks, key=lambda item: item[:3])):
         width = max(times) - min(times)
         is_right = bool(width) and (at - min(times)) / width > _RIGHT_PART
         rows.append(
@@ -371,7 +373,7 @@ def annotation_label(annotation: Annotation) -> str:
     return shortened(f"annotation: {one_line(annotation.text)}", limit=_ANNOTATION_LENGTH)
 
 
-def _said(annotation: Annotation) -> str:
+def _annotation_text(annotation: Annotation) -> str:
     text = f"{one_line(annotation.by)}: {one_line(annotation.text)}"
     return shortened(text, limit=_TOOLTIP_LENGTH)
 

@@ -51,7 +51,7 @@ TREND_CAPTION = (
     " one is a way back, a step with too little evidence to be told, or one of another alert; ticks"
     " at the bottom are new revisions, crosses runs without a number."
 )
-PACED_CAPTION = (
+NORMALISED_CAPTION = (
     "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"
     " theirs. A median away from its hollow point says that the machine was slower or faster."
 )
@@ -97,7 +97,7 @@ def show_trend(
 def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_series: bool) -> None:
     """Go where a click or a brush in the trend leads."""
     if pair := pair_of(event):
-        in_order = {point.run_id: place for place, point in enumerate(page.points)}
+        in_order = {point.run_id: index for index, point in enumerate(page.points)}
         first, last = sorted(pair, key=lambda run_id: in_order.get(run_id, -1))
         go(compare_url(CompareState(baseline=first, candidate=last, model=page.case.model)))
     if run_id := picked(event, "run_id"):
@@ -137,4 +137,4 @@ def trend_caption(page: SeriesPage) -> str:
         is_single = all(point.num_samples == 1 for point in page.points)
         text = _SINGLE_CAPTION if is_single else _ALIKE_CAPTION
     text += TREND_CAPTION
-    return f"{text} {PACED_CAPTION}" if page.paced else text
+    return f"{text} {NORMALISED_CAPTION}" if page.normalised else text

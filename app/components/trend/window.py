@@ -25,7 +25,7 @@ def part_of(page: SeriesPage, *, since: datetime | None, until: datetime | None)
     return dataclasses.replace(
         page,
         points=tuple(point for point in page.points if is_inside(point.at)),
-        paced=tuple(point for point in page.paced if is_inside(point.at)),
+        normalised=tuple(point for point in page.normalised if is_inside(point.at)),
         bands=tuple(
             dataclasses.replace(
                 band,
@@ -55,7 +55,9 @@ def _drifts(alert: Alert, *, since: datetime | None, until: datetime | None) -> 
     return alert.kind == DRIFT and is_before_end and is_after_start
 
 
-def kept(values: Sequence[float], *, always: Collection[int], limit: int = MAX_POINTS) -> list[int]:
+def thinned_indices(
+    values: Sequence[float], *, always: Collection[int], limit: int = MAX_POINTS
+) -> list[int]:
     """Return which of `values` are drawn, by their places: all, where there are at most `limit`.
 
     Else the least and the largest of each of limit / 2 stretches of equal length, the first and the
@@ -63,11 +65,11 @@ def kept(values: Sequence[float], *, always: Collection[int], limit: int = MAX_P
     """
     if len(values) <= limit:
         return list(range(len(values)))
-    found = {0, len(values) - 1, *always}
+    indices = {0, len(values) - 1, *always}
     num_stretches = max(1, limit // 2)
     edges = [len(values) * number // num_stretches for number in range(num_stretches + 1)]
     for start, end in zip(edges, edges[1:], strict=False):
         stretch = range(start, end)
-        found.add(min(stretch, key=values.__getitem__))
-        found.add(max(stretch, key=values.__getitem__))
-    return sorted(found)
+        indices.add(min(stretch, key=values.__getitem__))
+        indices.add(max(stretch, key=values.__getitem__))
+    return sorted(indices)

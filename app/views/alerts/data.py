@@ -82,12 +82,12 @@ def load_alert_page(at: StoreVersion, alert_id: str) -> AlertPage:
             toolchain=alert.toolchain,
         )
         series = dataclasses.replace(page, alerts=(alert,))
-    beside = load_alerts_of_event(store, alert.event_id) if alert.event_id else ()
+    of_event = load_alerts_of_event(store, alert.event_id) if alert.event_id else ()
     return AlertPage(
         alert=alert,
         text=text,
         event=load_events(store, ids=[alert.event_id]).get(alert.event_id),
-        num_beside=sum(other.id != alert.id for other in beside),
+        num_other_alerts=sum(other.id != alert.id for other in of_event),
         series=series,
         changes=load_changes(store, alert_id=alert.id),
         fails_now=fails_otherwise(alert, load_last=functools.partial(load_last_ending, store)),

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from compile_hud.app.components.alert_rows import revision_cell
 from compile_hud.app.ui.alert_text import alert_text, event_words
-from compile_hud.app.ui.html import Cell, Column, Group, Note, facts, grouped_table
+from compile_hud.app.ui.html import Cell, Column, Group, Note, grouped_table, key_values
 from compile_hud.app.ui.urls import decide_url, event_url
 from compile_hud.app.views.alerts.tables import alerts_table, pick_cell, pick_column, run_ref_cell
 from compile_hud.db.records.alerts import Alert, AlertState, Event, alert_bounds, began, leading
@@ -75,12 +75,12 @@ class EventGroup:
 
 def event_groups(alerts: Iterable[Alert], *, events: Mapping[str, Event]) -> list[EventGroup]:
     """Return the events of `alerts`, the one with the worst ongoing alert first."""
-    found: dict[str, list[Alert]] = defaultdict(list)
+    by_event: dict[str, list[Alert]] = defaultdict(list)
     for alert in worst_first(alerts):
-        found[alert.event_id or f"alert {alert.id}"].append(alert)
+        by_event[alert.event_id or f"alert {alert.id}"].append(alert)
     groups = [
         EventGroup(event=events.get(together[0].event_id), alerts=tuple(together))
-        for together in found.values()
+        for together in by_event.values()
     ]
     by_worst = {group.worst.id: group for group in groups}
     return [by_worst[alert.id] for alert in worst_first(group.worst for group in groups)]
@@ -94,7 +94,7 @@ def event_table(groups: Sequence[EventGroup], *, now: datetime, can_pick: bool =
         Group(
             row=(
                 *([pick_cell(group.alerts, group.title)] if can_pick else []),
-                *_row(group, now=now, names_place=num_places > 1),
+                *_row(group, now=now, names_scope=num_places > 1),
             ),
             summary=counted(len(group.alerts), "alert"),
             content=alerts_table(group.alerts, now=now, can_pick=can_pick),
@@ -129,7 +129,7 @@ def event_facts(group: EventGroup) -> str:
         ("where", Cell(text=f"{worst.machine}, toolchain {worst.toolchain}")),
         ("cause", Cell(text=cause_text(group), style="whole")),
     ]
-    return facts(pairs)
+    return key_values(pairs)
 
 
 def cause_texts(group: EventGroup) -> tuple[str, str]:
@@ -140,15 +140,15 @@ def cause_texts(group: EventGroup) -> tuple[str, str]:
     kinds = Counter(item.cause_kind for item in group.alerts if item.cause_kind != _UNKNOWN)
     if not kinds:
         return "", group.worst.cause_text or _UNKNOWN
-    told = next(item for item in group.alerts if item.cause_kind != _UNKNOWN)
+    first_known = next(item for item in group.alerts if item.cause_kind != _UNKNOWN)
     named = ", ".join(kind for kind, _ in kinds.most_common())
-    return named.replace("_", " "), told.cause_text
+    return named.replace("_", " "), first_known.cause_text
 
 
 def cause_text(group: EventGroup) -> str:
     """Return the causes in one line; a side that the words name themselves is not put before."""
-    kinds, told = cause_texts(group)
-    return told if not kinds or f"{kinds} side" in told else f"{kinds}: {told}"
+    kinds, text = cause_texts(group)
+    return text if not kinds or f"{kinds} side" in text else f"{kinds}: {text}"
 
 
 def states_text(alerts: Sequence[Alert]) -> str:
@@ -157,12 +157,12 @@ def states_text(alerts: Sequence[Alert]) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in AlertState if counts[state])
 
 
-def _row(group: EventGroup, *, now: datetime, names_place: bool) -> Sequence[Cell]:
+def _row(group: EventGroup, *, now: datetime, names_scope: bool) -> Sequence[Cell]:
     worst, text = group.worst, alert_text(group.worst)
-    kinds, told = cause_texts(group)
+    kinds, cause = cause_texts(group)
     owners = sorted({alert.owner for alert in group.alerts if alert.owner})
     notes = [states_text(group.alerts), *(f"owner {owner}" for owner in owners)]
-    if names_place:
+    if names_scope:
         notes.append(f"{worst.toolchain} on {worst.machine}")
     num_cases = len({alert.case.key for alert in group.alerts})
     return (
@@ -184,10 +184,10 @@ def _row(group: EventGroup, *, now: datetime, names_place: bool) -> Sequence[Cel
         Cell(text=str(_num_series(group)), notes=(Note(text=counted(num_cases, "case")),)),
         revision_cell(group.onset, now=now),
         Cell(
-            text=kinds or told,
+            text=kinds or cause,
             style="prose clip",
-            title=told,
-            notes=(Note(text=told),) if kinds else (),
+            title=cause,
+            notes=(Note(text=cause),) if kinds else (),
         ),
     )
 

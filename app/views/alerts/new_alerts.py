@@ -16,12 +16,12 @@ from compile_hud.db.shared.text import counted
 
 # Ids of the alerts that a browser window has seen, and of those that it was told of.
 _SEEN = "alerts-seen"
-_TOLD = "alerts-told"
+_ANNOUNCED = "alerts-told"
 # The others are behind one link.
 _NUM_NAMED = 3
 
 
-def show_news() -> None:
+def show_new_alerts() -> None:
     """Draw a line about the open regressions that are new since this window was opened."""
     try:
         alerts = load_open_regressions().value
@@ -29,14 +29,14 @@ def show_news() -> None:
         # The page itself says what is the matter.
         return
     seen: set[str] = st.session_state.setdefault(_SEEN, {alert.id for alert in alerts})
-    told: set[str] = st.session_state.setdefault(_TOLD, set())
+    announced: set[str] = st.session_state.setdefault(_ANNOUNCED, set())
     new = [alert for alert in alerts if alert.id not in seen]
     if not new:
         return
-    if {alert.id for alert in new} - told:
-        told.update(alert.id for alert in new)
+    if {alert.id for alert in new} - announced:
+        announced.update(alert.id for alert in new)
         st.toast(f"{counted(len(new), 'new alert')} since you opened this page.", duration="long")
-    st.html(news_html(new))
+    st.html(new_alerts_html(new))
 
 
 def see_all() -> None:
@@ -44,7 +44,7 @@ def see_all() -> None:
     st.session_state.pop(_SEEN, None)
 
 
-def news_html(new: Sequence[Alert]) -> str:
+def new_alerts_html(new: Sequence[Alert]) -> str:
     """Return a line that names the first new alerts, each a link to it."""
     named = [link(alert_text(alert).title, decide_url(alert.id)) for alert in new[:_NUM_NAMED]]
     if len(new) > _NUM_NAMED:

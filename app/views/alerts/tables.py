@@ -11,7 +11,7 @@ from compile_hud.app.components.evidence import confirmation_text
 from compile_hud.app.data.page_records import AlertPage
 from compile_hud.app.ui.alert_text import alert_text, event_words
 from compile_hud.app.ui.format import moment
-from compile_hud.app.ui.html import Cell, Column, Note, facts, table
+from compile_hud.app.ui.html import Cell, Column, Note, key_values, table
 from compile_hud.app.ui.urls import decide_url, event_url, kernels_url, run_url
 from compile_hud.db.records.alerts import Alert, AlertState, alert_bounds
 from compile_hud.db.records.metrics import METRICS
@@ -81,8 +81,8 @@ def pick_cell(alerts: Sequence[Alert], name: str) -> Cell:
 def alert_facts(page: AlertPage, *, now: datetime) -> str:
     """Return what is known of one alert."""
     alert, text = page.alert, page.text
-    is_paced = page.series is not None and bool(page.series.paced)
-    level_name, levels = "level at one pace" if is_paced else "level", text.values
+    is_normalised = page.series is not None and bool(page.series.normalised)
+    level_name, levels = "level at one pace" if is_normalised else "level", text.values
     metric = METRICS.get(alert.metric)
     state = dataclasses.replace(_state_cell(alert, now=now), href="")
     pairs = [
@@ -103,11 +103,11 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     ]
     if page.fails_now:
         pairs.append(("fails now", Cell(text=page.fails_now, style="whole")))
-    if told := confirmation_text(alert):
-        pairs.append(("measured again", Cell(text=told, style="whole")))
+    if confirmation := confirmation_text(alert):
+        pairs.append(("measured again", Cell(text=confirmation, style="whole")))
     if alert.note:
         pairs.append(("note", Cell(text=alert.note, style="whole")))
-    return facts(pairs)
+    return key_values(pairs)
 
 
 def _end_cell(seen: RunRef | None, page: AlertPage) -> Cell:
@@ -119,9 +119,9 @@ def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:
     if page.event is None:
         return []
     words = event_words(page.event.title, page.alert)
-    if not page.num_beside:
+    if not page.num_other_alerts:
         return [("event", Cell(text=words))]
-    others = counted(page.num_beside, "other alert")
+    others = counted(page.num_other_alerts, "other alert")
     href = event_url(page.event.id)
     return [("event", Cell(text=words, href=href, notes=(Note(text=others),)))]
 
@@ -134,8 +134,8 @@ def decidable(alerts: Sequence[Alert], state: AlertState) -> list[Alert]:
     if len(alerts) == 1:
         return [alert for alert in alerts if alert.state is not state]
     decided = (AlertState.ACKNOWLEDGED, AlertState.EXPECTED, AlertState.NOISE)
-    wanted = decided if state is AlertState.OPEN else ONGOING
-    return [alert for alert in alerts if alert.state in wanted and alert.state is not state]
+    states = decided if state is AlertState.OPEN else ONGOING
+    return [alert for alert in alerts if alert.state in states and alert.state is not state]
 
 
 def changes_table(changes: Sequence[AlertChange], *, alerts: Sequence[Alert]) -> str:
@@ -164,11 +164,11 @@ def changes_table(changes: Sequence[AlertChange], *, alerts: Sequence[Alert]) ->
 
 def _alike(changes: Sequence[AlertChange]) -> list[tuple[AlertChange, list[str]]]:
     """Return changes, the newest first, each with the ids of the alerts that had the same."""
-    found: dict[AlertChange, list[str]] = {}
+    ids_by_change: dict[AlertChange, list[str]] = {}
     for change in reversed(changes):
         same = dataclasses.replace(change, id="", alert_id="")
-        found.setdefault(same, []).append(change.alert_id)
-    return list(found.items())
+        ids_by_change.setdefault(same, []).append(change.alert_id)
+    return list(ids_by_change.items())
 
 
 def _subject_cell(names: Sequence[str]) -> Cell:

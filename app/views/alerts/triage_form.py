@@ -12,11 +12,11 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.components.page_frame import notices
+from compile_hud.app.components.page_frame import banners
 from compile_hud.app.components.sign_in import sign_in_button
 from compile_hud.app.data import triage as decision_data
-from compile_hud.app.data.triage import Said
-from compile_hud.app.ui.html import caption, notice
+from compile_hud.app.data.triage import DecisionNote
+from compile_hud.app.ui.html import banner, caption
 from compile_hud.app.views.alerts.tables import DECISIONS, DECISIONS_TEXT, EVENT_TEXT, decidable
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.shared.access_rules import Person, Role
@@ -35,10 +35,10 @@ class _Care:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Given:
+class _FormInput:
     """What was typed and pressed: at most one of the last three."""
 
-    said: Said
+    note: DecisionNote
     care: _Care
     state: AlertState | None
     is_care: bool
@@ -98,33 +98,33 @@ def decision_form(alerts: Sequence[Alert], *, is_brief: bool = False) -> None:
     )
     problems = st.container()
     with st.form("decide", border=False):
-        given = _ask(alerts, shown=shown, person=person, number=memory.round)
+        form_input = _ask(alerts, shown=shown, person=person, number=memory.round)
     if not is_brief:
         st.html(caption(DECISIONS_TEXT if len(alerts) == 1 else f"{DECISIONS_TEXT} {EVENT_TEXT}"))
-    problem = _save(seen, given, shown=shown)
+    problem = _save(seen, form_input, shown=shown)
     if problem == "":
         memory.forget()
         st.rerun()
     with problems:
-        notices([problem] if problem else _told(memory.meanwhile()))
+        banners([problem] if problem else _changes_text(memory.meanwhile()))
     if not is_brief and len(alerts) == 1 and alerts[0].kind in ("step", "drift"):
         _floor_form(alerts[0], person=person, memory=memory)
 
 
 def _only_looking(person: Person) -> None:
     why = access.refusal(person, Role.TRIAGER)
-    st.html(notice(f"You can look at this and not decide about it: {why}."))
+    st.html(banner(f"You can look at this and not decide about it: {why}."))
     if access.rules().has_sign_in and not person.is_signed_in:
         sign_in_button("sign-in-to-decide")
 
 
-def _told(changed: Sequence[str]) -> list[str]:
+def _changes_text(changed: Sequence[str]) -> list[str]:
     num_more = len(changed) - 1
     more = f"; {num_more} more alerts changed" if num_more > 0 else ""
     return [f"Changed while this page was open: {changed[0]}{more}."] if changed else []
 
 
-def _ask(alerts: Sequence[Alert], *, shown: _Care, person: Person, number: int) -> _Given:
+def _ask(alerts: Sequence[Alert], *, shown: _Care, person: Person, number: int) -> _FormInput:
     key = f"{alerts[0].id}-{len(alerts)}-{number}"
     with st.container(horizontal=True, gap="small"):
         name = _name_field(person)
@@ -142,8 +142,8 @@ def _ask(alerts: Sequence[Alert], *, shown: _Care, person: Person, number: int) 
         owner = st.text_input("Owner", value=shown.owner, key=f"owner-{key}", width=200)
         until = st.date_input("Muted until (UTC)", value=shown.until, key=f"until-{key}", width=200)
         is_care = st.form_submit_button("Save owner and mute", key="decide-save")
-    return _Given(
-        said=Said(name=name, why=why.strip()),
+    return _FormInput(
+        note=DecisionNote(author=name, reason=why.strip()),
         care=_Care(owner=owner.strip(), until=until),
         state=chosen[0] if chosen else None,
         is_care=is_care,
@@ -158,31 +158,31 @@ def _name_field(person: Person) -> str:
     return st.text_input("Your name", key=_NAME, width=200)
 
 
-def _save(seen: Sequence[Alert], given: _Given, *, shown: _Care) -> str | None:
+def _save(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -> str | None:
     """Save what was pressed; return why it is not saved, "" when it is, None for nothing."""
-    if given.state is not None:
-        asked = decidable(seen, given.state)
-        return decision_data.decide_state(asked, given.state, said=given.said)
-    if given.is_comment:
-        return decision_data.comment(seen, said=given.said)
-    return _save_care(seen, given, shown=shown) if given.is_care else None
+    if form_input.state is not None:
+        alerts = decidable(seen, form_input.state)
+        return decision_data.decide_state(alerts, form_input.state, note=form_input.note)
+    if form_input.is_comment:
+        return decision_data.comment(seen, note=form_input.note)
+    return _save_care(seen, form_input, shown=shown) if form_input.is_care else None
 
 
-def _save_care(seen: Sequence[Alert], given: _Given, *, shown: _Care) -> str:
+def _save_care(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -> str:
     """Save the owner and the mute that are `given`, what is as it was before left to each alert."""
-    until = given.care.until
+    until = form_input.care.until
     end = _midnight(until)
     if until != shown.until and end is not None and end <= clock.now():
         return f"{until} is over; choose a later day, or none."
     cared = [
         dataclasses.replace(
             alert,
-            owner=alert.owner if given.care.owner == shown.owner else given.care.owner,
+            owner=alert.owner if form_input.care.owner == shown.owner else form_input.care.owner,
             muted_until=alert.muted_until if until == shown.until else end,
         )
         for alert in seen
     ]
-    return decision_data.decide_care(seen, cared, said=given.said)
+    return decision_data.decide_care(seen, cared, note=form_input.note)
 
 
 def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
@@ -212,9 +212,9 @@ def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
         st.html(caption("Every later change of this series that is smaller stays silent."))
     if is_saving:
         floor = None if least_pct is None else round(least_pct / 100, 6)
-        said = Said(name=str(st.session_state.get(_NAME, "")), why=why.strip())
-        if problem := decision_data.decide_floor(settings, floor, said=said):
-            st.html(notice(problem))
+        note = DecisionNote(author=str(st.session_state.get(_NAME, "")), reason=why.strip())
+        if problem := decision_data.decide_floor(settings, floor, note=note):
+            st.html(banner(problem))
         else:
             memory.forget()
             st.rerun()

@@ -10,7 +10,7 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.annotations import show_annotations
 from compile_hud.app.components.evidence import difference_table
-from compile_hud.app.components.page_frame import choose, notices, stale_note, state_page
+from compile_hud.app.components.page_frame import banners, choose, stale_note, state_page
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
 from compile_hud.app.data.annotations import annotated
 from compile_hud.app.data.commands import repro
@@ -53,7 +53,7 @@ _STATE_LABELS = {"": "open and acknowledged", ALL_STATES: "all"}
 def show() -> None:
     """Draw the list of events, or the event or the alert that the URL names."""
     state, problems = parse_alerts(st.query_params.to_dict())
-    notices(problems)
+    banners(problems)
     try:
         if state.alert:
             show_alert(state.alert)
@@ -171,7 +171,7 @@ def _show_kernels(alert: Alert) -> None:
     if kernels is None:
         return
     st.html(heading("Kernels behind it", level=2))
-    notices([kernels.noise] if kernels.noise else [])
+    banners([kernels.noise] if kernels.noise else [])
     if content := alert_kernel_table(kernels):
         st.html(content)
         st.html(caption(kernels.share_text))

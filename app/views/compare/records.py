@@ -118,19 +118,19 @@ class ComparePage:
         """Return what the rows come to; of a thousand cases that takes as long as to draw them."""
         by_case: dict[str, ComparedRow] = {}
         common: set[str] = set()
-        found: dict[Verdict, set[str]] = {verdict: set() for verdict in Verdict}
+        by_verdict: dict[Verdict, set[str]] = {verdict: set() for verdict in Verdict}
         for row in self.rows:
             key = row.candidate_case.key
             by_case[key] = row
-            found[row.verdict].add(key)
+            by_verdict[row.verdict].add(key)
             if not row.is_one_sided:
                 common.add(key)
         return Tally(
             by_case=by_case,
             common=frozenset(common),
-            worse=frozenset(common & found[Verdict.REGRESSION]),
-            better=frozenset(common & found[Verdict.IMPROVEMENT]),
+            worse=frozenset(common & by_verdict[Verdict.REGRESSION]),
+            better=frozenset(common & by_verdict[Verdict.IMPROVEMENT]),
             num_by_verdict=Counter(row.verdict for row in self.rows),
-            num_cases_by_verdict={verdict: len(keys) for verdict, keys in found.items()},
+            num_cases_by_verdict={verdict: len(keys) for verdict, keys in by_verdict.items()},
             metrics=frozenset(row.metric for row in self.rows),
         )

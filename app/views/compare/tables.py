@@ -22,12 +22,12 @@ from compile_hud.app.ui.html import (
     Cell,
     Column,
     Note,
-    facts,
-    folded,
+    banner,
+    collapsible,
     interval_notes,
-    notice,
+    key_values,
+    metric_tiles,
     table,
-    tiles,
 )
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import (
@@ -148,8 +148,8 @@ def verdict_tiles(page: ComparePage) -> str:
     """Return how many comparisons have which verdict, in how many cases, and of how many cases."""
     title = "cases that both runs have; those of one run alone have no comparison"
     common = Cell(text=f"{len(page.tally.common)} of {len(page.tally.by_case)}", title=title)
-    found = [(str(verdict), _verdict_cell(verdict, page.tally)) for verdict in _ORDER]
-    return tiles([*found, ("cases in both", common)])
+    tiles = [(str(verdict), _verdict_cell(verdict, page.tally)) for verdict in _ORDER]
+    return metric_tiles([*tiles, ("cases in both", common)])
 
 
 def _verdict_cell(verdict: Verdict, tally: Tally) -> Cell:
@@ -170,7 +170,7 @@ def mean_table(means: Sequence[Mean], *, page: ComparePage) -> str:
     """Return the geometric means of candidate / baseline, variant by variant; "" without any."""
     present = {mean.metric for mean in means}
     metrics = [name for name in OVERVIEW_METRICS if name in present]
-    by_place = {(mean.variant, mean.metric): mean for mean in means}
+    by_column = {(mean.variant, mean.metric): mean for mean in means}
     columns = [
         Column(label="geometric mean"),
         *(
@@ -183,7 +183,7 @@ def mean_table(means: Sequence[Mean], *, page: ComparePage) -> str:
     rows = [
         (
             Cell(text=_variant_text(baselines.get(variant, variant), variant), style="strong"),
-            *(_mean_cell(by_place.get((variant, name))) for name in metrics),
+            *(_mean_cell(by_column.get((variant, name))) for name in metrics),
         )
         for variant in dict.fromkeys(mean.variant for mean in means)
     ]
@@ -212,7 +212,7 @@ def row_sections(rows: Sequence[ComparedRow], *, page: ComparePage) -> list[str]
     if changed:
         sections.append(draw(changed, label="comparisons", most=SHOWN_ROWS))
     sections += [
-        folded(
+        collapsible(
             f"{str(verdict).capitalize()}: {len(part)}",
             draw(part, label=verdict, most=_FOLDED_ROWS),
         )
@@ -228,7 +228,7 @@ def _row_table(
     cells = [_row_cells(row, page=page, varied=varied) for row in rows[:most]]
     shown = table(_ROW_COLUMNS, cells, label=label)
     num_left = len(rows) - most
-    more = notice(f"{num_left} further rows: the filters narrow it, the CSV file has all.")
+    more = banner(f"{num_left} further rows: the filters narrow it, the CSV file has all.")
     return shown + (more if num_left > 0 else "")
 
 
@@ -245,15 +245,15 @@ def suggestions(page: ComparePage, *, summaries: Sequence[RunSummary]) -> str:
     ]
     here = [other for other in others if (other.machine, other.toolchain) == _where(run)]
     older = [other for other in here if other.started_at < run.started_at]
-    found: dict[str, Run] = {}
+    by_id: dict[str, Run] = {}
     for name, span in _SPANS.items():
         if past := [other for other in older if run.started_at - other.started_at >= span]:
-            found[name] = past[0]
+            by_id[name] = past[0]
     for other in others:
         if other.machine != run.machine:
-            found.setdefault(f"machine {other.machine}", other)
+            by_id.setdefault(f"machine {other.machine}", other)
         elif other.toolchain != run.toolchain:
-            found.setdefault(f"toolchain {other.toolchain}", other)
+            by_id.setdefault(f"toolchain {other.toolchain}", other)
     cells = [
         (
             name,
@@ -263,10 +263,10 @@ def suggestions(page: ComparePage, *, summaries: Sequence[RunSummary]) -> str:
                 title=moment(other.started_at),
             ),
         )
-        for name, other in found.items()
+        for name, other in by_id.items()
         if other.id != page.baseline.id
     ]
-    return facts(cells) if cells else ""
+    return key_values(cells) if cells else ""
 
 
 def _where(run: Run) -> tuple[str, str]:
@@ -289,7 +289,7 @@ def level_table(pairs: Sequence[LevelPair], *, page: ComparePage) -> str:
                 text=name_of(pair.baseline_case, pair.candidate_case),
                 style="strong wraps",
                 title=pair.candidate_case.key,
-                notes=_place_notes(pair.candidate_case, varied),
+                notes=_dimension_notes(pair.candidate_case, varied),
             ),
             _level_cell(pair.baseline, scale, run=page.baseline, case=pair.baseline_case),
             _level_cell(pair.candidate, scale, run=page.candidate, case=pair.candidate_case),
@@ -358,7 +358,7 @@ def one_sided_text(page: ComparePage) -> str:
     ]
     columns = (Column(label="case"), Column(label="why there is no comparison"))
     content = table(columns, cells[:SHOWN_ROWS], label="cases of one run alone")
-    return folded(f"Cases of one run alone: {len(rows)}", content)
+    return collapsible(f"Cases of one run alone: {len(rows)}", content)
 
 
 def _rank(row: ComparedRow) -> tuple[int, float, str, str]:
@@ -400,7 +400,7 @@ def _row_cells(row: ComparedRow, *, page: ComparePage, varied: Sequence[str]) ->
             ),
             style="strong wraps",
             title=row.candidate_case.key,
-            notes=_place_notes(row.candidate_case, varied),
+            notes=_dimension_notes(row.candidate_case, varied),
         ),
         Cell(text=metric_label(row.metric)),
         before,
@@ -410,9 +410,9 @@ def _row_cells(row: ComparedRow, *, page: ComparePage, varied: Sequence[str]) ->
     )
 
 
-def _place_notes(case: Case, varied: Sequence[str]) -> tuple[Note, ...]:
-    place = " ".join(str(getattr(case, name)) for name in varied)
-    return (Note(text=place),) if place else ()
+def _dimension_notes(case: Case, varied: Sequence[str]) -> tuple[Note, ...]:
+    dimensions = " ".join(str(getattr(case, name)) for name in varied)
+    return (Note(text=dimensions),) if dimensions else ()
 
 
 def _row_links(row: ComparedRow, *, page: ComparePage) -> tuple[Note, ...]:

@@ -11,10 +11,10 @@ import streamlit as st
 from compile_hud.app.components.evidence import difference_table
 from compile_hud.app.components.machine_status import machine_notice
 from compile_hud.app.components.page_frame import (
+    banners,
     choose,
     empty_store,
     no_result,
-    notices,
     stale_note,
     state_page,
 )
@@ -22,7 +22,7 @@ from compile_hud.app.data import store as data
 from compile_hud.app.data.commands import comparing_command, run_command
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.format import metric_label
-from compile_hud.app.ui.html import caption, folded, heading, notice
+from compile_hud.app.ui.html import banner, caption, collapsible, heading
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import OVERVIEW_METRICS, CompareState, compare_url, parse_compare
 from compile_hud.app.views.compare.data import load_compare
@@ -64,7 +64,7 @@ MEANS_CAPTION = (
 def show() -> None:
     """Draw the comparison of two runs."""
     state, problems = parse_compare(st.query_params.to_dict())
-    notices(problems)
+    banners(problems)
     summaries = load_newest_runs().value
     if not summaries:
         empty_store(data.store_name())
@@ -89,7 +89,7 @@ def show() -> None:
     rows = shown_rows(page, state)
     _show_share(page, state, rows)
     if others := suggestions(page, summaries=summaries):
-        st.html(folded("Compare the candidate with", others))
+        st.html(collapsible("Compare the candidate with", others))
     show_environment(page)
     if page.refusal:
         show_refusal(page, state)
@@ -102,7 +102,7 @@ def show() -> None:
 
 def _show_comparison(page: ComparePage, state: CompareState, rows: Sequence[ComparedRow]) -> None:
     if moved := machine_notice(page.machine):
-        st.html(notice(moved))
+        st.html(banner(moved))
     st.html(verdict_tiles(page))
     if means := mean_table(page.means, page=page):
         st.html(means)
@@ -180,16 +180,18 @@ def show_environment(page: ComparePage) -> None:
         page.environment, ends=("baseline", "candidate"), label="what the runs differ in"
     )
     if not names:
-        st.html(notice("Nothing that was recorded of the two environments differs."))
+        st.html(banner("Nothing that was recorded of the two environments differs."))
     elif len(names) <= _SHOWN_DIFFERENCES:
         st.html(content)
     else:
-        st.html(folded(f"The environments differ in {len(names)}: {', '.join(names)}", content))
+        st.html(
+            collapsible(f"The environments differ in {len(names)}: {', '.join(names)}", content)
+        )
 
 
 def show_refusal(page: ComparePage, state: CompareState) -> None:
     """Say why the two runs do not compare, and draw their levels beside each other."""
-    st.html(notice(f"No verdict: {page.refusal}."))
+    st.html(banner(f"No verdict: {page.refusal}."))
     st.html(heading("Levels of both", level=2))
     choose(
         "Table shows",

@@ -71,12 +71,12 @@ _DEAD_COLUMNS = (
 
 def troubles(page: HealthPage, *, now: datetime) -> list[str]:
     """Return a sentence on each thing that needs somebody, with what to do; the worst first."""
-    found: list[str] = []
+    sentences: list[str] = []
     for scheduler in sorted(page.health.schedulers, key=lambda item: not item.is_late(now=now)):
-        found += _of_scheduler(scheduler, now=now)
+        sentences += _of_scheduler(scheduler, now=now)
     if page.health.open_jobs and not _alive(page, now=now):
         num = len(page.health.open_jobs)
-        found.append(
+        sentences.append(
             f"{counted(num, 'job')} waits and no scheduler takes it: hud up or hud schedule."
             if num == 1
             else f"{num} jobs wait and no scheduler takes them: hud up or hud schedule."
@@ -85,22 +85,22 @@ def troubles(page: HealthPage, *, now: datetime) -> list[str]:
     if failed:
         newest = failed[0]
         num_ended = counted(len(page.health.ended_jobs), "job")
-        found.append(
+        sentences.append(
             f"{len(failed)} of the newest {num_ended} failed, the last one"
             f" {age(newest.enqueued_at, now=now)}: {newest.reason or 'no reason is known'}."
         )
     if page.dead:
-        found.append(
+        sentences.append(
             f"{counted(len(page.dead), 'message')} could not be sent and"
             f" {'was' if len(page.dead) == 1 else 'were'} given up; see below."
         )
     for name, num in sorted(page.unclaimed.items()):
         waits = "message waits" if num == 1 else "messages wait"
-        found.append(
+        sentences.append(
             f"{num} {waits} for the receiver {name}, which hud.toml does not name: a"
             " [receivers.NAME] of that name lets them go."
         )
-    return found
+    return sentences
 
 
 def _of_scheduler(scheduler: SchedulerState, *, now: datetime) -> list[str]:
@@ -111,18 +111,18 @@ def _of_scheduler(scheduler: SchedulerState, *, now: datetime) -> list[str]:
             f"The scheduler of {machine} has been silent for {silent}, so nothing is measured there"
             " by itself: hud up or hud schedule there; hud doctor says what is wrong."
         ]
-    found = [
+    texts = [
         f"The disk for {disk.name} of {machine} has {quantity(disk.free_bytes, 'B')} left: make"
         " room, or keep less with [traces] and [samples] in hud.toml."
         for disk in scheduler.disks
         if is_full(disk)
     ]
     if scheduler.num_broken:
-        found.append(
+        texts.append(
             f"The spool of {machine} has {counted(scheduler.num_broken, 'result')} that cannot be"
             " read: hud doctor there names them."
         )
-    return found
+    return texts
 
 
 def is_full(disk: DiskState) -> bool:
@@ -159,7 +159,7 @@ def scheduler_table(page: HealthPage, *, now: datetime) -> str:
                 text="silent" if item.is_late(now=now) else "alive",
                 style="strong" if item.is_late(now=now) else "",
             ),
-            Cell(text=item.doing or "waits", style="prose"),
+            Cell(text=item.current_job or "waits", style="prose"),
             Cell(text=age(item.heartbeat_at, now=now), title=moment(item.heartbeat_at)),
             Cell(text=moment(item.started_at)),
             Cell(text=str(item.num_waiting)),
@@ -173,8 +173,8 @@ def scheduler_table(page: HealthPage, *, now: datetime) -> str:
 
 def next_table(page: HealthPage, *, now: datetime) -> str:
     """Return a row for each schedule of those that are alive, the soonest first, "" for none."""
-    found = [(one, item) for one in _alive(page, now=now) for item in one.schedules]
-    found.sort(key=lambda pair: (pair[1].next_at is None, pair[1].next_at or now, pair[1].name))
+    upcoming = [(one, item) for one in _alive(page, now=now) for item in one.schedules]
+    upcoming.sort(key=lambda pair: (pair[1].next_at is None, pair[1].next_at or now, pair[1].name))
     rows = [
         (
             Cell(text=item.name, style="strong"),
@@ -188,7 +188,7 @@ def next_table(page: HealthPage, *, now: datetime) -> str:
             Cell(text=one.machine),
             Cell(text=item.note, style="prose quiet"),
         )
-        for one, item in found
+        for one, item in upcoming
     ]
     return _table(_NEXT_COLUMNS, rows, label="next runs")
 
@@ -216,10 +216,10 @@ def job_table(jobs: Iterable[QueuedJob], *, label: str, now: datetime) -> str:
 
 
 def _job_note(job: QueuedJob) -> str:
-    place = f"on {job.machine}" if job.machine else ""
+    machine = f"on {job.machine}" if job.machine else ""
     is_waiting = job.state is JobState.QUEUED and job.due_at is not None
     until = f"not before {moment(job.due_at)}" if is_waiting and job.due_at else ""
-    when = ", ".join(part for part in (place, until) if part)
+    when = ", ".join(part for part in (machine, until) if part)
     return ": ".join(part for part in (when, job.reason) if part)
 
 

@@ -6,10 +6,10 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.components.page_frame import guarded, notices, state_page
+from compile_hud.app.components.page_frame import banners, guarded, state_page
 from compile_hud.app.data.health import FRESH_S, HealthPage, load_health_page, send_again
-from compile_hud.app.ui.flash import keep_said, show_said
-from compile_hud.app.ui.html import caption, heading, notice
+from compile_hud.app.ui.flash import set_flash, show_flash
+from compile_hud.app.ui.html import banner, caption, heading
 from compile_hud.app.ui.urls import parse_health
 from compile_hud.app.views.health.tables import (
     dead_table,
@@ -30,7 +30,7 @@ _SEND = "send-again"
 def show() -> None:
     """Draw the page of health."""
     _, problems = parse_health(st.query_params.to_dict())
-    notices(problems)
+    banners(problems)
     st.html(heading("Health"))
     # Read once here: what the store has to say about itself is said by the whole page.
     load_health_page()
@@ -46,10 +46,10 @@ def _draw_now() -> None:
     loaded = load_health_page()
     page, now = loaded.value, clock.now()
     if loaded.stale_reason:
-        st.html(notice(f"Shown as it was last read: {loaded.stale_reason}"))
-    found = troubles(page, now=now)
+        st.html(banner(f"Shown as it was last read: {loaded.stale_reason}"))
+    problems = troubles(page, now=now)
     has_scheduler = bool(page.health.schedulers)
-    notices(found or ([wellness(page, now=now)] if has_scheduler else []))
+    banners(problems or ([wellness(page, now=now)] if has_scheduler else []))
     if not has_scheduler:
         text = [
             "Runs start by hand alone. A scheduler runs the schedules of hud.toml and the jobs that"
@@ -81,7 +81,7 @@ def _sections(page: HealthPage) -> list[tuple[str, str]]:
 
 def _show_dead(page: HealthPage) -> None:
     """Draw what could not be sent, and let admins send it again."""
-    show_said(_SEND)
+    show_flash(_SEND)
     if not page.dead:
         return
     st.html(heading("Messages that were given up", level=2))
@@ -95,4 +95,4 @@ def _show_dead(page: HealthPage) -> None:
 
 def _send_again(ids: list[str]) -> None:
     problem = send_again(ids)
-    keep_said(problem or f"To be sent again within a minute: {len(ids)}.", key=_SEND)
+    set_flash(problem or f"To be sent again within a minute: {len(ids)}.", key=_SEND)

@@ -141,8 +141,8 @@ def _diff_page(
 
 def _read_side(store: Store, run: Run, case_key: str) -> _Read:
     case = next((case for case in run.plan if case.key == case_key), None)
-    wanted = [] if case is None else [(run.id, case_key)]
-    result = load_profiled(store, wanted).get((run.id, case_key))
+    keys = [] if case is None else [(run.id, case_key)]
+    result = load_profiled(store, keys).get((run.id, case_key))
     kernels, problem, missing, hint = None, "", "", ""
     if result is not None:
         try:

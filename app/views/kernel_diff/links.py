@@ -35,7 +35,7 @@ def kernel_links(
     `runs` are those that have kernels of its case, the oldest first.
     """
     case, run = result.case, page.run
-    found = [("Kernels", kernels_url(run.id, case_key=case.key))]
+    links = [("Kernels", kernels_url(run.id, case_key=case.key))]
     if eager := next((item for item in page.results if _is_eager_of(item, case)), None):
         against = KernelDiffState(
             baseline_run=run.id,
@@ -43,7 +43,7 @@ def kernel_links(
             candidate_run=run.id,
             candidate_case=case.key,
         )
-        found.append(("Kernels against eager", kernel_diff_url(against)))
+        links.append(("Kernels against eager", kernel_diff_url(against)))
     here = (run.machine, run.toolchain)
     before = [
         item for item in runs if (item.machine, item.toolchain) == here and item.at < run.started_at
@@ -52,8 +52,8 @@ def kernel_links(
         since = KernelDiffState(
             baseline_run=before[-1].run_id, baseline_case=case.key, candidate_run=run.id
         )
-        found.append(("Kernels since the run before", kernel_diff_url(since)))
-    return found
+        links.append(("Kernels since the run before", kernel_diff_url(since)))
+    return links
 
 
 def point_cell(
@@ -63,7 +63,7 @@ def point_cell(
 
     `profiled` are the ids of the runs that have kernels of the case.
     """
-    if number == 0 or not all(points[place].run_id in profiled for place in (number - 1, number)):
+    if number == 0 or not all(points[index].run_id in profiled for index in (number - 1, number)):
         return Cell(text="")
     state = KernelDiffState(
         baseline_run=points[number - 1].run_id,

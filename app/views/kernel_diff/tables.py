@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from compile_hud.app.components.evidence import difference_table
 from compile_hud.app.ui.format import exact_times, microseconds, moment, percent
-from compile_hud.app.ui.html import Cell, Column, Note, facts, long_table, table, tiles
+from compile_hud.app.ui.html import Cell, Column, Note, key_values, long_table, metric_tiles, table
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, class_words
@@ -95,7 +95,7 @@ def headline(page: DiffPage) -> str:
         ),
         ("unexplained", _tile(signed_us(page.unexplained_s), note=page.unexplained_text)),
     )
-    return tiles(cards)
+    return metric_tiles(cards)
 
 
 def environment_table(page: DiffPage) -> str:
@@ -119,8 +119,8 @@ def diff_tables(page: DiffPage, state: KernelDiffState) -> str:
     rows = [row for row in page.rows if state.change in ("", row.kind)]
     if not rows:
         return ""
-    place = next((place for place, row in enumerate(rows) if str(row.number) == state.row), 0)
-    num_shown = max(SHOWN_ROWS, place + 1)
+    opened = next((opened for opened, row in enumerate(rows) if str(row.number) == state.row), 0)
+    num_shown = max(SHOWN_ROWS, opened + 1)
     rest_s = math.fsum(row.contribution_s for row in rows[num_shown:])
     return long_table(
         _COLUMNS,
@@ -141,7 +141,7 @@ def row_facts(row: DiffRow) -> str:
     if row.count_s is not None and row.time_s is not None:
         pairs.append(("by calls", Cell(text=f"{signed_us(row.count_s)} us")))
         pairs.append(("by the time of a call", Cell(text=f"{signed_us(row.time_s)} us")))
-    return facts(pairs)
+    return key_values(pairs)
 
 
 def kernel_table(row: DiffRow) -> str:
@@ -155,8 +155,8 @@ def kernel_table(row: DiffRow) -> str:
         return ""
     counters = counter_columns([kernel for _, kernel in kernels])
     rows = [
-        (*_kernel_cells(*item), *(Cell(text=_counter(column.values[place])) for column in counters))
-        for place, item in enumerate(kernels)
+        (*_kernel_cells(*item), *(Cell(text=_counter(column.values[index])) for column in counters))
+        for index, item in enumerate(kernels)
     ]
     named = (Column(label=item.label, title=item.help, is_number=True) for item in counters)
     return long_table(
@@ -187,12 +187,12 @@ def origin_table(row: DiffRow) -> str:
         dict.fromkeys(origin for kernel in kernels for origin in kernel.origins)
         for kernels in (row.baseline, row.candidate)
     ]
-    found = list(dict.fromkeys((*sides[0], *sides[1])))
-    if not found:
+    origins = list(dict.fromkeys((*sides[0], *sides[1])))
+    if not origins:
         return ""
     rows = [
         (Cell(text=_side_of(origin, sides), style="quiet"), *origin_cells(origin))
-        for origin in found
+        for origin in origins
     ]
     return long_table(
         _ORIGIN_COLUMNS, rows, label="origins", num_shown=NUM_ORIGINS, rest="further origins"
@@ -294,13 +294,13 @@ def _kernel_cells(side: str, kernel: Kernel) -> tuple[Cell, ...]:
 
 
 def _side_of(origin: Origin, sides: Sequence[Mapping[Origin, None]]) -> str:
-    found = [name for name, side in zip(SIDES, sides, strict=True) if origin in side]
-    return found[0] if len(found) == 1 else "both"
+    names = [name for name, side in zip(SIDES, sides, strict=True) if origin in side]
+    return names[0] if len(names) == 1 else "both"
 
 
 def _facts_of(kernels: Sequence[Kernel]) -> dict[str, str]:
     """Return what the kernels of a side are, each different value once."""
-    found: dict[str, dict[str, None]] = {}
+    by_name: dict[str, dict[str, None]] = {}
     for kernel in kernels:
         values = {
             "library": kernel.library,
@@ -310,8 +310,8 @@ def _facts_of(kernels: Sequence[Kernel]) -> dict[str, str]:
             **launch_facts(kernel),
         }
         for name, value in values.items():
-            found.setdefault(name, {})[value_text(value)] = None
-    return {name: _joined(values) for name, values in found.items()}
+            by_name.setdefault(name, {})[value_text(value)] = None
+    return {name: _joined(values) for name, values in by_name.items()}
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -8,17 +8,17 @@ from collections.abc import Collection, Mapping, Sequence
 import streamlit as st
 
 from compile_hud.app.components.page_frame import (
+    banners,
     choose,
     draw_code,
     not_found_page,
-    notices,
     stale_note,
     state_page,
 )
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.code import Code, code_of, unified_diff
 from compile_hud.app.ui.format import moment
-from compile_hud.app.ui.html import caption, escaped, folded, heading, notice
+from compile_hud.app.ui.html import banner, caption, collapsible, escaped, heading
 from compile_hud.app.ui.share import HERE, Share, file_name, show_share
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, parse_kernel_diff, swapped
 from compile_hud.app.views.kernel_diff.data import CLASSES, load_kernel_diff
@@ -63,7 +63,7 @@ UNLIKE_TEXT = (
 def show() -> None:
     """Draw the page of the kernel diff."""
     state, problems = parse_kernel_diff(st.query_params.to_dict(), classes=CLASSES)
-    notices(problems)
+    banners(problems)
     try:
         loaded = load_kernel_diff(state)
     except NotFoundError as error:
@@ -83,14 +83,14 @@ def show() -> None:
 
 def _show_diff(page: DiffPage, state: KernelDiffState) -> None:
     if page.is_same_result:
-        notices(["Both sides are the same result, so nothing can differ."])
+        banners(["Both sides are the same result, so nothing can differ."])
     elif not page.is_comparable:
-        notices([UNLIKE_TEXT])
-    notices([page.noise] if page.noise else [])
+        banners([UNLIKE_TEXT])
+    banners([page.noise] if page.noise else [])
     st.html(headline(page))
     show_diff_share(page, state)
     if environment := environment_table(page):
-        st.html(folded(f"The environments differ: {', '.join(page.environment)}", environment))
+        st.html(collapsible(f"The environments differ: {', '.join(page.environment)}", environment))
     if state.row:
         _show_row(page, state)
     show_waterfall(page, state)
@@ -100,7 +100,7 @@ def _show_diff(page: DiffPage, state: KernelDiffState) -> None:
 def _show_row(page: DiffPage, state: KernelDiffState) -> None:
     row = next((row for row in page.rows if str(row.number) == state.row), None)
     if row is None:
-        notices([f"This diff has no row {state.row}; it has {len(page.rows)}."])
+        banners([f"This diff has no row {state.row}; it has {len(page.rows)}."])
     else:
         show_row(page, row, state=state)
 
@@ -169,8 +169,8 @@ def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
 def show_waterfall(page: DiffPage, state: KernelDiffState) -> None:
     """Draw what each change contributes to the difference."""
     st.html(heading("What contributes", level=2))
-    told = WATERFALL_CAPTION + (UNEXPLAINED_CAPTION if page.unexplained_s else "")
-    words = escaped(told, limit=len(told))
+    text = WATERFALL_CAPTION + (UNEXPLAINED_CAPTION if page.unexplained_s else "")
+    words = escaped(text, limit=len(text))
     bars = waterfall(waterfall_steps(page), state)
     st.html(f'{bars}<div class="hud-legend">{words}</div>')
 
@@ -188,13 +188,13 @@ def show_table(page: DiffPage, state: KernelDiffState) -> None:
         width=260,
     )
     shown = diff_tables(page, state)
-    st.html(shown or notice(f"No row has the class {state.change}."))
+    st.html(shown or banner(f"No row has the class {state.change}."))
 
 
 def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
     """Draw one change in full: both sides, what differs, where it comes from, the code."""
     st.html(heading(f"{row.number}. {row.label}", level=2))
-    st.html(notice(row.text))
+    st.html(banner(row.text))
     st.html(row_facts(row))
     for title, content in (
         ("Both sides", kernel_table(row)),
@@ -215,7 +215,7 @@ def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
 def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
     before, after = (code_of(side, sources) for side in (row.baseline, row.candidate))
     if not (before.text or after.text):
-        st.html(notice("No code of either side: only what torch.compile generated has one here."))
+        st.html(banner("No code of either side: only what torch.compile generated has one here."))
         return
     st.html(heading("Generated code", level=3))
     if before.text == after.text:
@@ -230,7 +230,7 @@ def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
     try:
         draw_code(Code(text=unified_diff(before, after), language="diff"))
     except ValueError as error:
-        st.html(notice(f"No diff: {error}."))
+        st.html(banner(f"No diff: {error}."))
     is_long = any(code.is_long for code in (before, after))
     with st.expander("Side by side", expanded=not is_long):
         for column, name, code in zip(
@@ -249,19 +249,19 @@ def _choose_model(page: DiffPage, models: Collection[str]) -> None:
     now = page.baseline.case
     cases = [*_measured(page.baseline), *_measured(page.candidate)]
     keys = [(case.model, case.key) for case in cases]
-    found = dict(reversed(keys))
+    by_model = dict(reversed(keys))
     if now is not None:
         like = now.key.removeprefix(now.model)
-        found |= {model: case_key for model, case_key in keys if case_key == f"{model}{like}"}
+        by_model |= {model: case_key for model, case_key in keys if case_key == f"{model}{like}"}
     key = "diff-model"
     st.session_state[key] = now.model if now else ""
     st.selectbox(
         "Model",
-        ["", *sorted({*found, *models})],
+        ["", *sorted({*by_model, *models})],
         key=key,
         format_func=lambda model: model or "choose one",
         on_change=_choose_case,
-        args=(key, found),
+        args=(key, by_model),
         width=220,
     )
 

@@ -73,11 +73,11 @@ def waterfall_steps(page: DiffPage) -> list[Step]:
     steps += [_step(row) for row in page.rows if row.is_part]
     if page.unexplained_s:
         steps.append(Step(name=UNEXPLAINED, size_s=page.unexplained_s, text=page.unexplained_text))
-    placed: list[Step] = []
+    chain: list[Step] = []
     for step in steps:
-        start_s = placed[-1].end_s if placed else 0.0
-        placed.append(dataclasses.replace(step, start_s=start_s))
-    return [*placed, Step(name=DIFFERENCE, size_s=page.change_s, text=f"of the {page.basis}")]
+        start_s = chain[-1].end_s if chain else 0.0
+        chain.append(dataclasses.replace(step, start_s=start_s))
+    return [*chain, Step(name=DIFFERENCE, size_s=page.change_s, text=f"of the {page.basis}")]
 
 
 def waterfall(steps: Sequence[Step], state: KernelDiffState) -> str:
@@ -86,7 +86,7 @@ def waterfall(steps: Sequence[Step], state: KernelDiffState) -> str:
     low_s = min(ends_s)
     whole_s = (max(ends_s) - low_s) / (1.0 - _MARGIN) or 1.0
 
-    def place(time_s: float) -> str:
+    def position(time_s: float) -> str:
         return f"{100 * (time_s - low_s) / whole_s:.2f}%"
 
     items = []
@@ -97,12 +97,12 @@ def waterfall(steps: Sequence[Step], state: KernelDiffState) -> str:
         items.append(
             f'<div class="name">{_name(step, state)}</div>'
             f'<div class="bar" title="{escaped(_title(step), limit=_TITLE_LENGTH)}">'
-            f'<div class="{style}" style="left:{place(left_s)};width:{width}"></div>'
-            f'<span style="left:{place(right_s)}">{signed_us(step.size_s)}</span></div>'
+            f'<div class="{style}" style="left:{position(left_s)};width:{width}"></div>'
+            f'<span style="left:{position(right_s)}">{signed_us(step.size_s)}</span></div>'
         )
     return (
         f'<div class="hud-legend">{LABEL}</div><div class="hud-waterfall" role="group"'
-        f' aria-label="{LABEL}" style="--zero:{place(0.0)}">{"".join(items)}</div>'
+        f' aria-label="{LABEL}" style="--zero:{position(0.0)}">{"".join(items)}</div>'
     )
 
 
@@ -129,5 +129,5 @@ def _name(step: Step, state: KernelDiffState) -> str:
 def _title(step: Step) -> str:
     label = shortened(step.label or step.name, limit=4 * _NAME_LENGTH)
     words = [class_words(step.kind), step.words, step.text]
-    told = ", ".join(word for word in words if word)
-    return one_line(f"{label}: {signed_us(step.size_s)} us an iteration; {told}")
+    text = ", ".join(word for word in words if word)
+    return one_line(f"{label}: {signed_us(step.size_s)} us an iteration; {text}")

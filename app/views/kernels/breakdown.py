@@ -19,7 +19,7 @@ ADDED = "idle that recording adds"
 _RESTS = ("dispatch", "python", IDLE)
 _HATCHED = "p3"
 _PARTS_TEXT = "The parts say where the time goes, not how long it is."
-KEPT_TEXT = (
+RETENTION_TEXT = (
     "Kept are the traces of the last [traces] nights, those that open alerts point at, and no more"
     " in all than [traces] max_size: larger numbers in hud.toml keep more of those to come."
     " Measuring the case again makes a new one; the page of its run has the command."
@@ -153,12 +153,12 @@ def header_facts(page: KernelsPage) -> list[tuple[str, Cell]]:
 
 def _device_cell(profile: Profile) -> Cell:
     replay = "replayed as a CUDA graph" if profile.is_graph_replay else "launched one by one"
-    told, recorded = profile.busy_without_profiler, profile.busy
-    assert told is not None
+    unprofiled, recorded = profile.busy_without_profiler, profile.busy
+    assert unprofiled is not None
     assert recorded is not None
     note = Note(text=f"{quantity(recorded, 'share')} under the profiler")
     return Cell(
-        text=f"busy {quantity(told, 'share')}, {replay}",
+        text=f"busy {quantity(unprofiled, 'share')}, {replay}",
         notes=(note,) if profile.is_slowed else (),
     )
 
@@ -174,7 +174,7 @@ def no_trace_text(page: KernelsPage) -> str:
         )
     if not page.profile.trace:
         return "No trace was kept of this result: it was stored without one, or the disk was full."
-    return f"The trace of this result is gone. {KEPT_TEXT}"
+    return f"The trace of this result is gone. {RETENTION_TEXT}"
 
 
 def _count_text(kernels: Sequence[Kernel]) -> str:

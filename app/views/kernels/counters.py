@@ -31,11 +31,11 @@ def counter_columns(kernels: Sequence[Kernel]) -> list[CounterColumn]:
     readings = [counted(kernel) for kernel in kernels]
     columns = []
     for name in counter_names(kernels)[:MAX_COLUMNS]:
-        found = [reading.get(name) for reading in readings]
-        units = {item[1] for item in found if item is not None}
+        column = [reading.get(name) for reading in readings]
+        units = {item[1] for item in column if item is not None}
         # Of one profiler a counter has one unit; what differs stays as it was counted.
         unit = units.pop() if len(units) == 1 else ""
-        scale = scale_for(unit, [item[0] for item in found if item and math.isfinite(item[0])])
+        scale = scale_for(unit, [item[0] for item in column if item and math.isfinite(item[0])])
         heading = SHARES.get(name, name)
         columns.append(
             CounterColumn(
@@ -43,7 +43,7 @@ def counter_columns(kernels: Sequence[Kernel]) -> list[CounterColumn]:
                 help=f"{_HELP}: of the most that the device can sustain"
                 if name in SHARES
                 else _HELP,
-                values=tuple(None if item is None else item[0] / scale.factor for item in found),
+                values=tuple(None if item is None else item[0] / scale.factor for item in column),
             )
         )
     return columns

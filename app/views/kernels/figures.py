@@ -14,7 +14,7 @@ from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.page_records import KernelsPage
 from compile_hud.app.ui.charts import PICK, picked
 from compile_hud.app.ui.format import scale_for
-from compile_hud.app.ui.html import caption, escaped, heading, notice
+from compile_hud.app.ui.html import banner, caption, escaped, heading
 from compile_hud.app.views.kernels.breakdown import kind_style
 from compile_hud.app.views.kernels.charts import (
     icicle_spec,
@@ -55,15 +55,15 @@ def show_icicle(page: KernelsPage, *, version: int) -> None:
     st.html(caption(_ICICLE_TEXT))
 
 
-def show_strip(page: KernelsPage, *, version: int) -> None:
+def show_timeline(page: KernelsPage, *, version: int) -> None:
     """Draw one iteration on a line of time."""
     if page.profile is None:
         return
     st.html(heading("One iteration", level=2))
-    spec = _cached(_strip, page, version)
+    spec = _cached(_timeline, page, version)
     if spec is None:
         where = " Its trace has it." if page.has_trace else ""
-        st.html(notice(f"No timeline: this result was recorded without one.{where}"))
+        st.html(banner(f"No timeline: this result was recorded without one.{where}"))
         return
     _draw_kernels(spec, key="strip")
     st.html(caption(strip_text(page.profile)))
@@ -73,14 +73,14 @@ def show_roofline(page: KernelsPage, *, version: int) -> None:
     """Draw what limits the kernels, and name those of which nobody knows."""
     st.html(heading("Roofline", level=2))
     if not roofs_of(page.run.environment):
-        st.html(notice("No roofline: this run did not measure what the device is able to."))
+        st.html(banner("No roofline: this run did not measure what the device is able to."))
         return
     spec = _cached(_roofline, page, version)
     if spec is not None:
         _draw_kernels(spec, key="roofline")
         st.html(caption(_ROOFLINE_TEXT))
     if without := uncounted(page.kernels):
-        st.html(notice(uncounted_text(without)))
+        st.html(banner(uncounted_text(without)))
 
 
 def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
@@ -113,8 +113,8 @@ def _cached(
     # Building a chart takes longer than everything else on a page.
     assert page.result is not None
     key = (data.store_url(), version, page.result.id)
-    found: dict[str, Any] | None = computed_once(make)(*key, _page=page)
-    return found
+    spec: dict[str, Any] | None = computed_once(make)(*key, _page=page)
+    return spec
 
 
 def _icicle(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
@@ -122,7 +122,7 @@ def _icicle(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
     return icicle_spec(rects) if rects else None
 
 
-def _strip(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
+def _timeline(*_key: str | int, _page: KernelsPage) -> dict[str, Any] | None:
     assert _page.profile is not None
     scale = scale_for("s", [_page.profile.iteration_s])
     rows = strip_rows(_page.profile, _page.kernels, scale=scale)

@@ -17,7 +17,7 @@ LEVELS = ("iteration", "module", "operators", "kernel")
 NO_MODULE = "no module known"
 NO_OPERATOR = "no operator known"
 SEVERAL = "several kinds"
-_LOST = 1e-9
+_ROUNDING_SHARE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,24 +44,24 @@ def layout(kernels: Sequence[Kernel]) -> tuple[Rect, ...]:
     whole_s = sum(kernel.total_s for kernel in timed)
     if not timed:
         return ()
-    found = [_rect(timed, WHOLE, start_s=0.0, name="an iteration", whole_s=whole_s)]
+    rectangles = [_rect(timed, WHOLE, start_s=0.0, name="an iteration", whole_s=whole_s)]
     module_s = 0.0
     for module, in_module in _grouped(timed, _module):
-        found.append(_rect(in_module, MODULE, start_s=module_s, name=module, whole_s=whole_s))
+        rectangles.append(_rect(in_module, MODULE, start_s=module_s, name=module, whole_s=whole_s))
         operator_s = module_s
         for operators, alike in _grouped(in_module, _operators):
-            found.append(
+            rectangles.append(
                 _rect(alike, OPERATOR, start_s=operator_s, name=operators, whole_s=whole_s)
             )
             kernel_s = operator_s
             for kernel in sorted(alike, key=lambda item: -item.total_s):
-                found.append(
+                rectangles.append(
                     _rect([kernel], KERNEL, start_s=kernel_s, name=kernel.label, whole_s=whole_s)
                 )
                 kernel_s += kernel.total_s
             operator_s = kernel_s
         module_s = operator_s
-    return tuple(found)
+    return tuple(rectangles)
 
 
 def _rect(
@@ -89,7 +89,7 @@ def _parts(kernel: Kernel) -> list[Kernel]:
     ]
     rest_s = kernel.total_s - sum(part.total_s for part in parts)
     # Less is what adding up loses.
-    if not parts or rest_s > _LOST * kernel.total_s:
+    if not parts or rest_s > _ROUNDING_SHARE * kernel.total_s:
         parts.append(replace(kernel, total_s=rest_s))
     return parts
 

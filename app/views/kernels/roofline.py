@@ -89,10 +89,8 @@ def spots_of(kernels: Sequence[Kernel]) -> tuple[Spot, ...]:
 
 def uncounted(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Return the kernels that have no place: bytes or operations of a call are not known."""
-    placed = {id(spot.kernel) for spot in spots_of(kernels)}
-    return tuple(
-        kernel for kernel in kernels if id(kernel) not in placed and not kernel.is_dispatch
-    )
+    drawn = {id(spot.kernel) for spot in spots_of(kernels)}
+    return tuple(kernel for kernel in kernels if id(kernel) not in drawn and not kernel.is_dispatch)
 
 
 def span_of(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> tuple[float, float]:

@@ -66,13 +66,13 @@ def kernel_id(kernel: Kernel) -> str:
 
 def matching(kernels: Sequence[Kernel], state: KernelsState) -> list[Kernel]:
     """Return the kernels that the filters let through; the text is in label, operators, module."""
-    wanted = state.text.casefold().strip()
+    text = state.text.casefold().strip()
     return [
         kernel
         for kernel in kernels
         if state.kind in ("", kernel.kind)
         and state.library in ("", kernel.library)
-        and (not wanted or wanted in _searched(kernel))
+        and (not text or text in _searched(kernel))
     ]
 
 
@@ -102,8 +102,8 @@ def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
         "launch": [shown(launch_text(kernel)) for kernel in kernels],
     }
     order = list(_ORDER)
-    for place, counter in enumerate(counter_columns(kernels)):
-        key = f"counter_{place}"
+    for index, counter in enumerate(counter_columns(kernels)):
+        key = f"counter_{index}"
         columns[key] = list(counter.values)
         numbers.append(NumberColumn(key, counter.label, counter.help))
         order.insert(order.index(_BEFORE_TEXTS), key)
@@ -169,10 +169,10 @@ def counter_table(kernel: Kernel) -> str:
     columns = (Column(label="counter"), Column(label="value", is_number=True), Column(label="unit"))
     rows = []
     for name, reading in counters.items():
-        found = reading if isinstance(reading, Mapping) else {"value": reading}
-        value = found.get("value", "")
+        fields = reading if isinstance(reading, Mapping) else {"value": reading}
+        value = fields.get("value", "")
         rows.append(
-            (Cell(text=str(name)), Cell(text=str(value)), Cell(text=str(found.get("unit", ""))))
+            (Cell(text=str(name)), Cell(text=str(value)), Cell(text=str(fields.get("unit", ""))))
         )
     return table(columns, rows, label="counters of the kernel")
 
@@ -210,12 +210,12 @@ def launch_facts(kernel: Kernel) -> dict[str, Any]:
 def uncounted_text(kernels: Sequence[Kernel]) -> str:
     """Return a sentence that names the kernels which have no place under the roofline."""
     names = list(dict.fromkeys(kernel.label for kernel in kernels))
-    told = ", ".join(shortened(name, limit=_NAME_LIMIT) for name in names[:_MAX_NAMES])
+    text = ", ".join(shortened(name, limit=_NAME_LIMIT) for name in names[:_MAX_NAMES])
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     share = quantity(sum(kernel.share for kernel in kernels), "share")
     return (
         "Not drawn, since a call computes nothing, or nobody knows its bytes or operations:"
-        f" {told}{more}; together {share} of an iteration."
+        f" {text}{more}; together {share} of an iteration."
     )
 
 
@@ -244,13 +244,13 @@ def module_text(kernel: Kernel) -> str:
 def _modules_text(kernel: Kernel) -> str:
     """Return the modules that a kernel is in with calls and time, the longest first."""
     modules = modules_of(kernel)
-    told = [
+    texts = [
         f"{without_wrapper(module.path) or 'none'} ({significant(module.count)} calls,"
         f" {quantity(module.total_s, 's')})"
         for module in modules[:_MAX_NAMES]
     ]
     more = [f"{len(modules) - _MAX_NAMES} more"] if len(modules) > _MAX_NAMES else []
-    return ", ".join(told + more)
+    return ", ".join(texts + more)
 
 
 def _quantity(value: float | None, unit: str) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 import streamlit as st
 
 from compile_hud.app.components.page_frame import (
+    banners,
     choose,
     draw_code,
     not_found_page,
-    notices,
     stale_note,
     state_page,
     type_in,
@@ -22,14 +22,14 @@ from compile_hud.app.ui.code import Code, code_of
 from compile_hud.app.ui.html import (
     Cell,
     Column,
-    beside,
+    banner,
     caption,
+    collapsible,
     command_line,
-    facts,
-    folded,
     heading,
-    notice,
+    key_values,
     table,
+    two_columns,
 )
 from compile_hud.app.ui.urls import KernelsState, kernels_url, parse_kernels
 from compile_hud.app.views.kernels.breakdown import (
@@ -44,7 +44,7 @@ from compile_hud.app.views.kernels.figures import (
     show_icicle,
     show_kernel_trend,
     show_roofline,
-    show_strip,
+    show_timeline,
 )
 from compile_hud.app.views.kernels.tables import (
     KernelTable,
@@ -89,7 +89,7 @@ _HOW_TO_GET_THEM = (
 def show() -> None:
     """Draw the kernels page."""
     state, problems = parse_kernels(st.query_params.to_dict())
-    notices(problems)
+    banners(problems)
     try:
         loaded = load_kernels_page(state.run, case_key=state.case)
     except NotFoundError as error:
@@ -126,28 +126,28 @@ def _show_nothing(page: KernelsPage) -> None:
     why = "" if result.outcome is Outcome.OK else f" It ended {result.outcome}."
     text = [f"Run {page.run.id} has no kernels of {result.case.key}.{why}", *_HOW_TO_GET_THEM]
     state_page("No kernels", text=text)
-    notices([warning.text for warning in result.warnings if "kernel" in warning.code])
+    banners([warning.text for warning in result.warnings if "kernel" in warning.code])
 
 
 def _show_result(page: KernelsPage, state: KernelsState, *, version: int) -> None:
     assert page.result is not None
     case = page.result.case
     st.html(heading(f"Kernels of {case.model} {case.variant}"))
-    st.html(facts(header_facts(page)))
+    st.html(key_values(header_facts(page)))
     texts = (page.noise, page.profile_problem, no_trace_text(page))
-    notices([text for text in texts if text])
+    banners([text for text in texts if text])
     if page.profile is not None:
         st.html(heading("Where the time goes", level=2))
         bars = parts_bars(page.profile, is_noisy=bool(page.noise))
-        st.html(beside(bars, parts_table(page.profile)))
+        st.html(two_columns(bars, parts_table(page.profile)))
     show_table(page, state)
     kernel = next((item for item in page.kernels if kernel_id(item) == state.kernel), None)
     if kernel is not None:
         show_kernel(page, kernel)
     elif state.kernel:
-        st.html(notice(f"This result has no kernel {state.kernel}. Choose one in the table."))
+        st.html(banner(f"This result has no kernel {state.kernel}. Choose one in the table."))
     show_icicle(page, version=version)
-    show_strip(page, version=version)
+    show_timeline(page, version=version)
     show_roofline(page, version=version)
 
 
@@ -160,13 +160,13 @@ def show_table(page: KernelsPage, state: KernelsState) -> None:
         _choose("Library", "library", [item.library for item in page.kernels], state.library)
     kernels = matching(page.kernels, state)
     if not kernels:
-        st.html(notice("No kernel fits these filters; take one of them back."))
+        st.html(banner("No kernel fits these filters; take one of them back."))
         return
     # Rows are chosen by number: with other filters the number is another kernel's.
     key = f"kernels-{state.text}-{state.kind}-{state.library}"
-    found = kernel_table(kernels)
-    _mark(state.kernel, key=key, ids=found.ids)
-    _draw(found, key=key)
+    rows = kernel_table(kernels)
+    _mark(state.kernel, key=key, ids=rows.ids)
+    _draw(rows, key=key)
     if more := hidden_counters(kernels):
         st.html(caption(more))
     if len(kernels) < len(page.kernels):
@@ -177,19 +177,19 @@ def show_kernel(page: KernelsPage, kernel: Kernel) -> None:
     """Draw one kernel: its facts, where it comes from, its code and how to run it alone."""
     assert page.result is not None
     st.html(heading(kernel.label, level=2))
-    st.html(facts(kernel_facts(kernel)))
+    st.html(key_values(kernel_facts(kernel)))
     show_kernel_trend(page, kernel)
     if origins := origin_table(kernel):
         st.html(heading("Where it comes from", level=3))
         st.html(origins)
     if counters := counter_table(kernel):
-        st.html(folded("Counters", counters))
+        st.html(collapsible("Counters", counters))
     if not kernel.source_hash:
-        st.html(notice(_READY_MADE.format(library=kernel.library)))
+        st.html(banner(_READY_MADE.format(library=kernel.library)))
         return
     source = load_source(kernel.source_hash).value
     if source is None:
-        st.html(notice(_WITHOUT_CODE))
+        st.html(banner(_WITHOUT_CODE))
         return
     _show_script(page, kernel, source)
     st.html(heading("Generated code", level=3))
@@ -203,7 +203,7 @@ def _show_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Non
     st.html(heading("A script that runs it alone", level=3))
     script = kernel_script(page, kernel, source)
     if not script.text:
-        st.html(notice(f"No script: {script.reason}."))
+        st.html(banner(f"No script: {script.reason}."))
         st.html(command_line(repro(case, toolchain=page.run.toolchain)))
         return
     with st.expander("Copy the script"):
@@ -212,8 +212,8 @@ def _show_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Non
     st.html(command_line(repro_command(page.run, case, kernel)))
 
 
-def _choose(label: str, name: str, found: list[str], value: str) -> None:
-    options = ["", *sorted(set(found))]
+def _choose(label: str, name: str, values: list[str], value: str) -> None:
+    options = ["", *sorted(set(values))]
     choose(label, name=name, options=options, value=value, format_func=_or_all, width=180)
 
 
@@ -241,12 +241,12 @@ def _open_row(key: str, ids: Sequence[str]) -> None:
         st.query_params.pop("kernel", None)
 
 
-def _draw(found: KernelTable, *, key: str) -> None:
+def _draw(table: KernelTable, *, key: str) -> None:
     columns: dict[str, Any] = {
         name: st.column_config.TextColumn(label, help=meaning, width=_WIDTHS.get(name))
         for name, (label, meaning) in _TEXTS.items()
     }
-    for number in found.numbers:
+    for number in table.numbers:
         columns[number.key] = st.column_config.NumberColumn(
             number.label, help=number.help, format="%.3g"
         )
@@ -255,14 +255,14 @@ def _draw(found: KernelTable, *, key: str) -> None:
     )
     # By a callback: a selection stays, and would undo what was chosen elsewhere since.
     st.dataframe(
-        found.frame,
+        table.frame,
         key=key,
         hide_index=True,
         column_config=columns,
-        on_select=lambda: _open_row(key, found.ids),
+        on_select=lambda: _open_row(key, table.ids),
         selection_mode="single-row",
         width="stretch",
         placeholder="-",
         alt="the kernels of an iteration, the longest first",
-        height=_ROW_HEIGHT * (min(len(found.ids), _MAX_ROWS) + 1) + 3,
+        height=_ROW_HEIGHT * (min(len(table.ids), _MAX_ROWS) + 1) + 3,
     )

@@ -82,12 +82,12 @@ def model_healths(
     missing = {key: alert.kind for key, alert in missing_cases(alerts).items()}
     return tuple(
         _health(
-            found,
+            own,
             missing=missing,
             alerts=[alert for alert in alerts if alert.case.model == model],
             known=known,
         )
-        for model, found in sorted(by_model.items())
+        for model, own in sorted(by_model.items())
     )
 
 
@@ -160,7 +160,7 @@ def _noise(medians: Sequence[float]) -> float | None:
 
 def fitting(healths: Sequence[ModelHealth], state: ModelsState) -> list[ModelHealth]:
     """Return the models in whose name, family or summary the text of `state` is."""
-    wanted = state.text.lower().strip()
+    text = state.text.lower().strip()
     return [
-        item for item in healths if wanted in f"{item.model} {item.family} {item.summary}".lower()
+        item for item in healths if text in f"{item.model} {item.family} {item.summary}".lower()
     ]

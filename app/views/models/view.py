@@ -9,7 +9,7 @@ from compile_hud.app.components.case_filters import (
     draw_filters,
     draw_silence,
     load_filled,
-    load_placed,
+    load_filtered_results,
     show_nothing_fits,
 )
 from compile_hud.app.components.latest_results import latest_facts
@@ -42,21 +42,21 @@ def show() -> None:
     overview = load_filled(problems)
     if overview is None:
         return
-    place = load_placed(overview, state, metrics=MODELS_METRICS)
+    results = load_filtered_results(overview, state, metrics=MODELS_METRICS)
     with st.container(horizontal=True, gap="small"):
-        draw_filters(state, overview, place=place)
+        draw_filters(state, overview, results=results)
         type_in("Search", name="text", value=state.text, width=200)
-    draw_silence(place)
-    if not place.cells:
-        show_nothing_fits(state, overview, place=place, everything=ModelsState())
+    draw_silence(results)
+    if not results.cells:
+        show_nothing_fits(state, overview, results=results, everything=ModelsState())
         return
-    where = {"machine": place.machine, "toolchain": place.toolchain}
+    where = {"machine": results.machine, "toolchain": results.toolchain}
     known = Known(
         trends=load_trends(**where, metric=NOISE_METRIC).value,
         last_ok=load_last_oks(**where).value,
-        summaries=load_summaries(place.candidates),
+        summaries=load_summaries(results.candidates),
     )
-    healths = model_healths(place.cells, alerts=place.alerts_in_toolchain, known=known)
+    healths = model_healths(results.cells, alerts=results.alerts_in_toolchain, known=known)
     shown = fitting(healths, state)
     if not shown:
         text = [
@@ -68,8 +68,8 @@ def show() -> None:
         st.link_button("Show everything", cases_url(without(state, "text")))
         return
     st.html(heading(models_title(shown)))
-    st.html(latest_facts(place.cells, now=clock.now(), runs=overview.runs))
-    first = FirstRows(num_rows=len(shown), asked=state.rows)
+    st.html(latest_facts(results.cells, now=clock.now(), runs=overview.runs))
+    first = FirstRows(num_rows=len(shown), requested=state.rows)
     note = first_note(first, order="the worst come first")
     st.html(note + models_table(shown, now=clock.now(), num_shown=first.num_shown, **where))
     show_rest(first)

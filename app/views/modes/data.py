@@ -46,13 +46,13 @@ def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: s
     by_subject: dict[str, dict[str, LatestCell]] = {}
     for cell in cells:
         if cell.summary.case.variant in MODE_ORDER:
-            found = by_subject.setdefault(subject_of(cell.summary.case), {})
-            found[cell.summary.case.variant] = cell
+            cells_by_variant = by_subject.setdefault(subject_of(cell.summary.case), {})
+            cells_by_variant[cell.summary.case.variant] = cell
     costs: dict[str, dict[str, Cost]] = {mode: {} for mode in MODES}
     rows = []
     for subject, variants in sorted(by_subject.items()):
         eager = variants.get(_EAGER)
-        found_cells = {}
+        cells_by_mode = {}
         for mode in MODES:
             if mode not in variants:
                 continue
@@ -60,10 +60,10 @@ def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: s
             cost = None if kind else _cost(variants[mode], eager=eager, cache=cache)
             if cost is not None:
                 costs[mode][subject] = cost
-            found_cells[mode] = _model_cell(variants[mode], cost=cost, missing=kind)
-        if found_cells:
+            cells_by_mode[mode] = _model_cell(variants[mode], cost=cost, missing=kind)
+        if cells_by_mode:
             case = next(iter(variants.values())).summary.case
-            rows.append(ModelRow(case=case, cells=found_cells))
+            rows.append(ModelRow(case=case, cells=cells_by_mode))
     ran_as = _ran_as(rows)
     choice = choose_mode({mode: costs[mode] for mode in MODES if mode not in ran_as})
     speedup = speedup_label(cell.summary.measurements for cell in cells)
@@ -81,15 +81,15 @@ def _ran_as(rows: Sequence[ModelRow]) -> dict[str, str]:
             if cell.speedup is not None:
                 ran[mode].add(cell.ran_as or mode)
     measured = {mode for mode in MODES if mode in ran[mode]}
-    found = {}
+    instead_of = {}
     for mode in MODES:
         instead = next(iter(ran[mode])) if len(ran[mode]) == 1 else mode
         if instead == mode:
             continue
         if instead in measured:
-            found[mode] = instead
+            instead_of[mode] = instead
         measured.add(instead)
-    return found
+    return instead_of
 
 
 def _page(
@@ -151,13 +151,15 @@ def _memory(
     measured: Mapping[str, MeasurementSummary], *, eager: LatestCell | None
 ) -> Estimate | None:
     """Return the peak of a mode over that of eager, in the same process where it is known."""
-    beside = measured.get("eager_peak_bytes")
-    if beside is None and eager is not None:
-        beside = eager.summary.measurements.get("peak_bytes")
+    eager_peak = measured.get("eager_peak_bytes")
+    if eager_peak is None and eager is not None:
+        eager_peak = eager.summary.measurements.get("peak_bytes")
     peak = measured.get("peak_bytes")
-    if peak is None or beside is None or min(peak.low, beside.low) <= 0:
+    if peak is None or eager_peak is None or min(peak.low, eager_peak.low) <= 0:
         return None
-    return Estimate(peak.median / beside.median, peak.low / beside.high, peak.high / beside.low)
+    return Estimate(
+        peak.median / eager_peak.median, peak.low / eager_peak.high, peak.high / eager_peak.low
+    )
 
 
 def _model_cell(cell: LatestCell, *, cost: Cost | None, missing: str) -> ModelCell:

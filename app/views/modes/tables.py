@@ -231,13 +231,13 @@ def _below(page: ModesPage) -> str:
 
 
 def _better_elsewhere(best: ModeRow, page: ModesPage) -> list[str]:
-    found = []
+    texts = []
     for row in page.rows:
         own = row.cells.get(best.variant)
         high = own.speedup.high if own and own.speedup else math.inf
         if any(speedup.low > high for speedup in page.speedups(row)):
-            found.append(row.case.model)
-    return found
+            texts.append(row.case.model)
+    return texts
 
 
 def _named(models: Sequence[str]) -> str:

@@ -6,18 +6,18 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.components.case_filters import (
-    Placed,
+    FilteredResults,
     draw_filters,
     draw_silence,
     load_filled,
-    load_placed,
+    load_filtered_results,
     show_nothing_fits,
 )
 from compile_hud.app.components.latest_results import latest_facts
 from compile_hud.app.components.page_frame import choose, draw_chart
 from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.page_records import Overview
-from compile_hud.app.ui.html import beside, caption, heading, notice
+from compile_hud.app.ui.html import banner, caption, heading, two_columns
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.urls import CACHES, COLD, ModesState, parse_modes
 from compile_hud.app.views.modes.chart import modes_spec
@@ -50,33 +50,33 @@ def show() -> None:
     overview = load_filled(problems)
     if overview is None:
         return
-    place = load_placed(overview, state, metrics=MODES_METRICS)
-    _show_filters(state, overview, place=place)
-    draw_silence(place)
-    if not place.cells:
+    results = load_filtered_results(overview, state, metrics=MODES_METRICS)
+    _show_filters(state, overview, results=results)
+    draw_silence(results)
+    if not results.cells:
         everything = ModesState(cache=state.cache)
-        show_nothing_fits(state, overview, place=place, everything=everything)
+        show_nothing_fits(state, overview, results=results, everything=everything)
         return
-    page = modes_page(place.cells, alerts=place.alerts_in_toolchain, cache=state.cache)
+    page = modes_page(results.cells, alerts=results.alerts_in_toolchain, cache=state.cache)
     _show_answer(page, state)
-    st.html(latest_facts(place.cells, now=clock.now(), runs=overview.runs))
+    st.html(latest_facts(results.cells, now=clock.now(), runs=overview.runs))
     if page.rows:
-        _show_models(page, place, asked=state.rows)
+        _show_models(page, results, rows=state.rows)
 
 
-def _show_models(page: ModesPage, place: Placed, *, asked: str) -> None:
+def _show_models(page: ModesPage, results: FilteredResults, *, rows: str) -> None:
     st.html(heading("Model by model", level=2))
-    first = FirstRows(num_rows=len(page.rows), asked=asked)
-    cells = {cell.summary.case.key: cell for cell in place.cells}
+    first = FirstRows(num_rows=len(page.rows), requested=rows)
+    cells = {cell.summary.case.key: cell for cell in results.cells}
     note = first_note(first, order="by name")
     st.html(note + model_table(page, cells, num_shown=first.num_shown))
     show_rest(first)
     st.html(caption(MODEL_CAPTION))
 
 
-def _show_filters(state: ModesState, overview: Overview, *, place: Placed) -> None:
+def _show_filters(state: ModesState, overview: Overview, *, results: FilteredResults) -> None:
     with st.container(horizontal=True, gap="small"):
-        draw_filters(state, overview, place=place)
+        draw_filters(state, overview, results=results)
         choose(
             "Compile cache",
             name="cache",
@@ -91,10 +91,10 @@ def _show_filters(state: ModesState, overview: Overview, *, place: Placed) -> No
 def _show_answer(page: ModesPage, state: ModesState) -> None:
     title, sentences = answer(page, cache=state.cache)
     st.html(heading(title))
-    st.html(notice(" ".join(sentences)))
+    st.html(banner(" ".join(sentences)))
     if not page.modes:
         return
-    st.html(beside(mode_table(page), calls_table(page)))
+    st.html(two_columns(mode_table(page), calls_table(page)))
     spec = computed_once(modes_spec)(chart_rows(page), cache=state.cache)
     draw_chart(spec, key="modes")
     st.html(caption(CHART_CAPTION))

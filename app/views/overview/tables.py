@@ -21,7 +21,7 @@ from compile_hud.app.data.mode_summaries import MISSING_KINDS
 from compile_hud.app.data.page_records import ModeSummary
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import age, moment, outcome_label
-from compile_hud.app.ui.html import Cell, Column, Note, folded, table
+from compile_hud.app.ui.html import Cell, Column, Note, collapsible, table
 from compile_hud.app.ui.urls import OverviewState, decide_url, run_url
 from compile_hud.db.records.alerts import Alert, began
 from compile_hud.db.records.imported import is_imported
@@ -30,7 +30,7 @@ from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.shared.text import counted, short_revision, shortened
 
 # Half a screen; the others are behind a fold.
-_SHOWN_NEEDS = 12
+_SHOWN_ITEMS = 12
 FAILING, WORSE = "failing", "worse"
 _COLUMNS = (
     Column(label="change", title="change of the metric with its 95 % interval", is_number=True),
@@ -60,38 +60,38 @@ def alert_sections(
     run of each toolchain, which make an alert a new one. What the dimensions `common` say of the
     cases is told elsewhere; `names_toolchain` puts the toolchain of an alert into its row.
     """
-    found = open_alerts(alerts, verdict=Verdict.REGRESSION)
-    by_machine = [alert for alert in found if is_by_machine(alert)]
-    regressions = [alert for alert in found if not is_by_machine(alert)]
+    open_regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
+    by_machine = [alert for alert in open_regressions if is_by_machine(alert)]
+    regressions = [alert for alert in open_regressions if not is_by_machine(alert)]
     shown = [alert for alert in regressions if lets_through(state, alert.case)]
-    needs = needs_of(shown, newest_runs=newest_runs)
-    num_hidden = len(needs_of(regressions, newest_runs=())) - len(needs)
+    needs = action_items(shown, newest_runs=newest_runs)
+    num_hidden = len(action_items(regressions, newest_runs=())) - len(needs)
     varied = [
         name
         for name in DIMENSIONS
         if name not in common or len({getattr(alert.case, name) for alert in shown}) > 1
     ]
-    draw = partial(needs_table, now=now, varied=varied, names_toolchain=names_toolchain)
+    draw = partial(action_items_table, now=now, varied=varied, names_toolchain=names_toolchain)
     sections = []
     if needs:
-        sections.append(draw(needs[:_SHOWN_NEEDS], label="open regressions"))
-    if rest := needs[_SHOWN_NEEDS:]:
+        sections.append(draw(needs[:_SHOWN_ITEMS], label="open regressions"))
+    if rest := needs[_SHOWN_ITEMS:]:
         more = draw(rest, label="more open regressions")
-        sections.append(folded(f"{len(rest)} more, less severe", more))
+        sections.append(collapsible(f"{len(rest)} more, less severe", more))
     others = partial(_alert_table, now=now, names_toolchain=names_toolchain)
     if its := [alert for alert in by_machine if _concerns(state, alert)]:
         content = others(its, label="machine side")
-        sections.append(folded(f"The machine, not the code: {len(its)}", content))
+        sections.append(collapsible(f"The machine, not the code: {len(its)}", content))
     improvements = open_alerts(alerts, verdict=Verdict.IMPROVEMENT)
     if better := [alert for alert in improvements if _concerns(state, alert)]:
         content = others(better, label="improvements")
-        sections.append(folded(f"Improvements: {len(better)}", content))
+        sections.append(collapsible(f"Improvements: {len(better)}", content))
     hidden = f" ({num_hidden} more hidden by the filters)" if num_hidden else ""
-    return f"{needs_title(needs)}{hidden}", sections
+    return f"{action_items_title(needs)}{hidden}", sections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class ActionItem:
     """The open regressions of one case in one toolchain, the worst first; is it a new one?"""
 
     alerts: tuple[Alert, ...]
@@ -111,7 +111,7 @@ class Need:
         return next((kind for kind in MISSING_KINDS if kind in kinds), WORSE)
 
 
-def needs_of(alerts: Sequence[Alert], *, newest_runs: Collection[str]) -> list[Need]:
+def action_items(alerts: Sequence[Alert], *, newest_runs: Collection[str]) -> list[ActionItem]:
     """Return the cases that have any of `alerts`, which come the worst first, in their order.
 
     One is new whose first bad run is among `newest_runs`.
@@ -121,28 +121,30 @@ def needs_of(alerts: Sequence[Alert], *, newest_runs: Collection[str]) -> list[N
         key = (alert.case.key, alert.machine, alert.toolchain)
         by_case.setdefault(key, []).append(alert)
     return [
-        Need(
-            alerts=tuple(found),
-            is_new=any(alert.first_bad.run_id in newest_runs for alert in found),
+        ActionItem(
+            alerts=tuple(own),
+            is_new=any(alert.first_bad.run_id in newest_runs for alert in own),
         )
-        for found in by_case.values()
+        for own in by_case.values()
     ]
 
 
-def needs_title(needs: Sequence[Need]) -> str:
+def action_items_title(needs: Sequence[ActionItem]) -> str:
     """Return how many cases need somebody, and how many of them for what."""
     if not needs:
         return "Nothing needs you"
     counts = Counter(need.kind for need in needs)
-    told = [f"{counts[kind]} {kind}" for kind in (FAILING, WORSE, *MISSING_KINDS) if counts[kind]]
+    counts_text = [
+        f"{counts[kind]} {kind}" for kind in (FAILING, WORSE, *MISSING_KINDS) if counts[kind]
+    ]
     if num_new := sum(need.is_new for need in needs):
-        told.insert(0, f"{num_new} new")
+        counts_text.insert(0, f"{num_new} new")
     noun = "case needs" if len(needs) == 1 else "cases need"
-    return f"{len(needs)} {noun} you: {', '.join(told)}"
+    return f"{len(needs)} {noun} you: {', '.join(counts_text)}"
 
 
-def needs_table(
-    needs: Sequence[Need],
+def action_items_table(
+    needs: Sequence[ActionItem],
     *,
     now: datetime,
     label: str,
@@ -150,14 +152,17 @@ def needs_table(
     names_toolchain: bool = False,
 ) -> str:
     """Return a line for each case, which is told by those of its dimensions that are `varied`."""
-    rows = [_row(need, now=now, place=_place(need, varied, names_toolchain)) for need in needs]
+    rows = [
+        _row(need, now=now, scope_notes=_scope_notes(need, varied, names_toolchain))
+        for need in needs
+    ]
     return table(_COLUMNS, rows, label=label, style="lines")
 
 
 def unwatched_text(cells: Sequence[LatestCell], *, alerts: Sequence[Alert]) -> str:
     """Return how many results are not ok without an open alert of theirs, empty for none."""
-    found = open_alerts(alerts, verdict=Verdict.REGRESSION)
-    watched = {(alert.case.key, alert.machine, alert.toolchain) for alert in found}
+    regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
+    watched = {(alert.case.key, alert.machine, alert.toolchain) for alert in regressions}
     num = sum(
         cell.summary.outcome is not Outcome.OK
         and (cell.summary.case.key, cell.machine, cell.toolchain) not in watched
@@ -229,21 +234,21 @@ def dead_letter_notice(counts: Mapping[str, int]) -> str:
     """Return the banner of notifications that were given up, by receiver; "" without any."""
     if not counts:
         return ""
-    told = ", ".join(f"{number} to {name}" for name, number in sorted(counts.items()))
+    text = ", ".join(f"{number} to {name}" for name, number in sorted(counts.items()))
     return (
-        f"Notifications that were given up: {told}. `hud alerts outbox` says why, `hud alerts"
+        f"Notifications that were given up: {text}. `hud alerts outbox` says why, `hud alerts"
         " resend` sends them again."
     )
 
 
-def _place(need: Need, varied: Sequence[str], names_toolchain: bool) -> list[str]:
-    place = [" ".join(str(getattr(need.worst.case, name)) for name in varied)]
+def _scope_notes(need: ActionItem, varied: Sequence[str], names_toolchain: bool) -> list[str]:
+    notes = [" ".join(str(getattr(need.worst.case, name)) for name in varied)]
     if names_toolchain or is_imported(need.worst.toolchain):
-        place.append(f"toolchain {need.worst.toolchain}")
-    return [text for text in place if text]
+        notes.append(f"toolchain {need.worst.toolchain}")
+    return [text for text in notes if text]
 
 
-def _row(need: Need, *, now: datetime, place: Sequence[str]) -> Sequence[Cell]:
+def _row(need: ActionItem, *, now: datetime, scope_notes: Sequence[str]) -> Sequence[Cell]:
     alert, text = need.worst, alert_text(need.worst)
     case = alert.case
     others = [alert_text(other) for other in need.alerts[1:]]
@@ -262,7 +267,7 @@ def _row(need: Need, *, now: datetime, place: Sequence[str]) -> Sequence[Cell]:
             href=text.url,
             style="strong wraps",
             title=case.key,
-            notes=tuple(Note(text=item) for item in place),
+            notes=tuple(Note(text=item) for item in scope_notes),
         ),
         Cell(
             text=text.topic,
@@ -277,7 +282,7 @@ def _row(need: Need, *, now: datetime, place: Sequence[str]) -> Sequence[Cell]:
     )
 
 
-def _since(need: Need, *, now: datetime) -> Cell:
+def _since(need: ActionItem, *, now: datetime) -> Cell:
     alert = need.worst
     seen = began(alert)
     if alert.kind == "late":

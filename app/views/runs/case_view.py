@@ -5,14 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from compile_hud.app.components.page_frame import draw_chart
-from compile_hud.app.components.run_request_form import Wanted, ask_form
+from compile_hud.app.components.run_request_form import RunChoice, run_request_form
 from compile_hud.app.components.trend.rows import result_samples_chart
 from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.data.series import load_result_samples
 from compile_hud.app.ui.charts import sweep_spec
 from compile_hud.app.ui.format import metric_label, outcome_label
-from compile_hud.app.ui.html import caption, command_line, folded, heading, notice
+from compile_hud.app.ui.html import banner, caption, collapsible, command_line, heading
 from compile_hud.app.ui.urls import RunPageState, run_url, series_url
 from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
 from compile_hud.app.views.kernel_diff.links import has_kernels, kernel_links
@@ -27,8 +27,8 @@ from compile_hud.app.views.runs.measurements import measurement_table, missing_t
 from compile_hud.app.views.runs.shape_sweep import SWEEP_CAPTION, sweep_rows, sweep_table
 from compile_hud.app.views.runs.tables import (
     accuracy_table,
+    location_tables,
     other_details,
-    place_tables,
     reasons,
     result_facts,
     tolerance_facts,
@@ -51,12 +51,12 @@ def show_case(page: RunPage, state: RunPageState) -> None:
     if result is None:
         planned = any(case.key == state.case for case in page.run.plan)
         why = "has no result yet" if planned else "is not in the plan of this run"
-        st.html(notice(f"Case {state.case} {why}."))
+        st.html(banner(f"Case {state.case} {why}."))
         return
     st.html(heading(f"{result.case.model} {result.case.variant}", level=2))
     st.html(result_facts(result))
     if result.reason:
-        st.html(notice(f"{outcome_label(result.outcome)}: {result.reason}"))
+        st.html(banner(f"{outcome_label(result.outcome)}: {result.reason}"))
     if result.warnings:
         st.html(warning_table(result))
     if result.measurements:
@@ -74,12 +74,12 @@ def show_case(page: RunPage, state: RunPageState) -> None:
 def _show_samples(result: ResultSummary, *, metric: str) -> None:
     measured = result.measurements.get(metric)
     if measured is None:
-        st.html(notice(f"This result has no {metric_label(metric)}."))
+        st.html(banner(f"This result has no {metric_label(metric)}."))
         return
     st.html(heading(f"Samples: {metric_label(metric)}", level=3))
     samples = load_result_samples(result.id, metric=metric).value
     if not samples:
-        st.html(notice("These samples were removed by [samples] nights; the median is kept."))
+        st.html(banner("These samples were removed by [samples] nights; the median is kept."))
         return
     spec = result_samples_chart(measured, samples=samples)
     draw_chart(spec, key="case-samples")
@@ -112,19 +112,19 @@ def _show_sweep(result: ResultSummary) -> None:
 
 
 def _show_explanations(result: ResultSummary) -> None:
-    for title, content in place_tables(result):
+    for title, content in location_tables(result):
         st.html(heading(title, level=3))
         st.html(content)
-    for title, found in reasons(result):
-        st.html(heading(f"{title}: {len(found)}", level=3))
-        for reason in found:
+    for title, texts in reasons(result):
+        st.html(heading(f"{title}: {len(texts)}", level=3))
+        for reason in texts:
             st.code(reason, language=None, wrap_lines=True)
     tables = [launch_table(result.details, name) for name in _LAUNCH_TABLES]
     tables.append(steps_table(result.details))
     titles = [*_LAUNCH_TABLES, "steps"]
     for title, content in zip(titles, tables, strict=True):
         if content:
-            st.html(folded(f"Launches: {title}", content))
+            st.html(collapsible(f"Launches: {title}", content))
     if result.log_tail:
         with st.expander("End of the worker's log", expanded=result.outcome is not Outcome.OK):
             is_long = result.log_tail.count("\n") > _SHORT_LOG_LINES
@@ -150,7 +150,7 @@ def _show_next(page: RunPage, result: ResultSummary) -> None:
         )
         st.link_button("Close the case", run_url(page.run.id))
     run = page.run
-    wanted = Wanted(
+    choice = RunChoice(
         suite=suite_of_case(result.case.key), toolchain=run.toolchain, machine=run.machine
     )
-    ask_form("Measure it again", [wanted], key="case")
+    run_request_form("Measure it again", [choice], key="case")

@@ -53,14 +53,14 @@ def load_stored_log(at: StoreVersion, run_id: str) -> LiveLog | None:
 
 def sweep_of(details: Mapping[str, Any]) -> Sweep | None:
     """Return the sweep of a case result with its medians and intervals, None where it has none."""
-    found = details.get("shapes")
-    if not isinstance(found, Mapping) or not found.get("rows"):
+    shapes = details.get("shapes")
+    if not isinstance(shapes, Mapping) or not shapes.get("rows"):
         return None
     return Sweep(
-        axis=str(found["axis"]),
-        own=int(found["own"]),
-        clock=str(found["clock"]),
-        shapes=tuple(map(_swept_shape, found["rows"])),
+        axis=str(shapes["axis"]),
+        own=int(shapes["own"]),
+        clock=str(shapes["clock"]),
+        shapes=tuple(map(_swept_shape, shapes["rows"])),
     )
 
 
@@ -73,12 +73,12 @@ def _swept_shape(row: Mapping[str, Any]) -> SweptShape:
         num_rounds=len(row["variant_s"]),
         num_recompiles=row["num_recompiles"],
         compile_s=row["compile_s"],
-        guards=tuple(str(place["reason"]) for place in row["recompiles"]),
+        guards=tuple(str(recompile["reason"]) for recompile in row["recompiles"]),
         has_given_up=row["has_given_up"],
         reason=row["reason"],
     )
 
 
 def _swept(samples: Sequence[float]) -> Swept:
-    found = estimate(samples)
-    return Swept(median=found.value, low=found.low, high=found.high)
+    interval = estimate(samples)
+    return Swept(median=interval.value, low=interval.low, high=interval.high)

@@ -35,12 +35,12 @@ _VISIBLE_SHARE = 0.005
 
 def launches_of(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """Return what each launch said under `name`; an empty mapping where one said nothing."""
-    found = details.get(name)
-    if isinstance(found, Mapping):
-        found = [found]
-    if not isinstance(found, list):
+    launches = details.get(name)
+    if isinstance(launches, Mapping):
+        launches = [launches]
+    if not isinstance(launches, list):
         return []
-    return [item if isinstance(item, Mapping) else {} for item in found]
+    return [item if isinstance(item, Mapping) else {} for item in launches]
 
 
 def launch_table(details: Mapping[str, Any], name: str) -> str:
@@ -96,8 +96,8 @@ def compile_stack(result: ResultSummary) -> str:
 def training_stack(result: ResultSummary) -> str:
     """Return how one training step divides into its parts; "" where that was not measured."""
     names = ("data", "forward", "backward", "optimizer")
-    found = {name: result.measurements.get(f"{name}_s") for name in names}
-    parts = [Part(name=name, size=item.median) for name, item in found.items() if item]
+    measured = {name: result.measurements.get(f"{name}_s") for name in names}
+    parts = [Part(name=name, size=item.median) for name, item in measured.items() if item]
     if not parts:
         return ""
     breakdown = result.details.get("breakdown")

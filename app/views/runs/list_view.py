@@ -9,8 +9,8 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.components.machine_status import moved_cell
-from compile_hud.app.components.page_frame import choose, notices, stale_note, state_page
-from compile_hud.app.components.run_request_form import ask_form, suites_of
+from compile_hud.app.components.page_frame import banners, choose, stale_note, state_page
+from compile_hud.app.components.run_request_form import run_request_form, suites_of
 from compile_hud.app.data.latest_results import load_machine_moves
 from compile_hud.app.data.page_records import MachineMove
 from compile_hud.app.data.runs import load_newest_runs
@@ -46,7 +46,7 @@ def show() -> None:
     """Draw the list of runs."""
     state, problems = parse_runs(st.query_params.to_dict())
     loaded = load_newest_runs()
-    notices(problems)
+    banners(problems)
     stale_note(loaded)
     st.html(heading("Runs"))
     if not loaded.value:
@@ -62,14 +62,14 @@ def show() -> None:
         width=260,
     )
     named = [item.run for item in loaded.value if item.run.suite != CUSTOM_SUITE]
-    ask_form("Run now", suites_of(named), key="now")
+    run_request_form("Run now", suites_of(named), key="now")
     shown = [item for item in loaded.value if state.machine in ("", item.run.machine)]
     if not shown:
         text = f"No run was on machine {state.machine}. Machines: {', '.join(machines)}."
         state_page("Nothing matches the filter", text=[text])
         return
     moves = load_machine_moves().value
-    first = FirstRows(num_rows=len(shown), asked=state.rows)
+    first = FirstRows(num_rows=len(shown), requested=state.rows)
     rows = [
         _row(summary, moves.get(summary.run.id, ()), now=clock.now())
         for summary in shown[: first.num_shown]

@@ -8,7 +8,7 @@ import streamlit as st
 
 from compile_hud.app.components.page_frame import POLL_S
 from compile_hud.app.ui.format import outcome_label
-from compile_hud.app.ui.html import caption, escaped, folded, heading
+from compile_hud.app.ui.html import caption, collapsible, escaped, heading
 from compile_hud.app.ui.scripts import script
 from compile_hud.app.views.runs.data import load_local_log, load_stored_log
 from compile_hud.db.errors import RecordError, StoreError
@@ -18,8 +18,8 @@ from compile_hud.db.records.summaries import ResultSummary
 
 # More at a time nobody reads; each is on the page of its case, too.
 _MAX_LOGS = 20
-_HERE = f"As the worker writes it, on this machine, every {POLL_S:g} s."
-_TOLD = "As the runner told the store with its last sign of life, every 15 s."
+_LOCAL_TEXT = f"As the worker writes it, on this machine, every {POLL_S:g} s."
+_STORED_TEXT = "As the runner told the store with its last sign of life, every 15 s."
 _STYLES = """
 pre { font-size: 12px; line-height: 1.4; margin: 0; padding: 8px 10px; max-height: 320px;
   overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; border-radius: 4px;
@@ -55,9 +55,9 @@ def show_live_log(run_id: str) -> None:
 
 def _live_log(run_id: str) -> tuple[LiveLog | None, str]:
     if here := load_local_log(run_id):
-        return here, _HERE
+        return here, _LOCAL_TEXT
     try:
-        return load_stored_log(run_id).value, _TOLD
+        return load_stored_log(run_id).value, _STORED_TEXT
     except (StoreError, RecordError):
         # The page itself says what is the matter with the store.
         return None, ""
@@ -67,7 +67,7 @@ def failed_logs(results: Sequence[ResultSummary]) -> str:
     """Return the end of the log of each case that did not end ok, behind a line each."""
     failed = [item for item in results if item.outcome is not Outcome.OK and item.log_tail.strip()]
     shown = "".join(
-        folded(
+        collapsible(
             f"{item.case.model} {item.case.variant}: {outcome_label(item.outcome)}",
             # What scrolls must have the focus for the arrow keys to move it.
             f'<pre class="hud-log" tabindex="0" role="group" aria-label="end of the log">'

@@ -53,8 +53,13 @@ def _lines(page: RunPage, *, case: str) -> Iterator[str]:
 def _case_lines(result: ResultSummary) -> Iterator[str]:
     yield _outcome_line(result)
     for name in OVERVIEW_METRICS:
-        if found := result.measurements.get(name):
-            value = estimate(found.median, low=found.low, high=found.high, unit=found.unit)
+        if measurement := result.measurements.get(name):
+            value = estimate(
+                measurement.median,
+                low=measurement.low,
+                high=measurement.high,
+                unit=measurement.unit,
+            )
             yield f"{metric_label(name)}: {value}"
 
 

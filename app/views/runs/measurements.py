@@ -86,24 +86,24 @@ def measurement_table(result: ResultSummary, *, run: Run) -> str:
     """Return every measurement with its interval, a link to its series and one to its samples."""
     rows = []
     for name, metrics in grouped(result.measurements):
-        for place, metric in enumerate(metrics):
-            group = Cell(text=name if place == 0 else "", style="quiet")
+        for index, metric in enumerate(metrics):
+            group = Cell(text=name if index == 0 else "", style="quiet")
             rows.append((group, *_cells(result.measurements[metric], result=result, run=run)))
     return table(_COLUMNS, rows, label="measurements")
 
 
 def missing_reasons(details: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what was not measured and why, as far as the launches said, each reason once."""
-    found: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, value in details.items():
         for part in value if isinstance(value, list) else [value]:
             reasons = part.get(_MISSING) if isinstance(part, dict) else None
             if isinstance(reasons, dict):
                 for metric, reason in reasons.items():
-                    _add(found, str(reason), metric_label(str(metric)))
+                    _add(names_by_reason, str(reason), metric_label(str(metric)))
             elif reasons:
-                _add(found, str(reasons), name)
-    return [(", ".join(names), reason) for reason, names in found.items()]
+                _add(names_by_reason, str(reasons), name)
+    return [(", ".join(names), reason) for reason, names in names_by_reason.items()]
 
 
 def missing_table(details: Mapping[str, Any]) -> str:
@@ -117,8 +117,8 @@ def missing_table(details: Mapping[str, Any]) -> str:
     return table(columns, rows, label="what is missing") if rows else ""
 
 
-def _add(found: dict[str, list[str]], reason: str, name: str) -> None:
-    names = found.setdefault(reason, [])
+def _add(names_by_reason: dict[str, list[str]], reason: str, name: str) -> None:
+    names = names_by_reason.setdefault(reason, [])
     if name not in names:
         names.append(name)
 
@@ -152,10 +152,10 @@ def _cells(item: MeasurementSummary, *, result: ResultSummary, run: Run) -> Sequ
 def grouped(metrics: Iterable[str]) -> list[tuple[str, list[str]]]:
     """Return the groups that have any of `metrics`, each with those it has, both in their order."""
     present = set(metrics)
-    found = [
+    groups = [
         (name, [item for item in listed if item in present]) for name, listed in GROUPS.items()
     ]
-    listed = {item for _, items in found for item in items}
+    listed = {item for _, items in groups for item in items}
     known = [name for name in METRICS if name in present and name not in listed]
-    found.append((OTHER, known + sorted(present - listed - set(known))))
-    return [(name, items) for name, items in found if items]
+    groups.append((OTHER, known + sorted(present - listed - set(known))))
+    return [(name, items) for name, items in groups if items]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from compile_hud.app.components.machine_status import machine_notice, moved_cell, reference_table
-from compile_hud.app.components.page_frame import not_found_page, notices, stale_note
-from compile_hud.app.components.run_request_form import ask_form, suites_of
+from compile_hud.app.components.page_frame import banners, not_found_page, stale_note
+from compile_hud.app.components.run_request_form import run_request_form, suites_of
 from compile_hud.app.data.commands import repro, run_command
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.ui.format import outcome_label
-from compile_hud.app.ui.html import Cell, facts, folded, heading, notice, table
+from compile_hud.app.ui.html import Cell, banner, collapsible, heading, key_values, table
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import RunPageState, parse_run, run_url
@@ -32,7 +32,7 @@ from compile_hud.db.records.results import CUSTOM_SUITE, Outcome, RunState
 def show() -> None:
     """Draw the run page."""
     state, problems = parse_run(st.query_params.to_dict())
-    notices(problems)
+    banners(problems)
     try:
         loaded = load_run_page(state.run)
     except NotFoundError as error:
@@ -54,7 +54,7 @@ def show() -> None:
         st.html(heading("Reference cases", level=2))
         st.html(references)
     st.html(
-        folded(
+        collapsible(
             f"Environment: {len(page.run.environment)} facts",
             environment_table(page.run.environment),
         )
@@ -83,16 +83,16 @@ def _show_header(page: RunPage) -> None:
         *([("machine moved", moved_cell(page.machine))] if page.machine else []),
         ("environment", Cell(text=run.fingerprint[:12], title=f"fingerprint {run.fingerprint}")),
     ]
-    st.html(facts(pairs))
+    st.html(key_values(pairs))
     if moved := machine_notice(page.machine):
-        st.html(notice(moved))
+        st.html(banner(moved))
     # A selection by hand has no name that a job could have.
     if run.suite != CUSTOM_SUITE and run.state is not RunState.RUNNING:
-        ask_form("Run it again", suites_of([run]), key="run")
+        run_request_form("Run it again", suites_of([run]), key="run")
 
 
 def _show_cases(page: RunPage, state: RunPageState) -> None:
-    first = FirstRows(num_rows=num_cases(page), asked=state.rows)
+    first = FirstRows(num_rows=num_cases(page), requested=state.rows)
     columns, rows = case_table(page, num_shown=first.num_shown)
     note = first_note(first, order="what needs attention comes first")
     st.html(heading("Cases", level=2))

@@ -103,8 +103,8 @@ def sweep_rows(sweep: Sweep, *, variant: str) -> list[dict[str, Any]]:
 
 
 def _label(shape: SweptShape) -> str:
-    found = [] if shape.compile_s is None else [f"+{quantity(shape.compile_s, 's')}"]
-    return ", ".join([*found, "inaccurate"] if shape.reason else found)
+    texts = [] if shape.compile_s is None else [f"+{quantity(shape.compile_s, 's')}"]
+    return ", ".join([*texts, "inaccurate"] if shape.reason else texts)
 
 
 def _compiled_again(shape: SweptShape) -> str:

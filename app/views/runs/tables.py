@@ -18,7 +18,15 @@ from compile_hud.app.ui.format import (
     scale_for,
     speedup_label,
 )
-from compile_hud.app.ui.html import WARNINGS_COLUMN, Cell, Column, Note, facts, table, warnings_cell
+from compile_hud.app.ui.html import (
+    WARNINGS_COLUMN,
+    Cell,
+    Column,
+    Note,
+    key_values,
+    table,
+    warnings_cell,
+)
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.imported import is_imported, was_timed
@@ -32,7 +40,7 @@ CASES_TOOK = "without what lies between them, as the start of the toolchain, and
 # Lists of sentences in a result's details, by what they explain.
 REASON_LISTS = (("cudagraph_skip_reasons", "CUDA graphs skipped"),)
 # Lists of places: a reason with its file, line and function.
-PLACE_LISTS = (("graph_breaks", "Graph breaks"), ("recompiles", "Recompiles"))
+LOCATION_LISTS = (("graph_breaks", "Graph breaks"), ("recompiles", "Recompiles"))
 _METRICS = (
     "latency_s",
     "speedup",
@@ -71,7 +79,7 @@ def result_facts(result: ResultSummary) -> str:
     ]
     if runtime := runtime_text(result.details):
         pairs.insert(-1, ("runtime", Cell(text=runtime)))
-    return facts(pairs)
+    return key_values(pairs)
 
 
 def run_times(page: RunPage) -> list[tuple[str, Cell]]:
@@ -92,9 +100,9 @@ def run_times(page: RunPage) -> list[tuple[str, Cell]]:
 def run_dimensions(run: Run) -> list[tuple[str, Cell]]:
     """Return what all models of a run have in common, and the name of its device."""
     models = [case for case in run.plan if not case.is_reference]
-    found = common_dimensions(models or run.plan)
-    pairs = [(name, Cell(text=value)) for name, value in found.items() if name != "device"]
-    kind = found.get("device", "")
+    common = common_dimensions(models or run.plan)
+    pairs = [(name, Cell(text=value)) for name, value in common.items() if name != "device"]
+    kind = common.get("device", "")
     name = str(run.environment.get("device_name") or kind)
     notes = (Note(text=kind),) if kind not in ("", name) else ()
     return [*pairs, ("device", Cell(text=name, notes=notes))] if name else pairs
@@ -118,22 +126,22 @@ def warning_table(result: ResultSummary) -> str:
     return table(columns, rows, label="warnings")
 
 
-def place_tables(result: ResultSummary) -> list[tuple[str, str]]:
+def location_tables(result: ResultSummary) -> list[tuple[str, str]]:
     """Return title and table of each list of places in the code that the compiler stumbled at."""
-    found = []
-    for name, title in PLACE_LISTS:
+    tables = []
+    for name, title in LOCATION_LISTS:
         places = [item for item in _list(result.details, name) if isinstance(item, Mapping)]
         if places:
             columns = (Column(label="reason"), Column(label="where"))
             rows = [
                 (
                     Cell(text=str(item.get("reason", "")), style="prose whole"),
-                    Cell(text=_place(item), style="prose"),
+                    Cell(text=_location(item), style="prose"),
                 )
                 for item in places
             ]
-            found.append((f"{title}: {len(places)}", table(columns, rows, label=title.lower())))
-    return found
+            tables.append((f"{title}: {len(places)}", table(columns, rows, label=title.lower())))
+    return tables
 
 
 def accuracy_table(result: ResultSummary) -> str:
@@ -170,21 +178,21 @@ def tolerance_facts(result: ResultSummary) -> str:
                 if isinstance(value, int | float)
             )
             pairs.append((name.replace("_", " "), Cell(text=text)))
-    return facts(pairs) if pairs else ""
+    return key_values(pairs) if pairs else ""
 
 
 def reasons(result: ResultSummary) -> list[tuple[str, list[str]]]:
     """Return the lists of reasons that are not empty, each with its title."""
     return [
-        (title, [str(item) for item in found])
+        (title, [str(item) for item in texts])
         for name, title in REASON_LISTS
-        if (found := result.details.get(name))
+        if (texts := result.details.get(name))
     ]
 
 
 def other_details(result: ResultSummary) -> dict[str, Any]:
     """Return the details that are shown as they are."""
-    listed = {name for name, _ in (*REASON_LISTS, *PLACE_LISTS)}
+    listed = {name for name, _ in (*REASON_LISTS, *LOCATION_LISTS)}
     return {name: value for name, value in result.details.items() if name not in listed}
 
 
@@ -199,11 +207,11 @@ def environment_table(environment: Mapping[str, Any]) -> str:
 
 
 def _list(details: Mapping[str, Any], name: str) -> list[Any]:
-    found = details.get(name)
-    return found if isinstance(found, list) else []
+    value = details.get(name)
+    return value if isinstance(value, list) else []
 
 
-def _place(item: Mapping[str, Any]) -> str:
+def _location(item: Mapping[str, Any]) -> str:
     """Return `file:line in function`, as far as it is known."""
     if not item.get("file"):
         return "not known"
@@ -250,7 +258,7 @@ def case_table(
         *(_column(name, scales[name], models) for name in _METRICS),
         WARNINGS_COLUMN,
     )
-    order = {outcome: place for place, outcome in enumerate(_OUTCOME_ORDER)}
+    order = {outcome: rank for rank, outcome in enumerate(_OUTCOME_ORDER)}
     results = sorted(
         models,
         key=lambda result: (order[result.outcome], result.case.key not in regressions),
@@ -271,12 +279,12 @@ def _pending(page: RunPage) -> list[Case]:
 
 def _regressions(page: RunPage) -> dict[str, Alert]:
     """Return the worst regression of each case that this run was the first bad one of."""
-    found = worst_first(
+    worst = worst_first(
         alert
         for alert in page.alerts
         if alert.first_bad.run_id == page.run.id and alert.verdict is Verdict.REGRESSION
     )
-    return {alert.case.key: alert for alert in reversed(found)}
+    return {alert.case.key: alert for alert in reversed(worst)}
 
 
 def _scale(results: Sequence[ResultSummary], *, metric: str) -> Scale:

@@ -51,25 +51,25 @@ def series_csv(page: SeriesPage, *, metric: str) -> str:
             point.low,
             point.high,
             unit,
-            page.paced[place].median if page.paced else None,
+            page.normalised[index].median if page.normalised else None,
             point.num_samples,
             point.revision,
             point.run_id,
             point.result_id,
             point.fingerprint,
-            _note(page, place, judged.get(point.run_id)),
+            _note(page, index, judged.get(point.run_id)),
         )
-        for place, point in enumerate(page.points)
+        for index, point in enumerate(page.points)
     ]
     return csv_text(_COLUMNS, rows)
 
 
-def _note(page: SeriesPage, place: int, alert: Alert | None) -> str:
+def _note(page: SeriesPage, index: int, alert: Alert | None) -> str:
     """Return what is special about a point, and what is annotated since the point before."""
-    after = page.points[place - 1].at if place else None
+    after = page.points[index - 1].at if index else None
     annotated = [
         f"annotation: {item.text}"
         for item in page.annotations
-        if (after is None or after < item.at) and item.at <= page.points[place].at
+        if (after is None or after < item.at) and item.at <= page.points[index].at
     ]
-    return ", ".join(filter(None, [point_note(page.points, place, alert), *annotated]))
+    return ", ".join(filter(None, [point_note(page.points, index, alert), *annotated]))

@@ -23,7 +23,7 @@ from compile_hud.app.ui.format import (
     outcome_label,
     quantity,
 )
-from compile_hud.app.ui.html import Cell, Column, facts, interval_cell, table
+from compile_hud.app.ui.html import Cell, Column, interval_cell, key_values, table
 from compile_hud.app.ui.urls import decide_url, kernels_url, run_url, series_url
 from compile_hud.app.views.kernel_diff.links import point_cell
 from compile_hud.db.records.alerts import Alert
@@ -54,8 +54,8 @@ _POINT_COLUMNS = (
 
 def metrics_of(page: SeriesPage) -> list[str]:
     """Return the metrics the case has on the page's machine, as the metric table orders them."""
-    found = {header.metric for header in page.headers if header.machine == page.machine}
-    return [name for name in METRICS if name in found] + sorted(found - set(METRICS))
+    names = {header.metric for header in page.headers if header.machine == page.machine}
+    return [name for name in METRICS if name in names] + sorted(names - set(METRICS))
 
 
 def header_facts(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
@@ -85,8 +85,8 @@ def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
     stated = next((item.direction for item in page.headers if item.key == key), None)
     known = metric_of(metric, unit=unit_of(page, metric=metric), stated=stated)
     if known is None:
-        told = "neither, as its records say" if stated else "nobody says which way"
-        return [("better", Cell(text=f"{told}: not judged"))]
+        text = "neither, as its records say" if stated else "nobody says which way"
+        return [("better", Cell(text=f"{text}: not judged"))]
     who = "as its records say" if stated else "by its name and unit"
     return [("better", Cell(text=f"{str(known.direction).split('_')[0]}, {who}"))]
 
@@ -97,9 +97,9 @@ def samples_caption(num_samples: int) -> str:
 
 
 def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
-    if not page.paced:
+    if not page.normalised:
         return []
-    level = quantity(page.paced[-1].median, unit_of(page, metric=metric))
+    level = quantity(page.normalised[-1].median, unit_of(page, metric=metric))
     return [("at one pace", Cell(text=level, title="what is judged"))]
 
 
@@ -167,11 +167,11 @@ def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
 
 def alert_links(page: SeriesPage, *, metric: str) -> str:
     """Return a link for each alert of the series to where people decide about it, "" for none."""
-    found = alerts_of(page, metric=metric)
-    if not found:
+    alerts = alerts_of(page, metric=metric)
+    if not alerts:
         return ""
-    return facts(
-        ("decide", Cell(text=alert_label(alert), href=decide_url(alert.id))) for alert in found
+    return key_values(
+        ("decide", Cell(text=alert_label(alert), href=decide_url(alert.id))) for alert in alerts
     )
 
 
@@ -193,7 +193,7 @@ def point_table(
         _point_row(page, number, judged.get(page.points[number].run_id), metric=metric, scale=scale)
         for number in numbers
     ]
-    columns = [item for item in _POINT_COLUMNS if page.paced or item is not _LEVEL_COLUMN]
+    columns = [item for item in _POINT_COLUMNS if page.normalised or item is not _LEVEL_COLUMN]
     if profiled:
         columns.append(_KERNEL_COLUMN)
         cells = [
@@ -215,13 +215,13 @@ def _point_row(
         toolchain=page.toolchain,
         result=point.result_id,
     )
-    level = [Cell(text=scale.text(page.paced[number].median))] if page.paced else []
+    level = [Cell(text=scale.text(page.normalised[number].median))] if page.normalised else []
     return (
         Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),
         Cell(text=scale.text(point.median)),
         interval_cell(point.low, point.high, scale=scale, num_samples=point.num_samples),
         *level,
-        Cell(text=change_from_previous(page.paced or page.points, number)),
+        Cell(text=change_from_previous(page.normalised or page.points, number)),
         Cell(text=str(point.num_samples), href=samples, title="show these samples"),
         Cell(text=short_revision(point.revision), style="revision"),
         Cell(

@@ -9,9 +9,9 @@ import streamlit as st
 
 from compile_hud.app.components.annotations import show_annotations
 from compile_hud.app.components.page_frame import (
+    banners,
     choose,
     draw_chart,
-    notices,
     stale_note,
     state_page,
 )
@@ -25,7 +25,7 @@ from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.series import load_result_samples, load_series_page, with_samples
 from compile_hud.app.ui.format import metric_label
-from compile_hud.app.ui.html import caption, escaped, facts, heading, notice
+from compile_hud.app.ui.html import banner, caption, escaped, heading, key_values
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.share import Share, file_name, show_share
 from compile_hud.app.ui.urls import (
@@ -50,7 +50,7 @@ from compile_hud.db.errors import NotFoundError
 def show() -> None:
     """Draw the series page."""
     state, problems = parse_series(st.query_params.to_dict())
-    notices(problems)
+    banners(problems)
     if not state.case:
         text = "Each cell of the overview, and each number of a run, leads to its history here."
         links = [
@@ -76,7 +76,7 @@ def show() -> None:
         show_no_points(page, state=state)
         return
     if not drawn_part(page, state=state).points:
-        notices([f"Nothing was measured in {part_words(state)}; all is drawn."])
+        banners([f"Nothing was measured in {part_words(state)}; all is drawn."])
         state = dataclasses.replace(state, since="", until="")
     show_part(page, state=state)
     show_trend(page, metric=state.metric, version=loaded.version, state=state)
@@ -90,7 +90,7 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw which series it is, the choices and the alerts that it has."""
     name = f"{page.case.model} {page.case.variant}"
     st.html(heading(name))
-    st.html(facts(seriestable.header_facts(page, metric=state.metric)))
+    st.html(key_values(seriestable.header_facts(page, metric=state.metric)))
     machines = sorted({header.machine for header in page.headers} | {page.machine})
     with st.container(horizontal=True, gap="small"):
         choose(
@@ -114,7 +114,7 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
     if siblings := seriestable.sibling_table(page, metric=state.metric):
         st.html(siblings)
     for text in seriestable.alert_notices(page, metric=state.metric):
-        st.html(notice(text))
+        st.html(banner(text))
     if links := seriestable.alert_links(page, metric=state.metric):
         st.html(links)
 
@@ -191,7 +191,7 @@ def _profiled(page: SeriesPage) -> set[str]:
 
 def show_points(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw the points, newest first."""
-    first = FirstRows(num_rows=len(page.points), asked=state.rows)
+    first = FirstRows(num_rows=len(page.points), requested=state.rows)
     rows = seriestable.point_table(
         page,
         metric=state.metric,
@@ -209,12 +209,12 @@ def show_samples(page: SeriesPage, *, state: SeriesState, version: int) -> None:
     """Draw the samples of the chosen result, of the latest without one."""
     point = next((item for item in page.points if item.result_id == state.result), None)
     if state.result and point is None:
-        st.html(notice(f"This series has no result {state.result}; its latest is shown."))
+        st.html(banner(f"This series has no result {state.result}; its latest is shown."))
     point = point or page.points[-1]
     samples = load_result_samples(point.result_id, metric=state.metric).value
     st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
-    told = seriestable.point_facts(page, point, metric=state.metric, profiled=_profiled(page))
-    st.html(facts(told))
+    facts = seriestable.point_facts(page, point, metric=state.metric, profiled=_profiled(page))
+    st.html(key_values(facts))
     spec = computed_once(samples_chart)(
         data.store_url(),
         version,

@@ -6,9 +6,9 @@ import os
 
 import streamlit as st
 
-from compile_hud.app.components.page_frame import notices, state_page
+from compile_hud.app.components.page_frame import banners, state_page
 from compile_hud.app.data import store as data
-from compile_hud.app.ui.html import Cell, Column, caption, facts, heading, table
+from compile_hud.app.ui.html import Cell, Column, caption, heading, key_values, table
 from compile_hud.app.ui.urls import parse_settings
 from compile_hud.db.shared.settings_snapshot import (
     SETTINGS_VARIABLE,
@@ -27,9 +27,9 @@ _COLUMNS = (
 def show() -> None:
     """Draw the page of settings."""
     _, problems = parse_settings(st.query_params.to_dict())
-    notices(problems)
+    banners(problems)
     st.html(heading("Settings"))
-    st.html(facts([("store", Cell(text=data.store_name()))]))
+    st.html(key_values([("store", Cell(text=data.store_name()))]))
     settings = settings_from_json(os.environ.get(SETTINGS_VARIABLE, ""))
     if not settings:
         text = [

@@ -33,14 +33,14 @@ def intervals_spec(points: Sequence[Row]) -> dict[str, Any]:
     variants = list(dict.fromkeys(point["variant"] for point in points))
     x = alt.X("value:Q", title="speedup over eager", scale=alt.Scale(zero=False, padding=12))
     axis = alt.Axis(labelLimit=300, labelOverlap=False, grid=True, tickBand="extent")
-    place: dict[str, Any] = {
+    layout: dict[str, Any] = {
         "y": alt.Y("row:N", sort=names, title=None, axis=axis),
         "yOffset": alt.YOffset("variant:N", sort=variants),
     }
     base = chart_of(points)
     eager = chart_of([{"value": 1.0}]).mark_rule(color=NEUTRAL, strokeDash=[4, 3]).encode(x=x)
     ends = base.mark_rule(color=NEUTRAL, opacity=0.8).encode(
-        x=alt.X("low:Q", title="speedup over eager"), x2="high:Q", **place
+        x=alt.X("low:Q", title="speedup over eager"), x2="high:Q", **layout
     )
     dots = base.mark_point(filled=True, size=70, color=NEUTRAL, opacity=1).encode(
         x=x,
@@ -51,7 +51,7 @@ def intervals_spec(points: Sequence[Row]) -> dict[str, Any]:
             alt.Tooltip("shown:N", title="speedup"),
             alt.Tooltip("cohort:N", title="models"),
         ],
-        **place,
+        **layout,
     )
     height = _ROW_PX * max(2, len(variants)) * len(names) + _AXIS_PX
     chart = alt.layer(eager, ends, dots).properties(height=height, width="container")

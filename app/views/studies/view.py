@@ -6,15 +6,24 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.components.page_frame import (
+    banners,
     choose,
     draw_chart,
-    notices,
     stale_note,
     state_page,
 )
 from compile_hud.app.ui.charts import PICK, picked
 from compile_hud.app.ui.format import age, moment
-from compile_hud.app.ui.html import Cell, abreast, caption, facts, folded, heading, notice, table
+from compile_hud.app.ui.html import (
+    Cell,
+    banner,
+    caption,
+    collapsible,
+    grid,
+    heading,
+    key_values,
+    table,
+)
 from compile_hud.app.ui.share import go
 from compile_hud.app.ui.urls import DEFAULT_STUDY, parse_studies, run_url
 from compile_hud.app.views.studies.data import TITLES, load_study_page
@@ -30,7 +39,7 @@ def show() -> None:
     """Draw one study."""
     state, problems = parse_studies(st.query_params.to_dict(), studies=tuple(TITLES))
     loaded = load_study_page(state.study)
-    notices(problems)
+    banners(problems)
     stale_note(loaded)
     page = loaded.value
     choose(
@@ -43,7 +52,7 @@ def show() -> None:
         width=420,
     )
     st.html(heading(page.title))
-    st.html(notice(page.question))
+    st.html(banner(page.question))
     if not page.sections:
         command = f"hud study run {page.name}"
         state_page("No run of this study yet", text=[_HOW_TO_GET_ONE], commands=[command])
@@ -68,11 +77,11 @@ def _show_section(section: StudySection, *, study: str) -> None:
         ("machine", Cell(text=run.machine)),
         ("toolchain", Cell(text=run.toolchain)),
     ]
-    st.html(facts(pairs))
+    st.html(key_values(pairs))
     if section.chart is not None:
         _show_chart(section, key=f"{study}-{run.id}")
-    for grid in section.grids:
-        _show_grids(grid)
+    for part in section.grids:
+        _show_grids(part)
     for part in section.parts:
         _show_part(part)
 
@@ -91,13 +100,13 @@ def _show_chart(section: StudySection, *, key: str) -> None:
 
 def _show_grids(part: GridPart) -> None:
     st.html(heading(part.title, level=3))
-    st.html(abreast((grid.title, _drawn(grid)) for grid in part.grids))
+    st.html(grid((grid.title, _drawn(grid)) for grid in part.grids))
     st.html(caption(part.text))
 
 
 def _show_part(part: TablePart) -> None:
     if part.is_folded:
-        st.html(folded(part.title, _drawn(part)))
+        st.html(collapsible(part.title, _drawn(part)))
         return
     st.html(heading(part.title, level=3))
     st.html(_drawn(part))

@@ -10,7 +10,7 @@ import pytest
 from compile_hud.app.components.trend.rows import mark_rows, scale_of
 from compile_hud.app.data import annotations as annotation_data
 from compile_hud.app.data import store as data
-from compile_hud.app.data.triage import Said
+from compile_hud.app.data.triage import DecisionNote
 from compile_hud.app.views.series.markdown import series_csv
 from compile_hud.db.alerts.annotations import load_annotations, new_annotation, put_annotations
 from compile_hud.db.store import Store
@@ -86,23 +86,25 @@ def test_who_may_only_look_is_refused_on_the_server(
     page = open_page("series", case=CASE)
     assert "annotation-save" not in [item.key for item in page.button]
     when, pattern = START, "*"
-    refused = annotation_data.write("x", at=when, pattern=pattern, said=Said(name="ada"))
+    refused = annotation_data.write("x", at=when, pattern=pattern, note=DecisionNote(author="ada"))
     assert refused.startswith("Not saved: eve@example.org is a viewer; annotating takes a triager")
     sign_in("tom")
-    assert annotation_data.write("x", at=when, pattern=pattern, said=Said(name="ada")) == ""
+    assert (
+        annotation_data.write("x", at=when, pattern=pattern, note=DecisionNote(author="ada")) == ""
+    )
     (made,) = load_annotations(stored(seeded))
     assert made.by == "tom@example.org"
     sign_in("")
-    assert "sign in" in annotation_data.remove(made, said=Said())
+    assert "sign in" in annotation_data.remove(made, note=DecisionNote())
     sign_in("tom")
-    assert annotation_data.remove(made, said=Said()) == ""
-    again = annotation_data.write("x", at=when, pattern=pattern, said=Said())
+    assert annotation_data.remove(made, note=DecisionNote()) == ""
+    again = annotation_data.write("x", at=when, pattern=pattern, note=DecisionNote())
     assert again == "Not saved: the same was said and removed; say it in other words."
 
 
 @pytest.mark.usefixtures("anybody_triages", "store_path")
 def test_nobody_is_no_name() -> None:
-    refused = annotation_data.write("x", at=START, pattern="*", said=Said(name=" "))
+    refused = annotation_data.write("x", at=START, pattern="*", note=DecisionNote(author=" "))
     assert refused.startswith("Not saved: who says so?")
     assert load_annotations(data.open_store(data.store_url())) == ()
 

@@ -21,7 +21,7 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.auth import middleware as guard
 from compile_hud.app.data import triage as decision_data
-from compile_hud.app.data.triage import Said
+from compile_hud.app.data.triage import DecisionNote
 from compile_hud.db.queries.alerts import load_alert, load_changes, load_series_settings
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Role
@@ -118,14 +118,14 @@ def test_writing_is_refused_whatever_a_page_has_shown(
 ) -> None:
     sign_in(name)
     alert = load_alert(store, ID)
-    note = Said(name="ada@example.org", why="let me")
+    note = DecisionNote(author="ada@example.org", reason="let me")
     muted = dataclasses.replace(alert, muted_until=dashboard_stores.NOW + timedelta(days=9))
     settings = decision_data.load_settings(alert)
     messages = [
-        decision_data.decide_state([alert], AlertState.NOISE, said=note),
-        decision_data.decide_care([alert], [muted], said=note),
-        decision_data.comment([alert], said=note),
-        decision_data.decide_floor(settings, 0.5, said=note),
+        decision_data.decide_state([alert], AlertState.NOISE, note=note),
+        decision_data.decide_care([alert], [muted], note=note),
+        decision_data.comment([alert], note=note),
+        decision_data.decide_floor(settings, 0.5, note=note),
     ]
     assert all(text.startswith("Not saved: ") for text in messages)
     assert all(("sign in" if not name else "is a viewer") in text for text in messages)
@@ -143,7 +143,7 @@ def test_whoever_may_not_is_stopped_with_a_reason(name: str, sign_in: SignIn) ->
 def test_floor_is_not_a_triagers(store: Store, sign_in: SignIn) -> None:
     sign_in("tom")
     settings = decision_data.load_settings(load_alert(store, ID))
-    outcome = decision_data.decide_floor(settings, 0.5, said=Said())
+    outcome = decision_data.decide_floor(settings, 0.5, note=DecisionNote())
     assert "tom@example.org is a triager; changing how series are judged takes an admin" in outcome
     assert load_series_settings(store) == ()
 
@@ -151,18 +151,24 @@ def test_floor_is_not_a_triagers(store: Store, sign_in: SignIn) -> None:
 def test_floor_that_somebody_else_has_set_since_is_kept(store: Store, sign_in: SignIn) -> None:
     sign_in("ada")
     settings = decision_data.load_settings(load_alert(store, ID))
-    assert decision_data.decide_floor(settings, 0.2, said=Said()) == ""
+    assert decision_data.decide_floor(settings, 0.2, note=DecisionNote()) == ""
     # The same again is no news, another value is that of somebody who has not read this one.
-    assert decision_data.decide_floor(settings, 0.2, said=Said()) == ""
-    assert "somebody else has changed it" in decision_data.decide_floor(settings, 0.3, said=Said())
+    assert decision_data.decide_floor(settings, 0.2, note=DecisionNote()) == ""
+    assert "somebody else has changed it" in decision_data.decide_floor(
+        settings, 0.3, note=DecisionNote()
+    )
     assert [item.floor for item in load_series_settings(store)] == [0.2]
 
 
 def test_decision_that_is_sent_again_is_refused(store: Store, sign_in: SignIn) -> None:
     sign_in("tom")
     alert = load_alert(store, ID)
-    assert decision_data.decide_state([alert], AlertState.NOISE, said=Said(why="a")) == ""
-    store_text = decision_data.decide_state([alert], AlertState.NOISE, said=Said(why="a"))
+    assert (
+        decision_data.decide_state([alert], AlertState.NOISE, note=DecisionNote(reason="a")) == ""
+    )
+    store_text = decision_data.decide_state(
+        [alert], AlertState.NOISE, note=DecisionNote(reason="a")
+    )
     assert "changed since it was read: state was open, is noise" in store_text
     assert len(load_changes(store, alert_id=ID)) == 1
 
@@ -239,9 +245,9 @@ def test_secrets_are_taken_out_of_the_environment_and_are_not_shown() -> None:
 
 
 def test_lists_are_read_again_when_the_file_changes(sign_in_config: Path) -> None:
-    assert access.whose(user_claims()).role is Role.TRIAGER
+    assert access.person_from_claims(user_claims()).role is Role.TRIAGER
     sign_in_config.write_text('[auth]\nadmins = ["tom@example.org"]\n', encoding="utf-8")
-    assert access.whose(user_claims()).role is Role.ADMIN
+    assert access.person_from_claims(user_claims()).role is Role.ADMIN
 
 
 @pytest.mark.parametrize("text", ["[auth", "[auth]\nadmins = 7", "auth = 1", None])
@@ -250,7 +256,7 @@ def test_nobody_has_a_role_while_the_file_is_broken(sign_in_config: Path, text: 
         sign_in_config.unlink()
     else:
         sign_in_config.write_text(text, encoding="utf-8")
-    assert access.whose(user_claims()).role is None
+    assert access.person_from_claims(user_claims()).role is None
 
 
 def open_route(_request: Request) -> Response:

@@ -63,7 +63,7 @@ def scheduler(*, silent_s: float = 20.0) -> SchedulerState:
         version="0.1.0",
         started_at=dashboard_stores.NOW - timedelta(days=2),
         heartbeat_at=dashboard_stores.NOW - timedelta(seconds=silent_s),
-        doing=HOSTILE,
+        current_job=HOSTILE,
         schedules=(
             ScheduleState(
                 name="night",

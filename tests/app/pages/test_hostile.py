@@ -22,6 +22,7 @@ from tests.support.builders import (
     make_result,
     make_run_ref,
 )
+from tests.support.examples import examples
 from tests.support.pages.page_elements import html_of, links_of, markdown_of, text_of
 from tests.support.stores import dashboard_stores
 from tests.support.stores.stored_results import save_alerts
@@ -71,7 +72,7 @@ def addresses(path: str) -> st.SearchStrategy[dict[str, str]]:
 @pytest.mark.usefixtures("seeded")
 def test_no_address_makes_a_page_throw(path: str, open_page: OpenPage) -> None:
     @settings(
-        max_examples=4,
+        max_examples=examples(4),
         derandomize=True,
         suppress_health_check=list(HealthCheck),
     )

@@ -41,13 +41,13 @@ secret = "env:CHAT_SECRET"
 
 @pytest.fixture
 def exported_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return what the dashboard's process is told of a hud.toml, and tell it this process."""
+    """Export the settings of a hud.toml to this process, and return them."""
     path = tmp_path / "hud.toml"
     path.write_text(CONFIG, encoding="utf-8")
-    return hand_over(path, monkeypatch)
+    return export_settings(path, monkeypatch)
 
 
-def hand_over(path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> str:
+def export_settings(path: Path, monkeypatch: pytest.MonkeyPatch, **env: str) -> str:
     with monkeypatch.context() as patch:
         # The store of a test's own dashboard is in the first.
         for name in ("HUD_DATABASE_URL", "HUD_STATE_DIR"):
@@ -66,13 +66,13 @@ def test_what_a_variable_says_is_in_force(
     path = tmp_path / "hud.toml"
     path.write_text(CONFIG, encoding="utf-8")
     env = {"HUD_STATE_DIR": "/var/lib/hud", "HUD_DATABASE_URL": "postgresql://a:hunter5@db/hud"}
-    hand_over(path, monkeypatch, **env)
+    export_settings(path, monkeypatch, **env)
     page = open_page("settings")
     paths = {row[0]: row[1:3] for row in texts_of_rows(page, "settings of paths")}
     assert paths["state"] == ["/var/lib/hud", "HUD_STATE_DIR"]
     store = {row[0]: row[1:3] for row in texts_of_rows(page, "settings of store")}
     assert store["url"] == ["postgresql://db/...", "HUD_DATABASE_URL"]
-    hand_over(path, monkeypatch)
+    export_settings(path, monkeypatch)
     paths = {row[0]: row[1:3] for row in texts_of_rows(open_page("settings"), "settings of paths")}
     assert paths["state"] == [".hud", "default"]
 

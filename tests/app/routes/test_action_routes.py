@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from compile_hud.app import clock
-from compile_hud.app.data.action_links import MeanwhileChanged, act, load_asked
+from compile_hud.app.data.action_links import MeanwhileChanged, act, load_link_request
 from compile_hud.app.server.action_routes import MAX_WHY_LENGTH, action_routes
 from compile_hud.db.alerts.action_links import (
     LINK_SECRET_VARIABLE,
@@ -172,7 +172,7 @@ def test_what_was_asked_a_while_ago_is_not_done(store: Store) -> None:
     alert = make_alert("a")
     tell(store, alert)
     action_link = ActionLink(notification_id="msg_1", action=Action.NOISE, number=99)
-    requests = load_asked(action_link)
+    requests = load_link_request(action_link)
     revise(store, [replace(alert, state=AlertState.FIXED)])
     with pytest.raises(MeanwhileChanged):
         act(requests, why="")

@@ -53,7 +53,12 @@ def page_of(alert: Alert, *, num_points: int = 30) -> AlertPage:
     points = [point(number, 0.010 + 0.002 * (number > 20)) for number in range(num_points)]
     series = dataclasses.replace(series_page(points), alerts=(alert,))
     return AlertPage(
-        alert=alert, text=alert_text(alert), event=None, num_beside=0, series=series, changes=()
+        alert=alert,
+        text=alert_text(alert),
+        event=None,
+        num_other_alerts=0,
+        series=series,
+        changes=(),
     )
 
 

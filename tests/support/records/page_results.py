@@ -154,7 +154,7 @@ def series_page(
     alerts: Sequence[Alert] = (),
     annotations: Sequence[Annotation] = (),
 ) -> SeriesPage:
-    """Return what the series page shows."""
+    """Return the data of the series page."""
     return SeriesPage(
         case=case or make_case(),
         machine="box",
@@ -163,7 +163,7 @@ def series_page(
         headers=tuple(headers),
         siblings=tuple(siblings),
         points=tuple(points),
-        paced=tuple(normalised),
+        normalised=tuple(normalised),
         bands=(),
         outcomes=tuple(outcomes),
         environment_changes=tuple(environment_changes),
@@ -175,6 +175,6 @@ def series_page(
 def run_page(
     results: Sequence[ResultSummary], *, run: Run | None = None, alerts: Sequence[Alert] = ()
 ) -> RunPage:
-    """Return what the run page shows."""
+    """Return the data of the run page."""
     run = run or make_run(plan=[result.case for result in results])
     return RunPage(run=run, results=tuple(results), alerts=tuple(alerts))

@@ -14,7 +14,7 @@ from compile_hud.app.components.alert_rows import (
     lets_through,
     open_alerts,
 )
-from compile_hud.app.data.series import told
+from compile_hud.app.data.series import reportable_alerts
 from compile_hud.app.ui.alert_text import alert_text, event_words
 from compile_hud.app.ui.urls import OverviewState
 from compile_hud.db.records.alerts import AlertState
@@ -52,7 +52,7 @@ def test_noise_and_refuted_suspicions_say_nothing() -> None:
         make_alert("undecided", state="fixed", verdict="inconclusive"),
         make_alert("noisier", kind="variance", verdict="inconclusive"),
     ]
-    assert [alert.id for alert in told(alerts)] == ["own", "fixed", "noisier"]
+    assert [alert.id for alert in reportable_alerts(alerts)] == ["own", "fixed", "noisier"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from compile_hud.app.data.mode_summaries import mode_summaries
-from compile_hud.app.data.series import at_pace, differences, noise_bands, segments
+from compile_hud.app.data.series import differences, noise_bands, normalised_points, segments
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import TrendPoint
@@ -199,7 +199,7 @@ def levels(
 ) -> list[float]:
     """Return the levels of `points` at one pace."""
     headers = [header(metric=metric, key=key) for key in {item.series_key for item in points}]
-    return [item.median for item in at_pace(points, paces=paces, headers=headers)]
+    return [item.median for item in normalised_points(points, paces=paces, headers=headers)]
 
 
 def test_times_are_told_as_they_were_at_the_first_pace() -> None:
@@ -208,7 +208,7 @@ def test_times_are_told_as_they_were_at_the_first_pace() -> None:
 
 
 def test_interval_moves_with_its_median() -> None:
-    (_, slow) = at_pace(
+    (_, slow) = normalised_points(
         times(0.010, 0.012),
         paces=times(0.5, 0.6),
         headers=[header(key=point(0, fingerprint="a" * 64).series_key)],
@@ -239,4 +239,4 @@ def test_what_is_no_time_or_has_no_pace_has_no_level_of_its_own() -> None:
     reference = make_case(family="reference", mode="eager")
     points = times(0.010)
     headers = [header(reference, key=points[0].series_key)]
-    assert at_pace(points, paces=times(0.5), headers=headers) == ()
+    assert normalised_points(points, paces=times(0.5), headers=headers) == ()

@@ -52,13 +52,13 @@ def test_garbage_that_was_frozen_is_freed_when_the_heap_settles_again(
 def test_the_heap_settles_while_the_server_runs_and_not_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    has_settled = threading.Event()
+    is_steady = threading.Event()
     monkeypatch.setattr(heap, "_CHECK_S", 0.001)
-    monkeypatch.setattr(heap, "settle", has_settled.set)
+    monkeypatch.setattr(heap, "settle", is_steady.set)
 
     async def serve() -> list[threading.Thread]:
         async with heap.settling(None):
-            assert has_settled.wait(20)
+            assert is_steady.wait(20)
             return [item for item in threading.enumerate() if item.name == "settling"]
 
     for thread in asyncio.run(serve()):

@@ -16,16 +16,16 @@ from compile_hud.app.ui.html import (
     Group,
     Note,
     Part,
+    banner,
+    collapsible,
     escaped,
-    facts,
-    folded,
     grouped_table,
     heading,
+    key_values,
     link,
-    notice,
+    metric_tiles,
     stack,
     table,
-    tiles,
 )
 
 HOSTILE = '<img src=x onerror="alert(1)">\'&'
@@ -54,7 +54,7 @@ class Elements(HTMLParser):
     ],
 )
 def test_what_is_between_backticks_in_a_notice_is_code(text: str, content: str) -> None:
-    assert notice(text).endswith(f">{content}</div>")
+    assert banner(text).endswith(f">{content}</div>")
 
 
 @given(st.text())
@@ -62,10 +62,10 @@ def test_no_text_becomes_an_element_or_an_attribute(text: str) -> None:
     cell = Cell(text=text, href=text, title=text, notes=(Note(text=text, href=text),))
     page = (
         table([Column(label=text, title=text)], [[cell]], label=text)
-        + facts([(text, cell)])
-        + tiles([(text, cell)])
-        + folded(text, "")
-        + notice(text)
+        + key_values([(text, cell)])
+        + metric_tiles([(text, cell)])
+        + collapsible(text, "")
+        + banner(text)
         + heading(text)
         + link(text, text)
     )
@@ -176,8 +176,8 @@ def test_names_in_a_bar_are_text() -> None:
 
 def test_a_fact_is_cut_short_unless_it_is_there_to_be_read_whole() -> None:
     text = "because " * 40
-    assert text.strip() not in facts([("cause", Cell(text=text.strip()))])
-    assert text.strip() in facts([("cause", Cell(text=text.strip(), style="whole"))])
+    assert text.strip() not in key_values([("cause", Cell(text=text.strip()))])
+    assert text.strip() in key_values([("cause", Cell(text=text.strip(), style="whole"))])
 
 
 def test_a_trend_is_an_outline_from_the_oldest_to_the_newest() -> None:

@@ -12,7 +12,7 @@ from compile_hud.app.components.trend.rows import (
     alerts_of,
     change_from_previous,
     change_label,
-    drawn_places,
+    drawn_indices,
     failure_rows,
     mark_rows,
     point_rows,
@@ -205,13 +205,13 @@ def test_a_long_series_is_drawn_in_part_and_the_chart_says_so() -> None:
     )
     assert len(shown) < 200
     assert {"run-777", "run-1001"} < set(shown)
-    note = f"{len(drawn_places(page, metric='latency_s'))} of 2000 runs are drawn"
+    note = f"{len(drawn_indices(page, metric='latency_s'))} of 2000 runs are drawn"
     assert note in json.dumps(spec)
 
 
 def test_a_short_series_is_drawn_whole() -> None:
     page = series_page([point(number) for number in range(30)])
-    assert drawn_places(page, metric="latency_s") == list(range(30))
+    assert drawn_indices(page, metric="latency_s") == list(range(30))
     assert thinned_note(30, of=30) == ""
 
 

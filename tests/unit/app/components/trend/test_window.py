@@ -7,7 +7,7 @@ from datetime import timedelta
 import hypothesis.strategies as st
 from hypothesis import given
 
-from compile_hud.app.components.trend.window import kept, part_of
+from compile_hud.app.components.trend.window import part_of, thinned_indices
 from compile_hud.app.data.series import with_samples
 from tests.support.builders import START, make_alert, make_run_ref
 from tests.support.records.page_results import outcome_point, point, series_page
@@ -25,7 +25,7 @@ def test_a_part_has_the_runs_between_its_ends_and_what_happened_there() -> None:
         alerts=[late],
     )
     part = part_of(page, since=START + 3 * DAY, until=START + 5 * DAY)
-    for items in (part.points, part.paced, part.outcomes):
+    for items in (part.points, part.normalised, part.outcomes):
         assert [item.run_id for item in items] == ["run-3", "run-4", "run-5"]
     assert part.alerts == ()
 
@@ -46,7 +46,7 @@ def test_no_extreme_and_no_change_is_lost(
     values: list[float], limit: int, data: st.DataObject
 ) -> None:
     always = data.draw(st.sets(st.integers(0, len(values) - 1), max_size=5))
-    places = kept(values, always=always, limit=limit)
+    places = thinned_indices(values, always=always, limit=limit)
     assert places == sorted(set(places))
     assert len(places) <= max(limit, 2) + 2 + len(always)
     assert always <= set(places) or len(values) <= limit
@@ -56,7 +56,7 @@ def test_no_extreme_and_no_change_is_lost(
 
 
 def test_a_short_series_keeps_every_point() -> None:
-    assert kept([3.0, 1.0, 2.0], always=(), limit=3) == [0, 1, 2]
+    assert thinned_indices([3.0, 1.0, 2.0], always=(), limit=3) == [0, 1, 2]
 
 
 def test_samples_are_drawn_of_as_many_of_the_newest_runs_as_fit() -> None:

@@ -24,7 +24,7 @@ STEP = make_alert(last_good=GOOD, first_bad=BAD)
 def texts_of(alert: Alert) -> dict[str, str]:
     """Return what tells both ends of `alert`, by where."""
     page = AlertPage(
-        alert=alert, text=alert_text(alert), event=None, num_beside=0, series=None, changes=()
+        alert=alert, text=alert_text(alert), event=None, num_other_alerts=0, series=None, changes=()
     )
     (group,) = event_groups([alert], events={})
     *_, revision, _ = alert_row(alert, now=BAD.at)

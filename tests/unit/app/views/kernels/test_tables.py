@@ -347,7 +347,7 @@ def test_a_run_of_which_no_kernels_are_stored_leads_to_none(profiled: list[str])
         alert=alert,
         text=alert_text(alert),
         event=None,
-        num_beside=0,
+        num_other_alerts=0,
         series=None,
         changes=(),
         profiled=frozenset(profiled),

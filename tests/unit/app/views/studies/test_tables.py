@@ -143,5 +143,5 @@ def test_a_candidate_without_parameters_has_no_place() -> None:
 def test_outcomes_are_counted_against_the_plan() -> None:
     run = make_run(plan=[make_case("a"), make_case("b"), make_case("c", family="reference")])
     seen = (make_seen("a"), make_seen("b", outcome=Outcome.SKIPPED))
-    assert outcomes_text(StudyRun(run=run, seen=seen)) == "2 of 2: 1 ok, 1 skipped"
-    assert outcomes_text(StudyRun(run=run, seen=())) == "0 of 2: none yet"
+    assert outcomes_text(StudyRun(run=run, results=seen)) == "2 of 2: 1 ok, 1 skipped"
+    assert outcomes_text(StudyRun(run=run, results=())) == "0 of 2: none yet"
