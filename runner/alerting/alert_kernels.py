@@ -1,7 +1,7 @@
 """The kernels behind alerts: what changed between the last good and the first bad run.
 
 Nothing of it is stored: kernels stay in the store as long as their results do, so the answer is
-the same whenever it is asked for, and a better diff tells more of old alerts as well.
+the same at any time, and a better diff explains old alerts better as well.
 """
 
 from __future__ import annotations

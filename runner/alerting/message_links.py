@@ -104,7 +104,7 @@ def link_secret(config: Config, *, env: Mapping[str, str]) -> str:
 
 
 def _own_secret(path: Path) -> str:
-    """Return what the file at `path` holds; nobody else may read it, and nobody sees half of it."""
+    """Return the content of the file at `path`, which is private and never partly written."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")

@@ -58,7 +58,7 @@ from compile_hud.runner.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
-# A step in hundreds of series is told by its worst; the dashboard has the rest.
+# A message about hundreds of series lists the worst; the dashboard has the rest.
 MAX_LISTED_ALERTS = 50
 # Packages of the dashboard, which draws the trends.
 _NEEDED = ("streamlit", "altair", "vl_convert")
@@ -121,9 +121,9 @@ def _drawn_below(limit_s: float) -> float:
 def build_messages(
     notifications: Sequence[Notification], *, workspace: Workspace, is_update: bool = False
 ) -> list[Item]:
-    """Return `notifications` with their alerts as they are now, less those that are no news.
+    """Return `notifications` with the present state of their current alerts.
 
-    A message that was sent, of which this `is_update`, tells of all its alerts.
+    An update of a sent message (`is_update`) shows all its alerts.
     """
     store, at = workspace.store(), workspace.dependencies.now()
     linker = _linker(workspace)
@@ -171,7 +171,7 @@ def _weekly(notifications: Sequence[Notification], *, workspace: Workspace) -> d
         routes = [item for item in routes_of(config) if notification.receiver in item.receivers]
         since = until - timedelta(days=7)
         weekly = make_weekly(
-            # A receiver that no route leads to has asked for the digest alone.
+            # A receiver without a route gets the digest only.
             [alert for alert in alerts if not routes or any(r.covers(alert) for r in routes)],
             fixed_ids=fixed_between(changes, since=since, until=until),
             since=since,
@@ -209,7 +209,7 @@ def _deciders(alerts: Iterable[Alert], *, store: Store) -> dict[str, str]:
 def _current_ids(
     notification: Notification, known: Mapping[str, Alert], *, at: datetime, store: Store
 ) -> list[str]:
-    """Return the ids of alerts that are still news, none where messages of before say it by now."""
+    """Return the ids of current alerts, none if earlier messages already show their states."""
     ids = [
         id
         for id in notification.alert_ids
@@ -258,7 +258,7 @@ def send_waiting(
         queue_weekly(workspace)
         release(workspace.store(), holder=this_process(), at=workspace.dependencies.now())
         dispatcher = make_dispatcher(workspace, limit_s=limit_s)
-        # First: what a message that was sent says by now needs no other message.
+        # First: a sent message that shows the new state needs no other message.
         errors = make_updater(workspace, receivers=dispatcher.receivers, limit_s=limit_s).update()
         report = dispatcher.dispatch()
     except StoreError as error:

@@ -15,11 +15,11 @@ class NotComparableError(ValueError):
 
 
 class AlertStateError(ValueError):
-    """An alert cannot go to this state from where it is, or nobody says who decides."""
+    """An alert cannot change to this state, or the decision has no author."""
 
 
 class ChangedMeanwhile(AlertStateError):
-    """An alert is not as it was when somebody looked at it and decided."""
+    """An alert has changed since the person who decided looked at it."""
 
 
 class NoKernelScript(ValueError):

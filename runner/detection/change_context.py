@@ -1,4 +1,4 @@
-"""Compare both ends of alerts, the last good and the first bad run, and tell the cause by that."""
+"""Compare the last good and the first bad run of alerts, and attribute the cause by that."""
 
 from __future__ import annotations
 

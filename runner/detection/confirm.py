@@ -1,4 +1,4 @@
-"""Measure the suspects of a run again before anyone is told, within a share of the run's time."""
+"""Measure the suspects of a run again before any notification, within a share of its time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _LIMITS = PairLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmReport:
-    """The suspects with what measuring them again said; `is_interrupted` when it was stopped."""
+    """The suspects with their confirmations; `is_interrupted` if it was stopped."""
 
     alerts: tuple[Alert, ...] = ()
     is_interrupted: bool = False
@@ -155,7 +155,7 @@ def _find_suspects(document: RunDocument, *, alerts: Sequence[Alert], store: Sto
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outlet:
-    """Who is told: the person who watches the run, and everybody else."""
+    """The outputs: progress for the person at the terminal, and notifications."""
 
     notify: Notify
     planner: NotificationPlanner
@@ -216,7 +216,7 @@ class _Confirming:
             self._keep(group, results=results, how={**how, "seconds": seconds})
 
     def _measure(self, group: Sequence[Alert]) -> tuple[list[ConfirmationResult], dict[str, Any]]:
-        """Return the finding about each alert of one case, and how it was measured."""
+        """Return the result for each alert of one case, and how it was measured."""
         needed_s, remaining_s = self._launch_s(group[0].case), self._left_s()
         num_launches = self._bench.settings.num_launches
         if num_launches * needed_s > remaining_s:
@@ -235,14 +235,14 @@ class _Confirming:
     def _measure_now(
         self, group: Sequence[Alert], *, max_pairs: int
     ) -> tuple[list[ConfirmationResult], dict[str, Any]]:
-        # Opened first: a toolchain that is another by now has nothing to say.
+        # Opened first: a toolchain that has changed since proves nothing.
         self._bench.candidate()
         worst = group[0]
         if any(alert.kind == OUTCOME for alert in group) or worst.last_good is None:
             return self._measure_alone(group)
         is_cold = all(alert.metric in _COLD for alert in group)
         least = MIN_COLD_PAIRS if is_cold else MIN_PAIRS
-        # With fewer one more measurement, held against the history, tells more in the same time.
+        # With fewer one more measurement, compared with the history, shows more in the same time.
         baseline = self._bench.baseline(worst.last_good.revision) if max_pairs >= least else None
         # Opening it took time as well.
         max_pairs = int(self._left_s() / (2 * self._launch_s(worst.case)))
@@ -359,7 +359,7 @@ class _Confirming:
             document = confirmation_json(
                 result, alert=alert, how=facts, is_early=is_new or is_early(alert)
             )
-            alerts.append(with_conclusion(alert, result, earlier=document, is_early=is_new))
+            alerts.append(with_conclusion(alert, result, document=document, is_early=is_new))
             self._say(conclusion_text(alerts[-1]))
         self.done += alerts
         # Of a suspicion that was not looked into there is nothing to keep.

@@ -1,4 +1,4 @@
-"""Measure what a comparison of two runs made suspect again, before anybody is told."""
+"""Measure the suspects of a comparison of two runs again, before any notification."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ComparisonConfirmer:
     def rows(
         self, rows: Sequence[CaseComparison], *, baseline: RunDocument, candidate: RunDocument
     ) -> list[CaseComparison]:
-        """Return `rows`, each that fails with what measuring its case again said.
+        """Return `rows`, each failing one with the result of measuring its case again.
 
-        What cannot be measured again fails as before, and it is said why. Holds the device.
+        A case that cannot be measured again fails as before, with the reason. Holds the device.
         Raises RunInterrupted when it was stopped.
         """
         suspects = {row.case.key: row.case for row in rows if row.comparison.is_failure}

@@ -122,7 +122,7 @@ def _accepted(
 
 
 def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | None) -> list[Alert]:
-    # A reference case that is left out, or fails, is no news about a model.
+    # A reference case that is missing, or fails, says nothing about a model.
     histories = [
         history
         for history in load_unusual_outcomes(store, runs=runs)

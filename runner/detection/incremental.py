@@ -1,8 +1,8 @@
-"""Judge again only what has new results: what was found in the other cases is carried on.
+"""Judge only cases with new results again, and carry the candidates of the others on.
 
-What is found in a case follows from its results, from those of the reference cases in the same
-runs, from the rules that people set and from the code. A stamp of these four is kept beside it; as
-long as it is the same, judging again would find the same.
+The candidates of a case follow from its results, from those of the reference cases in the same
+runs, from the rules that people set and from the code. A stamp of these four is stored with them;
+as long as it is equal, judging again would give the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ JUDGING_LOST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryObserver:
-    """Who else looks at the histories of some cases: `look` gets all that are read, in passing."""
+    """A second reader of the histories of some cases: `look` passes all that are read through."""
 
     case_keys: Collection[str]
     look: Callable[[Iterable[Series]], Iterable[Series]]
@@ -54,14 +54,14 @@ class HistoryObserver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeResult:
-    """What is found in all cases, and what to keep of it for the next time."""
+    """The candidates of all cases, and the states to save for the next time."""
 
     candidates: Sequence[AlertCandidate]
     judged: Mapping[str, JudgeState]
 
 
 def no_op() -> None:
-    """Raise nothing: nobody stops the judging."""
+    """Raise nothing: the judging is not stopped."""
 
 
 def find_candidates(
@@ -72,7 +72,7 @@ def find_candidates(
     is_full: bool,
     check: Callable[[], None] = no_op,
 ) -> JudgeResult:
-    """Return what is found in every case; only those with a new stamp are read and judged.
+    """Return the candidates of every case; only cases with a new stamp are read and judged.
 
     Those that `watch` wants are read too; all of them with `is_full`, and the same comes out.
     `check` is called between batches of cases, and may raise. Raises JudgingLost.
@@ -149,7 +149,7 @@ def share(
     *,
     num_processes: int,
 ) -> Iterator[list[AlertCandidate]]:
-    """Yield what `judge` says of each batch, in their order, with that many processes."""
+    """Yield the result of `judge` for each batch, in order, with `num_processes` processes."""
     if num_processes == 1:
         yield from map(judge, batches)
         return
@@ -196,7 +196,7 @@ def _candidates(text: str) -> list[AlertCandidate]:
 
 def _digest(rules: SeriesRules) -> str:
     expected = sorted((key, sorted(runs)) for key, runs in rules.expected.items())
-    # An owner or a mute decides nothing.
+    # An owner or a mute changes no verdict.
     settings = [
         (item.pattern, item.floor, item.baseline_run_id)
         for item in rules.settings

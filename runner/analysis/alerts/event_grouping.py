@@ -6,7 +6,7 @@ kind of metric that go the same way in two models or more are one event: the rev
 the environment where the revision did not change or the machine is to blame. What is left are the
 events of single models, all metrics of a case together. A drift that steps were found in belongs to
 the event of the last of them.
-Assumptions: two changes of one night in one direction and kind are one to whoever looks first.
+Assumptions: two changes of one night in one direction and kind are one event at first sight.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TOPICS = {
     "cosine": "accuracy",
 }
 _MISSING_WORDS = (("vanished", "missing"), ("late", "late"))
-# What a title tells first when an event has more than one topic.
+# The order of topics in the title of an event that has several.
 _MOST_TELLING = (OUTCOME, "accuracy", "time", "drift", "memory", "compile time", "graphs")
 _WORDS = {
     (OUTCOME, Verdict.REGRESSION): "failing",
@@ -106,7 +106,7 @@ def topic_of(alert: Alert) -> str:
 def _drifts_by_step(alerts: Sequence[Alert]) -> Mapping[str, Sequence[Alert]]:
     """Return the drifts that steps were found in, by the id of the last of these.
 
-    What steps after a drift was first seen is news of its own.
+    A step after the first sight of a drift is an event of its own.
     """
     steps: dict[tuple[str, Verdict], list[Alert]] = defaultdict(list)
     for alert in alerts:
@@ -258,5 +258,5 @@ def _what_is_missing(alerts: Sequence[Alert]) -> str:
     return " or ".join(words)
 
 
-# The last of them is told.
+# The last of them is named.
 _WORST = (Verdict.UNCHANGED, Verdict.INCONCLUSIVE, Verdict.IMPROVEMENT, Verdict.REGRESSION)

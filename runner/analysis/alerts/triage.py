@@ -26,13 +26,13 @@ ALLOWED_STATES = {
 }
 
 
-# What somebody who decides about an alert has seen of it.
+# The fields of an alert that a decision is based on.
 _COMPARED_FIELDS = ("state", "owner", "muted_until", "verdict", "first_bad")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The alerts as they are after somebody decided, and what has to be saved for that."""
+    """The alerts after a decision, and the changes to save."""
 
     alerts: tuple[Alert, ...]
     revisions: tuple[Revision, ...]
@@ -44,7 +44,7 @@ Decide = Callable[[Sequence[Alert]], Decision]
 def set_state(alert_ids: Collection[str], state: AlertState, *, why: str = "") -> Decide:
     """Return the decision that moves alerts to `state`: all of them, or none and AlertStateError.
 
-    Whoever expects a level expects the steps that led to it too: what is ongoing in the same series
+    An expected level includes the steps that led to it: what is ongoing in the same series
     since before is settled with it.
     """
 
@@ -71,7 +71,7 @@ def set_owner(alert_ids: Collection[str], owner: str, *, why: str = "") -> Decid
 
 
 def set_muted(alert_ids: Collection[str], until: datetime | None, *, why: str = "") -> Decide:
-    """Return the decision that nobody is told about alerts before `until`; None ends a mute."""
+    """Return the decision to mute alerts until `until`; None ends a mute."""
 
     def decide(stored: Sequence[Alert]) -> Decision:
         alerts = _find(stored, alert_ids)

@@ -6,8 +6,8 @@ comparisons made together. Counts are compared exactly, and bytes, errors and nu
 that are the same on both sides are unchanged. Significant (the interval leaves out 1) and relevant
 (the interval reaches the floor, and the ratio comes near it) are two facts; a change needs both.
 Asking the ratio itself to be beyond the floor would miss half of all changes of just that size.
-Assumptions: those of noise.py, and that both sides ran under like conditions: what two evenings
-differ by is in the interval only as far as noise.py knows it.
+Assumptions: those of launch_noise.py, and like conditions on both sides: what two evenings
+differ by is in the interval only as far as launch_noise.py knows it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from compile_hud.runner.analysis.stats.estimates import (
 from compile_hud.runner.analysis.stats.launch_noise import PRIOR_DEGREES
 
 # Chance that any of all comparisons made together is called significant with nothing changed. 2 %
-# rather than the usual 5 %: whoever gates every change on it sees one in fifty fail for nothing.
+# rather than the usual 5 %: a gate on every change fails one in fifty for nothing.
 FAMILY_ERROR = 0.02
 # Half-width of a 95 % interval, in standard deviations.
 NORMAL_95 = 1.96

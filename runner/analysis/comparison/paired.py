@@ -1,8 +1,8 @@
 """Compare two sides whose launches were interleaved, pair by pair.
 
 Method: Student's interval of the mean logarithm of candidate / baseline over the calm pairs of
-launches that ran next to each other, its variance moderated by the prior of noise.py as in
-comparison.py. What drifts between pairs cancels, so no spread between runs is added, and nothing
+launches that ran next to each other, its variance moderated by the prior of launch_noise.py as in
+measurements.py. What drifts between pairs cancels, so no spread between runs is added, and nothing
 has to vouch for the CPU time. Pairs that something disturbed are left out, told by the sum of both
 sides alone: it knows nothing of their difference, so the choice favours neither side. The data are
 looked at a fixed number of times and measuring may stop at each of them; the error is divided by

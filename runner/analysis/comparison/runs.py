@@ -29,7 +29,7 @@ from compile_hud.runner.analysis.stats.launch_noise import prior_sd, run_sd
 from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
 
 DEFAULT_FAIL_ABOVE = 0.05
-# The name under which an outcome is compared, beside the metrics.
+# The name under which an outcome is compared, like a metric.
 OUTCOME = "outcome"
 # Facts that say which code ran, not where: a difference in them is what one compares for.
 REVISION_FACTS = ("torch_version", "torch_git", "revision")

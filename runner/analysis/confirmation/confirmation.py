@@ -1,4 +1,4 @@
-"""What is kept of measuring a suspect again, and what becomes of its alert."""
+"""Store the result of a confirmation with its alert, and update the alert."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def side_json(result: CaseResult, metric: str, *, toolchain: str, revision: str)
 
 
 def with_conclusion(
-    alert: Alert, result: ConfirmationResult, *, earlier: Mapping[str, Any], is_early: bool
+    alert: Alert, result: ConfirmationResult, *, document: Mapping[str, Any], is_early: bool
 ) -> Alert:
-    """Return `alert` with what measuring it again found; `kept` is stored with it.
+    """Return `alert` with the result of its confirmation; `document` is stored with it.
 
     A case that only this run suspected, and that is not confirmed, is over at once: it is kept as
     `fixed`, `unchanged` or `inconclusive`, so that its measurements are not lost, and opens when
@@ -80,7 +80,7 @@ def with_conclusion(
         is_confirmed=None
         if conclusion is Conclusion.INCONCLUSIVE
         else conclusion is Conclusion.CONFIRMED,
-        confirmation=earlier,
+        confirmation=document,
     )
     if is_early:
         confirmed = with_evidence(confirmed)
@@ -98,21 +98,21 @@ def with_conclusion(
 
 
 def is_refuted(alert: Alert) -> bool:
-    """Return whether nobody shall be told of `alert`: measured again, it was not there."""
+    """Return whether confirmation refuted `alert`, so that it causes no notification."""
     return alert.is_confirmed is False
 
 
 def fails_run(alert: Alert) -> bool:
-    """Return whether `alert` fails a run: it was confirmed, or nobody wanted it measured again.
+    """Return whether `alert` fails a run: it was confirmed, or needs no confirmation.
 
-    What was to be measured again and could not be is not confirmed. What is never measured again,
-    a drift or a case that vanished, counts by its history.
+    A confirmation that was due and impossible is none. Alerts that are never measured again,
+    drifts and missing cases, count by their history.
     """
     return bool(alert.is_confirmed) or alert.confirmation is None
 
 
 def conclusion_text(alert: Alert) -> str:
-    """Return one line about what measuring `alert` again said."""
+    """Return one line about the confirmation of `alert`."""
     confirmation = alert.confirmation or {}
     baseline = confirmation.get("baseline_side") or {}
     how = {

@@ -1,11 +1,11 @@
-"""Which cases of a run are measured again before anyone is told.
+"""Select the cases of a run to measure again before any notification.
 
 Two kinds: alerts that the judge raised and that this run is the newest point of, and **early
 suspects**: series whose newest one or two points already lie beyond the trigger and outside the
-noise of the level before, by Student's interval over its runs as in machine.py. The judge waits for
-three of them, since blips are gone when one looks; measuring again is looking at once.
-Times on a CPU are held against each other at one pace (pacing.py), as the judge does.
-Assumptions: those of machine.level_change; the newest points are those of the run.
+noise of the level before, by Student's interval over its runs as in machine_state.py. The judge
+waits for three of them, since blips are gone when one looks; measuring again is looking at once.
+Times on a CPU are compared normalised (machine_speed.py), as the judge does. Assumptions: those of
+machine.level_change; the newest points are those of the run.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def early_suspects(
 ) -> list[Alert]:
     """Return the series whose newest points, the last of `run`, deviate too shortly for the judge.
 
-    `histories` have the pace of their cases beside the times; `alerts` are all that is stored. On a
-    CPU the wall clock alone is no suspect.
+    `histories` hold the speed probes of their cases with the times; `alerts` are all that is
+    stored. On a CPU the wall clock alone is no suspect.
     """
     scope = (run.machine, run.toolchain)
     stored: Mapping[str, list[Alert]] = defaultdict(list)
@@ -199,7 +199,7 @@ def _size(alert: Alert) -> float:
 
 
 class ProvisionalAlerts:
-    """The early suspects that were confirmed and that no step of the judge stands for yet.
+    """The confirmed early suspects that the judge has not reported as a step yet.
 
     They stand until the level is back for three points, as a step of the judge does.
     """
@@ -213,11 +213,11 @@ class ProvisionalAlerts:
                 self._alerts[alert.series_key].append(alert)
 
     def case_keys(self) -> set[str]:
-        """Return the cases whose histories have to be watched."""
+        """Return the cases whose histories to watch."""
         return {alert.case.key for alerts in self._alerts.values() for alert in alerts}
 
     def watch(self, histories: Iterable[Series]) -> Iterator[Series]:
-        """Yield `histories` as they are, and look meanwhile whose level is back."""
+        """Yield `histories` unchanged, and note which levels are back."""
         for _, group in groupby(histories, key=lambda series: series.header.case.key):
             case_series = list(group)
             for series in case_series:
@@ -226,7 +226,7 @@ class ProvisionalAlerts:
             yield from case_series
 
     def not_in(self, detected: Sequence[Alert]) -> list[Alert]:
-        """Return those of the histories watched that are not among what the judge `found`."""
+        """Return the watched alerts that the judge has not `detected`."""
         judged: Mapping[tuple[str, str, str], list[Alert]] = defaultdict(list)
         for alert in detected:
             if alert.kind == STEP and alert.verdict is Verdict.REGRESSION:

@@ -1,14 +1,14 @@
-"""What measuring a suspect again says: confirmed, refuted or inconclusive.
+"""Conclude from a repeated measurement of a suspect: confirmed, refuted or inconclusive.
 
 In turn with the toolchain of the last good run: the comparison of paired.py, which needs no
-history. By the history: Student's interval of machine.level_change between the nights before the
-step and the new measurement, divided by what the reference cases moved by in between, as far as
-they got slower. A suspect is **confirmed** when that is a regression by the rules of comparison.py,
-**refuted** when a change of the floor is ruled out, or the interval leaves out what was suspected
-and the estimate is less than half of it, else the verdict is **inconclusive**. Two toolchains that
-are alike by now do not refute a level that is bad in both: then the history decides.
-Assumptions: those of paired.py and machine.py; a reference case that got slower slowed a case by no
-more than itself.
+history. By the history: Student's interval of machine_state.level_change between the nights before
+the step and the new measurement, divided by what the reference cases moved by in between, as far as
+they got slower. A suspect is **confirmed** when that is a regression by the rules of
+measurements.py, **refuted** when a change of the floor is ruled out, or the interval leaves out
+what was suspected and the estimate is less than half of it, else the verdict is **inconclusive**.
+Two toolchains that are alike by now do not refute a level that is bad in both: then the history
+decides. Assumptions: those of paired.py and machine_state.py; a reference case that got slower
+slowed a case by no more than itself.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ EAGER_CLOCKS = ("eager_latency_cpu_s", "eager_latency_s")
 
 
 class Conclusion(StrEnum):
-    """What measuring again said."""
+    """The conclusion of a confirmation."""
 
     CONFIRMED = "confirmed"
     REFUTED = "refuted"
@@ -110,7 +110,7 @@ class BaselineHistory:
 
 
 def not_measured(reason: str) -> ConfirmationResult:
-    """Return the finding about a suspect that was not measured again."""
+    """Return the result for a suspect that was not measured again."""
     return ConfirmationResult(conclusion=Conclusion.INCONCLUSIVE, reason=reason, method=Method.NONE)
 
 
@@ -208,7 +208,7 @@ def confirm_outcome(result: CaseResult) -> ConfirmationResult:
 
 
 def bad_in_both(in_turn: ConfirmationResult, by_history: ConfirmationResult) -> ConfirmationResult:
-    """Return `in_turn`, which refutes, unless the history shows that both sides are bad by now."""
+    """Return `in_turn`, which refutes, unless the history shows that both sides are bad now."""
     if by_history.conclusion is not Conclusion.CONFIRMED:
         return in_turn
     kind = by_history.cause.kind if by_history.cause.kind in (EAGER, MACHINE) else UNKNOWN

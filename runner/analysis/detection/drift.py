@@ -1,4 +1,4 @@
-"""Find slow drifts: levels that move a little every night and far in the end.
+"""Find slow drifts: levels that change a little every night and much in the end.
 
 Method: the last 10, 20, 40 and 80 points are each cut into five blocks of equal length. Such a
 window drifts when, on logarithms,
@@ -6,8 +6,8 @@ window drifts when, on logarithms,
   mean or more;
 - the line through them moves by the floor or more from end to end (by 1.7 floors in 10 or 20
   points), and by 4 standard errors or more;
-- that line fits better than any one step (ratio of likelihoods under Laplace noise); across steps
-  that were found it has to fit clearly better, than the levels between them too;
+- that line fits better than any one step (ratio of likelihoods under Laplace noise); across known
+  steps it has to fit clearly better, also than the levels between them;
 - its last block is half a floor beyond every block before the window, of the whole history where
   it reaches across a step, else since the step before it: a season comes back.
 Overlapping windows that drift the same way are one drift.
@@ -91,7 +91,7 @@ def find_drifts(
 ) -> list[Drift]:
     """Return every slow drift in `values`, upwards or downwards, oldest first.
 
-    `breaks` are the first points of new levels (the steps that were found): a drift reaches across
+    `breaks` are the first points of new levels (the known steps): a drift reaches across
     some only where a line fits clearly better than the levels between them. Raises ValueError
     unless all values are finite and above 0.
     """
@@ -145,7 +145,7 @@ def _windows_of(
     for start in np.flatnonzero(is_drift).tolist():
         end = start + NUM_BLOCKS * size
         first, last = bisect_right(breaks, start), bisect_left(breaks, end)
-        # Across a step it has to be news in the whole history, else since the step before it.
+        # Across a step it must be new in the whole history, else since the step before it.
         since = breaks[first - 1] if first and first == last else 0
         earlier = blocks[since : max(since, start - size + 1)] * signs[start]
         if earlier.size and earlier.max() > rows[start, -1] * signs[start] - needed / 2:
@@ -181,7 +181,7 @@ def _error(
     if abs(rise) < config.drift_min_errors * _RISE_ERRORS * error:
         return None
     one_step = ([split] for split in range(size, points.size - size + 1, size // 2))
-    # The steps that were found first: true ones decide at once.
+    # The known steps first: true ones decide at once.
     rivals = chain([breaks] if breaks else [], one_step)
     needed = config.drift_min_log_ratio_across_steps if breaks else config.drift_min_log_ratio
     min_misfit = math.exp(needed / points.size) * float(np.abs(rest).sum())

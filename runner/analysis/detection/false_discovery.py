@@ -1,4 +1,4 @@
-"""One decision over all series of a run: which of the steps found in it are believed.
+"""Decide over all series of a run which of its steps to accept.
 
 Method: each step that starts in a run has a p-value, and Benjamini and Hochberg's step-up rule
 (Journal of the Royal Statistical Society B 57, 1995) is applied to the run over all its series with
@@ -108,10 +108,10 @@ def apply_false_discovery_rate(
     num_series: Mapping[str, int],
     confirmed: Collection[str] = (),
 ) -> list[AlertCandidate]:
-    """Return the claims to tell people of, in their order.
+    """Return the candidates that become alerts, in their order.
 
     `num_series` says how many series with noise each run has. What has no noise needs no decision,
-    nor do the alerts of `confirmed`, which measuring again confirmed.
+    nor do the alerts in `confirmed`.
     """
     alert_candidates = list(candidates)
     by_run: dict[str, list[float]] = defaultdict(list)

@@ -1,8 +1,8 @@
-"""From one series, on one machine in one toolchain, to what changed in it: no causes, no alerts.
+"""Find the changes of one series, on one machine in one toolchain, without causes or alerts.
 
 Method: steps, drifts and changes of the noise on costs (values, inverted where higher is better, or
 distances from the ideal); counts by a rule of their own, since they have no noise and may be 0: a
-value outside everything seen in the last 14 points is news at once.
+value outside the range of the last 14 points is a change at once.
 Assumptions: those of detector.py, drift.py and variance.py; points are ordered by their runs.
 """
 

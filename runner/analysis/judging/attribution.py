@@ -1,4 +1,4 @@
-"""Whose fault a step is, as far as what was measured in the same runs tells."""
+"""Attribute a step to compiler, eager, machine or measurement, by controls of the same runs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ EAGER = "eager"
 MACHINE = "machine"
 EAGER_OR_MACHINE = "eager_or_machine"
 MEASUREMENT = "measurement"
-# A witness that moved by half of the step explains it; one that moved by less than a quarter
-# (noise, mostly) is no part of it. In between nothing is said.
+# A control that changed by half of the step explains it; one that changed by less than a quarter
+# (noise, mostly) is no part of it. In between the cause stays open.
 EXPLAINING_SHARE = 0.5
 INNOCENT_SHARE = 0.25
 
@@ -32,7 +32,7 @@ INNOCENT_SHARE = 0.25
 NUM_RUNS_AT_ONSET = 7
 
 # Nights whose own intervals are so much wider than those before, and wider than the step itself,
-# were measured worse: they do not tell that anything moved.
+# were measured worse: they do not show that anything changed.
 NOISE_GROWTH = 2.0
 
 # What a clock measures; sizes and counts do not care for what else the machine does.
@@ -41,7 +41,7 @@ TIMED_METRICS = (*ABSOLUTE_METRICS, "speedup")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Who made the step, and how that is known."""
+    """The cause of a step, and the evidence for it."""
 
     kind: str = UNKNOWN
     text: str = ""
@@ -49,7 +49,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlMetrics:
-    """What moved beside `metric`, whose cost changed by `change`; all relative, above 0 is slower.
+    """The changes of controls of `metric`, whose cost changed by `change`; above 0 is slower.
 
     `eager` is None where no eager iterations were interleaved. With `ran_in_turn` both sides ran
     side by side on one machine, which is then no part of the change.
@@ -62,12 +62,12 @@ class ControlMetrics:
     ran_in_turn: bool = False
 
     def share(self, change: float) -> float:
-        """Return which part of the change the move of a witness is."""
+        """Return the change of a control as a share of the metric's."""
         return change / self.change if self.change else 0.0
 
 
 def wall_clock_is_alone(shift: Shift, track: Track, siblings: Mapping[str, Track]) -> bool:
-    """Return whether this is a CPU's wall clock that moved while its CPU time did not."""
+    """Return whether this is a CPU's wall clock that changed while its CPU time did not."""
     if track.header.metric != "latency_s" or track.header.case.device != "cpu":
         return False
     changed, change = _change_of(siblings.get("latency_cpu_s"), shift), shift.cost_change
@@ -80,9 +80,9 @@ def cause_of(
     siblings: Mapping[str, Track],
     references: Sequence[Track] = (),
 ) -> Cause:
-    """Return who made the step: compiler, eager, the machine or the measuring itself.
+    """Return the cause of the step: compiler, eager, machine or measurement.
 
-    The witnesses are the eager iterations interleaved with the variant's, and `references`, the
+    The controls are the eager iterations interleaved with the variant's, and `references`, the
     tracks of the reference cases in the same runs.
     """
     metric, case = track.header.metric, track.header.case
@@ -104,7 +104,7 @@ def cause_of(
 
 
 def attribute_cause(controls: ControlMetrics, *, is_eager: bool) -> Cause:
-    """Return who changed a time, of an eager case or of a compiled one."""
+    """Return the cause of a change of a time, of an eager case or of a compiled one."""
     if is_eager:
         return _beyond_compiler(controls, eager_text="nothing is compiled in an eager case")
     change = controls.eager
@@ -115,8 +115,8 @@ def attribute_cause(controls: ControlMetrics, *, is_eager: bool) -> Cause:
     share = controls.share(-change if controls.metric == "speedup" else change)
     if share >= EXPLAINING_SHARE:
         if controls.metric == "speedup" and not controls.ran_in_turn:
-            # A ratio within one process: a machine moves both of its sides, so that a reference
-            # case that moved explains nothing.
+            # A ratio within one process: a machine slows both of its sides, so that a reference
+            # case that changed explains nothing.
             return _acquitted(controls, eager_text=f"{text}: not the compiler")
         return _beyond_compiler(controls, eager_text=f"{text}: not the compiler")
     if abs(share) < INNOCENT_SHARE:

@@ -1,8 +1,8 @@
-"""What else tells whose fault a step is: how both ends differ, and what measuring again showed.
+"""Attribute a step by further evidence: differences of both sides, and confirmation.
 
-What the witnesses of cause.py leave open is settled by what only the bad side has: warnings of its
-result, another driver where nothing else is another, another commit of the model. A case that was
-measured again is told by that.
+Where the controls of attribution.py leave the cause open, differences of the bad side decide:
+warnings of its result, another driver if nothing else differs, another commit of the model. A
+confirmation overrides all of them.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ MEASUREMENT_WARNINGS = (
 SINCE_LAST_GOOD = "since the last good run: "
 # The same of a drift, for which none of it stands alone.
 WHILE_DRIFTING = "changed while it drifted: "
-# Alerts whose cause is told anew whenever they are found: those about a level.
+# Alerts whose cause is computed at each detection: those about a level.
 EXPLAINED_KINDS = (STEP, DRIFT)
 _MACHINE_FACTS = ("driver", "os")
 _OPEN = (UNKNOWN, EAGER_OR_MACHINE)
 
 
 def with_evidence(alert: Alert) -> Alert:
-    """Return `alert`, whose cause is that of the witnesses, with all else that is known of it.
+    """Return `alert`, whose cause is by its controls, with all further evidence.
 
     That is its `environment_diff` and its `confirmation`; the same comes out whenever the history
     is judged, as long as both are kept.
@@ -60,7 +60,7 @@ def with_evidence(alert: Alert) -> Alert:
     cause = Cause(kind=alert.cause_kind, text=alert.cause_text)
     is_drift = alert.kind == DRIFT
     # What changed in one night, or is so in one, is no cause of what took weeks. Where no level
-    # moved it is none either: that cause is not told anew, so that it would be gone the next time.
+    # moved it is none either: that cause is not computed again, and would be lost the next time.
     is_settled = alert.kind in EXPLAINED_KINDS and _is_timed(alert) and not is_drift
     settled = _settled(cause, alert, difference) if is_settled else Cause(kind=cause.kind)
     measured = confirmed_cause(alert.confirmation)
@@ -79,7 +79,7 @@ def with_evidence(alert: Alert) -> Alert:
 
 
 def confirmed_cause(confirmation: Mapping[str, Any] | None) -> Cause:
-    """Return whose fault measuring again said it is; unknown and no text where nothing was."""
+    """Return the cause by the confirmation; unknown and without text if there is none."""
     cause = (confirmation or {}).get("cause") or {}
     return Cause(kind=str(cause.get("kind", UNKNOWN)), text=str(cause.get("text", "")))
 
@@ -98,7 +98,7 @@ def _settled(cause: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
     warned = [code for code in (*MACHINE_WARNINGS, *MEASUREMENT_WARNINGS) if code in new]
     changed = [name for name in difference if not name.startswith(WARNING_PREFIX)]
     has_new_system = any(name in _MACHINE_FACTS for name in changed)
-    # Of two things that changed in one night, nobody can tell which it was.
+    # Of two things that changed in one night, either may be the cause.
     is_system_alone = has_new_system and all(name in _MACHINE_FACTS for name in changed)
     has_new_model = f"{MODEL_PREFIX}{alert.case.model}" in difference
     parts = [f"only the bad side is {', '.join(warned)}"] if warned else []

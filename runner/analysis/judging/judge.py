@@ -1,9 +1,9 @@
 """From the histories of a case's metrics to alerts about steps.
 
-Method: changes.py on each series of each machine and toolchain. A series is one environment class,
-so nothing is ever compared across a change of the fingerprint, nor across a run from which people
-expect another level. Which claims are told is decided over all series of a run (fdr.py).
-Assumptions: those of changes.py.
+Method: series_changes.py on each series of each machine and toolchain. A series is one environment
+class, so nothing is ever compared across a change of the fingerprint, nor across a run from which
+people expect another level. Which candidates become alerts is decided over all series of a run
+(false_discovery.py). Assumptions: those of series_changes.py.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from compile_hud.runner.analysis.judging.series_rules import SeriesRule, SeriesR
 from compile_hud.runner.analysis.stats.launch_levels import SPEED_PROBE
 
 NO_RULES = SeriesRules()
-# What the judge has to read: what it judges, and what tells whose fault a step is. What others
+# Metrics that the judge reads: those it judges, and the controls for the cause. What others
 # named and `metric_of` knows comes on top.
 NEEDED_METRICS = (
     *(name for name, metric in METRICS.items() if metric.is_judged),
@@ -76,7 +76,7 @@ def judge_histories(
 def judge_batch(
     histories: Sequence[Series], *, references: Sequence[Series], rules: SeriesRules
 ) -> list[AlertCandidate]:
-    """Return what `judge_histories` yields: what another process is asked for."""
+    """Return the results of `judge_histories` as a list, for another process."""
     return list(judge_histories(histories, references=references, rules=rules))
 
 
@@ -109,7 +109,7 @@ def judge_case(
 
 def _is_independent(change: Change, track: Track, siblings: Mapping[str, Track]) -> bool:
     if change.noise is not None:
-        # A neighbour makes the wall clock noisy; the CPU time tells of the code.
+        # A neighbour makes the wall clock noisy; the CPU time shows changes of the code.
         return track.header.metric != "latency_s" or "latency_cpu_s" not in siblings
     return not wall_clock_is_alone(change.shift, track, siblings)
 
@@ -154,7 +154,7 @@ def _judged(tracks: Sequence[Track]) -> list[Track]:
 
 
 def _least_noisy_tracks(tracks: Sequence[Track]) -> list[Track]:
-    """Return one track for each reference case and place: that of its steadiest clock."""
+    """Return one track for each reference case and scope, of its least noisy clock."""
     by_case: dict[tuple[str, ...], Track] = {}
     for clock in reversed(CLOCKS):
         for track in tracks:

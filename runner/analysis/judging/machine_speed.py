@@ -1,10 +1,10 @@
-"""Histories of times on a CPU at one pace of the machine.
+"""Normalise histories of times on a CPU by the speed of the machine.
 
-Method: each point of a time is multiplied by the first known pace of the history over the pace of
-its own run, medians both (docs/methodology.md, "The level of a launch"). Which pace is the common
-one makes no difference to a change; the first one stays when nights are added. Runs without a pace
-are left as they are.
-Assumptions: those of levels.py.
+Method: each point of a time is multiplied by the first known speed probe of the history over the
+probe of its own run, medians both (docs/methodology.md, "The level of a launch"). Which probe is
+the common one makes no difference to a change; the first one stays when nights are added. Runs
+without a probe stay as they are.
+Assumptions: those of launch_levels.py.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from compile_hud.runner.analysis.stats.launch_levels import NORMALISED_TIMES, SP
 
 
 def normalise_by_machine_speed(siblings: Mapping[str, Track]) -> dict[str, Track]:
-    """Return the tracks of one case and place by metric, times as they were at one pace.
+    """Return the tracks of one case and scope by metric, with normalised times.
 
-    A reference case is left alone: it tells how the machine moved.
+    A reference case stays as it is: it shows machine drift.
     """
     is_reference = any(track.header.case.is_reference for track in siblings.values())
     return dict(siblings) if is_reference else _normalised(siblings)
@@ -33,10 +33,10 @@ def normalise_by_machine_speed(siblings: Mapping[str, Track]) -> dict[str, Track
 def normalised_series(
     histories: Iterable[Series], *, scope: tuple[str, str], has_references: bool = False
 ) -> list[Series]:
-    """Return what one place (machine and toolchain) has of `histories`, times at one pace.
+    """Return the series of one scope (machine and toolchain) in `histories`, with normalised times.
 
-    Those of reference cases too with `has_references`: beside times at one pace they tell what else
-    slowed the machine.
+    With `has_references` those of reference cases too: compared with normalised times they show
+    what else slowed the machine.
     """
     cases: Mapping[tuple[str, str], dict[str, Track]] = defaultdict(dict)
     for series in histories:
@@ -54,7 +54,7 @@ def normalised_series(
 
 
 def common_speed_probe_s(points: PointColumns) -> float | None:
-    """Return the pace that times are brought to beside these `points` of it, None for none."""
+    """Return the probe that times are normalised to, given all `points` of it; None for none."""
     known = points.above_zero()
     return float(known.medians[0]) if len(known) else None
 

@@ -3,11 +3,10 @@
 Method: a reference case is the same eager code in every run, so a change of its time is one of the
 machine (or of eager torch itself, where the revision changed too). Against a history: Student's
 interval of the difference between the median log time of the runs before and that of the runs
-after, its variance that from one run to the next, moderated by a prior as in noise.py. Between two
-documents: as any two measurements (comparison.py). The three cases share one error among them
-(Bonferroni).
-Assumptions: what slows a kind of work (arithmetic, memory, launching) slows the reference case of
-that kind by about the same factor.
+after, its variance that from one run to the next, moderated by a prior as in launch_noise.py.
+Between two documents: as any two measurements (measurements.py). The three cases share one error
+among them (Bonferroni). Assumptions: what slows a kind of work (arithmetic, memory, launching)
+slows the reference case of that kind by about the same factor.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def series_rules(alerts: Iterable[Alert], *, settings: Sequence[SeriesSettings])
     """Return the rules that follow from `settings` and from the alerts that people expect."""
     expected: dict[str, set[str]] = defaultdict(set)
     for alert in alerts:
-        # Whoever accepts that a metric is no longer there accepts no level of it.
+        # A person who accepts that a metric is missing accepts no level of it.
         if alert.state is AlertState.EXPECTED and alert.kind != VANISHED:
             expected[alert.series_key].add(alert.first_bad.run_id)
     return SeriesRules(

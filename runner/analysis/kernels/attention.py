@@ -105,7 +105,7 @@ def _parts(wholes: Sequence[Group], *, among: Sequence[Group], most: int) -> lis
 
 def _is_auxiliary(group: Group, *, scores: set[_Matrices], inputs: set[_Matrices]) -> bool:
     """Return whether `group` does something to scores, or moves what the products take or give."""
-    # Of what nobody recorded operators for, nobody can say what it does.
+    # Without recorded operators, the work of a kernel is unknown.
     if not group.operators or group.first.kind == "gemm":
         return False
     matrices = _matrices(group)

@@ -3,7 +3,7 @@
 A change of calls and of time per call splits the contribution: (n2 - n1) times the average of both
 means, and (mean2 - mean1) times the average of both counts, which add up to n2 mean2 - n1 mean1.
 Of the same code the larger of the two decides the class. Whether a time moved at all says
-kernel_noise.
+noise.py.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _fusion(match: Match) -> KernelChange:
 
 
 def _calls_text(match: Match) -> str:
-    """Return of which kernels only some calls are meant."""
+    """Return the text about kernels of which only some calls match."""
     phrases = [
         f"{_number(group.count)} of the {_number(group.of_count)} calls of {group.first.label}"
         for side in _sides(match)
@@ -253,7 +253,7 @@ def _is_same_but_for_choices(before: Group, after: Group) -> bool:
 
 
 def _other_choices(before: Group, after: Group) -> dict[str, tuple[Any, Any]]:
-    """Return what the autotuner chose otherwise; what one side alone tells is not known to be."""
+    """Return the differing choices of the autotuner, without those of one side only."""
     pairs = [(before.first.config, after.first.config)]
     if before.code.identity != after.code.identity:
         pairs.append((choices_of(before.code.text), choices_of(after.code.text)))

@@ -35,9 +35,9 @@ from compile_hud.runner.analysis.kernels.noise import (
 # What both sides of a diff are measured by; the first that both have.
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
 OVERLAP = "overlap"
-# Times are told to a tenth of a microsecond; what is less is left of rounding.
+# Times are shown to a tenth of a microsecond; anything smaller is rounding.
 SIGNIFICANT_DIGITS = 7
-# Of the change. Nobody judges a part of the profile, and of two nights none is quite the same.
+# Share of the change. Components of the profile have no test, and no two nights are equal.
 MIN_PART = 0.05
 # What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
 _METRICS = (
@@ -103,7 +103,7 @@ class KernelDiff:
 
     @property
     def has_unexplained(self) -> bool:
-        """Return whether anything is unexplained in the digits that are told."""
+        """Return whether anything is unexplained in the digits shown."""
         return round(self.unexplained_s, SIGNIFICANT_DIGITS) != 0
 
     @property
@@ -311,7 +311,7 @@ def _in_stable_order(rows: list[KernelChange]) -> list[KernelChange]:
 
 
 def _name_of(row: KernelChange) -> tuple[list[str], str]:
-    """Return what tells a row from others, the same as for its mirror image."""
+    """Return a key that identifies a row, equal to that of its mirror image."""
     kernels = [
         json.dumps(kernel.to_json(), sort_keys=True, default=str)
         for kernel in (*row.baseline, *row.candidate)
@@ -322,8 +322,8 @@ def _name_of(row: KernelChange) -> tuple[list[str], str]:
 def kernel_bounds(alert: Alert) -> tuple[tuple[str, str], ...]:
     """Return run and case of the last good and of the first bad result of `alert`.
 
-    None for alerts of which no kernel is a cause, as of a metric that is no longer there, and
-    without a last good run.
+    Empty for alerts that kernels do not explain, such as a missing metric, and without a last good
+    run.
     """
     if alert.metric not in _METRICS or alert.kind == VANISHED or alert.last_good is None:
         return ()

@@ -28,7 +28,7 @@ from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, calls
 
 # So much of what both sides compute must be the same.
 MIN_SHARED = 0.75
-# Of more kernels nobody could say any more what became of which.
+# With more kernels, which became which is anyone's guess.
 MAX_REGROUPED = 8
 # Calls are counted over whole iterations; a trace that begins or ends within one is off by less.
 _COUNT_TOLERANCE = 0.01

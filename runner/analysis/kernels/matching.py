@@ -173,7 +173,7 @@ def _same_name_and_shapes(group: Group) -> Hashable:
 
 
 def _same_name(group: Group) -> Hashable:
-    # The label of a generated kernel names its operators, also where nobody recorded them.
+    # The label of a generated kernel names its operators, also where none were recorded.
     return group.first.label, None if group.is_generated else group.operators
 
 
@@ -256,7 +256,7 @@ def _assigned(
         return [(groups[0], others[0])] if score(groups[0], others[0]) > 0 else []
     if not groups or not others:
         return []
-    # It loads 250 modules, of which no other command has use.
+    # It loads 250 modules that no other command needs.
     from scipy.optimize import linear_sum_assignment
 
     scores = np.array([[score(one, other) for other in others] for one in groups], ndmin=2)

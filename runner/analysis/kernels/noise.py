@@ -39,7 +39,7 @@ MAX_DEVIATIONS = 2.0
 FLOOR = METRICS["latency_s"].relevance_floor
 # Twice what recording a call was seen to cost: 2.0 and 4.6 us in two results of a CPU.
 MAX_COST_S = 10e-6
-# How far a few iterations may be from the median of the samples when nobody disturbs either.
+# How far a few iterations may be from the median of the samples when neither is disturbed.
 MAX_APART = 0.1
 # These say how much there is, and nothing of noise.
 _OF_NUMBERS = ("few-samples", "few-launches")

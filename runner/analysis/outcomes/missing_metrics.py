@@ -6,7 +6,7 @@ before had it. What comes back for fewer than fourteen goes to and fro, as failu
 (stretches.py). Each suite is judged by itself: another one may run the same cases for their
 accuracy alone. What is seldom there, as a weekly latency between nightly checks, is never missed,
 nor is what any suite of the place still measures as often as it was.
-Like outcomes it compares across environments: a new driver that leaves no room for eager is news.
+Like outcomes it compares across environments: a new driver without room for eager is a change.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ from compile_hud.runner.analysis.outcomes.spans import (
 )
 
 LATE = "late"
-# What is told of how a case ended, and not of its numbers.
+# Kinds of alerts about how a case ended, not about its numbers.
 ENDING_KINDS = (OUTCOME, VANISHED, LATE)
-# Fewer could be somebody trying a smaller selection under the suite's name.
+# Fewer could be a trial of a smaller selection under the suite's name.
 RUNS_WITHOUT = 3
 # A run that plans less than this share of a case's former companions is another selection.
 MIN_COMPANIONS = 0.5
@@ -311,7 +311,7 @@ def reported_reason(reason: str) -> str:
 
 
 def fails_otherwise(alert: Alert, *, load_last: Callable[[Alert], LastEnding | None]) -> str:
-    """Return how the case of a lasting failure ended last, where that is not what was told.
+    """Return the last ending of a lasting failure if its error has changed.
 
     Empty for all other alerts, whose last ending is not loaded, and where only numbers, folders and
     hashes differ.
@@ -328,7 +328,7 @@ def fails_otherwise(alert: Alert, *, load_last: Callable[[Alert], LastEnding | N
 
 
 def _begins_with(first: str, text: str) -> bool:
-    """Return whether `first`, a cause and perhaps more of it, is that of `told`."""
+    """Return whether `first`, a cause with or without more text, is that of `text`."""
     if min(len(first), len(text)) >= _COMPARED_LENGTH:
         return first[:_COMPARED_LENGTH] == text[:_COMPARED_LENGTH]
     return first == text or first.startswith(f"{text};")

@@ -58,7 +58,8 @@ _SPREADS_LIKE = {
 # What all launches of one run share and the next run of the same code does not: what else ran on
 # the machine meanwhile, which pages the files lay in. Twelve runs of one build (BERT, three
 # launches each) with busy neighbours: run means of the speedup differed by 1.7 %, its launches by
-# 2.0 %, which leaves 1.2 % for the runs. Absolute times count on a quiet machine only (clocks.py).
+# 2.0 %, which leaves 1.2 % for the runs. Absolute times count on a quiet machine only
+# (cpu_clocks.py).
 _CPU_RUN_SD = {"latency_s": 0.015, "latency_cpu_s": 0.015, "speedup": 0.012}
 
 # A latency over the eager latency of the same process, on the same clock.

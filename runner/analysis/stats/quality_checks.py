@@ -48,7 +48,7 @@ MAX_LAUNCH_SPREAD = 0.03
 # samples by as much, the loop ran something else, or at another clock.
 MAX_ENERGY_STRETCH = 1.25
 MIN_ENERGY_STRETCH = 1 / MAX_ENERGY_STRETCH
-# Reasons that NVML gives for a clock that nobody holds back.
+# Reasons that NVML gives for a clock that is not limited.
 IDLE_REASONS = frozenset(
     {"gpu_idle", "none", "applications_clocks_setting", "display_clock_setting"}
 )
@@ -223,7 +223,7 @@ def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
 
 
 def _crowded(evidence: _Evidence) -> RunWarning | None:
-    """Return the warning of a case with several threads, whose own CPU time no clock tells."""
+    """Return the warning of a case with several threads, whose CPU time no clock measures."""
     looks = [
         item
         for item in evidence.per_launch("conditions")

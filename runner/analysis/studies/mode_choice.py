@@ -29,7 +29,7 @@ from compile_hud.runner.analysis.studies.tables import geometric_mean_estimate
 EAGER = "eager"
 # More calls than a process lives for: a millisecond each, they take a day and more.
 MAX_CALLS = 1e8
-# Numbers of calls are told with two digits.
+# Numbers of calls are shown with two digits.
 _CALLS_PER_DECADE = 200
 _ONE = Estimate(1.0, 1.0, 1.0)
 

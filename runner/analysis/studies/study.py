@@ -33,7 +33,7 @@ class StudyCases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What somebody else measured, and of our cases those that come closest to theirs.
+    """A published measurement, and our closest cases.
 
     A range of ratios, above 1 is faster; without `high` it is "more than `low`", without `low`
     "less than `high`". An empty filter lets every case through. With a `baseline_dtype` their ratio

@@ -91,7 +91,7 @@ class PublishedComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """What was asked for and has no number: a variant, why, and how many cases of which models.
+    """A requested variant without a number: the reason, and how many cases of which models.
 
     What the run left out of all variants, as a model, is a gap without a variant.
     """
@@ -122,7 +122,7 @@ def compare_published(
 
 
 def gaps(study: Study, run: StudyRun) -> tuple[Gap, ...]:
-    """Return what `study` asks for on the run's device and has no number, variant by variant."""
+    """Return the variants that `study` requests on the run's device and that have no number."""
     missing: dict[tuple[str, str, str], list[str]] = {}
     for item in run.results:
         if item.outcome is not Outcome.OK:

@@ -31,6 +31,7 @@ from compile_hud.runner.analysis.confirmation.verdict import (
 )
 from compile_hud.runner.analysis.judging.machine_state import MachineChange, level_change
 from tests.support.builders import make_alert, make_case, make_measurement, make_result
+from syrupy.assertion import SnapshotAssertion
 
 CONFIRMED, REFUTED, INCONCLUSIVE = (
     Conclusion.CONFIRMED,
@@ -146,10 +147,10 @@ def test_a_machine_that_got_faster_excuses_nothing() -> None:
     assert finding.comparison.ratio == pytest.approx(1.12, abs=0.01)
 
 
-def test_without_reference_cases_a_time_is_not_decided() -> None:
+def test_without_reference_cases_a_time_is_not_decided(words: SnapshotAssertion) -> None:
     finding = by_history(0.0112)
     assert finding.conclusion is INCONCLUSIVE
-    assert finding.reason == "no reference case tells whether the machine got slower"
+    assert finding.reason == words
 
 
 def test_a_graph_of_eager_kernels_has_eager_iterations_for_witnesses() -> None:
@@ -170,12 +171,12 @@ def test_a_ratio_needs_no_reference_case() -> None:
     assert by_history(2.0, alert=alert, past=nights(10, 2.0)).conclusion is REFUTED
 
 
-def test_counts_are_held_against_the_worst_of_before() -> None:
+def test_counts_are_held_against_the_worst_of_before(words: SnapshotAssertion) -> None:
     alert = suspect(metric="graph_breaks", unit="1", baseline=1.0, candidate=3.0)
     assert by_history(3, alert=alert, past=[1, 2, 1]).conclusion is CONFIRMED
     finding = by_history(2, alert=alert, past=[1, 2, 1])
     assert finding.conclusion is REFUTED
-    assert finding.reason == "2 when it was measured again, at worst 2 before"
+    assert finding.reason == words
     assert by_history(2, alert=alert, past=[]).conclusion is INCONCLUSIVE
 
 
@@ -192,20 +193,20 @@ def test_accuracy_is_held_against_its_distance_from_the_ideal() -> None:
     assert again(0.9998) is REFUTED
 
 
-def test_too_short_a_past_says_so() -> None:
+def test_too_short_a_past_says_so(words: SnapshotAssertion) -> None:
     finding = by_history(0.0112, past=[0.010, 0.010])
     assert finding.conclusion is INCONCLUSIVE
-    assert finding.reason == "2 earlier runs to compare with; 3 are needed"
+    assert finding.reason == words
 
 
-def test_what_was_not_measured_says_so() -> None:
+def test_what_was_not_measured_says_so(words: SnapshotAssertion) -> None:
     past = BaselineHistory(medians=nights(10, 0.010))
     failed = make_result(case=EAGER, outcome=Outcome.FAILED, reason="it broke")
     finding = confirm_by_history(suspect(), failed, history=past)
     assert finding.conclusion is INCONCLUSIVE
-    assert finding.reason == "the case ended failed when it was measured again: it broke"
+    assert finding.reason == words
     other = confirm_by_history(suspect(), measured({"latency_s": 0.01}), history=past)
-    assert other.reason == "latency_cpu_s was not measured again"
+    assert other.reason == words
     zero = make_result(case=EAGER, measurements=[make_measurement("latency_cpu_s", samples=[0.0])])
     assert confirm_by_history(suspect(), zero, history=past).conclusion is INCONCLUSIVE
 
@@ -348,11 +349,11 @@ def test_an_improvement_refutes_it() -> None:
     assert in_turn(side(0.010, seed=1), side(0.008, seed=2)).conclusion is REFUTED
 
 
-def test_a_metric_of_one_side_alone_is_not_decided() -> None:
+def test_a_metric_of_one_side_alone_is_not_decided(words: SnapshotAssertion) -> None:
     alert = suspect(metric="speedup", baseline=2.0, candidate=1.7)
     finding = in_turn(side(0.010, seed=1), side(0.0112, seed=2), alert=alert)
     assert finding.conclusion is INCONCLUSIVE
-    assert finding.reason == "speedup was not measured on both sides"
+    assert finding.reason == words
 
 
 def test_a_size_has_no_cause_by_clocks() -> None:
