@@ -45,6 +45,129 @@ _POINTS_PER_READ: Final = 2_000_000
 _SERIES_PER_READ: Final = 10_000
 
 
+def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tuple[Series, ...]:
+    """Return the series of `metrics` that `run` has or could have a point in, with all points."""
+    planned = {case.key for case in run.plan}
+    with store.read() as connection:
+        headers = read_series_headers(
+            connection,
+            SeriesTable.metric.in_(metrics),
+            SeriesTable.fingerprint == run.fingerprint,
+        )
+        ours = [header for header in headers if header.case.key in planned]
+        return tuple(read_series(connection, ours))
+
+
+def find_series(
+    store: Store,
+    *,
+    model: str | None = None,
+    mode: str | None = None,
+    metric: str | None = None,
+    machine: str | None = None,
+    case_key: str | None = None,
+) -> tuple[SeriesHeader, ...]:
+    """Return the series that fit all given values, in the order of their keys."""
+    filters = {
+        CaseTable.model: model,
+        CaseTable.mode: mode,
+        SeriesTable.metric: metric,
+        SeriesTable.machine: machine,
+        SeriesTable.case_key: case_key,
+    }
+    with store.read() as connection:
+        return read_series_headers(
+            connection,
+            *(column == value for column, value in filters.items() if value is not None),
+        )
+
+
+def load_trend(
+    store: Store, *, case_key: str, metric: str, machine: str, toolchain: str | None = None
+) -> tuple[TrendPoint, ...]:
+    """Return every point of a metric of a case on a machine, oldest first.
+
+    Without `toolchain` the points of all toolchains are there, in the order of their runs. The
+    environment may change on the way: `fingerprint` and `series_key` then differ.
+    """
+    with store.read() as connection:
+        runs = read_run_fields(connection, machine=machine, toolchain=toolchain)
+        fingerprints = {facts["fingerprint"] for facts in runs.values()}
+        rows = read_point_rows(connection, case_key, metric=metric, fingerprints=fingerprints)
+    points = (trend_point(row, runs) for row in rows if row.run_id in runs)
+    return tuple(sorted(points, key=lambda point: (point.at, point.run_id)))
+
+
+def load_histories(
+    store: Store,
+    *,
+    metrics: Sequence[str],
+    family: str | None = None,
+    case_keys: Collection[str] | None = None,
+) -> Iterator[Series]:
+    """Yield every series of `metrics` with its points, in the order of their keys.
+
+    `family` leaves out the models of others, `case_keys` the other cases.
+
+    A generator that reads some series at a time, each in its own short transaction, so that a
+    writer can come in between; series that appear meanwhile are left out.
+    """
+    with store.read() as connection:
+        of_family = [] if family is None else [CaseTable.family == family]
+        headers = read_series_headers(connection, SeriesTable.metric.in_(metrics), *of_family)
+    if case_keys is not None:
+        headers = tuple(header for header in headers if header.case.key in case_keys)
+    for batch in _batches_of_headers(headers):
+        with store.read() as connection:
+            batch_series = read_series(connection, batch)
+        yield from batch_series
+
+
+def _batches_of_headers(headers: Sequence[SeriesHeader]) -> Iterator[list[SeriesHeader]]:
+    batch: list[SeriesHeader] = []
+    num_points = 0
+    for header in headers:
+        if batch and (
+            num_points + header.num_points > _POINTS_PER_READ or len(batch) == _SERIES_PER_READ
+        ):
+            yield batch
+            batch, num_points = [], 0
+        batch.append(header)
+        num_points += header.num_points
+    if batch:
+        yield batch
+
+
+def load_imported_metrics(store: Store) -> list[str]:
+    """Return the names of all metrics that others named and that can be judged."""
+    query = select(SeriesTable.metric, SeriesTable.unit, SeriesTable.direction).distinct()
+    with store.read() as connection:
+        rows = connection.execute(query).all()
+    names = {
+        row.metric
+        for row in rows
+        if metric_of(
+            row.metric,
+            unit=row.unit,
+            stated=None if row.direction is None else Direction(row.direction),
+        )
+    }
+    return sorted(names - METRICS.keys())
+
+
+def count_judged_series(store: Store) -> dict[str, int]:
+    """Return how many series each run has a point in that a verdict with noise rests on."""
+    noisy = [name for name, row in METRICS.items() if row.is_judged and not row.is_exact]
+    noisy += load_imported_metrics(store)
+    counts = (
+        select(MeasurementTable.run_id, func.count().label("num"))
+        .where(MeasurementTable.metric.in_(noisy))
+        .group_by(MeasurementTable.run_id)
+    )
+    with store.read() as connection:
+        return {row.run_id: row.num for row in connection.execute(counts)}
+
+
 def read_series_headers(
     connection: Connection, *where: ColumnElement[bool]
 ) -> tuple[SeriesHeader, ...]:
@@ -189,126 +312,3 @@ def trend_point(row: Row[Any], runs: Mapping[str, Mapping[str, Any]]) -> TrendPo
         num_samples=row.num_samples,
         **runs[row.run_id],
     )
-
-
-def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tuple[Series, ...]:
-    """Return the series of `metrics` that `run` has or could have a point in, with all points."""
-    planned = {case.key for case in run.plan}
-    with store.read() as connection:
-        headers = read_series_headers(
-            connection,
-            SeriesTable.metric.in_(metrics),
-            SeriesTable.fingerprint == run.fingerprint,
-        )
-        ours = [header for header in headers if header.case.key in planned]
-        return tuple(read_series(connection, ours))
-
-
-def find_series(
-    store: Store,
-    *,
-    model: str | None = None,
-    mode: str | None = None,
-    metric: str | None = None,
-    machine: str | None = None,
-    case_key: str | None = None,
-) -> tuple[SeriesHeader, ...]:
-    """Return the series that fit all given values, in the order of their keys."""
-    filters = {
-        CaseTable.model: model,
-        CaseTable.mode: mode,
-        SeriesTable.metric: metric,
-        SeriesTable.machine: machine,
-        SeriesTable.case_key: case_key,
-    }
-    with store.read() as connection:
-        return read_series_headers(
-            connection,
-            *(column == value for column, value in filters.items() if value is not None),
-        )
-
-
-def load_trend(
-    store: Store, *, case_key: str, metric: str, machine: str, toolchain: str | None = None
-) -> tuple[TrendPoint, ...]:
-    """Return every point of a metric of a case on a machine, oldest first.
-
-    Without `toolchain` the points of all toolchains are there, in the order of their runs. The
-    environment may change on the way: `fingerprint` and `series_key` then differ.
-    """
-    with store.read() as connection:
-        runs = read_run_fields(connection, machine=machine, toolchain=toolchain)
-        fingerprints = {facts["fingerprint"] for facts in runs.values()}
-        rows = read_point_rows(connection, case_key, metric=metric, fingerprints=fingerprints)
-    points = (trend_point(row, runs) for row in rows if row.run_id in runs)
-    return tuple(sorted(points, key=lambda point: (point.at, point.run_id)))
-
-
-def load_histories(
-    store: Store,
-    *,
-    metrics: Sequence[str],
-    family: str | None = None,
-    case_keys: Collection[str] | None = None,
-) -> Iterator[Series]:
-    """Yield every series of `metrics` with its points, in the order of their keys.
-
-    `family` leaves out the models of others, `case_keys` the other cases.
-
-    A generator that reads some series at a time, each in its own short transaction, so that a
-    writer can come in between; series that appear meanwhile are left out.
-    """
-    with store.read() as connection:
-        of_family = [] if family is None else [CaseTable.family == family]
-        headers = read_series_headers(connection, SeriesTable.metric.in_(metrics), *of_family)
-    if case_keys is not None:
-        headers = tuple(header for header in headers if header.case.key in case_keys)
-    for batch in _batches_of_headers(headers):
-        with store.read() as connection:
-            batch_series = read_series(connection, batch)
-        yield from batch_series
-
-
-def _batches_of_headers(headers: Sequence[SeriesHeader]) -> Iterator[list[SeriesHeader]]:
-    batch: list[SeriesHeader] = []
-    num_points = 0
-    for header in headers:
-        if batch and (
-            num_points + header.num_points > _POINTS_PER_READ or len(batch) == _SERIES_PER_READ
-        ):
-            yield batch
-            batch, num_points = [], 0
-        batch.append(header)
-        num_points += header.num_points
-    if batch:
-        yield batch
-
-
-def load_imported_metrics(store: Store) -> list[str]:
-    """Return the names of all metrics that others named and that can be judged."""
-    query = select(SeriesTable.metric, SeriesTable.unit, SeriesTable.direction).distinct()
-    with store.read() as connection:
-        rows = connection.execute(query).all()
-    names = {
-        row.metric
-        for row in rows
-        if metric_of(
-            row.metric,
-            unit=row.unit,
-            stated=None if row.direction is None else Direction(row.direction),
-        )
-    }
-    return sorted(names - METRICS.keys())
-
-
-def count_judged_series(store: Store) -> dict[str, int]:
-    """Return how many series each run has a point in that a verdict with noise rests on."""
-    noisy = [name for name, row in METRICS.items() if row.is_judged and not row.is_exact]
-    noisy += load_imported_metrics(store)
-    counts = (
-        select(MeasurementTable.run_id, func.count().label("num"))
-        .where(MeasurementTable.metric.in_(noisy))
-        .group_by(MeasurementTable.run_id)
-    )
-    with store.read() as connection:
-        return {row.run_id: row.num for row in connection.execute(counts)}

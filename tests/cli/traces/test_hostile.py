@@ -15,6 +15,7 @@ from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.traces import timeline
 from compile_hud.runner.traces.kernel_names import label_of
 from compile_hud.runner.traces.profile import KernelReport, read_kernels
+from tests.support.examples import examples
 from tests.support.records.traces import Json, annotation, on_gpu, operator, report_of
 
 ANYTHING = st.recursive(
@@ -63,7 +64,7 @@ def report_or_error(path: Path) -> KernelReport | TraceError:
         return error
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(events=st.lists(EVENTS, min_size=1, max_size=6))
 def test_any_events_give_a_report_or_one_error(
     tmp_path_factory: pytest.TempPathFactory, events: list[Json]

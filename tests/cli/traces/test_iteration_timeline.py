@@ -1,4 +1,4 @@
-"""The strip of one iteration: which one, and which stretches of it."""
+"""The timeline of one iteration: which iteration, and which spans of it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from compile_hud.runner.traces.profile import KernelReport
 from tests.support.records.traces import annotation, launch, on_gpu, operator, report_of
 
 
-def strip(report: KernelReport) -> list[tuple[str, int, int, int]]:
-    """Return name, start and duration in microseconds, and lane of each slice."""
+def spans_of(report: KernelReport) -> list[tuple[str, int, int, int]]:
+    """Return name, start and duration in microseconds, and lane of each span."""
     return [
         (
             report.kernels[item.kernel].name,
@@ -28,14 +28,14 @@ def strip(report: KernelReport) -> list[tuple[str, int, int, int]]:
     ]
 
 
-def test_on_a_cpu_a_slice_is_a_stretch_of_own_time(tmp_path: Path) -> None:
+def test_on_a_cpu_a_span_is_a_stretch_of_own_time(tmp_path: Path) -> None:
     events = [
         annotation("hud/iteration", 100, 200),
         operator("aten::addmm", 110, 160, dims=[[2], [8, 4], [4, 2]]),
         operator("aten::expand", 120, 125, dims=[[2]]),
         operator("cpp_fused_gelu_0", 175, 195),
     ]
-    assert strip(report_of(tmp_path, events)) == [
+    assert spans_of(report_of(tmp_path, events)) == [
         ("aten::addmm", 10, 10, 0),
         ("aten::expand", 20, 5, 0),
         ("aten::addmm", 25, 35, 0),
@@ -49,7 +49,7 @@ def test_threads_are_lanes_of_their_own(tmp_path: Path) -> None:
         operator("aten::mm", 10, 60),
         operator("aten::relu", 20, 40, tid=900),
     ]
-    assert strip(report_of(tmp_path, events)) == [
+    assert spans_of(report_of(tmp_path, events)) == [
         ("aten::mm", 10, 50, 0),
         ("aten::relu", 20, 20, 1),
     ]
@@ -64,7 +64,7 @@ def test_on_a_gpu_a_lane_is_a_stream(tmp_path: Path) -> None:
         on_gpu("gemm", 20, 80, correlation=1, tid=7),
         on_gpu("copy", 30, 50, correlation=2, stream=13),
     ]
-    assert strip(report_of(tmp_path, events)) == [("gemm", 20, 60, 7), ("copy", 30, 20, 13)]
+    assert spans_of(report_of(tmp_path, events)) == [("gemm", 20, 60, 7), ("copy", 30, 20, 13)]
 
 
 def test_it_is_the_iteration_of_median_length(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_it_is_the_iteration_of_median_length(tmp_path: Path) -> None:
             annotation("hud/iteration", begin, begin + length),
             operator("aten::mm", begin + 5, begin + length - 5),
         ]
-    assert strip(report_of(tmp_path, events)) == [("aten::mm", 5, 60, 0)]
+    assert spans_of(report_of(tmp_path, events)) == [("aten::mm", 5, 60, 0)]
     windows = Intervals.of([(0, 9), (10, 12), (20, 25), (30, 33)])
     assert median_iteration(windows) == 3
 
@@ -87,14 +87,14 @@ def test_the_longest_stay_in_the_order_in_which_they_began() -> None:
     assert longest(starts[:1], ends[:1]) == []
 
 
-def test_a_strip_is_stored_in_few_characters_and_comes_back_as_it_was() -> None:
-    slices = (TimelineSpan(start_s=1.5e-6, duration_s=2.5e-5, lane=7, kernel=3),)
+def test_a_timeline_is_stored_in_few_characters_and_comes_back_as_it_was() -> None:
+    spans = (TimelineSpan(start_s=1.5e-6, duration_s=2.5e-5, lane=7, kernel=3),)
     profile = Profile(
         num_iterations=1,
         iteration_s=1e-4,
         latency_s=None,
         components={"gemm": 1e-4},
-        timeline=slices,
+        timeline=spans,
     )
     document = profile.to_json()
     assert document["strip"] == [[1500, 25000, 7, 3]]
