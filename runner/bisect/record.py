@@ -70,9 +70,9 @@ class Revision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One revision that was asked, what it answered, and how long that took."""
+    """The answer of the revision at `index`, and how long it took."""
 
-    place: int
+    index: int
     mark: Mark
     reason: str
     reading: Reading | None
@@ -114,7 +114,7 @@ class Bisection:
     @property
     def suspects(self) -> Suspects:
         """Return what the steps so far leave."""
-        marks = {step.place: step.mark for step in self.steps}
+        marks = {step.index: step.mark for step in self.steps}
         return find_suspects(len(self.revisions), marks)
 
     @property
@@ -125,7 +125,7 @@ class Bisection:
             return self.check
         if suspects.first_bad == len(self.revisions) - 1:
             return self.ends
-        return next(step.reading for step in self.steps if step.place == suspects.first_bad)
+        return next(step.reading for step in self.steps if step.index == suspects.first_bad)
 
     @property
     def ending(self) -> Ending | None:
@@ -157,10 +157,7 @@ class Bisection:
             "metric": self.metric,
             "limits": dataclasses.asdict(self.limits),
             "ends": _reading_json(self.ends),
-            "steps": [
-                {**dataclasses.asdict(step), "reading": _reading_json(step.reading)}
-                for step in self.steps
-            ],
+            "steps": [_step_json(step) for step in self.steps],
             "check": _reading_json(self.check),
         }
 
@@ -212,6 +209,16 @@ def _reading_json(reading: Reading | None) -> dict[str, Any] | None:
     return None if reading is None else dataclasses.asdict(reading)
 
 
+def _step_json(step: Step) -> dict[str, Any]:
+    return {
+        "place": step.index,
+        "mark": step.mark,
+        "reason": step.reason,
+        "reading": _reading_json(step.reading),
+        "took_s": step.took_s,
+    }
+
+
 def _reading(document: Any, name: str) -> Reading | None:
     item = get_value(document, name)
     if item is None:
@@ -224,7 +231,7 @@ def _reading(document: Any, name: str) -> Reading | None:
 
 def _step(document: Any) -> Step:
     return Step(
-        place=int(get_number(document, "place")),
+        index=int(get_number(document, "place")),
         mark=get_member(document, "mark", Mark),
         reason=get_text(document, "reason"),
         reading=_reading(document, "reading"),

@@ -114,10 +114,11 @@ def conclusion(known: Bisection) -> Iterator[str]:
         yield f"between the ends: {change_text(ends)}"
     for step in known.steps:
         if step.mark is Mark.SKIPPED:
-            yield f"skipped: {revision_text(revisions[step.place])}: {step.reason}"
+            yield f"skipped: {revision_text(revisions[step.index])}: {step.reason}"
     error = error_bound(known)
     if error is not None:
-        yield f"chance of a wrong answer: at most {100 * error:.1f} % in {num_answers(known)} answers"
+        number = _num_given_answers(known)
+        yield f"chance of a wrong answer: at most {100 * error:.1f} % in {number} answers"
     yield f"reproduce: {repro(known)}"
 
 
@@ -132,8 +133,8 @@ def _doubt(known: Bisection) -> str:
     )
 
 
-def num_answers(known: Bisection) -> int:
-    """Return how many answers were given: ends, steps that were not skipped, last check."""
+def _num_given_answers(known: Bisection) -> int:
+    """Return the number of answers: the ends, steps that were not skipped, the last check."""
     num_steps = sum(step.mark is not Mark.SKIPPED for step in known.steps)
     return 1 + num_steps + (known.check is not None)
 
@@ -147,7 +148,7 @@ def error_bound(known: Bisection) -> float | None:
     metric = known.ends.metric
     if metric == OUTCOME or METRICS[metric].is_exact:
         return None
-    return num_answers(known) * SEARCH_ERROR / num_answers(len(known.revisions))
+    return _num_given_answers(known) * SEARCH_ERROR / num_answers(len(known.revisions))
 
 
 def repro(known: Bisection) -> str:
@@ -167,8 +168,8 @@ def _revision_options(known: Bisection, names: Sequence[str]) -> list[tuple[str,
     if known.axis is Axis.TOOLCHAIN:
         return [("toolchain", name) for name in names]
     if known.axis is Axis.TORCH:
-        places = [(key.replace("_", "-"), known.origin[key]) for key in ("python", "index_url")]
-        return [*(("torch", name) for name in names), *(item for item in places if item[1])]
+        options = [(key.replace("_", "-"), known.origin[key]) for key in ("python", "index_url")]
+        return [*(("torch", name) for name in names), *(item for item in options if item[1])]
     first, last = names
     where = [("repo", known.origin["repository"]), ("good", first), ("bad", last)]
     return [

@@ -18,18 +18,18 @@ OpenExecutor = Callable[[Path], Executor]
 
 
 class Revisions(Protocol):
-    """Revisions by their places, oldest first."""
+    """Revisions by their index, oldest first."""
 
-    def side(self, place: int) -> PairSide:
+    def side(self, index: int) -> PairSide:
         """Return the revision, ready to be launched; raise RevisionUnusable."""
         ...
 
-    def title(self, place: int) -> str:
+    def title(self, index: int) -> str:
         """Return what is known of the revision beside its name; empty when nothing is."""
         ...
 
-    def keep_only(self, places: Collection[int]) -> None:
-        """Let go of every revision but those at `places`."""
+    def keep_only(self, indices: Collection[int]) -> None:
+        """Close every revision but those at `indices`."""
         ...
 
     def cancel(self) -> None:
@@ -65,10 +65,10 @@ class CommitRevisions:
         # What a process that was killed left: half of a checkout is none.
         worktrees.keep_only(())
 
-    def side(self, place: int) -> PairSide:
+    def side(self, index: int) -> PairSide:
         """Return the commit, checked out; raise RevisionUnusable."""
         try:
-            folder = self._worktrees.open(self._commits[place])
+            folder = self._worktrees.open(self._commits[index])
         except BisectError as error:
             raise RevisionUnusable(f"it cannot be checked out: {error}") from error
         if not self._is_open:
@@ -82,14 +82,14 @@ class CommitRevisions:
         )
         return PairSide(executor=self._executor, order=replace(self._order, workload=workload))
 
-    def title(self, place: int) -> str:
+    def title(self, index: int) -> str:
         """Return nothing: what there is to tell of a commit is known from the beginning."""
-        del place
+        del index
         return ""
 
-    def keep_only(self, places: Collection[int]) -> None:
+    def keep_only(self, indices: Collection[int]) -> None:
         """Remove all other checkouts."""
-        self._worktrees.keep_only([self._commits[place] for place in places])
+        self._worktrees.keep_only([self._commits[index] for index in indices])
 
     def cancel(self) -> None:
         """Kill what is being launched."""
@@ -133,27 +133,27 @@ class ToolchainRevisions:
         self._executors: dict[int, Executor] = {}
         self._titles: dict[int, str] = {}
 
-    def side(self, place: int) -> PairSide:
+    def side(self, index: int) -> PairSide:
         """Return the toolchain, built and started; raise RevisionUnusable."""
-        if place not in self._executors:
+        if index not in self._executors:
             try:
-                executor = self._make_executor(self._find_python(self._names[place]))
-                self._executors[place] = executor
-                self._titles[place] = f"torch {revision(executor.open())}"
+                executor = self._make_executor(self._find_python(self._names[index]))
+                self._executors[index] = executor
+                self._titles[index] = f"torch {revision(executor.open())}"
             except (ExecutorError, ToolchainError) as error:
-                self._end(place)
+                self._end(index)
                 raise RevisionUnusable(f"it cannot be used: {error}") from error
-        return PairSide(executor=self._executors[place], order=self._order)
+        return PairSide(executor=self._executors[index], order=self._order)
 
-    def title(self, place: int) -> str:
+    def title(self, index: int) -> str:
         """Return the torch of a toolchain that was started."""
-        return self._titles.get(place, "")
+        return self._titles.get(index, "")
 
-    def keep_only(self, places: Collection[int]) -> None:
+    def keep_only(self, indices: Collection[int]) -> None:
         """End the other worker hosts, and let go of their toolchains."""
-        for place, name in enumerate(self._names):
-            if place not in places:
-                self._end(place)
+        for index, name in enumerate(self._names):
+            if index not in indices:
+                self._end(index)
                 self._drop(name)
 
     def cancel(self) -> None:
@@ -163,10 +163,10 @@ class ToolchainRevisions:
 
     def close(self) -> None:
         """End every worker host."""
-        for place in list(self._executors):
-            self._end(place)
+        for index in list(self._executors):
+            self._end(index)
 
-    def _end(self, place: int) -> None:
-        executor = self._executors.pop(place, None)
+    def _end(self, index: int) -> None:
+        executor = self._executors.pop(index, None)
         if executor is not None:
             executor.close()

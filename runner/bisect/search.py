@@ -138,7 +138,7 @@ class _Search:
         started_at = self._dependencies.now()
         reading, mark, reason = self._ask(index)
         took_s = (self._dependencies.now() - started_at).total_seconds()
-        step = Step(place=index, mark=mark, reason=reason, reading=reading, took_s=took_s)
+        step = Step(index=index, mark=mark, reason=reason, reading=reading, took_s=took_s)
         self._keep(replace(self._known, steps=(*self._known.steps, step)))
         self._say(f"  {answer_text(self._known, step)}")
         suspects = self._known.suspects

@@ -70,10 +70,10 @@ def restore(workspace: Workspace, *, file: Path, is_forced: bool) -> None:
     (`.replaced-2` where there is one, and so on).
     """
     store = workspace.store()
-    kept: list[Path] = []
-    found = restore_backup(file, store, is_forced=is_forced, on_replaced=kept.append)
-    click.echo(f"{store.name} is as of {found.created_at}: {found.num_rows} rows")
-    for path in kept:
+    replaced: list[Path] = []
+    report = restore_backup(file, store, is_forced=is_forced, on_replaced=replaced.append)
+    click.echo(f"{store.name} is as of {report.created_at}: {report.num_rows} rows")
+    for path in replaced:
         click.echo(f"what it replaced is kept: {path}")
 
 
@@ -87,14 +87,14 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
     """
     store = workspace.store()
     is_missing = say_when_missing(store)
-    told = prune(
+    lines = prune(
         store,
         rules=retention_rules(workspace.config),
         now=workspace.dependencies.now,
         is_dry_run=is_dry_run,
     )
-    if told or not is_missing:
-        click.echo("\n".join(told) or "nothing is older than what is kept")
+    if lines or not is_missing:
+        click.echo("\n".join(lines) or "nothing is older than what is kept")
 
 
 @db_group.command()
@@ -106,7 +106,7 @@ def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
     store = workspace.store()
     rows = find_orphans(store)
     files = find_orphan_files(workspace)
-    found = [
+    orphans = [
         *({"where": item.table, "number": item.num_rows, "text": item.text} for item in rows),
         *({"where": str(item.folder), "number": item.number, "text": item.text} for item in files),
     ]
@@ -114,13 +114,13 @@ def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
     if is_repaired:
         num_removed = (remove_orphans(store) if rows else 0) + remove_orphan_files(files)
         rows, files = find_orphans(store), find_orphan_files(workspace)
-    is_empty = not found and say_when_empty(store)
+    is_empty = not orphans and say_when_empty(store)
     if as_json:
-        print_json({"found": found, "removed": num_removed})
+        print_json({"found": orphans, "removed": num_removed})
     else:
-        for item in found:
+        for item in orphans:
             click.echo(f"{item['where']}: {item['text']} ({item['number']})")
         end = f"{num_removed} rows and files removed" if is_repaired else "`--repair` removes them"
         if not is_empty:
-            click.echo(end if found else f"{store.name}: nothing leads nowhere")
-    sys.exit(int(bool(rows) or any(item.is_trouble for item in files)))
+            click.echo(end if orphans else f"{store.name}: nothing leads nowhere")
+    sys.exit(int(bool(rows) or any(item.is_error for item in files)))

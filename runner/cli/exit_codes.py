@@ -4,5 +4,5 @@ from __future__ import annotations
 
 # What a shell reports for a program that SIGINT ended.
 EXIT_INTERRUPTED = 130
-# An error of whoever typed the command, or of the place it is typed in.
+# A wrong command line or setting, or a store that cannot be used.
 EXIT_USAGE = 2

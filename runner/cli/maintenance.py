@@ -100,7 +100,7 @@ def ingest_files(
     Raises StoreError when the store takes nothing, after saying what is stored by then.
     """
     report = FilesReport()
-    for place, path in enumerate(files):
+    for index, path in enumerate(files):
         try:
             documents = read_documents(path)
         except OSError as error:
@@ -121,7 +121,7 @@ def ingest_files(
             except StoreError:
                 click.echo(
                     f"{counted(report.num_ingested, 'result')} stored,"
-                    f" {report.num_duplicates} in already; not all of: {_names(files[place:])}",
+                    f" {report.num_duplicates} in already; not all of: {_names(files[index:])}",
                     err=True,
                 )
                 raise

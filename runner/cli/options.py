@@ -38,7 +38,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOptions:
-    """What of these options somebody gave."""
+    """The values of these options; empty for those that were left out."""
 
     suite: str | None
     models: tuple[str, ...]
@@ -50,45 +50,45 @@ class CaseOptions:
     shapes: tuple[str, ...]
     device: str | None
 
-    def given(self) -> list[str]:
-        """Return the names of the options that were given, as one types them."""
+    def option_names(self) -> list[str]:
+        """Return the options that have a value, as they are typed."""
         names = [item.name for item in fields(self) if getattr(self, item.name)]
         return [f"--{name.removesuffix('s')}" for name in names]
 
 
-case_options = gather_options(CaseOptions, name="wanted", options=_OPTIONS)
+case_options = gather_options(CaseOptions, name="cases", options=_OPTIONS)
 
 
 def make_run_requests(
-    wanted: CaseOptions, *, toolchains: tuple[str, ...], workspace: Workspace, has_references: bool
+    cases: CaseOptions, *, toolchains: tuple[str, ...], workspace: Workspace, has_references: bool
 ) -> list[RunRequest]:
     """Return a request for each toolchain; raise UnknownNameError for an unknown suite."""
-    suite = _choose_suite(wanted, workspace=workspace)
+    suite = _choose_suite(cases, workspace=workspace)
     return [
         RunRequest(
             suite=suite,
             toolchain=toolchain,
-            device=wanted.device or AUTO_DEVICE,
+            device=cases.device or AUTO_DEVICE,
             has_references=has_references,
         )
         for toolchain in toolchains
     ]
 
 
-def _choose_suite(wanted: CaseOptions, *, workspace: Workspace) -> Suite:
-    if wanted.suite is None and any(getattr(wanted, axis.name) for axis in fields(Selection)):
+def _choose_suite(cases: CaseOptions, *, workspace: Workspace) -> Suite:
+    if cases.suite is None and any(getattr(cases, axis.name) for axis in fields(Selection)):
         suite = custom_suite(Selection())
     else:
-        suite = find_suite(wanted.suite or QUICK.name, suites=workspace.config.suites)
+        suite = find_suite(cases.suite or QUICK.name, suites=workspace.config.suites)
     usual = suite.selection
     selection = Selection(
-        models=wanted.models or usual.models,
+        models=cases.models or usual.models,
         # Who names models means these, whatever the suite makes of its own.
-        tags=wanted.tags or (() if wanted.models else usual.tags),
-        exclude=wanted.exclude or (() if wanted.models else usual.exclude),
-        modes=wanted.modes or usual.modes,
-        phases=wanted.phases or usual.phases,
-        dtypes=wanted.dtypes or usual.dtypes,
-        shapes=wanted.shapes or usual.shapes,
+        tags=cases.tags or (() if cases.models else usual.tags),
+        exclude=cases.exclude or (() if cases.models else usual.exclude),
+        modes=cases.modes or usual.modes,
+        phases=cases.phases or usual.phases,
+        dtypes=cases.dtypes or usual.dtypes,
+        shapes=cases.shapes or usual.shapes,
     )
     return replace(suite, selection=selection)

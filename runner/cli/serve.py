@@ -13,7 +13,7 @@ from dataclasses import replace
 import click
 
 from compile_hud.db.errors import MixedStoreError, StoreError
-from compile_hud.db.jobs.health import BEAT_S
+from compile_hud.db.jobs.health import HEARTBEAT_INTERVAL_S
 from compile_hud.db.records.results import RunState, Verdict
 from compile_hud.db.records.triage import is_muted
 from compile_hud.db.shared.access_rules import refusal
@@ -233,12 +233,12 @@ def _catch_up(workspace: Workspace, *, notify: Notify) -> None:
         notify(LogMessage(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return
     now = workspace.dependencies.now()
-    told = [
+    regressions = [
         alert
         for alert in found.new
         if alert.verdict is Verdict.REGRESSION and not is_muted(alert, at=now)
     ]
-    for text in texts_of(told, found, has_places=False):
+    for text in texts_of(regressions, found, has_places=False):
         notify(LogMessage(text=f"regression: {text}"))
 
 
@@ -247,7 +247,9 @@ def _first_run(workspace: Workspace, *, notify: Notify, scheduler: Scheduler | N
     try:
         first = first_run_of(workspace.store(), config=workspace.config)
         if first is not None:
-            with _reporting_health(workspace, scheduler=scheduler, doing=lambda: "the first run"):
+            with _reporting_health(
+                workspace, scheduler=scheduler, current_job=lambda: "the first run"
+            ):
                 _run_first(first, workspace=workspace, notify=notify)
     except RunInterrupted:
         raise
@@ -305,7 +307,9 @@ def _work(
         watches=watches,
         cluster=make_ray_runner(workspace, notify=notify),
     )
-    with _reporting_health(workspace, scheduler=scheduler, doing=loop.current_job, watches=watches):
+    with _reporting_health(
+        workspace, scheduler=scheduler, current_job=loop.current_job, watches=watches
+    ):
         loop.run_forever()
 
 
@@ -314,7 +318,7 @@ def _reporting_health(
     workspace: Workspace,
     *,
     scheduler: Scheduler | None,
-    doing: Callable[[], str],
+    current_job: Callable[[], str],
     watches: Watches | None = None,
 ) -> Iterator[None]:
     """Tell the store every minute that this scheduler lives, until the block ends.
@@ -327,9 +331,9 @@ def _reporting_health(
     reporter = HealthReporter(
         workspace=workspace,
         schedules=lambda: (*scheduler.states(), *(watches.states() if watches else ())),
-        doing=doing,
+        current_job=current_job,
         started_at=workspace.dependencies.now(),
     )
     reporter.report()
-    with heartbeat(reporter.report, every_s=BEAT_S):
+    with heartbeat(reporter.report, every_s=HEARTBEAT_INTERVAL_S):
         yield

@@ -74,12 +74,12 @@ def print_table(
 
     console = console or stdout()
     rows = [[_one_line(text) for text in row] for row in rows]
-    widths = [_width(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
+    widths = [_width(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
     places = list(range(len(columns)))
     if console.is_terminal:
         places = _fitting(columns, widths=widths, spare=spare, limit=console.width)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for column in (columns[place] for place in places):
+    for column in (columns[index] for index in places):
         table.add_column(
             column.name,
             justify="right" if column.is_number else "left",
@@ -88,7 +88,7 @@ def print_table(
         )
     for row in rows:
         # As Text: rich would read square brackets as markup.
-        table.add_row(*(Text(row[place]) for place in places))
+        table.add_row(*(Text(row[index]) for index in places))
     if console.is_terminal:
         console.print(table)
         return
@@ -118,8 +118,8 @@ def _fitting(
     places = list(range(len(columns)))
     for name in spare:
         # A column without a character needs no gap before it.
-        shown = [widths[place] for place in places if widths[place]]
+        shown = [widths[index] for index in places if widths[index]]
         if sum(shown) + _GAP * (len(shown) - 1) <= limit:
             break
-        places = [place for place in places if columns[place].name != name]
-    return [place for place in places if widths[place]]
+        places = [index for index in places if columns[index].name != name]
+    return [index for index in places if widths[index]]

@@ -119,15 +119,19 @@ def _nothing_to_remove(name: str, *, config: Config) -> Exception:
 def show_toolchains(workspace: Workspace, *, as_json: bool) -> None:
     """Print every toolchain with what its interpreter says of itself."""
     config = workspace.config
-    found = config.toolchains
+    toolchains = config.toolchains
     # Each imports its torch, which takes seconds.
     with ThreadPoolExecutor() as pool:
         probes = dict(
-            zip(found, pool.map(workspace.dependencies.probe, found.values()), strict=True)
+            zip(
+                toolchains, pool.map(workspace.dependencies.probe, toolchains.values()), strict=True
+            )
         )
     sources = _sources(config)
     if as_json:
-        print_json([_to_json(name, found[name], probes[name], sources[name]) for name in found])
+        print_json(
+            [_to_json(name, toolchains[name], probes[name], sources[name]) for name in toolchains]
+        )
         return
     names = ("toolchain", "torch", "python", "state", "from", "interpreter")
     rows = [
@@ -139,7 +143,7 @@ def show_toolchains(workspace: Workspace, *, as_json: bool) -> None:
             sources[name],
             str(python),
         )
-        for name, python in found.items()
+        for name, python in toolchains.items()
     ]
     columns = [Column(name=column, is_prose=column == "state") for column in names]
     print_table(columns, rows=rows, spare=("from", "python"))
@@ -195,10 +199,10 @@ def find_python(python: str | None) -> Path:
     """Return the Python to build on, hud's own for None; raise ToolchainError for none at all."""
     if python is None:
         return Path(sys.executable)
-    found = shutil.which(python)
-    if found is None:
+    path = shutil.which(python)
+    if path is None:
         raise ToolchainError(f"there is no Python {python}; name one by its path or as in PATH")
-    return Path(found)
+    return Path(path)
 
 
 def make_install_dependencies(workspace: Workspace, *, notify: Notify) -> InstallDependencies:

@@ -96,9 +96,9 @@ class _Source:
 
     def error(self, section: str, *, key: str | None, problem: str) -> ConfigError:
         line = find_line(self.text, section=section, key=key)
-        place = f"{self.name} line {line}" if line else self.name
+        location = f"{self.name} line {line}" if line else self.name
         what = f"[{section}]" if key is None else f"[{section}] {key}"
-        return ConfigError(f"{place}: {what}: {problem}")
+        return ConfigError(f"{location}: {what}: {problem}")
 
 
 def setting_error(section: str, *, key: str, problem: str, path: Path | None) -> ConfigError:
@@ -437,14 +437,14 @@ def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
 
 def _with_shapes(source: _Source, catalog: Mapping[str, ModelSpec]) -> Mapping[str, ModelSpec]:
     for name, values in _named_sections(source, "shapes").items():
-        given = {axis.key: values[axis.key] for axis in AXES if values[axis.key] is not None}
-        lists = {key for key, value in given.items() if isinstance(value, tuple)}
+        sizes = {axis.key: values[axis.key] for axis in AXES if values[axis.key] is not None}
+        lists = {key for key, value in sizes.items() if isinstance(value, tuple)}
         rule = ShapeRule(
             name=name,
             size=values["size"],
             models=values["models"],
             is_tracked=values["nightly"],
-            axes={key: value if key in lists else (value,) for key, value in given.items()},
+            axes={key: value if key in lists else (value,) for key, value in sizes.items()},
             lists=frozenset(lists),
         )
         try:

@@ -50,21 +50,21 @@ def check_receiver(settings: ReceiverSettings) -> None:
     """Raise WrongReceiver unless `settings` have what their kind needs, and nothing else."""
     keys = KIND_KEYS[settings.kind]
     for key in ALL_KEYS:
-        is_given = getattr(settings, key) is not None
-        if key in keys.needed and not is_given:
+        is_set = getattr(settings, key) is not None
+        if key in keys.needed and not is_set:
             raise WrongReceiver(f"{key} is missing; a receiver of kind {settings.kind} needs it")
-        if is_given and key not in (*keys.needed, *keys.allowed):
+        if is_set and key not in (*keys.needed, *keys.allowed):
             problem = f"a receiver of kind {settings.kind} has no {key}; omit it"
             raise WrongReceiver(problem, key=key)
     if settings.kind is ReceiverKind.SLACK and bool(settings.channel) != bool(settings.token):
-        missing, given = ("token", "channel") if settings.channel else ("channel", "token")
-        raise WrongReceiver(f"{missing} is missing; a bot of Slack needs it with its {given}")
+        missing, present = ("token", "channel") if settings.channel else ("channel", "token")
+        raise WrongReceiver(f"{missing} is missing; a bot of Slack needs it with its {present}")
     if settings.kind is ReceiverKind.APPRISE and not settings.allow_private:
         raise WrongReceiver(
             "Apprise looks addresses up itself, so private ones cannot be refused; say that you"
             " know with `allow_private = true`"
         )
-    if settings.url is not None and not _is_place(settings.url):
+    if settings.url is not None and not _is_secret_source(settings.url):
         if not keys.schemes:
             raise WrongReceiver(f"takes {SECRET_SOURCES}, since it holds secrets", key="url")
         try:
@@ -73,9 +73,9 @@ def check_receiver(settings: ReceiverSettings) -> None:
             raise WrongReceiver(str(error), key="url") from error
 
 
-def place(value: Any) -> str:
+def secret_source(value: Any) -> str:
     """Return where a secret is: in the environment or in a file; raise SecretRefused otherwise."""
-    if not isinstance(value, str) or not _is_place(value):
+    if not isinstance(value, str) or not _is_secret_source(value):
         raise SecretRefused(f"{SECRET_SOURCES}, never the secret itself")
     return value
 
@@ -85,7 +85,7 @@ def address(value: Any) -> str:
 
     Of a chat's webhook the path is a secret.
     """
-    if isinstance(value, str) and _is_place(value):
+    if isinstance(value, str) and _is_secret_source(value):
         return value
     try:
         check_url(value if isinstance(value, str) else "", schemes=(*HTTP, *MAIL))
@@ -119,7 +119,7 @@ def _publications(value: Any) -> tuple[Publication, ...]:
     return tuple(map(Publication, _some(value, allowed=tuple(map(str, Publication)))))
 
 
-def _is_place(value: str) -> bool:
+def _is_secret_source(value: str) -> bool:
     return value.startswith((ENV, FILE)) and bool(value.partition(":")[2].strip())
 
 
@@ -143,7 +143,7 @@ def _verdicts(value: Any) -> tuple[str, ...]:
     return _some(value, allowed=tuple(map(str, Verdict)))
 
 
-def _news(value: Any) -> tuple[str, ...]:
+def _change_kinds(value: Any) -> tuple[str, ...]:
     return _some(value, allowed=NOTIFIED_KINDS)
 
 
@@ -182,7 +182,7 @@ NOTIFICATION_SETTINGS = (
     Setting(
         section="receivers.NAME",
         key="secret",
-        accept=place,
+        accept=secret_source,
         description=f"Where the secret that signs a `webhook` is kept: {SECRET_SOURCES}. Without"
         " it, unsigned.",
     ),
@@ -207,7 +207,7 @@ NOTIFICATION_SETTINGS = (
     Setting(
         section="receivers.NAME",
         key="password",
-        accept=place,
+        accept=secret_source,
         description=f"Where the user's password is kept: {SECRET_SOURCES}. It is sent"
         " in TLS alone.",
     ),
@@ -220,7 +220,7 @@ NOTIFICATION_SETTINGS = (
     Setting(
         section="receivers.NAME",
         key="token",
-        accept=place,
+        accept=secret_source,
         description=f"Where the token of `github`, or of a bot of `slack`, is kept:"
         f" {SECRET_SOURCES}.",
     ),
@@ -309,7 +309,7 @@ NOTIFICATION_SETTINGS = (
     Setting(
         section="routes.NAME",
         key="news",
-        accept=_news,
+        accept=_change_kinds,
         default=_ROUTE.news,
         description="`opened`, `worsened`, `reopened`, `fixed`.",
     ),
@@ -326,5 +326,5 @@ NOTIFICATION_SETTINGS = (
 def make_route(name: str, values: Mapping[str, Any]) -> Route:
     """Return the route that a section describes."""
     named = {item.name for item in fields(Route)}
-    given = {key: value for key, value in values.items() if key in named}
-    return Route(name=name, severities=values["severity"], **given)
+    settings = {key: value for key, value in values.items() if key in named}
+    return Route(name=name, severities=values["severity"], **settings)

@@ -142,8 +142,8 @@ def make_schedule(name: str, values: Mapping[str, Any], *, built: Collection[str
     watched: Watch | None = values["watch"]
     rules = [key for key in ("cron", "at", "watch") if values[key] is not None]
     if len(rules) != 1:
-        given = " and ".join(rules) or "none"
-        raise ScheduleError(f"takes one of cron, at and watch, got {given}")
+        named_rules = " and ".join(rules) or "none"
+        raise ScheduleError(f"takes one of cron, at and watch, got {named_rules}")
     if watched is None and values["every"] is not None:
         raise ScheduleError("only what is watched is looked at every so often", key="every")
     is_torch = watched is not None and watched.kind is not WatchKind.GIT

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from compile_hud.db.shared.trace_paths import PERFETTO_URL
 from compile_hud.models_zoo.catalog.shapes import AXES
-from compile_hud.runner.config.notifications import NOTIFICATION_SETTINGS, place
+from compile_hud.runner.config.notifications import NOTIFICATION_SETTINGS, secret_source
 from compile_hud.runner.config.schedules import SCHEDULE_SETTINGS
 from compile_hud.runner.config.setting import Setting
 from compile_hud.runner.config.sign_in import SIGN_IN_SETTINGS
@@ -417,7 +417,7 @@ SETTINGS = (
     Setting(
         section="server",
         key="link_secret",
-        accept=place,
+        accept=secret_source,
         description=f"Where the secret that signs links is kept: `{ENV}NAME` or `{FILE}PATH`, the"
         " same for every runner and dashboard. Default: a file in the state directory.",
     ),

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from compile_hud.db.shared.access_rules import EVERYBODY, AccessRules, Role, is_loopback
 from compile_hud.db.shared.trace_paths import is_web_address
-from compile_hud.runner.config.notifications import place
+from compile_hud.runner.config.notifications import secret_source
 from compile_hud.runner.config.setting import Setting
 from compile_hud.runner.config.validators import duration, flag, text, texts
 from compile_hud.runner.errors import ConfigError
@@ -83,33 +83,33 @@ def export_to_child(sign_in: SignIn, *, url: str, path: Path | None, env: Mappin
     people again. Raises ConfigError where a secret is not there, or where the sign-in could be
     listened to on its way.
     """
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "rules": sign_in.rules.to_json(),
         "path": "" if path is None else str(path.absolute()),
         "url": url,
     }
     if sign_in.rules.has_sign_in:
         _check_url(url)
-        told |= {
+        settings |= {
             "scope": sign_in.scope,
             "client_secret": _secret(sign_in, "client_secret", env=env),
             "cookie_secret": _secret(sign_in, "cookie_secret", env=env),
         }
-    return json.dumps(told)
+    return json.dumps(settings)
 
 
 def _secret(sign_in: SignIn, name: str, *, env: Mapping[str, str]) -> str:
     where = getattr(sign_in, name)
     try:
-        found = resolve_secret(name, where, base=sign_in.base, env=env)
+        secret = resolve_secret(name, where, base=sign_in.base, env=env)
     except NotReady as error:
         raise ConfigError(f"[auth] {error}") from error
-    if name == "cookie_secret" and found and len(found) < _LEAST_SECRET:
+    if name == "cookie_secret" and secret and len(secret) < _LEAST_SECRET:
         raise ConfigError(
-            f"[auth] cookie_secret: has {len(found)} characters, takes {_LEAST_SECRET} or more;"
+            f"[auth] cookie_secret: has {len(secret)} characters, takes {_LEAST_SECRET} or more;"
             " `openssl rand -hex 32` makes one"
         )
-    return found
+    return secret
 
 
 def _check_url(url: str) -> None:
@@ -161,13 +161,13 @@ SIGN_IN_SETTINGS = (
     _row("client_id", text, "What the provider calls this application."),
     _row(
         "client_secret",
-        place,
+        secret_source,
         "Where the secret that the provider gave to this application is kept: `env:NAME` or"
         " `file:PATH`.",
     ),
     _row(
         "cookie_secret",
-        place,
+        secret_source,
         "Where the secret that signs the cookies is kept, 32 characters or more: `env:NAME` or"
         " `file:PATH`. Default: a new one at each start, so that everybody signs in again.",
     ),

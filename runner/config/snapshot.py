@@ -47,19 +47,19 @@ def shown_settings(path: Path | None, *, env: Mapping[str, str]) -> tuple[ShownS
     Where a variable in `env` wins over the file, its value is the one in force.
     """
     tables = {} if path is None else _tables(path)
-    found: list[ShownSetting] = []
+    rows: list[ShownSetting] = []
     for row in SETTINGS:
         section = row.section.removesuffix(_NAMED)
         table = tables.get(section, {})
         if not isinstance(table, Mapping):
             continue
         if row.section == section:
-            found += _rows(row, section, table, env=env)
+            rows += _rows(row, section, table, env=env)
         else:
             for name, values in table.items():
                 if isinstance(values, Mapping):
-                    found += _rows(row, f"{section}.{name}", values, env=env)
-    return tuple(sorted(found, key=lambda item: item.section))
+                    rows += _rows(row, f"{section}.{name}", values, env=env)
+    return tuple(sorted(rows, key=lambda item: item.section))
 
 
 def _tables(path: Path) -> Mapping[str, Any]:

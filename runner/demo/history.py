@@ -141,10 +141,10 @@ def synthetic_history(
                 _result(
                     case,
                     night=night,
-                    place=place,
+                    index=index,
                     generator=reference_generator if case.is_reference else generator,
                 )
-                for place, case in enumerate(run.plan)
+                for index, case in enumerate(run.plan)
             ),
         )
 
@@ -203,16 +203,16 @@ def _plan(share: float) -> Iterator[Case]:
             )
 
 
-def _result(case: Case, *, night: _Night, place: int, generator: np.random.Generator) -> CaseResult:
-    started_at = night.run.started_at + timedelta(seconds=100 * place)
+def _result(case: Case, *, night: _Night, index: int, generator: np.random.Generator) -> CaseResult:
+    started_at = night.run.started_at + timedelta(seconds=100 * index)
     is_failing = (case.model, case.mode) == FAILING and night.share >= FAILING_FROM
     # Drawn even when it fails, so that what follows does not depend on it.
     measurements = _measurements(case, night=night, generator=generator)
-    found = demo_kernels(
+    kernels = demo_kernels(
         case, latency_s=measurements[0].median, slower=max(1.0, _code_factor(case, night))
     )
     return CaseResult(
-        id=f"{night.run.id}-{place:03d}",
+        id=f"{night.run.id}-{index:03d}",
         run_id=night.run.id,
         case=case,
         outcome=Outcome.FAILED if is_failing else Outcome.OK,
@@ -223,9 +223,9 @@ def _result(case: Case, *, night: _Night, place: int, generator: np.random.Gener
         warnings=(RunWarning(code="synthetic", text=METHOD),),
         measurements=() if is_failing else measurements,
         log_tail=FAILURE_LOG if is_failing else "",
-        kernels=found.kernels,
-        sources=found.sources,
-        details=found.details if case.is_reference else {**found.details, **_workload(case)},
+        kernels=kernels.kernels,
+        sources=kernels.sources,
+        details=kernels.details if case.is_reference else {**kernels.details, **_workload(case)},
     )
 
 
@@ -246,9 +246,9 @@ def _measurements(
     eager = eager_s * factor * _samples(generator, sd=NIGHT_SD / 2)
     if case.mode == "eager":
         return (_measurement("latency_s", eager), _measurement("peak_bytes", [peak_bytes]))
-    place = _COMPILED.index(case.mode)
+    mode_index = _COMPILED.index(case.mode)
     sd = NOISY_SD if (case.model, case.mode) == NOISY else NIGHT_SD
-    ratio = _code_factor(case, night) / speedups[place] * _samples(generator, sd=sd)
+    ratio = _code_factor(case, night) / speedups[mode_index] * _samples(generator, sd=sd)
     cold = compile_s * _COMPILE_FACTOR[case.mode] * math.exp(0.03 * generator.standard_normal())
     warm = cold * 0.22 * np.exp(0.03 * generator.standard_normal(NUM_LAUNCHES - 1))
     graph_breaks = 1.0 if case.model == "moe" else 0.0
@@ -295,13 +295,13 @@ def _measurement(metric: str, samples: np.ndarray | list[float]) -> Measurement:
     numbers = tuple(float(sample) for sample in samples)
     per_launch = SAMPLES_PER_LAUNCH if len(numbers) > NUM_LAUNCHES else 1
     launches = (per_launch,) * (len(numbers) // per_launch)
-    found = estimate(numbers, launches=launches)
+    interval = estimate(numbers, launches=launches)
     return Measurement(
         metric=metric,
         unit=METRICS[metric].unit,
         samples=numbers,
         launches=launches,
-        median=found.value,
-        interval=(found.low, found.high),
+        median=interval.value,
+        interval=(interval.low, interval.high),
         method=METHOD,
     )

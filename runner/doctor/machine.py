@@ -69,11 +69,11 @@ def gpu_checks(machine: Machine, *, env: Mapping[str, str]) -> Iterator[Check]:
 def _no_gpu(machine: Machine) -> Check:
     if not has_driver(machine):
         return _ok("gpu", "none; cases run on the CPU")
-    said = machine.ask("nvidia-smi").problem or "it lists none"
+    reason = machine.ask("nvidia-smi").problem or "it lists none"
     return Check(
         name="gpu",
         state=CheckState.WARN,
-        text=f"there is a driver, but nvidia-smi finds no GPU: {said}",
+        text=f"there is a driver, but nvidia-smi finds no GPU: {reason}",
         hint="after an update of the driver, reboot; in a container, `--gpus all`",
     )
 
@@ -144,15 +144,15 @@ def check_gpu_users(users: tuple[str, ...]) -> Check:
 
 def check_governor(machine: Machine) -> Check:
     """Return whether the clock of every CPU is held up."""
-    found = _read_all(machine, f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor")
-    if not found:
+    governors = _read_all(machine, f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor")
+    if not governors:
         return _ok("governor", "not adjustable here")
-    if set(found.values()) == {"performance"}:
+    if set(governors.values()) == {"performance"}:
         return _ok("governor", "performance")
-    slow = {path: text for path, text in found.items() if text != "performance"}
+    slow = {path: text for path, text in governors.items() if text != "performance"}
     return _warn(
         "governor",
-        f"{', '.join(sorted(set(slow.values())))} on {len(slow)} of {len(found)} CPUs",
+        f"{', '.join(sorted(set(slow.values())))} on {len(slow)} of {len(governors)} CPUs",
         hint="the governor `performance` holds the clock; `pyperf system tune` sets it too",
         command=_write(slow, value="performance"),
     )

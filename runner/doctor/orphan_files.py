@@ -24,22 +24,22 @@ class OrphanFiles:
     number: int
     text: str
     paths: tuple[Path, ...] = ()
-    is_trouble: bool = True
+    is_error: bool = True
 
 
 def find_orphan_files(workspace: Workspace) -> tuple[OrphanFiles, ...]:
     """Return the traces without a result, the traces that are gone, and what was set aside."""
     spool = workspace.spool()
-    found = [*_traces(workspace)]
+    orphans = [*_traces(workspace)]
     if broken := tuple(sorted(spool.broken_directory.glob("*.json"))):
         text = "results that were set aside as broken; move them back once their cause is gone"
-        found.append(OrphanFiles(folder=spool.broken_directory, number=len(broken), text=text))
-    return tuple(found)
+        orphans.append(OrphanFiles(folder=spool.broken_directory, number=len(broken), text=text))
+    return tuple(orphans)
 
 
-def remove_orphan_files(found: Sequence[OrphanFiles]) -> int:
+def remove_orphan_files(orphans: Sequence[OrphanFiles]) -> int:
     """Remove the files and return how many; raise OSError."""
-    paths = [path for item in found for path in item.paths]
+    paths = [path for item in orphans for path in item.paths]
     for path in paths:
         path.unlink(missing_ok=True)
     return len(paths)
@@ -49,20 +49,20 @@ def _traces(workspace: Workspace) -> list[OrphanFiles]:
     folder, store = workspace.config.traces_dir, workspace.store()
     if folder is None:
         return []
-    kept = traces_in(folder)
-    found = []
+    traces = traces_in(folder)
+    orphans = []
     # A trace is moved before its result is stored, and results may still wait.
-    if kept and not workspace.spool().pending():
+    if traces and not workspace.spool().pending():
         last = workspace.dependencies.now().timestamp() - ORPHAN_AGE_S
-        places = load_locations(store, kept)
-        alone = [path for name, path in kept.items() if name not in places]
+        places = load_locations(store, traces)
+        alone = [path for name, path in traces.items() if name not in places]
         old = tuple(sorted(path for path in alone if path.stat().st_mtime < last))
         if old:
             text = "traces of results that are not there"
-            found.append(OrphanFiles(folder=folder, number=len(old), text=text, paths=old))
+            orphans.append(OrphanFiles(folder=folder, number=len(old), text=text, paths=old))
     rules = workspace.config.trace_rules
-    gone = find_named_traces(store, num_nights=rules.num_nights) - kept.keys()
+    gone = find_named_traces(store, num_nights=rules.num_nights) - traces.keys()
     if gone:
         text = "results whose trace is gone; it was removed for its size, or by somebody"
-        found.append(OrphanFiles(folder=folder, number=len(gone), text=text, is_trouble=False))
-    return found
+        orphans.append(OrphanFiles(folder=folder, number=len(gone), text=text, is_error=False))
+    return orphans

@@ -47,7 +47,9 @@ def run_checks(
     yield check_package("duckdb")
     yield check_torch(python)
     yield check_compiler(os.environ.get("CXX", "g++"))
-    yield check_disk(free_bytes=shutil.disk_usage(existing_folder(state_dir)).free, place=state_dir)
+    yield check_disk(
+        free_bytes=shutil.disk_usage(existing_folder(state_dir)).free, folder=state_dir
+    )
     yield check_store(store)
     yield check_spool(spool)
     yield check_notifications(store, receivers=receivers)
@@ -102,9 +104,9 @@ def check_compiler(compiler: str) -> Check:
     return Check(name="compiler", state=CheckState.OK, text=version)
 
 
-def check_disk(*, free_bytes: int, place: Path) -> Check:
+def check_disk(*, free_bytes: int, folder: Path) -> Check:
     """Return whether there is room for results and compile caches."""
-    text = f"{free_bytes / 1024**3:.1f} GiB free for {place}"
+    text = f"{free_bytes / 1024**3:.1f} GiB free for {folder}"
     if free_bytes >= _MIN_FREE_BYTES:
         return Check(name="disk", state=CheckState.OK, text=text)
     hint = "compile caches need some GiB: make room or set [paths] state"

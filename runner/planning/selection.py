@@ -52,10 +52,10 @@ def _matching(spec: ModelSpec, pattern: str, *, device: str) -> list[str]:
         return _tracked(spec)
     # What is there on demand is not asked for by asking for everything.
     named = _tracked(spec) if pattern == "*" else list(spec.shapes)
-    found = [name for name in (*spec.sizes, *named) if fnmatchcase(name, pattern)]
-    if not found:
+    matches = [name for name in (*spec.sizes, *named) if fnmatchcase(name, pattern)]
+    if not matches:
         find_size(spec, pattern)
-    return found or [pattern]
+    return matches or [pattern]
 
 
 def _tracked(spec: ModelSpec) -> list[str]:

@@ -97,8 +97,8 @@ class TerminalProgress:
                 self._update(f"{event.case.model} {event.case.variant}")
             case PairLaunched():
                 pairs = "pair" if event.num_pairs == 1 else "pairs"
-                place = f"{event.case.model} {event.case.variant}"
-                self._update(f"{place}, {event.num_pairs} {pairs} of launches")
+                case_text = f"{event.case.model} {event.case.variant}"
+                self._update(f"{case_text}, {event.num_pairs} {pairs} of launches")
             case CaseFinished():
                 self._finish_case(event.result)
             case RunEnded():

@@ -10,13 +10,13 @@ HEARTBEAT_S = 15.0
 
 
 @contextmanager
-def heartbeat(beat: Callable[[], None], *, every_s: float = HEARTBEAT_S) -> Iterator[None]:
-    """Call `beat` every `every_s` seconds, from a thread of its own, until the block ends."""
+def heartbeat(report: Callable[[], None], *, every_s: float = HEARTBEAT_S) -> Iterator[None]:
+    """Call `report` every `every_s` seconds, from a thread of its own, until the block ends."""
     is_over = threading.Event()
 
     def run() -> None:
         while not is_over.wait(every_s):
-            beat()
+            report()
 
     thread = threading.Thread(target=run, name="heartbeat", daemon=True)
     thread.start()

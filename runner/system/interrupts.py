@@ -22,17 +22,17 @@ class Interrupts:
     and a signal that is ignored stays so: nohup has SIGHUP ignored, and a script's `&` SIGINT.
     """
 
-    def __init__(self, *, said: str = "") -> None:
+    def __init__(self, *, note: str = "") -> None:
         """Be ready to be entered; `said` is what RunInterrupted says, else where a run stood."""
-        self._said = said
+        self._said = note
         self._is_requested = False
         self._previous: dict[int, Any] = {}
         self._instead: Callable[[], None] | None = None
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            heard = [item for item in _SIGNALS if signal.getsignal(item) is not signal.SIG_IGN]
-            self._previous = {number: signal.signal(number, self._handle) for number in heard}
+            handled = [item for item in _SIGNALS if signal.getsignal(item) is not signal.SIG_IGN]
+            self._previous = {number: signal.signal(number, self._handle) for number in handled}
         return self
 
     def __exit__(

@@ -66,25 +66,25 @@ def patient_lock(path: Path, *, limit_s: float) -> Iterator[bool]:
     descriptor = _open_shared(path)
     try:
         until_s = time.monotonic() + limit_s
-        while not (is_held := _try_lock(descriptor)) and time.monotonic() < until_s:
+        while not (is_acquired := _try_lock(descriptor)) and time.monotonic() < until_s:
             time.sleep(_LOOK_EVERY_S)
-        if is_held:
+        if is_acquired:
             _sign(descriptor)
-        yield is_held
+        yield is_acquired
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def immediate_lock(path: Path, *, on_held: Callable[[int | None], Exception]) -> Iterator[None]:
-    """Hold the lock at `path`, or raise what `on_held` makes of the holder's PID.
+def immediate_lock(path: Path, *, on_conflict: Callable[[int | None], Exception]) -> Iterator[None]:
+    """Hold the lock at `path`, or raise what `on_conflict` makes of the holder's PID.
 
     Raises LockUnavailable when there can be no such file.
     """
     descriptor = _open(path)
     try:
         if not _try_lock(descriptor):
-            raise on_held(_holder(descriptor))
+            raise on_conflict(_holder(descriptor))
         _sign(descriptor)
         yield
     finally:

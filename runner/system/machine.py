@@ -51,8 +51,8 @@ class LocalMachine:
 
     def find(self, pattern: str) -> list[str]:
         """Return the paths of the files that a glob matches, in order."""
-        found = self.root.glob(pattern.lstrip("/"))
-        return sorted(f"/{path.relative_to(self.root)}" for path in found)
+        paths = self.root.glob(pattern.lstrip("/"))
+        return sorted(f"/{path.relative_to(self.root)}" for path in paths)
 
     def ask(self, *command: str) -> Reply:
         """Return what a program replies, also when there is no such program."""
@@ -70,7 +70,7 @@ class LocalMachine:
         except subprocess.TimeoutExpired:
             return Reply(problem=f"{command[0]} did not answer in {ASK_TIMEOUT_S:g} s")
         if answer.returncode:
-            said = (answer.stderr or answer.stdout).strip().splitlines()
-            end = said[-1] if said else "and said nothing"
+            lines = (answer.stderr or answer.stdout).strip().splitlines()
+            end = lines[-1] if lines else "and said nothing"
             return Reply(problem=f"{command[0]} ended with code {answer.returncode}: {end}")
         return Reply(text=answer.stdout.strip())

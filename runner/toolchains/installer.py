@@ -194,25 +194,25 @@ def torch_arguments(request: ToolchainRequest) -> list[str]:
 
 def zoo_arguments(request: ToolchainRequest, *, constraints: Path) -> list[str]:
     """Return what pip is asked for to install everything beside torch."""
-    wanted = [item for item in declared_requirements() if package_name(item) != TORCH]
+    requirements = [item for item in declared_requirements() if package_name(item) != TORCH]
     # A package that goes with torch, such as torchvision, is where torch is.
     index = ["--extra-index-url", request.index_url] if request.index_url else []
-    return ["-c", str(constraints), *index, *wanted, *request.packages]
+    return ["-c", str(constraints), *index, *requirements, *request.packages]
 
 
 def explain_failure(output: str, *, torch: str | None) -> str:
     """Return in one line why pip, which wrote `output`, did not install `torch`."""
     if any(text in output for text in _NO_ROOM):
         return "the disk is full; a CUDA build of torch takes about 5 GB"
-    found = _VERSIONS.search(output)
-    versions = [] if found is None else [item.strip() for item in found[1].split(",")]
+    match = _VERSIONS.search(output)
+    versions = [] if match is None else [item.strip() for item in match[1].split(",")]
     versions = [item for item in versions if item and item != "none"]
-    if found is not None and versions:
+    if match is not None and versions:
         shown = ", ".join(versions[-_NUM_VERSIONS_SHOWN:])
         return f"no torch {torch or ''}".strip() + f" for this Python; the newest are {shown}"
     if any(text in output for text in _NO_NETWORK):
         return "the package index does not answer; check the network and pip's configuration"
-    if found is not None:
+    if match is not None:
         return "the package index has no torch for this Python; name another with --index-url"
     conflict = _CONFLICT.search(output)
     if conflict is not None:

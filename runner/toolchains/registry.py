@@ -70,10 +70,10 @@ def built_toolchains(state_dir: Path) -> Mapping[str, Path]:
 
     One that is just being replaced counts: what names it is not wrong for these minutes.
     """
-    place = state_dir / "venvs"
-    names = {marker.parent.name for marker in place.glob(f"*/{_MARKER}")}
-    found = {_ASIDE.sub(r"\1", name) for name in names}
-    return {name: python_of(place / name) for name in sorted(found)}
+    venvs = state_dir / "venvs"
+    names = {marker.parent.name for marker in venvs.glob(f"*/{_MARKER}")}
+    names_aside = {_ASIDE.sub(r"\1", name) for name in names}
+    return {name: python_of(venvs / name) for name in sorted(names_aside)}
 
 
 def is_complete(folder: Path) -> bool:
@@ -144,18 +144,18 @@ def discard(folder: Path, *, state_dir: Path) -> None:
 def changing(name: str, *, state_dir: Path) -> Iterator[Path]:
     """Yield the folder of `name` while nobody else builds or removes it; raise ToolchainError."""
 
-    def is_held(pid: int | None) -> ToolchainError:
+    def lock_error(pid: int | None) -> ToolchainError:
         return ToolchainError(f"toolchain {name} is being built or removed by {holder_text(pid)}")
 
     folder = toolchain_folder(name, state_dir=state_dir)
-    with immediate_lock(folder.with_name(f".{name}.lock"), on_held=is_held):
+    with immediate_lock(folder.with_name(f".{name}.lock"), on_conflict=lock_error):
         yield folder
 
 
 def check_unused(folder: Path) -> None:
     """Raise ToolchainError while a process runs the interpreter in `folder`."""
-    wanted = os.path.abspath(python_of(folder))
-    pids = sorted(pid for pid, python in _programs() if python == wanted)
+    interpreter = os.path.abspath(python_of(folder))
+    pids = sorted(pid for pid, python in _programs() if python == interpreter)
     if pids:
         raise ToolchainError(
             f"toolchain {folder.name} is in use by PID {', '.join(map(str, pids))}; wait for it to"

@@ -83,14 +83,14 @@ def installed_pins() -> list[str]:
 
 
 def _brought_by_torch() -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [TORCH]
     while waiting:
         name = waiting.pop()
-        found.add(name)
+        names.add(name)
         needed = [package_name(line) for line in _requirements_of(name) if "extra ==" not in line]
-        waiting.extend(item for item in needed if item not in found)
-    return found
+        waiting.extend(item for item in needed if item not in names)
+    return names
 
 
 def _requirements_of(name: str) -> list[str]:

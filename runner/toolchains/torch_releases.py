@@ -75,11 +75,11 @@ def list_versions(source: TorchSource) -> tuple[str, ...]:
         raise BisectError(f"cannot start {source.python}: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
         raise BisectError(_cannot_list(f"no answer after {INDEX_TIMEOUT_S:.0f} s")) from error
-    found = _AVAILABLE.search(answer.stdout)
-    if answer.returncode or found is None:
+    match = _AVAILABLE.search(answer.stdout)
+    if answer.returncode or match is None:
         reason = explain_failure(answer.stdout + answer.stderr, torch=None)
         raise BisectError(_cannot_list(reason))
-    newest_first = [item.strip().partition("+")[0] for item in found[1].split(",")]
+    newest_first = [item.strip().partition("+")[0] for item in match[1].split(",")]
     return tuple(reversed(dict.fromkeys(newest_first)))
 
 

@@ -65,18 +65,18 @@ def add(
 def list_annotations(workspace: Workspace, *, with_removed: bool, as_json: bool) -> None:
     """List the annotations by their date."""
     store = workspace.store()
-    found = load_annotations(store, with_removed=with_removed)
+    annotations = load_annotations(store, with_removed=with_removed)
     is_missing = say_when_missing(store)
     if as_json:
-        print_json([item.to_json() for item in found])
+        print_json([item.to_json() for item in annotations])
         return
-    for item in found:
+    for item in annotations:
         removed = f" (removed by {one_line(item.removed_by)})" if item.removed_by else ""
         click.echo(
             f"{one_line(item.id)}  {item.at:%Y-%m-%d %H:%M}  {one_line(item.pattern)} "
             f" {one_line(item.by)}: {one_line(item.text)}{removed}"
         )
-    if not found and not is_missing:
+    if not annotations and not is_missing:
         click.echo("nothing is annotated; `hud annotate add DATE TEXT` does", err=True)
 
 
@@ -107,7 +107,7 @@ def replay_annotations(workspace: Workspace, *, path: Path, as_json: bool) -> No
         )
     num_changed = put_annotations(
         workspace.store(),
-        [_annotation(item, place=f"{path}, {number}") for number, item in enumerate(content, 1)],
+        [_annotation(item, location=f"{path}, {number}") for number, item in enumerate(content, 1)],
     )
     if as_json:
         print_json({"replayed": num_changed})
@@ -115,8 +115,8 @@ def replay_annotations(workspace: Workspace, *, path: Path, as_json: bool) -> No
         click.echo(f"{num_changed} annotations replayed")
 
 
-def _annotation(document: object, *, place: str) -> Annotation:
+def _annotation(document: object, *, location: str) -> Annotation:
     try:
         return Annotation.from_json(document)
     except RecordError as error:
-        raise RecordError(f"{place}: {error}") from error
+        raise RecordError(f"{location}: {error}") from error

@@ -46,7 +46,7 @@ from compile_hud.runner.analysis.outcomes.outcomes import fails_otherwise
 from compile_hud.runner.cli.alerts.options import DecisionOptions, FloorCommand, deciding
 from compile_hud.runner.cli.alerts.outbox import outbox, resend_dead, send_now, test_receivers
 from compile_hud.runner.cli.alerts.text import (
-    held_lines,
+    inherited_lines,
     print_alert,
     print_alerts,
     print_changes,
@@ -70,7 +70,7 @@ class _Setting:
     field: ChangedField
     value: Any
 
-    def given_to(self, settings: SeriesSettings) -> SeriesSettings:
+    def apply_to(self, settings: SeriesSettings) -> SeriesSettings:
         """Return `settings` with this one among them."""
         return replace(settings, **{str(self.field): self.value})
 
@@ -97,19 +97,19 @@ def list_alerts(
     workspace: Workspace, *, states: tuple[str, ...], owner: str | None, as_json: bool
 ) -> None:
     """List the alerts, improvements too, the worst first."""
-    wanted = None if ALL_STATES in states else [AlertState(state) for state in states]
+    requested = None if ALL_STATES in states else [AlertState(state) for state in states]
     store = workspace.store()
-    every = load_alerts(store, states=wanted)
-    found = worst_first(alert for alert in every if owner in (None, alert.owner))
+    every = load_alerts(store, states=requested)
+    alerts = worst_first(alert for alert in every if owner in (None, alert.owner))
     is_missing = say_when_missing(store)
     if as_json:
-        print_json(alerts_json(found, workspace=workspace))
-    elif found:
-        print_alerts(found, at=workspace.dependencies.now())
+        print_json(alerts_json(alerts, workspace=workspace))
+    elif alerts:
+        print_alerts(alerts, at=workspace.dependencies.now())
     elif not is_missing:
-        is_every = wanted is None and owner is None
-        told = "no alert yet" if is_every else "no such alert; --state all lists every one"
-        click.echo(told, err=True)
+        is_every = requested is None and owner is None
+        message = "no alert yet" if is_every else "no such alert; --state all lists every one"
+        click.echo(message, err=True)
 
 
 @alerts_group.command("show")
@@ -149,10 +149,12 @@ def _last_value(alert: Alert, *, store: Store) -> str:
     except NotFoundError:
         return ""
     of_case = next((item for item in results if item.case.key == alert.case.key), None)
-    found = of_case.measurements.get(name) if of_case else None
-    if found is None:
+    measurement = of_case.measurements.get(name) if of_case else None
+    if measurement is None:
         return ""
-    return f"{name} {quantity(found.median, unit=found.unit)} in {alert.last_good.run_id}"
+    return (
+        f"{name} {quantity(measurement.median, unit=measurement.unit)} in {alert.last_good.run_id}"
+    )
 
 
 @alerts_group.command()
@@ -174,8 +176,8 @@ def expect(
     if run_id is None:
         _set_state(workspace, targets, AlertState.EXPECTED, options=options)
         return
-    found = NONE if run_id == NONE else load_run(workspace.store(), run_id).id
-    start = "" if found == NONE else found
+    run = NONE if run_id == NONE else load_run(workspace.store(), run_id).id
+    start = "" if run == NONE else run
     _set_series(
         workspace,
         targets,
@@ -292,8 +294,8 @@ def list_series(workspace: Workspace, *, as_json: bool) -> None:
 def log(workspace: Workspace, *, alert_id: str | None, as_json: bool) -> None:
     """Show who changed what, when and why: of one alert, or of everything."""
     store = workspace.store()
-    found = None if alert_id is None else load_alert(store, alert_id).id
-    changes = load_changes(store, alert_id=found)
+    alert = None if alert_id is None else load_alert(store, alert_id).id
+    changes = load_changes(store, alert_id=alert)
     is_missing = say_when_missing(store)
     if as_json:
         print_json([change.to_json() for change in changes])
@@ -313,7 +315,7 @@ def replay_log(workspace: Workspace, *, path: Path, as_json: bool) -> None:
     if not isinstance(content, list):
         raise RecordError(f"{path} is no list of changes. `hud alerts log --json` writes one")
     changes = [
-        _change(item, place=f"{path}, change {number}") for number, item in enumerate(content, 1)
+        _change(item, location=f"{path}, change {number}") for number, item in enumerate(content, 1)
     ]
     store = workspace.store()
     num_new = store.replay_changes(changes)
@@ -327,12 +329,12 @@ def replay_log(workspace: Workspace, *, path: Path, as_json: bool) -> None:
         click.echo("`hud detect` first, where the results are all in", err=True)
 
 
-def _change(document: Any, *, place: str) -> AlertChange:
+def _change(document: Any, *, location: str) -> AlertChange:
     try:
         change = AlertChange.from_json(document)
         check_replayable(change)
     except RecordError as error:
-        raise RecordError(f"{place}: {error}") from error
+        raise RecordError(f"{location}: {error}") from error
     return change
 
 
@@ -358,8 +360,8 @@ def _decide(
     options: DecisionOptions,
 ) -> None:
     store = workspace.store()
-    found = [load_alert(store, alert_id).id for alert_id in alert_ids]
-    decided = store.revise_alerts(decision(found, why=options.why), by=options.by)
+    ids = [load_alert(store, alert_id).id for alert_id in alert_ids]
+    decided = store.revise_alerts(decision(ids, why=options.why), by=options.by)
     if options.as_json:
         print_json(alerts_json(decided.alerts, workspace=workspace))
         return
@@ -380,7 +382,7 @@ def _set_series(
                 " a glob of case#metric, for example 'bert/*#latency_s'"
             )
     num_changed = sum(
-        len(store.revise_settings(pattern, setting.given_to, by=options.by, why=options.why))
+        len(store.revise_settings(pattern, setting.apply_to, by=options.by, why=options.why))
         for pattern in patterns
     )
     every = load_series_settings(store)
@@ -394,7 +396,7 @@ def _set_series(
         if num_changed:
             click.echo("`hud detect`, like every run, judges by this from now on", err=True)
     if not is_set(setting.value):
-        for line in held_lines(
+        for line in inherited_lines(
             setting.field, patterns, keys=keys, settings=every, at=workspace.dependencies.now()
         ):
             click.echo(line, err=True)

@@ -50,14 +50,14 @@ _SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
 @with_workspace
 def outbox(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> None:
     """List the notifications that wait or were given up, oldest first."""
-    wanted = None if _ALL in states else [NotificationState(state) for state in states]
+    requested = None if _ALL in states else [NotificationState(state) for state in states]
     store = workspace.store()
-    found = load_outbox(store, states=wanted)
+    notifications = load_outbox(store, states=requested)
     is_missing = say_when_missing(store)
     if as_json:
-        print_json([item.to_json() for item in found])
-    elif found:
-        _print(found)
+        print_json([item.to_json() for item in notifications])
+    elif notifications:
+        _print(notifications)
     elif not is_missing:
         click.echo("nothing waits; --state all lists what was sent too", err=True)
 
@@ -70,11 +70,11 @@ def resend_dead(workspace: Workspace, *, ids: tuple[str, ...], as_json: bool) ->
     """Send dead letters again, those with these ids or all; the start of an id will do."""
     store = workspace.store()
     dead = load_outbox(store, states=[NotificationState.DEAD])
-    wanted = {item.id for item in dead if not ids or item.id.startswith(ids)}
+    ids_to_send = {item.id for item in dead if not ids or item.id.startswith(ids)}
     for id in ids:
         if not any(item.id.startswith(id) for item in dead):
             raise NotFoundError(f"no dead letter {id!r}. `hud alerts outbox` shows them")
-    num_resent = resend(store, wanted, at=workspace.dependencies.now())
+    num_resent = resend(store, ids_to_send, at=workspace.dependencies.now())
     notify = new_progress(workspace)
     report = send_waiting(workspace, notify=notify, limit_s=math.inf)
     if as_json:
@@ -142,7 +142,7 @@ def _test_message(name: str, *, workspace: Workspace) -> Message:
     return Message(id=id, at=at, items=(Item(notification=notification, alerts=(), num_alerts=0),))
 
 
-def _print(found: Sequence[Notification]) -> None:
+def _print(notifications: Sequence[Notification]) -> None:
     names = ("id", "receiver", "news", "severity", "state", "attempts", "due (UTC)", "what", "why")
     rows = [
         (
@@ -156,6 +156,6 @@ def _print(found: Sequence[Notification]) -> None:
             item.title,
             item.last_error,
         )
-        for item in found
+        for item in notifications
     ]
     print_table([Column(name=name) for name in names], rows=rows)

@@ -40,10 +40,10 @@ def state_text(alert: Alert, *, at: datetime) -> str:
 
 def verdict_text(alert: Alert) -> str:
     """Return the verdict on `alert`, and what measuring it again said, where somebody did."""
-    found = alert.confirmation
-    if not found or found.get("method", Method.NONE) == Method.NONE:
+    confirmation = alert.confirmation
+    if not confirmation or confirmation.get("method", Method.NONE) == Method.NONE:
         return str(alert.verdict)
-    return f"{alert.verdict}, {found['verdict']}"
+    return f"{alert.verdict}, {confirmation['verdict']}"
 
 
 def print_alerts(alerts: Sequence[Alert], *, at: datetime) -> None:
@@ -169,17 +169,17 @@ def print_settings(settings: Sequence[SeriesSettings]) -> None:
     rows = [
         (
             item.pattern,
-            _given(item, ChangedField.FLOOR),
-            _given(item, ChangedField.MUTED_UNTIL),
-            _given(item, ChangedField.OWNER),
-            _given(item, ChangedField.BASELINE_RUN_ID),
+            _value_text(item, ChangedField.FLOOR),
+            _value_text(item, ChangedField.MUTED_UNTIL),
+            _value_text(item, ChangedField.OWNER),
+            _value_text(item, ChangedField.BASELINE_RUN_ID),
         )
         for item in settings
     ]
     print_table([Column(name=name) for name in names], rows=rows)
 
 
-def held_lines(
+def inherited_lines(
     field: ChangedField,
     patterns: Sequence[str],
     *,
@@ -196,15 +196,15 @@ def held_lines(
     # A mute that is over still stands where it was set.
     ended = {item.pattern for item in settings if item.muted_until and item.muted_until <= at}
     over = {"", *(ended if field is ChangedField.MUTED_UNTIL else ())}
-    given = {item.pattern: _given(item, field) for item in settings}
+    values = {item.pattern: _value_text(item, field) for item in settings}
     return [
-        f"the {SETTING_NAMES[field]} of {pattern!r}, {given[pattern]}, holds for {counts[pattern]}"
+        f"the {SETTING_NAMES[field]} of {pattern!r}, {values[pattern]}, holds for {counts[pattern]}"
         " of these series: change it there, or give another one here"
         for pattern in sorted(counts.keys() - over)
     ]
 
 
-def _given(settings: SeriesSettings, field: ChangedField) -> str:
+def _value_text(settings: SeriesSettings, field: ChangedField) -> str:
     """Return one of the `settings` for people, `-` where it is not set."""
     value = getattr(settings, str(field))
     if not is_set(value):

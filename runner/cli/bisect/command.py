@@ -31,7 +31,7 @@ from compile_hud.runner.bisect.record import (
 from compile_hud.runner.bisect.report import conclusion, error_bound, repro
 from compile_hud.runner.bisect.search import BisectDependencies
 from compile_hud.runner.bisect.search import bisect as search
-from compile_hud.runner.cli.bisect.setup import Asked, begin, open_revisions
+from compile_hud.runner.cli.bisect.setup import BisectOptions, begin, open_revisions
 from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.options import CaseOptions, case_options
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
@@ -109,7 +109,7 @@ class _LimitOptions:
 
 @click.command()
 @click.argument("more", nargs=-1, metavar="[REVISION]...")
-@gather_options(Asked, name="asked", options=_REVISION_OPTIONS)
+@gather_options(BisectOptions, name="options", options=_REVISION_OPTIONS)
 @case_options
 @click.option(
     "--metric", type=click.Choice(_METRICS), metavar="M", help="Default: the time that decides."
@@ -129,8 +129,8 @@ def bisect(
     workspace: Workspace,
     *,
     more: tuple[str, ...],
-    asked: Asked,
-    wanted: CaseOptions,
+    options: BisectOptions,
+    cases: CaseOptions,
     metric: str | None,
     limits: _LimitOptions,
     resume_id: str | None,
@@ -143,13 +143,13 @@ def bisect(
     """
     with _alone(workspace):
         if resume_id is not None:
-            if more or asked.given() or wanted.given():
+            if more or options.has_any() or cases.option_names():
                 raise click.UsageError("--resume goes on as it began: give it nothing else")
             known = _find(resume_id, workspace=workspace)
         else:
             known = begin(
-                asked.with_more(more),
-                wanted=wanted,
+                options.with_more(more),
+                cases=cases,
                 metric=metric,
                 limits=_as_limits(limits),
                 workspace=workspace,
@@ -176,12 +176,12 @@ def _as_limits(limits: _LimitOptions) -> Limits:
 def _alone(workspace: Workspace) -> Iterator[None]:
     """Hold the lock of all bisections here: they share the folder of checkouts."""
 
-    def is_held(pid: int | None) -> BisectError:
+    def lock_error(pid: int | None) -> BisectError:
         return BisectError(
             f"{holder_text(pid)} is bisecting in {workspace.config.state_dir}; wait for it"
         )
 
-    with immediate_lock(_folder(workspace) / ".lock", on_held=is_held):
+    with immediate_lock(_folder(workspace) / ".lock", on_conflict=lock_error):
         yield
 
 
@@ -208,14 +208,14 @@ def _find(name: str, *, workspace: Workspace) -> Bisection:
     except (OSError, RecordError) as error:
         raise BisectError(f"cannot resume: {error}") from error
     if name == LATEST:
-        found = [item for item in known if item.ending is None]
+        unfinished = [item for item in known if item.ending is None]
     else:
-        found = [item for item in known if item.id.startswith(name)]
-    if not found:
+        unfinished = [item for item in known if item.id.startswith(name)]
+    if not unfinished:
         ids = ", ".join(item.id for item in known) or "none"
         what = "was stopped" if name == LATEST else f"is called {name!r}"
         raise BisectError(f"no bisection here {what}; there is {ids}")
-    return found[0]
+    return unfinished[0]
 
 
 def _to_json(known: Bisection) -> dict[str, Any]:
@@ -223,10 +223,10 @@ def _to_json(known: Bisection) -> dict[str, Any]:
     assert ends is not None
     is_searched = known.ending not in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS)
     shown = evidence if is_searched and evidence is not None else ends
-    places = range(suspects.last_good + 1, suspects.first_bad + 1) if is_searched else ()
+    indices = range(suspects.last_good + 1, suspects.first_bad + 1) if is_searched else ()
     last_good, first_bad = (
-        dataclasses.asdict(known.revisions[place])
-        for place in (suspects.last_good, suspects.first_bad)
+        dataclasses.asdict(known.revisions[index])
+        for index in (suspects.last_good, suspects.first_bad)
     )
     return {
         **known.to_json(),
@@ -237,7 +237,7 @@ def _to_json(known: Bisection) -> dict[str, Any]:
         "num_pairs": shown.num_pairs,
         "first_bad": first_bad if known.ending is Ending.FOUND else None,
         "last_good": last_good if is_searched else None,
-        "suspects": [known.revisions[place].name for place in places],
+        "suspects": [known.revisions[index].name for index in indices],
         "error_bound": error_bound(known),
         "repro": repro(known) if is_searched else None,
     }

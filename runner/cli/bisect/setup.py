@@ -36,8 +36,8 @@ _OUR_ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The revisions that somebody asks for, as they were typed."""
+class BisectOptions:
+    """The options that name revisions, as they were typed."""
 
     torch: tuple[str, ...]
     is_nightly: bool
@@ -48,11 +48,11 @@ class Asked:
     good: str | None
     bad: str | None
 
-    def given(self) -> bool:
-        """Return whether any of it was given."""
+    def has_any(self) -> bool:
+        """Return whether any option names a revision."""
         return any(getattr(self, item.name) for item in fields(self))
 
-    def with_more(self, names: Sequence[str]) -> Asked:
+    def with_more(self, names: Sequence[str]) -> BisectOptions:
         """Return this with `names` after the one torch or toolchain; raise UsageError."""
         if not names:
             return self
@@ -81,9 +81,9 @@ class Asked:
 
 
 def begin(
-    asked: Asked,
+    options: BisectOptions,
     *,
-    wanted: CaseOptions,
+    cases: CaseOptions,
     metric: str | None,
     limits: Limits,
     workspace: Workspace,
@@ -92,17 +92,17 @@ def begin(
 
     Raises UsageError, UnknownNameError and BisectError where there is nothing to bisect.
     """
-    axis = asked.axis
-    toolchain = asked.toolchains[0] if asked.toolchains else CURRENT_TOOLCHAIN
-    _check_toolchains(asked.toolchains, workspace=workspace)
+    axis = options.axis
+    toolchain = options.toolchains[0] if options.toolchains else CURRENT_TOOLCHAIN
+    _check_toolchains(options.toolchains, workspace=workspace)
     request = make_run_requests(
-        wanted, toolchains=(toolchain,), workspace=workspace, has_references=False
+        cases, toolchains=(toolchain,), workspace=workspace, has_references=False
     )[0]
-    device = _device(wanted.device, workspace=workspace)
+    device = _device(cases.device, workspace=workspace)
     planned = _one_case(
         make_plan(request.suite.selection, catalog=workspace.config.catalog, device=device)
     )
-    origin, revisions = _find_revisions(asked, axis=axis, planned=planned)
+    origin, revisions = _find_revisions(options, axis=axis, planned=planned)
     settings = request.suite.settings(workspace.config.measure)
     return Bisection(
         id=uuid.uuid4().hex[:12],
@@ -143,27 +143,27 @@ def _one_case(plan: Sequence[PlannedCase]) -> PlannedCase:
 
 
 def _find_revisions(
-    asked: Asked, *, axis: Axis, planned: PlannedCase
+    options: BisectOptions, *, axis: Axis, planned: PlannedCase
 ) -> tuple[Mapping[str, str], tuple[Revision, ...]]:
     """Return where the revisions come from, and what they are."""
     if axis is Axis.COMMIT:
-        assert asked.repository is not None
-        assert asked.good is not None
-        assert asked.bad is not None
-        root = find_root(asked.repository)
+        assert options.repository is not None
+        assert options.good is not None
+        assert options.bad is not None
+        root = find_root(options.repository)
         _check_model(planned, root=root)
-        commits = list_commits(root, good=asked.good, bad=asked.bad)
+        commits = list_commits(root, good=options.good, bad=options.bad)
         return {"repository": str(root)}, commits
     origin: Mapping[str, str] = {}
-    names: Sequence[str] = asked.toolchains
+    names: Sequence[str] = options.toolchains
     if axis is Axis.TORCH:
         source = TorchSource(
-            python=find_python(asked.python),
-            index_url=asked.index_url or "",
-            is_nightly=asked.is_nightly,
+            python=find_python(options.python),
+            index_url=options.index_url or "",
+            is_nightly=options.is_nightly,
         )
         origin = source.to_json()
-        names = expand(asked.torch, available=lambda: list_versions(source))
+        names = expand(options.torch, available=lambda: list_versions(source))
     if len(names) < 2 or len(set(names)) < len(names):
         raise BisectError(
             f"a bisection needs two different revisions or more, got {', '.join(names)}"

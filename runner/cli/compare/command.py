@@ -118,7 +118,7 @@ def compare(
     Each is a run (an id, the start of one, `latest`, `previous`), a revision or a result file
     of `hud run --json`. With --toolchain twice both toolchains are measured now instead.
     """
-    options = cases.given()
+    options = cases.option_names()
     options += ["--max-launches"] if max_launches is not None else []
     options += ["--no-store"] if no_store else []
     names = tuple(name for name in (baseline, candidate) if name is not None)

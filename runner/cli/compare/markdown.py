@@ -39,23 +39,23 @@ class Compared:
     trends: Trends = field(default_factory=dict)
 
 
-def comparison_markdown(found: Compared) -> str:
+def comparison_markdown(compared: Compared) -> str:
     """Return the comparison as a title, both runs and a table of what is not unchanged."""
     counts = dict.fromkeys(_ORDER, 0)
-    for row in found.rows:
+    for row in compared.rows:
         counts[row.comparison.verdict] += 1
-    told = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
-    shown = [row for row in found.rows if row.comparison.verdict is not Verdict.UNCHANGED]
+    counts_text = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+    shown = [row for row in compared.rows if row.comparison.verdict is not Verdict.UNCHANGED]
     shown.sort(key=lambda row: _ORDER.index(row.comparison.verdict))
     lines = [
-        f"### Compile HUD: {told}",
+        f"### Compile HUD: {counts_text}",
         "",
-        f"{code(_side(found.baseline))} against {code(_side(found.candidate))},"
-        f" machine {code(found.machine)}",
+        f"{code(_side(compared.baseline))} against {code(_side(compared.candidate))},"
+        f" machine {code(compared.machine)}",
     ]
     if shown:
         lines += ["", _line(_HEAD), _line(["---"] * len(_HEAD))]
-    rows = [_line(_cells(row, found.trends)) for row in shown]
+    rows = [_line(_cells(row, compared.trends)) for row in shown]
     ends = accumulate(len(line) for line in rows)
     num_fitting = sum(end <= MAX_CHARS for end in ends)
     lines += rows[:num_fitting]
@@ -85,21 +85,21 @@ def _side(run: Run) -> str:
 
 
 def _cells(row: CaseComparison, trends: Trends) -> tuple[str, ...]:
-    found = row.comparison
+    comparison = row.comparison
     interval = "-"
-    if found.low is not None and found.high is not None:
-        interval = f"{signed_percent(found.low - 1)} .. {signed_percent(found.high - 1)}"
-    verdict = str(found.verdict)
+    if comparison.low is not None and comparison.high is not None:
+        interval = f"{signed_percent(comparison.low - 1)} .. {signed_percent(comparison.high - 1)}"
+    verdict = str(comparison.verdict)
     return (
         code(row.case.key),
         code(row.metric),
         quantity(row.baseline, unit=row.unit),
         quantity(row.candidate, unit=row.unit),
-        "-" if found.ratio is None else signed_percent(found.ratio - 1),
+        "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1),
         interval,
         sparkline(trends.get((row.case.key, row.metric), ())),
-        f"**{verdict}**" if found.is_failure else verdict,
-        code(found.reason, limit=MAX_WHY) if found.reason else "",
+        f"**{verdict}**" if comparison.is_failure else verdict,
+        code(comparison.reason, limit=MAX_WHY) if comparison.reason else "",
     )
 
 

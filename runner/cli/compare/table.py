@@ -21,7 +21,7 @@ from compile_hud.runner.format import quantity
 # What needs a person's eye comes first.
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
 # They are part of the revision, which is printed before.
-_SAID_BEFORE = ("torch_version", "torch_git")
+_HEADER_FACTS = ("torch_version", "torch_git")
 
 
 def print_differences(
@@ -31,7 +31,7 @@ def print_differences(
     for name, run in (("baseline ", before), ("candidate", after)):
         click.echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
     for item in _flat(environment_differences(before, candidate=after)):
-        if item.name not in _SAID_BEFORE:
+        if item.name not in _HEADER_FACTS:
             click.echo(f"differs   {item.name}: {_fact(item.baseline)} -> {_fact(item.candidate)}")
     click.echo()
     ordered = sorted(rows, key=lambda row: _ORDER.index(row.comparison.verdict))
@@ -109,17 +109,17 @@ def _fact(value: Any) -> str:
 
 
 def _cells(row: CaseComparison) -> tuple[str, ...]:
-    found = row.comparison
+    comparison = row.comparison
     interval = "-"
-    if found.low is not None and found.high is not None:
-        interval = f"{signed_percent(found.low - 1)} .. {signed_percent(found.high - 1)}"
+    if comparison.low is not None and comparison.high is not None:
+        interval = f"{signed_percent(comparison.low - 1)} .. {signed_percent(comparison.high - 1)}"
     return (
         row.case.key,
         row.metric,
         quantity(row.baseline, unit=row.unit),
         quantity(row.candidate, unit=row.unit),
-        "-" if found.ratio is None else signed_percent(found.ratio - 1),
+        "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1),
         interval,
-        str(found.verdict),
-        found.reason,
+        str(comparison.verdict),
+        comparison.reason,
     )

@@ -13,9 +13,9 @@ import click
 from rich.console import Console
 
 from compile_hud.db.errors import NotFoundError
-from compile_hud.db.queries.kernel_counters import SHARES, counted, counter_names
 from compile_hud.db.queries.results import load_result
 from compile_hud.db.records.imported import is_imported
+from compile_hud.db.records.kernel_counters import SHARES, counted, counter_names
 from compile_hud.db.records.kernels import (
     Kernel,
     KernelSource,
@@ -141,10 +141,10 @@ def find_source(result: CaseResult, name: str) -> KernelSource:
             f"more than one code fits {name!r}: {_names([*generated.values()])}. Name one whole"
         )
     sources = {source.hash: source for source in result.sources}
-    (wanted,) = generated
-    if wanted not in sources:
+    (source_hash,) = generated
+    if source_hash not in sources:
         raise NotFoundError(f"the code of {_names(kernels)} did not come with the result")
-    return sources[wanted]
+    return sources[source_hash]
 
 
 def find_script(result: CaseResult, name: str, *, run: Run) -> str:
@@ -282,9 +282,9 @@ def _scaled(number: float | None, *, scale: float) -> str:
 
 def _print_parts(profile: Profile, *, console: Console) -> None:
     """Print what an iteration consists of, and what is between its sum and the latency."""
-    told = profile.components_without_profiler
-    parts = sorted(told.items(), key=lambda part: part[1], reverse=True)
-    whole_s = math.fsum(told.values())
+    components = profile.components_without_profiler
+    parts = sorted(components.items(), key=lambda part: part[1], reverse=True)
+    whole_s = math.fsum(components.values())
     rows = [
         (one_line(name), quantity(part_s, unit="s"), _share(part_s, whole_s=whole_s))
         for name, part_s in parts

@@ -40,7 +40,7 @@ class NamedSide:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
+class _SideName:
     """What an argument names: a trace, or a run and maybe a case."""
 
     name: str
@@ -53,34 +53,34 @@ def find_sides(names: Sequence[str], *, case: str | None, store: Store) -> list[
 
     What says no case is of `case`, else of the case that the other side has.
     """
-    wanted = [_wanted(name) for name in names]
-    known = case or next((item.case for item in wanted if item.case), None)
-    if case is not None and all(item.is_trace for item in wanted):
+    sides = [_side_name(name) for name in names]
+    known = case or next((item.case for item in sides if item.case), None)
+    if case is not None and all(item.is_trace for item in sides):
         raise click.UsageError("--case is for runs and result files; a trace has only one case")
     return [
         _from_trace(Path(item.name))
         if item.is_trace
         else _from_run(item.name, case=item.case or known, store=store)
-        for item in wanted
+        for item in sides
     ]
 
 
-def _wanted(name: str) -> _Wanted:
+def _side_name(name: str) -> _SideName:
     path = Path(name)
     if path.is_file():
-        return _Wanted(name=name, case=None, is_trace=not _is_result_file(path))
+        return _SideName(name=name, case=None, is_trace=not _is_result_file(path))
     run, _, case = name.rpartition(":")
     if Path(run).is_file():
         if not _is_result_file(Path(run)):
             raise click.UsageError(f"{run} is a trace, which has only one case: leave out :{case}")
-        return _Wanted(name=run, case=case or None, is_trace=False)
+        return _SideName(name=run, case=case or None, is_trace=False)
     run, _, case = name.partition(":")
     if run.endswith(_ENDINGS):
         raise NotFoundError(
             f"there is no file {run}. Name a trace of torch.profiler or a result file of"
             " `hud run --json` by its path, and a run of the store by its id or revision"
         )
-    return _Wanted(name=run, case=case or None, is_trace=False)
+    return _SideName(name=run, case=case or None, is_trace=False)
 
 
 def _is_result_file(path: Path) -> bool:

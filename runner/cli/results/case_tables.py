@@ -14,7 +14,7 @@ from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import metric, mode_text, quantity
 
 # More than these of a result are in `--json` and on its page.
-MAX_PLACES = 5
+MAX_LOCATIONS = 5
 _COLUMNS = (
     ("cold", "compile_cold_s"),
     ("dynamo", "compile_dynamo_s"),
@@ -27,7 +27,7 @@ _COLUMNS = (
     ("guards", "guards"),
 )
 _SPARE = ("guards", "artifacts", "aot", "dynamo", "inductor", "triton or C++")
-_PLACE_LISTS = (("graph_breaks", "graph break"), ("recompiles", "recompile"))
+_LOCATION_LISTS = (("graph_breaks", "graph break"), ("recompiles", "recompile"))
 
 
 def print_compile(document: RunDocument) -> None:
@@ -54,25 +54,26 @@ def print_compile(document: RunDocument) -> None:
     ]
     print_table(columns, rows=rows, spare=("phase", "dtype", *_SPARE), console=console)
     for result in compiled:
-        for line in place_lines(result):
+        for line in location_lines(result):
             console.print(line, markup=False, soft_wrap=True)
 
 
-def place_lines(result: CaseResult) -> Iterator[str]:
+def location_lines(result: CaseResult) -> Iterator[str]:
     """Yield a line for each graph break and recompile of `result`, with its line and reason."""
-    for name, title in _PLACE_LISTS:
-        places = result.details.get(name) or []
-        for place in places[:MAX_PLACES]:
-            yield f"{result.case.key}: {title}{_at(place)}: {first_line(str(place['reason']))}"
-        if len(places) > MAX_PLACES:
-            num_more = len(places) - MAX_PLACES
+    for name, title in _LOCATION_LISTS:
+        locations = result.details.get(name) or []
+        for location in locations[:MAX_LOCATIONS]:
+            reason = first_line(str(location["reason"]))
+            yield f"{result.case.key}: {title}{_at(location)}: {reason}"
+        if len(locations) > MAX_LOCATIONS:
+            num_more = len(locations) - MAX_LOCATIONS
             yield f"{result.case.key}: {num_more} more of these; see `hud show RUN --json`"
 
 
-def _at(place: Mapping[str, Any]) -> str:
-    if place.get("file") is None:
+def _at(location: Mapping[str, Any]) -> str:
+    if location.get("file") is None:
         return ""
-    return f" at {Path(place['file']).name}:{place['line']} in {place['function']}"
+    return f" at {Path(location['file']).name}:{location['line']} in {location['function']}"
 
 
 def print_sweep(result: CaseResult) -> None:
@@ -103,7 +104,7 @@ def sweep_row(row: Mapping[str, Any]) -> tuple[str, ...]:
         _median(row["variant_s"], unit="s"),
         _median(speedups(row), unit="x"),
         again,
-        "; ".join(place["reason"] for place in row["recompiles"]) or "-",
+        "; ".join(recompile["reason"] for recompile in row["recompiles"]) or "-",
         f"inaccurate: {row['reason']}" if row["reason"] else "right",
     )
 

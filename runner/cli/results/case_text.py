@@ -32,13 +32,13 @@ def find_case(document: RunDocument, name: str) -> CaseResult:
     results = document.results
     exact = [result for result in results if result.case.key == name]
     pattern = case_glob(name)
-    found = exact or [result for result in results if fnmatchcase(result.case.key, pattern)]
-    if len(found) == 1:
-        return found[0]
-    keys = [result.case.key for result in found or results]
+    matches = exact or [result for result in results if fnmatchcase(result.case.key, pattern)]
+    if len(matches) == 1:
+        return matches[0]
+    keys = [result.case.key for result in matches or results]
     rest = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
     named = f"{', '.join(keys[:_MAX_NAMED])}{rest}"
-    if not found:
+    if not matches:
         near = near_names(name, {part for key in keys for part in key.split("/")})
         hint = f" Did you mean {near}?" if near else ""
         raise NotFoundError(
@@ -83,7 +83,7 @@ def warning_text(warning: RunWarning) -> str:
 
 def measurement_rows(measurements: Sequence[Measurement]) -> list[tuple[str, ...]]:
     """Return a row for each measurement, in the order of the table of metrics."""
-    order = {name: place for place, name in enumerate(METRICS)}
+    order = {name: index for index, name in enumerate(METRICS)}
     ordered = sorted(measurements, key=lambda item: order.get(item.metric, len(order)))
     return [
         (

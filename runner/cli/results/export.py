@@ -159,9 +159,9 @@ def _selected(
 
 def _with_metrics(result: CaseResult, metrics: Sequence[str]) -> CaseResult | None:
     """Return `result` with `metrics` alone, None where it has none of them."""
-    kept = tuple(
+    selection = tuple(
         item
         for item in result.measurements
         if any(fnmatchcase(item.metric, pattern) for pattern in metrics)
     )
-    return replace(result, measurements=kept) if kept else None
+    return replace(result, measurements=selection) if selection else None

@@ -104,17 +104,17 @@ def _print_report(report: ImportReport, *, has_time: bool) -> None:
     if report.num_untimed and not has_time:
         click.echo("  no time in the file; --at says when, without it the file's own time counts")
     for metric in report.metrics:
-        if not metric.is_known or metric.judged_as is None:
+        if not metric.is_known or metric.judged_direction is None:
             click.echo(f"  {_judged_how(metric)}")
     for metric_name in report.contradicted:
         click.echo(f"  stated both ways: {metric_name}; of a series the newest statement counts")
 
 
 def _judged_how(metric: ImportedMetric) -> str:
-    told = str(metric.direction).replace("_", " ")
-    if metric.judged_as is None:
+    direction = str(metric.direction).replace("_", " ")
+    if metric.judged_direction is None:
         guess = ", guessed from its name" if metric.is_guessed else ""
-        return f"charted but not judged: {metric.name} ({told}{guess})"
+        return f"charted but not judged: {metric.name} ({direction}{guess})"
     if metric.is_guessed:
-        return f"judged by its name and unit: {metric.name} ({told})"
-    return f"judged as its records say: {metric.name} ({told})"
+        return f"judged by its name and unit: {metric.name} ({direction})"
+    return f"judged as its records say: {metric.name} ({direction})"

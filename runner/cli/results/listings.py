@@ -100,7 +100,7 @@ def modes(_workspace: Workspace, *, as_json: bool) -> None:
 @with_workspace
 def suites(workspace: Workspace, *, as_json: bool) -> None:
     """Show the suites and what they select."""
-    found = list(workspace.config.suites.values())
+    suites = list(workspace.config.suites.values())
     if as_json:
         print_json(
             [
@@ -116,7 +116,7 @@ def suites(workspace: Workspace, *, as_json: bool) -> None:
                     "time_budget_s": suite.time_budget_s,
                     "summary": suite.summary,
                 }
-                for suite in found
+                for suite in suites
             ]
         )
         return
@@ -131,7 +131,7 @@ def suites(workspace: Workspace, *, as_json: bool) -> None:
             "-" if suite.time_budget_s is None else clock(suite.time_budget_s),
             suite.summary,
         )
-        for suite in found
+        for suite in suites
     ]
     names = ("suite", "models", "modes", "phases", "dtypes", "shapes", "time budget", "what for")
     print_table([Column(name=name) for name in names], rows=rows)

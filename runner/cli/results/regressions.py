@@ -37,11 +37,11 @@ ALL_STATES = "all"
 def regressions(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> None:
     """List the alerts, the worst first."""
     has_all = ALL_STATES in states
-    wanted = None if has_all else [AlertState(state) for state in states]
+    requested = None if has_all else [AlertState(state) for state in states]
     store = workspace.store()
     alerts = worst_first(
         alert
-        for alert in load_alerts(store, states=wanted)
+        for alert in load_alerts(store, states=requested)
         if has_all or alert.verdict is Verdict.REGRESSION
     )
     if not alerts and not say_when_empty(store) and not as_json:

@@ -22,12 +22,12 @@ from compile_hud.runner.workspace import Workspace
 def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:
     """List the runs in the store, the newest first."""
     store = workspace.store()
-    found = load_runs(store, limit=limit)
-    if not found:
+    summaries = load_runs(store, limit=limit)
+    if not summaries:
         say_when_empty(store)
     if as_json:
-        print_json([_run_json(summary) for summary in found])
-    if as_json or not found:
+        print_json([_run_json(summary) for summary in summaries])
+    if as_json or not summaries:
         return
     rows = [
         (
@@ -40,7 +40,7 @@ def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:
             summary.run.machine,
             f"{summary.num_by_outcome.get(Outcome.OK, 0)}/{len(summary.run.plan)}",
         )
-        for summary in found
+        for summary in summaries
     ]
     names = ("run", "started (UTC)", "state", "suite", "toolchain", "revision", "machine")
     columns = [*(Column(name=name) for name in names), Column(name="ok", is_number=True)]

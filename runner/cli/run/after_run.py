@@ -31,7 +31,7 @@ def unless_stopped() -> Iterator[Callable[[], None]]:
 
     Nothing is raised in the middle of a query: libraries would log it, or raise what they like.
     """
-    with Interrupts(said=STOPPED) as interrupts:
+    with Interrupts(note=STOPPED) as interrupts:
         with interrupts.deferred(lambda: None):
             yield interrupts.check
         interrupts.check()
@@ -57,16 +57,16 @@ def judge(*documents: RunDocument, workspace: Workspace) -> list[Alert]:
         )
         return []
     now = workspace.dependencies.now()
-    found = [
+    regressions = [
         alert
-        for alert in news_of(report.new, confirmed=confirmed)
+        for alert in reportable_alerts(report.new, confirmed=confirmed)
         if any(regressions_of(document.run, [alert]) for document in documents)
         and not is_muted(alert, at=now)
     ]
-    for text in texts_of(found, report, has_places=len(documents) > 1):
+    for text in texts_of(regressions, report, has_places=len(documents) > 1):
         progress(LogMessage(text=f"regression: {text}"))
     send_waiting(workspace, notify=progress)
-    return [alert for alert in not_the_machines(found) if fails_run(alert)]
+    return [alert for alert in not_the_machines(regressions) if fails_run(alert)]
 
 
 def texts_of(alerts: Sequence[Alert], report: DetectReport, *, has_places: bool) -> Iterator[str]:
@@ -79,8 +79,8 @@ def texts_of(alerts: Sequence[Alert], report: DetectReport, *, has_places: bool)
             yield f"{report.events[event_id].title}; {len(together)} alerts"
             continue
         for alert in together:
-            place = f" in {alert.toolchain}" if has_places else ""
-            yield f"{alert.case.key} {alert.metric}{place}: {alert.cause_text}"
+            toolchain = f" in {alert.toolchain}" if has_places else ""
+            yield f"{alert.case.key} {alert.metric}{toolchain}: {alert.cause_text}"
 
 
 def _confirm(
@@ -95,22 +95,22 @@ def _confirm(
         return []
     alerts: list[Alert] = []
     for document in documents:
-        found = confirm_run(
+        confirmed = confirm_run(
             document,
             alerts=report.alerts,
             workspace=workspace,
             notify=notify,
             planner=make_planner(workspace),
         )
-        alerts += found.alerts
-        if found.is_interrupted:
+        alerts += confirmed.alerts
+        if confirmed.is_interrupted:
             raise RunInterrupted(
                 "stopped while suspects were measured again; the run and what was found are kept"
             )
     return alerts
 
 
-def news_of(new: Sequence[Alert], *, confirmed: Sequence[Alert]) -> list[Alert]:
+def reportable_alerts(new: Sequence[Alert], *, confirmed: Sequence[Alert]) -> list[Alert]:
     """Return what people are told: what was confirmed, and what is new and was not refuted.
 
     `confirmed` are all alerts that were measured again, whatever that said.

@@ -39,7 +39,7 @@ _REASON_WIDTH = 100
 _LATEST = "latest"
 _NUM_RUNS_SEARCHED = 1000
 # What a narrow terminal does without: first what is the same in every row, then these.
-_TOLD_ONCE = ("shape", "phase", "dtype")
+_COMMON_AXES = ("shape", "phase", "dtype")
 _LEAST_USED = ("peak memory", "compile warm", "compile cold")
 
 
@@ -89,7 +89,7 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold")
 def run(
     workspace: Workspace,
     *,
-    wanted: CaseOptions,
+    cases: CaseOptions,
     toolchains: tuple[str, ...],
     json_path: str | None,
     no_store: bool,
@@ -111,7 +111,7 @@ def run(
                 f"--{tool} watches one case in one toolchain, and what it counts goes to the store:"
                 " omit --resume, --json and --no-store"
             )
-        _watch(wanted, tool=Tool(tool), toolchains=toolchains, workspace=workspace)
+        _watch(cases, tool=Tool(tool), toolchains=toolchains, workspace=workspace)
         return
     executor.check()
     workspace = replace(workspace, has_store=not no_store)
@@ -125,7 +125,7 @@ def run(
     else:
         names = toolchains or (CURRENT_TOOLCHAIN,)
         requests = make_run_requests(
-            wanted, toolchains=names, workspace=workspace, has_references=not no_reference
+            cases, toolchains=names, workspace=workspace, has_references=not no_reference
         )
     if json_path is not None:
         _check_folder(json_path)
@@ -137,12 +137,12 @@ def run(
     if documents[0].run.state is RunState.INTERRUPTED:
         _say_interrupted(documents, executor=executor, can_resume=not no_store)
         sys.exit(EXIT_INTERRUPTED)
-    has_trouble = not no_store and _pass_on_rest(documents, workspace=workspace)
+    has_error = not no_store and _pass_on_rest(documents, workspace=workspace)
     alerts = []
-    if not no_store and not has_trouble:
-        alerts = judge(*documents, workspace=executor.place_of(workspace))
-    is_kept = no_store or not workspace.spool().has_any_of({item.run.id for item in documents})
-    sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on, is_kept=is_kept))
+    if not no_store and not has_error:
+        alerts = judge(*documents, workspace=executor.measuring_workspace(workspace))
+    is_stored = no_store or not workspace.spool().has_any_of({item.run.id for item in documents})
+    sys.exit(_exit_code(documents, alerts=alerts, fail_on=fail_on, is_stored=is_stored))
 
 
 def _pass_on_rest(documents: Sequence[RunDocument], *, workspace: Workspace) -> bool:
@@ -169,11 +169,11 @@ def _pass_on_rest(documents: Sequence[RunDocument], *, workspace: Workspace) -> 
 
 
 def _watch(
-    wanted: CaseOptions, *, tool: Tool, toolchains: tuple[str, ...], workspace: Workspace
+    cases: CaseOptions, *, tool: Tool, toolchains: tuple[str, ...], workspace: Workspace
 ) -> None:
     names = toolchains or (CURRENT_TOOLCHAIN,)
     (request,) = make_run_requests(
-        wanted, toolchains=names, workspace=workspace, has_references=False
+        cases, toolchains=names, workspace=workspace, has_references=False
     )
     watch_case(request, tool=tool, workspace=workspace)
 
@@ -206,7 +206,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         if not result.case.is_reference and not result.is_deferred
     ]
     planned = [case.key for document in documents for case in document.run.plan]
-    ranks = {key: place for place, key in enumerate(dict.fromkeys(planned))}
+    ranks = {key: index for index, key in enumerate(dict.fromkeys(planned))}
     results.sort(key=lambda item: ranks.get(item[1].case.key, len(ranks)))
     rows = [
         (
@@ -226,29 +226,29 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         )
         for label, result in results
     ]
-    place = (kind,) if len(documents) > 1 else ()
-    names = ("model", "mode", *place, "phase", "shape", "dtype", "outcome")
+    index = (kind,) if len(documents) > 1 else ()
+    names = ("model", "mode", *index, "phase", "shape", "dtype", "outcome")
     numbers = ("latency", "speedup", "compile cold", "compile warm", "peak memory")
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),
         *(Column(name=name, is_number=True) for name in numbers),
         Column(name="", is_prose=True),
     ]
-    same = [name for name in _TOLD_ONCE if len({row[names.index(name)] for row in rows}) == 1]
+    same = [name for name in _COMMON_AXES if len({row[names.index(name)] for row in rows}) == 1]
     console = stdout() if is_stdout_free else stderr()
     if rows:
         print_table(columns, rows=rows, spare=(*same, *_LEAST_USED), console=console)
     taken = [result.measurement("speedup") for _, result in results]
-    name = speedup_name(found.method for found in taken if found is not None)
+    name = speedup_name(speedup.method for speedup in taken if speedup is not None)
     if name != "speedup":
         console.print(f"{name}: eager over variant, round by round; latency is wall time")
     for label, document in zip(labels, documents, strict=True):
         if told := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""
             console.print(f"reference cases{where}: {told}", markup=False)
-    found = [result for document in documents for result in document.results]
+    speedup = [result for document in documents for result in document.results]
     # Toolchains in turn put off the same cases.
-    if num_deferred := len({result.case.key for result in found if result.is_deferred}):
+    if num_deferred := len({result.case.key for result in speedup if result.is_deferred}):
         text = f"put off {counted(num_deferred, 'case')}: the suite's time budget was spent"
         console.print(text, markup=False)
     if told := warning_text([result for _, result in results]):
@@ -267,9 +267,11 @@ def warning_text(results: Sequence[CaseResult]) -> str:
     """Return which warnings the results carry, the most frequent first; empty without any."""
     counts = Counter(code for result in results for code in {item.code for item in result.warnings})
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    told = ", ".join(f"{code} ({number})" for code, number in ordered)
+    counts_text = ", ".join(f"{code} ({number})" for code, number in ordered)
     warned = counted(sum(bool(result.warnings) for result in results), "result")
-    return f"warnings on {warned}: {told}; `hud show RUN CASE` says more" if told else ""
+    if not counts_text:
+        return ""
+    return f"warnings on {warned}: {counts_text}; `hud show RUN CASE` says more"
 
 
 def _reference_text(document: RunDocument) -> str:
@@ -345,19 +347,19 @@ def _say_interrupted(
         num_left = len(planned - {result.case for result in results})
         command = f"{executor.resume_command} {runs[0].run.id}"
         how = f"; `{command}` measures the rest" if can_resume else ""
-        kept = counted(len(results), "result")
-        text = f"interrupted: {kept} kept, {counted(num_left, 'case')} left{how}"
+        results_text = counted(len(results), "result")
+        text = f"interrupted: {results_text} kept, {counted(num_left, 'case')} left{how}"
         stderr().print(text, markup=False)
 
 
 def _exit_code(
-    documents: Sequence[RunDocument], *, alerts: list[Alert], fail_on: str, is_kept: bool
+    documents: Sequence[RunDocument], *, alerts: list[Alert], fail_on: str, is_stored: bool
 ) -> int:
     # A skipped case is one that this device cannot do; that is no failure.
     harmless = (Outcome.OK, Outcome.SKIPPED)
     results = [result for document in documents for result in document.results]
     # What is not in the store was not judged either.
-    has_failure = not is_kept or any(result.outcome not in harmless for result in results)
+    has_failure = not is_stored or any(result.outcome not in harmless for result in results)
     if fail_on == "none":
         return 0
     return int(has_failure or (fail_on == "regression" and bool(alerts)))

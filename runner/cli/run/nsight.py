@@ -127,9 +127,9 @@ def _settings(measure: MeasureSettings) -> MeasureSettings:
 def _last_profiled(case: Case, *, toolchain: str, workspace: Workspace) -> CaseResult | None:
     """Return the newest result of `case` here, on this machine in `toolchain`, with kernels."""
     store = workspace.store()
-    place = (workspace.config.machine, toolchain)
+    scope = (workspace.config.machine, toolchain)
     for run in reversed(load_kernel_runs(store, case.key)):
-        if (run.machine, run.toolchain) == place:
+        if (run.machine, run.toolchain) == scope:
             results = load_result_summaries(store, run.run_id)
             return load_result(
                 store, next(item.id for item in results if item.case.key == case.key)

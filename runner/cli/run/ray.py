@@ -76,8 +76,8 @@ class ExecutorOptions:
             environment={} if path is None else read_environment(Path(path)),
         )
 
-    def place_of(self, workspace: Workspace) -> Workspace:
-        """Return `workspace` where suspects are measured again by who measured them."""
+    def measuring_workspace(self, workspace: Workspace) -> Workspace:
+        """Return `workspace`, in which the machine of a run measures its suspects again."""
         if not self.is_ray:
             return workspace
         return on_cluster(workspace, options=self.ray(workspace.dependencies.env))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 from rich.console import Console
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.cli.bisect.command import BisectProgress
 from compile_hud.runner.events import LogMessage, PairLaunched
@@ -29,5 +30,5 @@ def test_pairs_of_launches_are_counted_on_a_terminal() -> None:
     assert shown.endswith("as the good end\n")
 
 
-def test_a_file_gets_lines_alone() -> None:
-    assert show(is_terminal=False) == "as the good end\n"
+def test_a_file_gets_lines_alone(words: SnapshotAssertion) -> None:
+    assert show(is_terminal=False) == words

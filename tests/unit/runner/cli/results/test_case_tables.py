@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.runner.cli.results.case_tables import MAX_PLACES, place_lines, print_compile
+from compile_hud.runner.cli.results.case_tables import MAX_LOCATIONS, location_lines, print_compile
 from tests.support.builders import make_case, make_document, make_measurement, make_result, make_run
 
 LOCATION = {
@@ -17,11 +18,11 @@ LOCATION = {
 
 def compiled(**details: object) -> list[str]:
     result = make_result(case=make_case("bert"), details=details)
-    return [line.removeprefix(f"{result.case.key}: ") for line in place_lines(result)]
+    return [line.removeprefix(f"{result.case.key}: ") for line in location_lines(result)]
 
 
-def test_a_recompile_is_told_with_its_line_and_its_guard() -> None:
-    assert compiled(recompiles=[LOCATION]) == ["recompile at net.py:11 in forward: self.n == 3"]
+def test_a_recompile_is_told_with_its_line_and_its_guard(words: SnapshotAssertion) -> None:
+    assert compiled(recompiles=[LOCATION]) == words
 
 
 def test_a_graph_break_without_a_line_still_has_its_reason() -> None:
@@ -34,10 +35,10 @@ def test_results_of_other_origin_have_no_places() -> None:
     assert compiled(graph_breaks=None) == []
 
 
-def test_many_places_are_cut_short() -> None:
-    lines = compiled(recompiles=[LOCATION] * (MAX_PLACES + 2))
-    assert len(lines) == MAX_PLACES + 1
-    assert lines[-1] == "2 more of these; see `hud show RUN --json`"
+def test_many_places_are_cut_short(words: SnapshotAssertion) -> None:
+    lines = compiled(recompiles=[LOCATION] * (MAX_LOCATIONS + 2))
+    assert len(lines) == MAX_LOCATIONS + 1
+    assert lines[-1] == words
 
 
 def test_the_table_has_a_row_for_each_compiled_result(capsys: pytest.CaptureFixture[str]) -> None:
