@@ -1,29 +1,29 @@
 """The errors of the runner.
 
 RunnerError
-|-- ConfigError       hud.toml or an environment variable is wrong
-|-- SpoolFull         a result could not be written down: no room, no permission
-|-- ExecutorError     the worker host is gone for good
-|   |-- ToolchainUnusable   it could not even be started, or not with this device
-|   |-- DeviceLost          the device was there when the run began, and is no more
-|   `-- DiskFull            workers have no room for what they find
-|-- BisectError       there is nothing to search, or nothing to search with
+|-- ConfigError             hud.toml or an environment variable is wrong
+|-- SpoolFull               a result could not be written down: no room, no permission
+|-- ExecutorError           the worker host has ended for good
+|   |-- ToolchainUnusable   it could not be started, or not with this device
+|   |-- DeviceUnavailable   the device has disappeared since the run began
+|   `-- DiskFull            workers have no room for their results
+|-- BisectError             there is nothing to search, or nothing to search with
 |   `-- RevisionUnusable    one revision cannot be built or started; the search goes on
-|-- ToolchainError    a toolchain cannot be built or removed
-|-- ResumeError       an interrupted run cannot be continued here
-|-- LockUnavailable   a lock file cannot be made, or is not safe to use
-|-- SchedulerHeld     another process schedules from the same state directory
-|-- SchedulerUnavailable   what APScheduler remembers cannot be read or written
-|-- WatchFailed       what a schedule watches cannot be looked at now
-|-- NoSuchDocument    what `hud compare` was asked to compare is nowhere
-|-- DocumentNotWritten   a file that was asked for cannot be written
-|-- CommentFailed     a pull request cannot be commented on
-|-- JudgingLost       a process that judged was ended; nothing was saved
-|-- ImportFailed      a file of another tool cannot be read; the message has file and line
-|-- TraceError        a profiler's trace cannot be read; the message has file and byte
-|-- ProfilerFailed    a profiler that somebody else makes did not do what it was asked
-|-- DashboardUnavailable the dashboard is not installed or its port is taken
-`-- RunInterrupted    somebody pressed Ctrl-C or the process was told to end
+|-- ToolchainError          a toolchain cannot be built or removed
+|-- ResumeError             an interrupted run cannot be continued here
+|-- LockUnavailable         a lock file cannot be made, or is not safe to use
+|-- SchedulerBusy           another process schedules from the same state directory
+|-- SchedulerUnavailable    the state of APScheduler cannot be read or written
+|-- WatchFailed             a repository or index of a schedule does not answer
+|-- NoSuchDocument          `hud compare` names a run, revision or file that does not exist
+|-- DocumentNotWritten      a requested file cannot be written
+|-- CommentFailed           a pull request cannot be commented on
+|-- JudgeProcessKilled      a judging process was ended; nothing was saved
+|-- ImportFailed            a file of another tool cannot be read; the message has file and line
+|-- TraceError              a profiler's trace cannot be read; the message has file and byte
+|-- ProfilerFailed          an external profiler ended with an error
+|-- DashboardUnavailable    the dashboard is not installed or its port is taken
+`-- RunInterrupted          Ctrl-C or a signal ended the run
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class ToolchainUnusable(ExecutorError):
     """The toolchain cannot measure here; nothing was measured."""
 
 
-class DeviceLost(ExecutorError):
-    """The device is gone for every process; what was measured before is kept."""
+class DeviceUnavailable(ExecutorError):
+    """No process reaches the device any more; earlier results are kept."""
 
 
 class DiskFull(ExecutorError):
-    """A case needs room on the disk that there is not; what was measured before it is kept."""
+    """The disk has no room for a case; earlier results are kept."""
 
 
 class BisectError(RunnerError):
-    """A bisection cannot begin or go on; what it has found is kept."""
+    """A bisection cannot begin or go on; its steps are kept."""
 
 
 class RevisionUnusable(BisectError):
@@ -66,7 +66,7 @@ class RevisionUnusable(BisectError):
 
 
 class ToolchainError(RunnerError):
-    """A toolchain cannot be built or removed; what there was is as it was."""
+    """A toolchain cannot be built or removed; existing ones are unchanged."""
 
 
 class ResumeError(RunnerError):
@@ -74,10 +74,10 @@ class ResumeError(RunnerError):
 
 
 class LockUnavailable(RunnerError):
-    """Without the lock nobody knows who else measures; the message says what to do."""
+    """Without the lock, two runs could measure at once; the message says what to do."""
 
 
-class SchedulerHeld(RunnerError):
+class SchedulerBusy(RunnerError):
     """Two schedulers on one job store would enqueue every night twice."""
 
 
@@ -86,27 +86,27 @@ class SchedulerUnavailable(RunnerError):
 
 
 class WatchFailed(RunnerError):
-    """A repository or an index does not answer; it is asked again later."""
+    """A repository or an index does not answer; the next check retries."""
 
 
 class NoSuchDocument(RunnerError, LookupError):
-    """No run, revision or result file answers to the name."""
+    """No run, revision or result file has the name."""
 
 
 class DocumentNotWritten(RunnerError):
-    """A file that was asked for has no place to go."""
+    """A requested file cannot be written."""
 
 
 class CommentFailed(RunnerError):
     """A pull request takes no comment: it is not known, or its server refuses."""
 
 
-class JudgingLost(RunnerError):
-    """A process that judged was ended from outside; what is stored is as it was."""
+class JudgeProcessKilled(RunnerError):
+    """A judging process was ended from outside; the store is unchanged."""
 
 
 class ImportFailed(RunnerError, ValueError):
-    """A file of another tool is damaged, or not in the format it was taken for."""
+    """A file of another tool is damaged or has another format."""
 
 
 class TraceError(RunnerError, ValueError):
@@ -122,4 +122,4 @@ class DashboardUnavailable(RunnerError):
 
 
 class RunInterrupted(RunnerError):
-    """The run was stopped from outside; what was measured is kept."""
+    """The run was stopped from outside; its results are kept."""

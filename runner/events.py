@@ -1,4 +1,4 @@
-"""What a run tells the person who watches it."""
+"""The events of a run, for the terminal, logs and the dashboard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compile_hud.db.records.results import Case, CaseResult, Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMessage:
-    """Something worth a line of its own."""
+    """A message that gets a line of its own."""
 
     text: str
     is_warning: bool = False
@@ -20,7 +20,7 @@ class LogMessage:
 class RunStarted:
     """The plan is fixed; `num_done` of its cases have a result from before an interruption.
 
-    `label` names the run among those that are executed in turn; empty when it is alone.
+    `label` names the run among interleaved runs; it is empty for a single run.
     """
 
     run: Run
@@ -37,7 +37,7 @@ class CaseStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairLaunched:
-    """So many pairs of launches of the running case are over; only comparisons tell it."""
+    """`num_pairs` pairs of launches of the running case are over; only comparisons send it."""
 
     case: Case
     num_pairs: int
@@ -45,7 +45,7 @@ class PairLaunched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFinished:
-    """A case result is kept."""
+    """A case result is stored."""
 
     result: CaseResult
 

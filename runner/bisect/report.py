@@ -117,7 +117,7 @@ def conclusion(known: Bisection) -> Iterator[str]:
             yield f"skipped: {revision_text(revisions[step.index])}: {step.reason}"
     error = error_bound(known)
     if error is not None:
-        number = _num_given_answers(known)
+        number = _num_answers_so_far(known)
         yield f"chance of a wrong answer: at most {100 * error:.1f} % in {number} answers"
     yield f"reproduce: {repro(known)}"
 
@@ -133,7 +133,7 @@ def _doubt(known: Bisection) -> str:
     )
 
 
-def _num_given_answers(known: Bisection) -> int:
+def _num_answers_so_far(known: Bisection) -> int:
     """Return the number of answers: the ends, steps that were not skipped, the last check."""
     num_steps = sum(step.mark is not Mark.SKIPPED for step in known.steps)
     return 1 + num_steps + (known.check is not None)
@@ -148,7 +148,7 @@ def error_bound(known: Bisection) -> float | None:
     metric = known.ends.metric
     if metric == OUTCOME or METRICS[metric].is_exact:
         return None
-    return _num_given_answers(known) * SEARCH_ERROR / num_answers(len(known.revisions))
+    return _num_answers_so_far(known) * SEARCH_ERROR / num_answers(len(known.revisions))
 
 
 def repro(known: Bisection) -> str:

@@ -30,12 +30,12 @@ from compile_hud.runner.config.load import Config
 from compile_hud.runner.detection.detect import detect
 from compile_hud.runner.errors import (
     ConfigError,
-    JudgingLost,
+    JudgeProcessKilled,
     LockUnavailable,
     ResumeError,
     RunInterrupted,
     RunnerError,
-    SchedulerHeld,
+    SchedulerBusy,
     SchedulerUnavailable,
 )
 from compile_hud.runner.events import LogMessage, Notify
@@ -198,7 +198,7 @@ def _start_scheduling(
         return stack.enter_context(
             scheduling(config.schedules, state_dir=config.state_dir, wake=wake)
         )
-    except (SchedulerHeld, SchedulerUnavailable, LockUnavailable) as error:
+    except (SchedulerBusy, SchedulerUnavailable, LockUnavailable) as error:
         text = f"{error}. The dashboard runs all the same, but schedules nothing"
         notify(LogMessage(text=text, is_warning=True))
         return None
@@ -228,17 +228,17 @@ def _catch_up(workspace: Workspace, *, notify: Notify) -> None:
         return
     try:
         planner = make_planner(workspace)
-        found = detect(workspace.store(), timetable=timetable_of(workspace), planner=planner)
-    except (StoreError, JudgingLost) as error:
+        detected = detect(workspace.store(), timetable=timetable_of(workspace), planner=planner)
+    except (StoreError, JudgeProcessKilled) as error:
         notify(LogMessage(text=f"not judged: {error}. `hud detect` does it later", is_warning=True))
         return
     now = workspace.dependencies.now()
     regressions = [
         alert
-        for alert in found.new
+        for alert in detected.new
         if alert.verdict is Verdict.REGRESSION and not is_muted(alert, at=now)
     ]
-    for text in texts_of(regressions, found, has_places=False):
+    for text in texts_of(regressions, detected, has_places=False):
         notify(LogMessage(text=f"regression: {text}"))
 
 

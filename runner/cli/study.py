@@ -138,11 +138,11 @@ def write_page(
                 f"run {run.id} is of suite {run.suite}, not of study {study.name};"
                 f" `hud study run {study.name}` measures one"
             )
-    found = [
+    study_runs = [
         StudyRun(run=run, results=results_of_summaries(load_result_summaries(store, run.id)))
         for run in runs
     ]
-    text = study_page(study, found)
+    text = study_page(study, study_runs)
     if path is None:
         click.echo(text, nl=False)
         return

@@ -75,11 +75,11 @@ def print_table(
     console = console or stdout()
     rows = [[_one_line(text) for text in row] for row in rows]
     widths = [_width(column, [row[index] for row in rows]) for index, column in enumerate(columns)]
-    places = list(range(len(columns)))
+    indices = list(range(len(columns)))
     if console.is_terminal:
-        places = _fitting(columns, widths=widths, spare=spare, limit=console.width)
+        indices = _fitting(columns, widths=widths, spare=spare, limit=console.width)
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for column in (columns[index] for index in places):
+    for column in (columns[index] for index in indices):
         table.add_column(
             column.name,
             justify="right" if column.is_number else "left",
@@ -88,7 +88,7 @@ def print_table(
         )
     for row in rows:
         # As Text: rich would read square brackets as markup.
-        table.add_row(*(Text(row[index]) for index in places))
+        table.add_row(*(Text(row[index]) for index in indices))
     if console.is_terminal:
         console.print(table)
         return
@@ -114,12 +114,12 @@ def _width(column: Column, cells: Sequence[str]) -> int:
 def _fitting(
     columns: Sequence[Column], *, widths: Sequence[int], spare: Sequence[str], limit: int
 ) -> list[int]:
-    """Return the places of the columns to print, within `limit` characters if that can be."""
-    places = list(range(len(columns)))
+    """Return the indices of the columns to print, within `limit` characters if that can be."""
+    indices = list(range(len(columns)))
     for name in spare:
         # A column without a character needs no gap before it.
-        shown = [widths[index] for index in places if widths[index]]
+        shown = [widths[index] for index in indices if widths[index]]
         if sum(shown) + _GAP * (len(shown) - 1) <= limit:
             break
-        places = [index for index in places if columns[index].name != name]
-    return [index for index in places if widths[index]]
+        indices = [index for index in indices if columns[index].name != name]
+    return [index for index in indices if widths[index]]

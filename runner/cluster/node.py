@@ -20,7 +20,7 @@ from compile_hud.db.jobs.live_log import LiveLog, find_live_log
 from compile_hud.db.records.json_fields import SCHEMA_VERSION
 from compile_hud.db.shared.trace_paths import trace_name
 from compile_hud.runner.cluster.api import Reply, Setup, Status
-from compile_hud.runner.errors import DeviceLost, ExecutorError, LockUnavailable
+from compile_hud.runner.errors import DeviceUnavailable, ExecutorError, LockUnavailable
 from compile_hud.runner.events import Event
 from compile_hud.runner.execution.device_idle import wait_until_idle
 from compile_hud.runner.execution.executor import CaseOrder
@@ -88,7 +88,7 @@ def _measure(order: CaseOrder, *, device: _Device) -> Reply:
         (result,) = measure_with_retries(
             sides, measure_case=launch_interleaved, is_stopped=lambda: False
         )
-    except DeviceLost as error:
+    except DeviceUnavailable as error:
         return Reply(status=Status.UNUSABLE, reason=str(error))
     return Reply(status=Status.DONE, result=result, trace=_take_trace(result.id))
 

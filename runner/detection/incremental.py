@@ -20,6 +20,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from compile_hud.db.queries.judge_state import JudgeState, load_case_stamps, load_judge_states
 from compile_hud.db.queries.series import load_histories, load_imported_metrics
@@ -33,7 +34,7 @@ from compile_hud.runner.analysis.detection.false_discovery import AlertCandidate
 from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS, judge_batch
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
-from compile_hud.runner.errors import JudgingLost
+from compile_hud.runner.errors import JudgeProcessKilled
 from compile_hud.runner.system.processes import begin_work, blocked
 
 # A process takes up to a second to start; so many cases take one core three.
@@ -44,12 +45,15 @@ JUDGING_LOST = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryObserver:
-    """A second reader of the histories of some cases: `look` passes all that are read through."""
+class HistoryObserver(Protocol):
+    """A second reader of the histories of some cases."""
 
-    case_keys: Collection[str]
-    look: Callable[[Iterable[Series]], Iterable[Series]]
+    @property
+    def case_keys(self) -> Collection[str]:
+        """The cases whose histories it needs."""
+
+    def observe(self, histories: Iterable[Series]) -> Iterable[Series]:
+        """Pass all histories that are read through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,25 +72,26 @@ def find_candidates(
     store: Store,
     *,
     rules: SeriesRules,
-    watch: HistoryObserver,
+    observer: HistoryObserver,
     is_full: bool,
     check: Callable[[], None] = no_op,
 ) -> JudgeResult:
     """Return the candidates of every case; only cases with a new stamp are read and judged.
 
-    Those that `watch` wants are read too; all of them with `is_full`, and the same comes out.
-    `check` is called between batches of cases, and may raise. Raises JudgingLost.
+    Those that `observer` needs are read too; all of them with `is_full`, and the same comes out.
+    `check` is called between batches of cases, and may raise. Raises JudgeProcessKilled.
     """
     common = _digest(rules)
     stamps = {key: f"{common} {stamp}" for key, stamp in load_case_stamps(store).items()}
     before = {} if is_full else load_judge_states(store)
+    observed = observer.case_keys
     unchanged = {
         key: before[key]
         for key, stamp in stamps.items()
-        if key in before and before[key].stamp == stamp and key not in watch.case_keys
+        if key in before and before[key].stamp == stamp and key not in observed
     }
     stale = stamps.keys() - unchanged.keys()
-    fresh = _judge(store, stale, rules=rules, watch=watch, check=check)
+    fresh = _judge(store, stale, rules=rules, observer=observer, check=check)
     judged = dict(unchanged)
     for key in stale:
         judged[key] = JudgeState(stamp=stamps[key], claims=_text(fresh.get(key, ())))
@@ -105,7 +110,7 @@ def _judge(
     case_keys: Collection[str],
     *,
     rules: SeriesRules,
-    watch: HistoryObserver,
+    observer: HistoryObserver,
     check: Callable[[], None],
 ) -> dict[str, list[AlertCandidate]]:
     if not case_keys:
@@ -118,7 +123,7 @@ def _judge(
     by_case: dict[str, list[AlertCandidate]] = defaultdict(list)
     try:
         for candidates in share(
-            judge, _batches(watch.look(histories)), num_processes=num_processes
+            judge, _batches(observer.observe(histories)), num_processes=num_processes
         ):
             check()
             for candidate in candidates:
@@ -126,7 +131,7 @@ def _judge(
     except BrokenProcessPool:
         # Who stops this process may end those at the same time.
         check()
-        raise JudgingLost(JUDGING_LOST) from None
+        raise JudgeProcessKilled(JUDGING_LOST) from None
     return by_case
 
 

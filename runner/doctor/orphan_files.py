@@ -54,8 +54,8 @@ def _traces(workspace: Workspace) -> list[OrphanFiles]:
     # A trace is moved before its result is stored, and results may still wait.
     if traces and not workspace.spool().pending():
         last = workspace.dependencies.now().timestamp() - ORPHAN_AGE_S
-        places = load_locations(store, traces)
-        alone = [path for name, path in traces.items() if name not in places]
+        locations = load_locations(store, traces)
+        alone = [path for name, path in traces.items() if name not in locations]
         old = tuple(sorted(path for path in alone if path.stat().st_mtime < last))
         if old:
             text = "traces of results that are not there"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import first_line
-from compile_hud.runner.errors import DeviceLost, DiskFull
+from compile_hud.runner.errors import DeviceUnavailable, DiskFull
 from compile_hud.runner.execution.launch_aggregation import DISK_FULL
 from compile_hud.runner.execution.paired_launches import PairSide
 
@@ -61,7 +61,7 @@ def measure_with_retries(
     """Return the results of a case, retried on infrastructure failures.
 
     It is measured at most MAX_ATTEMPTS times, and not again once `is_stopped`. A warning of the
-    result lists the failed attempts. Raises DeviceLost and DiskFull when the last attempt fails so.
+    result lists the failed attempts. Raises DeviceUnavailable and DiskFull of the last attempt.
     """
     reasons: list[str] = []
     for _ in range(MAX_ATTEMPTS):
@@ -72,7 +72,7 @@ def measure_with_retries(
         reasons.append(first_line(disturbed[0].reason))
     else:
         if is_device_lost(disturbed[0]):
-            raise DeviceLost(
+            raise DeviceUnavailable(
                 f"the device {disturbed[0].case.device} is lost: {reasons[-1]}. `hud doctor`"
                 f" looks at it; {_GOES_ON}"
             )

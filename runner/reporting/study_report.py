@@ -132,8 +132,8 @@ def _values(run: StudyRun, dimension: str) -> str:
 
 
 def _packages(facts: Mapping[str, Any]) -> str:
-    found = facts.get("packages")
-    packages = found if isinstance(found, Mapping) else {}
+    recorded = facts.get("packages")
+    packages = recorded if isinstance(recorded, Mapping) else {}
     return ", ".join(f"{name} {packages[name]}" for name in _PACKAGES if name in packages)
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from compile_hud.db.jobs.health import ScheduleState
 from compile_hud.runner.config.schedules import Schedule
-from compile_hud.runner.errors import SchedulerHeld, SchedulerUnavailable
+from compile_hud.runner.errors import SchedulerBusy, SchedulerUnavailable
 from compile_hud.runner.scheduling.job_requests import JobRequest, JobRequests, night_key
 from compile_hud.runner.system.locks import holder_text, immediate_lock
 
@@ -77,7 +77,7 @@ def scheduling(
 ) -> Iterator[Scheduler]:
     """Write a job request whenever one of `schedules` fires, and set `wake`.
 
-    What should have fired while no scheduler was running fires once, now. Raises SchedulerHeld when
+    What should have fired while no scheduler was running fires once, now. Raises SchedulerBusy when
     another process schedules from this state directory, LockUnavailable, and SchedulerUnavailable
     when its file there cannot be used.
     """
@@ -100,7 +100,7 @@ def scheduling(
         )
         wake.set()
 
-    with immediate_lock(state_dir / "scheduler.lock", on_held=_already_running):
+    with immediate_lock(state_dir / "scheduler.lock", on_conflict=_already_running):
         scheduler = Scheduler(
             jobstores={"default": SQLAlchemyJobStore(url=f"sqlite:///{path}")},
             job_defaults={"max_instances": 1},
@@ -132,7 +132,7 @@ def _start(scheduler: Scheduler, schedules: Mapping[str, Schedule], *, path: Pat
 
 
 def _already_running(pid: int | None) -> Exception:
-    return SchedulerHeld(
+    return SchedulerBusy(
         f"{holder_text(pid)} schedules from this state directory already;"
         " end it, or give this one another directory (HUD_STATE_DIR)"
     )

@@ -176,8 +176,8 @@ def expect(
     if run_id is None:
         _set_state(workspace, targets, AlertState.EXPECTED, options=options)
         return
-    run = NONE if run_id == NONE else load_run(workspace.store(), run_id).id
-    start = "" if run == NONE else run
+    first_run_id = NONE if run_id == NONE else load_run(workspace.store(), run_id).id
+    start = "" if first_run_id == NONE else first_run_id
     _set_series(
         workspace,
         targets,
@@ -294,8 +294,8 @@ def list_series(workspace: Workspace, *, as_json: bool) -> None:
 def log(workspace: Workspace, *, alert_id: str | None, as_json: bool) -> None:
     """Show who changed what, when and why: of one alert, or of everything."""
     store = workspace.store()
-    alert = None if alert_id is None else load_alert(store, alert_id).id
-    changes = load_changes(store, alert_id=alert)
+    full_id = None if alert_id is None else load_alert(store, alert_id).id
+    changes = load_changes(store, alert_id=full_id)
     is_missing = say_when_missing(store)
     if as_json:
         print_json([change.to_json() for change in changes])

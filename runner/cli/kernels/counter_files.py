@@ -35,10 +35,10 @@ def import_counters(
 ) -> list[CounterReport]:
     """Keep what `files` say of the kernels of `result`; raise ImportFailed and keep nothing."""
     # All are read before the first is kept: a file that is wrong leaves nothing behind.
-    found = [(path, read_counters(path)) for path in files]
-    matches = [_matched(path, kernels, result=result) for path, kernels in found]
+    contents = [(path, read_counters(path)) for path in files]
+    matches = [_matched(path, kernels, result=result) for path, kernels in contents]
     reports = []
-    for (path, kernels), names in zip(found, matches, strict=True):
+    for (path, kernels), names in zip(contents, matches, strict=True):
         counters = {
             name: {counter: asdict(reading) for counter, reading in kernels[there].items()}
             for name, there in names.items()
@@ -82,5 +82,5 @@ def print_report(report: CounterReport) -> None:
 def names_text(names: Sequence[str]) -> str:
     """Return the names of kernels, each once, the first ones where they are many."""
     each = list(dict.fromkeys(names))
-    told = ", ".join(printable(name, allowed="") for name in each[:_MAX_NAMES])
-    return told if len(each) <= _MAX_NAMES else f"{told} and {len(each) - _MAX_NAMES} more"
+    text = ", ".join(printable(name, allowed="") for name in each[:_MAX_NAMES])
+    return text if len(each) <= _MAX_NAMES else f"{text} and {len(each) - _MAX_NAMES} more"

@@ -16,7 +16,7 @@ from compile_hud.runner.analysis.judging.attribution import MACHINE
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.detection.detect import DetectReport, detect
-from compile_hud.runner.errors import JudgingLost, RunInterrupted
+from compile_hud.runner.errors import JudgeProcessKilled, RunInterrupted
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.scheduling.timetable import timetable_of
 from compile_hud.runner.system.interrupts import Interrupts
@@ -51,7 +51,7 @@ def judge(*documents: RunDocument, workspace: Workspace) -> list[Alert]:
                 workspace.store(), timetable=timetable_of(workspace), planner=planner, check=check
             )
         confirmed = _confirm(documents, report, workspace=workspace, notify=progress)
-    except (StoreError, JudgingLost) as error:
+    except (StoreError, JudgeProcessKilled) as error:
         progress(
             LogMessage(text=f"not judged: {error}. `hud detect` does it later", is_warning=True)
         )

@@ -226,8 +226,8 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
         )
         for label, result in results
     ]
-    index = (kind,) if len(documents) > 1 else ()
-    names = ("model", "mode", *index, "phase", "shape", "dtype", "outcome")
+    side_name = (kind,) if len(documents) > 1 else ()
+    names = ("model", "mode", *side_name, "phase", "shape", "dtype", "outcome")
     numbers = ("latency", "speedup", "compile cold", "compile warm", "peak memory")
     columns = [
         *(Column(name=name, is_whole=name == "mode") for name in names),
@@ -243,16 +243,16 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
     if name != "speedup":
         console.print(f"{name}: eager over variant, round by round; latency is wall time")
     for label, document in zip(labels, documents, strict=True):
-        if told := _reference_text(document):
+        if references := _reference_text(document):
             where = f" ({label})" if len(documents) > 1 else ""
-            console.print(f"reference cases{where}: {told}", markup=False)
-    speedup = [result for document in documents for result in document.results]
+            console.print(f"reference cases{where}: {references}", markup=False)
+    every = [result for document in documents for result in document.results]
     # Toolchains in turn put off the same cases.
-    if num_deferred := len({result.case.key for result in speedup if result.is_deferred}):
+    if num_deferred := len({result.case.key for result in every if result.is_deferred}):
         text = f"put off {counted(num_deferred, 'case')}: the suite's time budget was spent"
         console.print(text, markup=False)
-    if told := warning_text([result for _, result in results]):
-        console.print(told, markup=False)
+    if warnings := warning_text([result for _, result in results]):
+        console.print(warnings, markup=False)
 
 
 def _labels(documents: Sequence[RunDocument]) -> tuple[str, list[str]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import StoreLocked
 from compile_hud.db.jobs.health import load_health
@@ -25,7 +26,7 @@ from compile_hud.runner.analysis.alerts.triage import Decision
 from compile_hud.runner.cli.serve import make_watches
 from compile_hud.runner.config.schedules import ExecutorKind, Watch, WatchKind
 from compile_hud.runner.errors import (
-    DeviceLost,
+    DeviceUnavailable,
     ExecutorError,
     RunInterrupted,
     ToolchainError,
@@ -50,17 +51,19 @@ def sandbox(tmp_path: Path) -> JobSandbox:
 
 def lose_the_device(sandbox: JobSandbox, *, times: int) -> None:
     """As a driver that dies in the second case, and is back after so many attempts."""
-    seen: list[CaseOrder] = []
+    orders: list[CaseOrder] = []
 
     def on_execute(order: CaseOrder) -> None:
-        seen.append(order)
-        if 1 < len(seen) <= 1 + times:
-            raise DeviceLost("the device cpu is lost")
+        orders.append(order)
+        if 1 < len(orders) <= 1 + times:
+            raise DeviceUnavailable("the device cpu is lost")
 
     sandbox.executor.on_execute = on_execute
 
 
-def test_a_job_whose_device_is_lost_goes_on_later_in_the_same_run(sandbox: JobSandbox) -> None:
+def test_a_job_whose_device_is_lost_goes_on_later_in_the_same_run(
+    sandbox: JobSandbox, words: SnapshotAssertion
+) -> None:
     lose_the_device(sandbox, times=2)
     sandbox.requests.write(REQUEST)
     waited_s = []
@@ -68,7 +71,7 @@ def test_a_job_whose_device_is_lost_goes_on_later_in_the_same_run(sandbox: JobSa
         assert sandbox.loop.run_queued() == ""
         open_jobs = load_health(sandbox.store).open_jobs
         if open_jobs:
-            assert open_jobs[0].reason == "the device cpu is lost"
+            assert open_jobs[0].reason == words
             assert open_jobs[0].due_at is not None
             waited_s.append((open_jobs[0].due_at - sandbox.clock()).total_seconds())
             sandbox.clock.advance(waited_s[-1] - 1)
@@ -82,14 +85,16 @@ def test_a_job_whose_device_is_lost_goes_on_later_in_the_same_run(sandbox: JobSa
     assert [document.run.id for document in sandbox.judged] == [summary.run.id]
 
 
-def test_a_job_is_given_up_after_three_attempts_and_says_why(sandbox: JobSandbox) -> None:
+def test_a_job_is_given_up_after_three_attempts_and_says_why(
+    sandbox: JobSandbox, words: SnapshotAssertion
+) -> None:
     lose_the_device(sandbox, times=99)
     sandbox.requests.write(REQUEST)
     for _ in range(4):
         sandbox.loop.run_queued()
         sandbox.clock.advance(3600)
     (job,) = load_health(sandbox.store).ended_jobs
-    assert (job.state, job.num_attempts, job.reason) == ("failed", 3, "the device cpu is lost")
+    assert (job.state, job.num_attempts, job.reason) == words
     assert any("failed 3 times: the device cpu is lost" in text for text in sandbox.messages())
 
 
@@ -306,7 +311,7 @@ def test_a_job_that_ends_while_the_store_is_locked_is_over_when_it_is_free(
 
 
 def test_a_job_that_is_put_back_while_the_store_is_full_goes_on_when_it_is_not(
-    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     sandbox.requests.write(REQUEST)
     with monkeypatch.context() as patched:
@@ -314,7 +319,7 @@ def test_a_job_that_is_put_back_while_the_store_is_full_goes_on_when_it_is_not(
         sandbox.loop.run_queued()
     assert sandbox.loop.run_queued() == ""
     (job,) = load_health(sandbox.store).open_jobs
-    assert (job.state, job.reason[:32]) == ("queued", "cannot keep the result of case b")
+    assert (job.state, job.reason[:32]) == words
     sandbox.clock.advance(300)
     sandbox.loop.run_queued()
     (job,) = load_health(sandbox.store).ended_jobs
@@ -378,7 +383,7 @@ def run_night(loop: JobWorker, sandbox: JobSandbox, key: str) -> None:
 
 
 def test_a_suite_that_was_on_the_gpu_does_not_go_to_the_cpu_when_the_gpu_is_lost(
-    sandbox: JobSandbox,
+    sandbox: JobSandbox, words: SnapshotAssertion
 ) -> None:
     missing: set[str] = set()
     loop = with_gpu(sandbox, missing)
@@ -386,7 +391,7 @@ def test_a_suite_that_was_on_the_gpu_does_not_go_to_the_cpu_when_the_gpu_is_lost
     missing.add("cuda")
     run_night(loop, sandbox, "b")
     (job,) = load_health(sandbox.store).open_jobs
-    assert job.reason == "cannot measure on cuda: GPU is lost"
+    assert job.reason == words
     missing.clear()
     sandbox.clock.advance(300)
     loop.run_queued()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from sqlalchemy.exc import OperationalError
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import StoreLocked
 from compile_hud.db.queries.runs import load_runs
@@ -17,7 +18,7 @@ from compile_hud.db.records.results import RunState
 from compile_hud.db.store import Store
 from compile_hud.runner.errors import (
     RunInterrupted,
-    SchedulerHeld,
+    SchedulerBusy,
     SchedulerUnavailable,
 )
 from compile_hud.runner.execution.executor import CaseOrder
@@ -105,7 +106,7 @@ def test_a_second_scheduler_is_refused(tmp_path: Path) -> None:
     wake = threading.Event()
     with (
         scheduling({}, state_dir=tmp_path, wake=wake),
-        pytest.raises(SchedulerHeld, match=r"PID \d+ schedules from this state directory already"),
+        pytest.raises(SchedulerBusy, match=r"PID \d+ schedules from this state directory already"),
         scheduling({}, state_dir=tmp_path, wake=wake),
     ):
         pass
@@ -205,11 +206,11 @@ def test_a_defect_fails_one_job_only(sandbox: JobSandbox) -> None:
 
 
 def interrupt_case(number: int) -> Callable[[CaseOrder], None]:
-    seen: list[CaseOrder] = []
+    orders: list[CaseOrder] = []
 
     def on_execute(order: CaseOrder) -> None:
-        seen.append(order)
-        if len(seen) == number:
+        orders.append(order)
+        if len(orders) == number:
             signal.raise_signal(signal.SIGTERM)
 
     return on_execute
@@ -280,7 +281,7 @@ def _once(method: Callable[..., None]) -> Callable[..., None]:
 
 
 def test_the_loop_ends_with_the_signal_and_says_trouble_once(
-    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     troubles = iter(["held by PID 7", "held by PID 7", "", "held by PID 8"])
 
@@ -294,10 +295,7 @@ def test_the_loop_ends_with_the_signal_and_says_trouble_once(
     monkeypatch.setattr(JobWorker, "run_queued", run_queued)
     with pytest.raises(RunInterrupted, match="stopped"):
         sandbox.loop.run_forever()
-    assert sandbox.messages() == [
-        "the queue cannot be read: held by PID 7. It is tried again",
-        "the queue cannot be read: held by PID 8. It is tried again",
-    ]
+    assert sandbox.messages() == words
 
 
 def miss_a_night(folder: Path) -> None:
@@ -337,7 +335,7 @@ def test_schedules_fire_on_after_their_file_could_not_be_written(
 
 
 def test_a_scheduler_that_has_died_is_said_once(
-    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: JobSandbox, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     num_left = [2]
 
@@ -351,9 +349,7 @@ def test_a_scheduler_that_has_died_is_said_once(
     monkeypatch.setattr(JobWorker, "run_queued", run_queued)
     with pytest.raises(RunInterrupted):
         dataclasses.replace(sandbox.loop, scheduler=Scheduler()).run_forever()
-    assert sandbox.messages() == [
-        "schedules fire no more, by a defect; see the log and start this anew"
-    ]
+    assert sandbox.messages() == words
 
 
 def no_room(*_args: object) -> None:

@@ -24,7 +24,7 @@ from compile_hud.db.store import Store
 from compile_hud.runner import analysis
 from compile_hud.runner.detection import incremental as carried
 from compile_hud.runner.detection.detect import detect
-from compile_hud.runner.errors import JudgingLost, RunInterrupted
+from compile_hud.runner.errors import JudgeProcessKilled, RunInterrupted
 from tests.support.builders import (
     START,
     make_case,
@@ -190,7 +190,7 @@ def unlucky(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def test_processes_that_are_ended_are_one_clear_error_and_nothing_is_saved(unlucky: Store) -> None:
-    with pytest.raises(JudgingLost, match="ended from outside, .* nothing was saved"):
+    with pytest.raises(JudgeProcessKilled, match="ended from outside, .* nothing was saved"):
         detect(unlucky)
     assert state(unlucky) == ((), {}, {})
 
@@ -270,11 +270,11 @@ def test_every_module_of_the_analysis_counts(
     shutil.copytree(folder, copy)
     monkeypatch.setattr(analysis, "__path__", [str(copy)])
     digest = carried._code_digest.__wrapped__
-    seen = {digest()}
+    digests = {digest()}
     for path in copy.rglob("*.py"):
         path.write_text(path.read_text() + "# changed\n")
-        seen.add(digest())
-    assert len(seen) == 1 + len(list(copy.rglob("*.py")))
+        digests.add(digest())
+    assert len(digests) == 1 + len(list(copy.rglob("*.py")))
 
 
 def test_alerts_of_one_change_share_an_event_that_goes_with_them(store: Store) -> None:

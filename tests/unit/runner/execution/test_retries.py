@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import CaseResult, Outcome
-from compile_hud.runner.errors import DeviceLost, DiskFull
+from compile_hud.runner.errors import DeviceUnavailable, DiskFull
 from compile_hud.runner.execution.launch_aggregation import (
     DISK_FULL,
     HOST_DIED,
@@ -81,14 +82,14 @@ def test_no_other_outcome_is_measured_again(outcome: Outcome) -> None:
     assert measure(result) == (result, 1)
 
 
-def test_a_case_whose_worker_was_killed_is_measured_again_and_says_so() -> None:
+def test_a_case_whose_worker_was_killed_is_measured_again_and_says_so(
+    words: SnapshotAssertion,
+) -> None:
     result, number = measure(KILLED, KILLED, OK)
     assert (result.outcome, number) == (Outcome.OK, 3)
     (warning,) = result.warnings
     assert warning.code == "measured-again"
-    assert warning.text == (
-        "attempt 3; before it: the worker was killed by SIGKILL; the worker was killed by SIGKILL"
-    )
+    assert warning.text == (words)
 
 
 def test_a_worker_that_is_killed_every_time_is_the_result() -> None:
@@ -104,7 +105,9 @@ def test_nothing_is_measured_again_once_the_run_is_stopped() -> None:
 def test_a_device_that_is_lost_for_good_ends_the_run() -> None:
     assert is_device_lost(DEVICE_LOST)
     assert measure(DEVICE_LOST, OK)[0].outcome is Outcome.OK
-    with pytest.raises(DeviceLost, match="the device cuda is lost: the step warm_up failed: CUDA"):
+    with pytest.raises(
+        DeviceUnavailable, match="the device cuda is lost: the step warm_up failed: CUDA"
+    ):
         measure(*[DEVICE_LOST] * MAX_ATTEMPTS)
 
 
