@@ -75,7 +75,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a trial; the last four are to be 0.
+    """Outcome of a trial; the last four are to be 0.
 
     Of the requests the server took some, and some notifications came again.
     """

@@ -103,7 +103,7 @@ class ReceivedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one kind of receiver; the last five are to be 0.
+    """Outcome of one kind of receiver; the last five are to be 0.
 
     After `num_uncertain` connections the sender could not know whether its message was taken.
     Repeats beyond are those without such a reason, more than a kill for each message explains.
@@ -136,7 +136,7 @@ def receiver(kind: str, port: int) -> Receiver:
     poster = Poster(url=f"{url}/hook", rules=RULES)
     mail = MailServer(url=f"smtp+plain://127.0.0.1:{port}", rules=RULES)
     api = GitHubApi(url=f"{url}/api/v3", repository="me/models", token="token", rules=RULES)
-    made: dict[str, Receiver] = {
+    receivers: dict[str, Receiver] = {
         "webhook": Webhook(poster=poster),
         "slack": Chat(poster=poster, render=slack),
         "teams": Chat(poster=poster, render=teams),
@@ -146,7 +146,7 @@ def receiver(kind: str, port: int) -> Receiver:
         "github": GitHub(api=api, published=(Publication.ISSUE,)),
         "apprise": Apprise(url=f"json://127.0.0.1:{port}/hook", timeout_s=5.0),
     }
-    return made[kind]
+    return receivers[kind]
 
 
 @contextmanager

@@ -24,7 +24,7 @@ class Received:
 
 @dataclass(slots=True, kw_only=True)
 class Inbox:
-    """What a server got, in order, and its address."""
+    """Requests of a server, in order, and its address."""
 
     url: str = ""
     requests: list[Received] = field(default_factory=list)

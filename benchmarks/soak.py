@@ -113,7 +113,7 @@ build = "tiny.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What the process was after so many cases; files of traces are kept on purpose.
+    """State of the process after so many cases; files of traces are kept on purpose.
 
     `anonymous_bytes` are resident and of no file: libraries come in page by page as they are used.
     `heap_bytes` are those that malloc gave out, `num_blocks` what Python allocated.
@@ -139,7 +139,7 @@ QUANTITIES = tuple(
 
 
 def look(num_cases: int, *, config: Config, started_s: float) -> Look:
-    """Return what this process and its state directory are now."""
+    """Return the state of this process and of its state directory."""
     # First what is allocated: the names of all files, which grow in number, are no growth of it.
     allocated = {
         "num_blocks": sys.getallocatedblocks(),
@@ -281,7 +281,7 @@ class Soak:
         return Path(path)
 
     def summary(self, *, num_warm_up: int) -> dict[str, Any]:
-        """Return what grew so far once `num_warm_up` cases were measured, as a JSON object."""
+        """Return the growth after the first `num_warm_up` cases, as a JSON object."""
         lines = self._ends.read_text(encoding="ascii").splitlines()
         ends = [Look(**json.loads(line)) for line in lines]
         later = [item for item in ends if item.num_cases > num_warm_up] or ends[-1:]

@@ -57,7 +57,7 @@ PLAN = Plan(
 
 
 def table_of(result: Audit) -> Table:
-    """Return what came of each night as a table."""
+    """Return the outcome of each night as a table."""
     table = Table("night", "schedule", "thrown in", "what came of it", "explained by")
     for fate in result.fates:
         cells = (str(fate.night), fate.schedule, fate.thrown_in, fate.came, fate.explained_by)
@@ -67,7 +67,7 @@ def table_of(result: Audit) -> Table:
 
 
 def document_of(result: Audit) -> dict[str, object]:
-    """Return what came of the nights as JSON values."""
+    """Return the outcome of the nights as JSON values."""
     return {
         "fates": [{**dataclasses.asdict(item), "night": str(item.night)} for item in result.fates],
         "problems": list(result.problems),

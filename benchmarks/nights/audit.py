@@ -32,7 +32,7 @@ ALL = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is there when the nights are over.
+    """Evidence that is there when the nights are over.
 
     `taken` are the ids of notifications in the order in which the receiver took them, `orphans`
     processes that should have ended, `left` files that should have gone into the store.
@@ -64,7 +64,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What came of each night, and what is wrong, which is to be nothing."""
+    """Outcome of each night, and the problems, of which there are to be none."""
 
     fates: tuple[Fate, ...]
     problems: tuple[str, ...]
@@ -95,7 +95,7 @@ def _files_left(state: Path) -> Iterator[str]:
 
 
 def audit(evidence: Evidence, *, plan: Plan) -> Audit:
-    """Return what came of the nights of `plan` by `evidence`."""
+    """Return the audit of the nights of `plan` by `evidence`."""
     jobs: dict[tuple[str, str], list[QueuedJob]] = defaultdict(list)
     for job in evidence.jobs:
         name, _, at = job.dedupe_key.partition(" ")
@@ -120,7 +120,7 @@ def audit(evidence: Evidence, *, plan: Plan) -> Audit:
 
 
 def _wrong_with(jobs: list[QueuedJob], *, evidence: Evidence) -> Iterator[str]:
-    """Yield what is wrong with one schedule in one night, by its jobs."""
+    """Yield the problems of one schedule in one night, by its jobs."""
     if not jobs:
         yield "missing: no job"
     if len(jobs) > 1:
@@ -172,7 +172,7 @@ def _untold_failures(evidence: Evidence) -> Iterator[str]:
 
 
 def _notified_alerts(evidence: Evidence) -> set[str]:
-    """Return the ids of the alerts that the receiver was told of as something bad."""
+    """Return the ids of the alerts that the receiver got as something bad."""
     bad = (AlertChangeKind.OPENED, AlertChangeKind.REOPENED)
     return {
         id

@@ -31,12 +31,12 @@ logger = logging.getLogger(__name__)
 class HealthReporter:
     """Stores the state of this machine's scheduler.
 
-    `schedules` lists the next runs, `doing` returns the current job, empty while it waits.
+    `schedules` lists the next runs, `current_job` returns the current job, empty while it waits.
     """
 
     workspace: Workspace
     schedules: Callable[[], tuple[ScheduleState, ...]]
-    doing: Callable[[], str]
+    current_job: Callable[[], str]
     started_at: datetime
     _devices: tuple[DeviceState, ...] = field(default=(), init=False)
 
@@ -50,8 +50,8 @@ class HealthReporter:
     def state(self) -> SchedulerState:
         """Return the state of the scheduler."""
         config, spool = self.workspace.config, self.workspace.spool()
-        doing = self.doing()
-        if not doing:
+        current_job = self.current_job()
+        if not current_job:
             # Not during a measurement: nvidia-smi takes a tenth of a second of a core.
             self._devices = self._look_at_devices()
         return SchedulerState(
@@ -60,7 +60,7 @@ class HealthReporter:
             version=_version(),
             started_at=self.started_at,
             heartbeat_at=self.workspace.dependencies.now(),
-            doing=doing,
+            current_job=current_job,
             schedules=self.schedules(),
             devices=self._devices,
             disks=tuple(self._disks()),

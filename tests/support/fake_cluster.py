@@ -49,7 +49,7 @@ class FakeCluster:
         # Whether machines that are gone are listed for ever.
         self.lists_the_gone = False
         self.on_submit: Callable[[], None] = lambda: None
-        self.given: list[tuple[str, str]] = []
+        self.assigned: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
         self.is_open = False
         self.logs: dict[str, LiveLog] = {}
@@ -74,7 +74,7 @@ class FakeCluster:
         name = f"task-{next(self._numbers)}"
         self._tasks[name] = (order, slot)
         if order is not None:
-            self.given.append((slot.machine, order.case.model))
+            self.assigned.append((slot.machine, order.case.model))
         return name
 
     def wait(self, *, limit_s: float) -> Sequence[Ended]:

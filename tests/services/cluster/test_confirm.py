@@ -51,7 +51,7 @@ def test_the_machine_of_the_run_is_asked_and_no_other() -> None:
     here.executor.start()
     assert here.executor.open() == FACTS
     assert here.executor.execute(ORDER).outcome is Outcome.OK
-    assert here.cluster.given == [("beta", "a")]
+    assert here.cluster.assigned == [("beta", "a")]
     here.executor.close()
     assert not here.cluster.is_open
 
@@ -65,7 +65,7 @@ def test_a_session_is_one_case_on_the_machine() -> None:
     assert needed == [True, False]
     assert session.finish().case == ORDER.case
     session.close()
-    assert here.cluster.given == [("beta", "a")]
+    assert here.cluster.assigned == [("beta", "a")]
 
 
 def test_connecting_leaves_sigterm_to_whoever_had_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_a_machine_that_does_not_measure_is_said(
 def test_a_machine_that_is_busy_for_a_while_is_waited_for() -> None:
     here = Here()
     here.cluster.behave = lambda order, slot: (
-        busy(order, slot) if len(here.cluster.given) < 3 else measured(order, slot)
+        busy(order, slot) if len(here.cluster.assigned) < 3 else measured(order, slot)
     )
     assert here.executor.execute(ORDER).outcome is Outcome.OK
 
@@ -154,6 +154,6 @@ def test_a_suspect_is_measured_again_where_it_was_found(
         notify=lambda _event: None,
     )
     assert [alert.is_confirmed for alert in report.alerts] == [True]
-    assert cluster.given == [(machine, "net")]
+    assert cluster.assigned == [(machine, "net")]
     # The machine holds its own lock; with ours as well a node on this machine would wait for us.
     assert not (tmp_path / "ours").exists()

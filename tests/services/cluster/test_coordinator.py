@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.jobs.live_log import LiveLog, LogLine
 from compile_hud.db.jobs.queue import get_live_log
@@ -183,7 +184,7 @@ def test_machine_that_is_gone_and_still_listed_is_left_alone_for_a_while(
     cluster = sandbox.cluster("alpha", "beta", behave=behave)
     cluster.lists_the_gone = True
     assert outcomes(sandbox.run_on(cluster)) == {name: [Outcome.OK] for name in NAMES}
-    assert [machine for machine, _ in cluster.given].count("beta") == 1
+    assert [machine for machine, _ in cluster.assigned].count("beta") == 1
 
 
 def test_case_that_takes_machine_after_machine_with_it_is_lost(sandbox: ClusterSandbox) -> None:
@@ -193,7 +194,7 @@ def test_case_that_takes_machine_after_machine_with_it_is_lost(sandbox: ClusterS
     assert outcomes_by_case == {
         name: [Outcome.NODE_LOST if name == "c" else Outcome.OK] for name in NAMES
     }
-    assert [model for _, model in cluster.given].count("c") == MAX_ASSIGNMENTS
+    assert [model for _, model in cluster.assigned].count("c") == MAX_ASSIGNMENTS
     assert len(cluster.present) == len(machines) - MAX_ASSIGNMENTS
 
 
@@ -221,7 +222,9 @@ def test_plan_waits_for_a_machine_that_comes_back_and_goes_on_in_its_run(
     assert outcomes([document]) == {name: [Outcome.OK] for name in NAMES}
 
 
-def test_rest_of_a_plan_is_lost_when_nobody_comes_back(sandbox: ClusterSandbox) -> None:
+def test_rest_of_a_plan_is_lost_when_nobody_comes_back(
+    sandbox: ClusterSandbox, words: SnapshotAssertion
+) -> None:
     started_at = sandbox.clock()
     documents = sandbox.run_on(sandbox.cluster("alpha", behave=dying_with("c")))
     assert outcomes(documents) == {
@@ -229,7 +232,7 @@ def test_rest_of_a_plan_is_lost_when_nobody_comes_back(sandbox: ClusterSandbox) 
     }
     waited_s = (sandbox.clock() - started_at).total_seconds()
     assert NO_NODES_LIMIT_S < waited_s < NO_NODES_LIMIT_S + 60
-    assert sandbox.messages()[-1] == "no machine was there for 5:00: 4 cases are lost"
+    assert sandbox.messages()[-1] == words
 
 
 def test_case_of_a_silent_machine_is_taken_from_it_and_counted_once(
@@ -412,7 +415,7 @@ def test_interrupted_plan_goes_on_with_the_next_case_in_the_same_runs(
     documents = sandbox.run_on(cluster, earlier=earlier)
     done = {result.case.model for item in earlier for result in item.results}
     assert done
-    assert {model for _, model in cluster.given} == set(NAMES) - done
+    assert {model for _, model in cluster.assigned} == set(NAMES) - done
     assert outcomes(documents) == {name: [Outcome.OK] for name in NAMES}
     assert [item.run.id for item in documents] == [item.run.id for item in earlier]
     for document in documents:

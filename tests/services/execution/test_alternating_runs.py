@@ -159,7 +159,9 @@ def test_every_run_has_heartbeats(sandbox: RunSandbox, monkeypatch: pytest.Monke
     def beat(_writer: object, run_id: str, **_: object) -> None:
         beats.append(run_id)
 
-    monkeypatch.setattr("compile_hud.runner.persistence.result_writer.ResultWriter.beat", beat)
+    monkeypatch.setattr(
+        "compile_hud.runner.persistence.result_writer.ResultWriter.record_heartbeat", beat
+    )
 
     class AtOnce:
         def __init__(self, beat: Any) -> None:

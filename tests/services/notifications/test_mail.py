@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.notifications.delivery_policy import Response
@@ -154,22 +155,19 @@ def test_what_may_have_been_taken_is_not_called_certain() -> None:
     assert (str(answer.kind), answer.is_certain) == ("failed", False)
 
 
-def test_nobody_gets_it_twice_because_another_is_refused_for_now() -> None:
+def test_nobody_gets_it_twice_because_another_is_refused_for_now(words: SnapshotAssertion) -> None:
     with mail_server({B: "450 greylisted"}) as box:
         first = send(box)
         assert (str(first.kind), box.letters) == ("failed", [])
         last = send(box, num_attempts=3)
-    assert (str(last.kind), last.text) == ("sent", "did not reach b@example.org: 450 greylisted")
+    assert (str(last.kind), last.text) == words
     assert [recipients for recipients, _ in box.letters] == [["a@example.org"]]
 
 
-def test_one_address_that_is_no_more_keeps_nobody_from_the_mail() -> None:
+def test_one_address_that_is_no_more_keeps_nobody_from_the_mail(words: SnapshotAssertion) -> None:
     with mail_server({B: "550 no such user"}) as box:
         answer = send(box)
-    assert (str(answer.kind), answer.text) == (
-        "sent",
-        "did not reach b@example.org: 550 no such user",
-    )
+    assert (str(answer.kind), answer.text) == words
     assert [recipients for recipients, _ in box.letters] == [["a@example.org"]]
 
 
@@ -181,7 +179,7 @@ def test_private_addresses_only_on_demand() -> None:
 
 
 def test_a_test_message_comes_by_mail_and_what_it_did_not_reach_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     monkeypatch.chdir(tmp_path)
     terminal = Terminal(tmp_path)
@@ -195,7 +193,7 @@ def test_a_test_message_comes_by_mail_and_what_it_did_not_reach_is_said(
             allow_private = true
         """)
         result = terminal.hud("alerts", "test")
-    assert result.stdout == "post: sent, did not reach b@example.org: 550 no such user\n"
+    assert result.stdout == words
     assert result.exit_code == 0
     assert b"Test: the receiver post gets" in box.letters[0][1]
 
@@ -213,9 +211,13 @@ def settings(more: str = "") -> ReceiverSettings:
 
 
 def test_hud_toml_makes_one_and_its_password_is_never_shown() -> None:
-    made = make_receiver(
+    receiver = make_receiver(
         settings('user = "hud"\npassword = "env:PASSWORD"'), env={"PASSWORD": "hunter2"}
     )
-    assert isinstance(made, Mail)
-    assert (made.server.user, made.server.password, tuple(made.to)) == ("hud", "hunter2", TO)
-    assert "hunter2" not in repr(made)
+    assert isinstance(receiver, Mail)
+    assert (receiver.server.user, receiver.server.password, tuple(receiver.to)) == (
+        "hud",
+        "hunter2",
+        TO,
+    )
+    assert "hunter2" not in repr(receiver)

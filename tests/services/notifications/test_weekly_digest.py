@@ -11,7 +11,7 @@ from benchmarks.receiving import Inbox, receiving
 from compile_hud.db.alerts.outbox import load_outbox
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.runner.alerting.notifier import send_waiting
-from tests.services.notifications.test_notifier import workspace
+from tests.services.notifications.test_notifier import workspace_of
 from tests.support.builders import make_alert, make_case
 from tests.support.stores.stored_results import save_alerts
 from tests.support.terminal import CONFIG, Terminal
@@ -44,7 +44,7 @@ def test_each_week_has_one_digest_even_where_nothing_ran_at_its_hour(terminal: T
         configure(terminal, inbox)
         for days in (0, 0, 4.2, 0.1, 0, 7, 0, 14):
             terminal.clock.advance(days * DAY_S)
-            send_waiting(workspace(terminal), notify=lambda _: None)
+            send_waiting(workspace_of(terminal), notify=lambda _: None)
     assert weeks(inbox) == ["2025-12-29", "2026-01-05", "2026-01-12", "2026-01-26"]
     first = json.loads(inbox.requests[0].body)["data"]["notifications"][0]
     assert (first["kind"], first["weekly"]["open"]) == ("weekly", ["a"])
@@ -55,7 +55,7 @@ def test_a_digest_has_what_the_routes_of_its_receiver_lead_there(terminal: Termi
     save_alerts(terminal.store(), [make_alert("a"), gpt])
     with receiving() as inbox:
         configure(terminal, inbox, more='[routes.r]\nreceivers = "ops"\nmodels = "gpt"\n')
-        send_waiting(workspace(terminal), notify=lambda _: None)
+        send_waiting(workspace_of(terminal), notify=lambda _: None)
     (request,) = inbox.requests
     assert json.loads(request.body)["data"]["notifications"][0]["weekly"]["open"] == ["b"]
 
@@ -65,5 +65,5 @@ def test_without_the_setting_there_is_none(terminal: Terminal) -> None:
         configure(terminal, inbox)
         content = (terminal.folder / "hud.toml").read_text().replace("weekly", "# weekly")
         (terminal.folder / "hud.toml").write_text(content)
-        send_waiting(workspace(terminal), notify=lambda _: None)
+        send_waiting(workspace_of(terminal), notify=lambda _: None)
     assert load_outbox(terminal.store()) == ()

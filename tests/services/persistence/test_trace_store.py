@@ -105,8 +105,8 @@ def test_an_id_that_is_a_path_moves_nothing(tmp_path: Path) -> None:
     spool = make_spool(tmp_path, folder=tmp_path / "kept")
     outside = tmp_path / "secret.json.gz"
     outside.write_bytes(CONTENT)
-    taken = spool.traces.take(result_with_trace("../secret"), waiting=spool.directory)
-    assert taken.details["profile"]["trace"] == ""
+    path = spool.traces.take(result_with_trace("../secret"), waiting=spool.directory)
+    assert path.details["profile"]["trace"] == ""
     assert outside.exists()
 
 

@@ -20,7 +20,7 @@ from tests.support.runs.run_process import ROOT
 FREED_PAGES = """
 import ctypes, os
 from benchmarks.soak import resident_bytes
-from compile_hud.runner.memory import give_back_memory
+from compile_hud.runner.system.allocator import give_back_memory
 
 # Below what malloc maps by itself.
 SIZE, NUM = 60_000, 600
@@ -50,7 +50,7 @@ def test_free_pages_between_used_ones_go_back_to_the_system() -> None:
 # Prints how many heaps malloc has after eight threads have allocated at a time.
 HEAPS = """
 import ctypes, sys, threading
-from compile_hud.runner.memory import use_one_heap
+from compile_hud.runner.system.allocator import use_one_heap
 if sys.argv[1] == "one":
     use_one_heap()
 library = ctypes.CDLL(None)

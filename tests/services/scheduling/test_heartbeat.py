@@ -43,7 +43,7 @@ def make_reporter(workspace: Workspace, *, jobs: list[str]) -> HealthReporter:
     return HealthReporter(
         workspace=workspace,
         schedules=lambda: (),
-        doing=lambda: jobs[-1] if jobs else "",
+        current_job=lambda: jobs[-1] if jobs else "",
         started_at=workspace.dependencies.now(),
     )
 
@@ -52,7 +52,7 @@ def test_a_beat_tells_of_process_devices_disks_and_spool(workspace: Workspace) -
     workspace.spool().write(make_run())
     make_reporter(workspace, jobs=[]).report()
     (state,) = load_health(workspace.store()).schedulers
-    assert (state.machine, state.process, state.doing) == ("box", this_process(), "")
+    assert (state.machine, state.process, state.current_job) == ("box", this_process(), "")
     assert state.heartbeat_at == state.started_at == workspace.dependencies.now()
     assert state.devices == (
         DeviceState(device="cuda:0", name="Fake GPU", users=("python3 (PID 7)",)),
@@ -68,7 +68,7 @@ def test_devices_are_not_looked_at_beside_a_measurement(workspace: Workspace) ->
     before = reporter.state()
     jobs.append("job night")
     num_commands = len(MACHINE.commands)
-    assert reporter.state() == replace(before, doing="job night")
+    assert reporter.state() == replace(before, current_job="job night")
     assert len(MACHINE.commands) == num_commands
 
 

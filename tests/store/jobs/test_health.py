@@ -49,7 +49,7 @@ def test_an_empty_store_has_no_scheduler_and_no_job(store: Store) -> None:
 def test_what_a_scheduler_says_replaces_its_last_report(store: Store) -> None:
     save_scheduler(store, replace(STATE, machine="other"))
     save_scheduler(store, STATE)
-    later = replace(STATE, heartbeat_at=START + timedelta(minutes=1), doing="job night")
+    later = replace(STATE, heartbeat_at=START + timedelta(minutes=1), current_job="job night")
     save_scheduler(store, later)
     assert load_health(store).schedulers == (later, replace(STATE, machine="other"))
 

@@ -49,7 +49,7 @@ class BisectTerminal(Terminal):
         return executor
 
     def name_of(self, order: CaseOrder, name: str) -> str:
-        """Return what is launched, which has a level."""
+        """Return the name that has a level: the revision of the executor."""
         del order
         return name
 
@@ -71,7 +71,7 @@ class BisectTerminal(Terminal):
         )
 
     def bisect(self, *arguments: str) -> Any:
-        """Return what `hud bisect --json` says, whatever its exit code."""
+        """Return the document of `hud bisect --json`, whatever its exit code."""
         result = self.hud("bisect", *arguments, "--json")
         assert result.stdout, result.stderr
         return json.loads(result.stdout)
@@ -118,7 +118,7 @@ class CommitTerminal(BisectTerminal):
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Return what git prints."""
+    """Return git's output."""
     identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
     environment = {**os.environ, "GIT_AUTHOR_DATE": "2026-03-04T05:06:07+00:00"}
     answer = subprocess.run(

@@ -51,7 +51,7 @@ class Pretender:
         (self.folder / name).write_text(script)
 
     def calls(self) -> list[str]:
-        """Return what pip was asked for, without the options that are always there."""
+        """Return the requirements that pip was given, without the options that are always there."""
         lines = (self.folder / "calls").read_text().splitlines()
         return [line.partition("--progress-bar off ")[2] for line in lines]
 

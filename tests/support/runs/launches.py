@@ -51,7 +51,7 @@ def order(
         config={"kind": kind, **(config or {})},
         num_samples=4,
         num_tokens=None,
-        tolerance=way.tolerance.given,
+        tolerance=way.tolerance.set_fields,
         dynamic=way.dynamic,
         fullgraph=way.fullgraph,
         transform=way.transform,

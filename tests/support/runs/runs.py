@@ -96,12 +96,12 @@ class RunSandbox:
         return load_document(self.store, run_id)
 
     def messages(self) -> list[str]:
-        """Return the lines that were said."""
+        """Return the log messages so far."""
         return [event.text for event in self.events if isinstance(event, LogMessage)]
 
 
 def on_case(number: int, do: Callable[[], None]) -> Callable[[CaseOrder], None]:
-    """Return what calls `do` in the middle of the case with this 1-based number."""
+    """Return a callback that calls `do` in the middle of the case with this 1-based number."""
     seen: list[str] = []
 
     def on_execute(order: CaseOrder) -> None:

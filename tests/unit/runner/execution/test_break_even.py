@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Measurement
 from compile_hud.runner.execution.launch_aggregation import break_even
@@ -29,11 +30,11 @@ def test_break_even_is_the_cost_over_what_a_call_saves() -> None:
     assert warm.median == pytest.approx(700)
 
 
-def test_the_cpu_time_of_a_call_is_taken_where_there_is_one() -> None:
+def test_the_cpu_time_of_a_call_is_taken_where_there_is_one(words: SnapshotAssertion) -> None:
     break_even_calls = derived(LATENCY, CPU, SPEEDUP, COLD)["break_even_calls"]
     assert break_even_calls.median == pytest.approx(6000)
     assert break_even_calls.interval == pytest.approx((30 / 0.016, 30 / 0.002))
-    assert break_even_calls.method == "compile_cold_s / (latency_cpu_s x (speedup - 1))"
+    assert break_even_calls.method == words
 
 
 def test_the_interval_holds_what_both_the_cost_and_the_saving_may_be() -> None:

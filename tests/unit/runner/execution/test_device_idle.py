@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from syrupy.assertion import SnapshotAssertion
+
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.events import Event, LogMessage
 from compile_hud.runner.execution.device_idle import wait_until_idle, with_users
@@ -32,16 +34,16 @@ def test_an_idle_device_is_not_waited_for() -> None:
     assert wait([()], limit_s=600) == ((), [])
 
 
-def test_a_device_is_waited_for_until_it_is_idle() -> None:
+def test_a_device_is_waited_for_until_it_is_idle(words: SnapshotAssertion) -> None:
     outcome, messages = wait([OTHER, OTHER, ()], limit_s=600)
     assert outcome == ()
-    assert messages == ["waiting up to 10:00 for device cuda, used by python3 (PID 7)"]
+    assert messages == words
 
 
-def test_after_the_limit_it_is_measured_all_the_same() -> None:
+def test_after_the_limit_it_is_measured_all_the_same(words: SnapshotAssertion) -> None:
     outcome, messages = wait([OTHER] * 4, limit_s=40)
     assert outcome == OTHER
-    assert messages[1:] == ["device cuda is used by python3 (PID 7); measuring all the same"]
+    assert messages[1:] == words
 
 
 def test_without_a_limit_nobody_waits() -> None:
@@ -49,11 +51,11 @@ def test_without_a_limit_nobody_waits() -> None:
     assert (outcome, len(messages)) == (OTHER, 1)
 
 
-def test_a_result_says_once_beside_whom_it_was_measured() -> None:
+def test_a_result_says_once_beside_whom_it_was_measured(words: SnapshotAssertion) -> None:
     result = make_result()
     assert with_users(result, users=()) is result
     shared = with_users(result, users=OTHER)
-    assert shared.warnings[-1].text == "when the run began, this GPU was used by python3 (PID 7)"
+    assert shared.warnings[-1].text == words
     assert with_users(shared, users=OTHER) is shared
     seen = make_result(warnings=(RunWarning(code="shared-gpu", text="2 other process(es)"),))
     assert with_users(seen, users=OTHER) is seen

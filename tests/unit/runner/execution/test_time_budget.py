@@ -87,14 +87,14 @@ def test_a_tracked_shape_is_worth_more_than_another() -> None:
 def test_over_many_nights_nothing_starves_and_suspects_come_oftener() -> None:
     names = [f"m{number}" for number in range(12)]
     at: dict[str, datetime] = {}
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for night in range(60):
         now = START + night * DAY
         waited = {name: (now - at[name]) / DAY if name in at else None for name in names}
         for name in turns(waited, suspects=["m0", "m1"])[:4]:
             at[name] = now
-            seen[name] += 1
-    others = [seen[name] for name in names[2:]]
+            counts[name] += 1
+    others = [counts[name] for name in names[2:]]
     assert min(others) > 0
     assert max(others) - min(others) <= 1
-    assert min(seen["m0"], seen["m1"]) >= 2 * max(others)
+    assert min(counts["m0"], counts["m1"]) >= 2 * max(others)

@@ -23,8 +23,8 @@ WEEK = timedelta(days=7)
 
 
 def alert(id: str, *, days: int = 0, model: str = "bert", **fields: object) -> Alert:
-    seen = replace(make_run_ref(), at=START - timedelta(days=days))
-    made = make_alert(id, case=make_case(model), first_bad=seen)
+    run_ref = replace(make_run_ref(), at=START - timedelta(days=days))
+    made = make_alert(id, case=make_case(model), first_bad=run_ref)
     return replace(made, **fields)  # type: ignore[arg-type]
 
 

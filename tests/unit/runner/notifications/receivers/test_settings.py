@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.runner.config.notifications import WrongReceiver, address, check_receiver, place
+from compile_hud.runner.config.notifications import (
+    WrongReceiver,
+    address,
+    check_receiver,
+    secret_source,
+)
 from compile_hud.runner.config.setting import SecretRefused
 from compile_hud.runner.notifications.receivers.settings import ReceiverKind, ReceiverSettings
 
@@ -52,10 +58,10 @@ def test_whole_section_passes() -> None:
 
 
 @pytest.mark.parametrize("secret", ["xoxb-1", 7, ""])
-def test_a_secret_itself_is_refused_and_not_told(secret: Any) -> None:
+def test_a_secret_itself_is_refused_and_not_told(secret: Any, words: SnapshotAssertion) -> None:
     with pytest.raises(SecretRefused) as raised:
-        place(secret)
-    assert str(raised.value) == "`env:NAME` or `file:PATH`, never the secret itself"
+        secret_source(secret)
+    assert str(raised.value) == words
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.notifications.delivery_policy import ResponseKind
 from compile_hud.runner.notifications.dispatcher import Item, Message
@@ -155,10 +156,8 @@ def test_status_decides(status: int, kind: str, is_down: bool) -> None:
     assert (str(answer.kind), answer.is_down, answer.is_certain) == (kind, is_down, True)
 
 
-def test_reason_is_told_in_a_line() -> None:
-    assert response_of(reply(404, "no\n\x1b[31msuch hook"), now=START).text == (
-        "404 Not Found: no ?[31msuch hook"
-    )
+def test_reason_is_told_in_a_line(words: SnapshotAssertion) -> None:
+    assert response_of(reply(404, "no\n\x1b[31msuch hook"), now=START).text == (words)
     document = {
         "https://me:pass@hooks.example/services/TOKEN": "https://hooks.example",
         "/services/TOKEN": "another path",
@@ -196,14 +195,14 @@ def test_retry_after_is_seconds_or_a_date(value: str, wait_s: float | None) -> N
     assert retry_after_s({"retry-after": value}, now=START) == wait_s
 
 
-def test_a_server_that_repeats_the_address_tells_no_secret() -> None:
+def test_a_server_that_repeats_the_address_tells_no_secret(words: SnapshotAssertion) -> None:
     body = "no hook /services/T0KEN?key=K3Y here"
     poster = Poster(
         url="https://hooks.example/services/T0KEN?key=K3Y",
         post=lambda *_args, **_options: reply(404, body),
     )
     answer = poster.send(b"", headers={}, now=START)
-    assert answer.text == "404 Not Found: no hook ...?... here"
+    assert answer.text == words
 
 
 @pytest.mark.parametrize(
@@ -267,7 +266,7 @@ def test_a_name_that_leads_to_a_private_address_is_not_sent_to() -> None:
     assert (answer.kind, answer.is_down) == (ResponseKind.FAILED, True)
 
 
-def test_a_name_server_that_never_answers_keeps_nobody_waiting() -> None:
+def test_a_name_server_that_never_answers_keeps_nobody_waiting(words: SnapshotAssertion) -> None:
     never = threading.Event()
 
     def lookup(_host: str, _port: int) -> list[str]:
@@ -277,7 +276,7 @@ def test_a_name_server_that_never_answers_keeps_nobody_waiting() -> None:
     rules = HttpRules(lookup=lookup, connect_s=0.01)
     answer = Poster(url="http://hooks.example/", rules=rules).send(b"", headers={}, now=START)
     never.set()
-    assert answer.text == "no name server has said the address of hooks.example in time"
+    assert answer.text == words
     assert (answer.kind, answer.is_certain, answer.is_down) == (ResponseKind.FAILED, True, True)
 
 
