@@ -6,6 +6,7 @@ before. Only files of the product count.
 
     python -m benchmarks.call_paths alert-page
     python -m benchmarks.call_paths detect
+    python -m benchmarks.call_paths alert-page --until alert_facts
     python -m benchmarks.call_paths alert-page --part app --files
 """
 
@@ -38,6 +39,8 @@ class CallPath:
     """The stays of a reader, in order, as files of the product."""
 
     parts: tuple[str, ...] = PARTS
+    # The function at whose end the reader has what they look for; "" is the end of the task.
+    until: str = ""
     stays: list[str] = field(default_factory=list)
     num_functions: int = 0
     _stack: list[tuple[FrameType, str]] = field(default_factory=list)
@@ -66,7 +69,9 @@ class CallPath:
             self._open(frame)
         elif event == "return" and self._stack and self._stack[-1][0] is frame:
             self._stack.pop()
-            if self._stack:
+            if frame.f_code.co_name == self.until:
+                sys.setprofile(None)
+            elif self._stack:
                 self._stay(self._stack[-1][1])
 
     def _open(self, frame: FrameType) -> None:
@@ -128,9 +133,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--part", action="append", choices=PARTS, help="count these parts only")
+    parser.add_argument("--until", default="", help="stop at the end of this function")
     parser.add_argument("--files", action="store_true", help="list the stays")
     options = parser.parse_args()
-    path = CallPath(parts=tuple(options.part or PARTS))
+    path = CallPath(parts=tuple(options.part or PARTS), until=options.until)
     with tempfile.TemporaryDirectory() as folder:
         url = f"duckdb:///{folder}/store.duckdb"
         os.environ["HUD_DATABASE_URL"] = url

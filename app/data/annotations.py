@@ -12,8 +12,9 @@ from datetime import datetime
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.page_records import SeriesPage
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.db.alerts.annotations import (
     EVERYTHING,

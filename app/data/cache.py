@@ -19,8 +19,8 @@ import streamlit as st
 
 from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.db.errors import StoreLocked
-from compile_hud.db.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -83,19 +83,6 @@ class VersionedCache:
             return entry
 
 
-@dataclass(frozen=True, slots=True)
-class StoreVersion:
-    """The store at one version; all reads for one page see the same."""
-
-    url: str
-    number: int
-
-    @property
-    def store(self) -> Store:
-        """Return the open store."""
-        return data.open_store(self.url)
-
-
 class CachedRead(Generic[_Args, _Value]):
     """A function that reads one version of the store; made by `cached_read`."""
 
@@ -108,7 +95,7 @@ class CachedRead(Generic[_Args, _Value]):
 
         Raises what the function raises, StoreLocked only without a value of an older version.
         """
-        at = StoreVersion(data.store_url(), data.store_version())
+        at = data.current_version()
         try:
             value = self.read_at(at, *args, **kwargs)
         except StoreLocked as error:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.db.alerts.outbox import count_outbox, count_unclaimed, load_outbox, resend
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.health import Health, load_health

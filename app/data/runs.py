@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.summaries import RunSummary
 

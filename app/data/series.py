@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.page_records import (
     Band,
     EnvironmentChange,
     SeriesPage,
 )
 from compile_hud.app.data.runs import MAX_RUNS, load_newest_runs
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import (
     load_alerts_of_case,

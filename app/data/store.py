@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+from dataclasses import dataclass
 
 from compile_hud.db.store import Store
 
@@ -15,6 +16,19 @@ DEFAULT_URL = "duckdb:///.hud/store.duckdb"
 # A writer holds the store for tens of milliseconds. A process that holds it for seconds is no
 # writer of ours, and a page must not hang behind it.
 LOCK_TIMEOUT_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreVersion:
+    """The store at one version; all reads for one page see the same."""
+
+    url: str
+    number: int
+
+    @property
+    def store(self) -> Store:
+        """Return the open store."""
+        return open_store(self.url)
 
 
 def store_url() -> str:
@@ -30,6 +44,11 @@ def store_name() -> str:
 def store_version() -> int:
     """Return the number that changes with every write to the store."""
     return open_store(store_url()).store_version()
+
+
+def current_version() -> StoreVersion:
+    """Return the store as it is now."""
+    return StoreVersion(store_url(), store_version())
 
 
 def open_store(url: str) -> Store:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.db.errors import StoreError
 from compile_hud.db.queries.alerts import load_series_settings
 from compile_hud.db.records.alerts import Alert, AlertState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compile_hud.app.ui.format import metric_label, moment, percent, percent_interval, scale_for
+from compile_hud.app.ui.format import metric_label, moment, percent, percent_interval, values_text
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, OUTCOME, series_url
 from compile_hud.db.records.alerts import VANISHED, Alert, alert_bounds, began
@@ -111,9 +111,7 @@ def _mark(alert: Alert, topic: str, change: str) -> str:
 def _values(alert: Alert) -> str:
     if alert.baseline is None or alert.candidate is None:
         return ""
-    scale = scale_for(alert.unit, [alert.baseline, alert.candidate])
-    before = scale.text(alert.baseline) if scale.unit == "x" else scale.number(alert.baseline)
-    return f"{before} -> {scale.text(alert.candidate)}"
+    return values_text(alert.baseline, alert.candidate, unit=alert.unit)
 
 
 def _bounds(alert: Alert) -> str:

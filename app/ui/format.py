@@ -146,6 +146,13 @@ def scale_for(unit: str, values: Iterable[float]) -> Scale:
     return Scale(factor, name)
 
 
+def values_text(before: float, after: float, *, unit: str) -> str:
+    """Return two values in one scale, `12.3 -> 14.9 ms`."""
+    scale = scale_for(unit, [before, after])
+    first = scale.text(before) if scale.unit == "x" else scale.number(before)
+    return f"{first} -> {scale.text(after)}"
+
+
 def column_scale(unit: str, values: Iterable[float]) -> Scale:
     """Return the scale of a column of very different numbers: of `scale_for`, or a smaller one.
 

@@ -7,13 +7,14 @@ import functools
 from contextlib import suppress
 
 from compile_hud.app.components.alert_rows import states_of
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.page_records import (
     AlertList,
     AlertPage,
     EventPage,
 )
 from compile_hud.app.data.series import load_series_page
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import (

@@ -7,9 +7,10 @@ import logging
 import math
 from typing import NamedTuple
 
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.urls import KernelDiffState
 from compile_hud.app.views.kernel_diff.records import AlertKernels, DiffPage, DiffRow, DiffSide
 from compile_hud.db.errors import RecordError

@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 from compile_hud.app.data import store as data
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.page_records import KernelsPage, Loaded
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.code import Script
 from compile_hud.db.errors import NotFoundError, RecordError
 from compile_hud.db.queries.kernels import (

@@ -11,8 +11,9 @@ from datetime import datetime
 import numpy as np
 
 from compile_hud.app.components.alert_rows import is_by_machine, open_alerts
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.mode_summaries import MODE_ORDER, missing_cases
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.urls import ModelsState
 from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summaries

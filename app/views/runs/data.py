@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.latest_results import load_machine_moves
 from compile_hud.app.data.page_records import RunPage
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.views.runs.shape_sweep import Sweep, Swept, SweptShape
 from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, find_live_log
 from compile_hud.db.jobs.queue import get_live_log

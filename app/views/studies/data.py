@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from compile_hud.app.components.result_matrix import common_dimensions
-from compile_hud.app.data.cache import StoreVersion, cached_read
+from compile_hud.app.data.cache import cached_read
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.format import Scale, estimate, metric_label, outcome_label, scale_for
 from compile_hud.app.ui.html import Cell, Column, Note, interval_notes
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, run_url

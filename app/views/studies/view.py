@@ -80,8 +80,8 @@ def _show_section(section: StudySection, *, study: str) -> None:
     st.html(key_values(pairs))
     if section.chart is not None:
         _show_chart(section, key=f"{study}-{run.id}")
-    for part in section.grids:
-        _show_grids(part)
+    for grids in section.grids:
+        _show_grids(grids)
     for part in section.parts:
         _show_part(part)
 

@@ -160,8 +160,8 @@ def test_failure_that_fails_otherwise_by_now_says_how(store: Store, open_page: O
 def test_alert_of_a_case_that_is_gone_has_the_command_and_no_chart(
     store: Store, open_page: OpenPage
 ) -> None:
-    gone = make_alert("gone", case=make_case("gone"), kind="vanished", metric="outcome", unit="")
-    save_alerts(store, [gone])
+    alert = make_alert("gone", case=make_case("gone"), kind="vanished", metric="outcome", unit="")
+    save_alerts(store, [alert])
     page = open_page("alerts", alert="gone")
     assert not page.exception
     assert "kind vanished first bad" in text_of(page)

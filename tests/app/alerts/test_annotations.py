@@ -92,12 +92,12 @@ def test_who_may_only_look_is_refused_on_the_server(
     assert (
         annotation_data.write("x", at=when, pattern=pattern, note=DecisionNote(author="ada")) == ""
     )
-    (made,) = load_annotations(stored(seeded))
-    assert made.by == "tom@example.org"
+    (annotation,) = load_annotations(stored(seeded))
+    assert annotation.by == "tom@example.org"
     sign_in("")
-    assert "sign in" in annotation_data.remove(made, note=DecisionNote())
+    assert "sign in" in annotation_data.remove(annotation, note=DecisionNote())
     sign_in("tom")
-    assert annotation_data.remove(made, note=DecisionNote()) == ""
+    assert annotation_data.remove(annotation, note=DecisionNote()) == ""
     again = annotation_data.write("x", at=when, pattern=pattern, note=DecisionNote())
     assert again == "Not saved: the same was said and removed; say it in other words."
 

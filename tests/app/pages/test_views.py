@@ -63,8 +63,8 @@ def test_each_mode_has_its_mean_over_the_common_cohort_and_its_pass_rate(
 
 
 def test_a_vanished_case_is_not_ok_and_in_no_mean(seeded: Path, open_page: OpenPage) -> None:
-    gone = make_case("bert", mode="reduce-overhead", device="cuda")
-    alert = make_alert("gone", case=gone, kind="vanished", metric="outcome", unit="")
+    case = make_case("bert", mode="reduce-overhead", device="cuda")
+    alert = make_alert("gone", case=case, kind="vanished", metric="outcome", unit="")
     save_alerts(Store(f"duckdb:///{seeded}"), [alert])
     text = text_of(open_page("overview"))
     assert "reduce-overhead 1.80x geometric mean over 2 of 4 3 of 4 ok, 1 vanished" in text

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from compile_hud.app.data import store as data
-from compile_hud.app.data.cache import MAX_ENTRIES, StoreVersion, VersionedCache, cached_read
+from compile_hud.app.data.cache import MAX_ENTRIES, VersionedCache, cached_read
 from compile_hud.app.data.page_records import Loaded
+from compile_hud.app.data.store import StoreVersion
 from compile_hud.db.errors import StoreLocked
 
 URL = "duckdb:///of_this_test_alone.duckdb"

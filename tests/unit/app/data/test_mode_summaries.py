@@ -122,14 +122,14 @@ def test_variants_outside_the_modes_do_not_shrink_the_cohort() -> None:
 def test_a_case_that_is_missing_is_not_ok_and_in_the_mean_of_no_mode(
     state: AlertState, kind: str, outcome: Outcome
 ) -> None:
-    gone = make_case("b", mode="max-autotune")
+    case = make_case("b", mode="max-autotune")
     cells = [
         latest(make_case("a", mode="default"), values={"speedup": 2.0}),
         latest(make_case("b", mode="default"), values={"speedup": 8.0}),
         latest(make_case("a", mode="max-autotune"), values={"speedup": 3.0}),
-        latest(gone, outcome=outcome, values={"speedup": 9.0}, effective_mode="default"),
+        latest(case, outcome=outcome, values={"speedup": 9.0}, effective_mode="default"),
     ]
-    alert = make_alert(case=gone, kind=kind, state=state)
+    alert = make_alert(case=case, kind=kind, state=state)
     default, autotune = mode_summaries(cells, alerts=[alert])
     assert (default.mean, default.num_ok, default.num_attempted) == (pytest.approx(2.0), 2, 2)
     assert (autotune.mean, autotune.num_ok, autotune.num_attempted) == (pytest.approx(3.0), 1, 2)

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui.html import (
     Bar,
@@ -124,7 +125,7 @@ def test_table_that_scrolls_is_reached_by_keyboard(href: str, num_stops: int) ->
     assert html.count(stop) == html.count("tabindex") == num_stops
 
 
-def test_a_table_in_full() -> None:
+def test_a_table_in_full(words: SnapshotAssertion) -> None:
     columns = [Column(label="model"), Column(label="speedup", title="why", is_number=True)]
     cell = Cell(
         text="1.34x",
@@ -132,15 +133,7 @@ def test_a_table_in_full() -> None:
         style="cell-bad",
         notes=(Note(text="latency +21 %", style="note bad"),),
     )
-    assert table(columns, [[Cell(text="bert"), cell]], label="results") == (
-        '<div class="hud-scroll"><table class="hud" aria-label="results"><thead><tr>'
-        '<th scope="col">model</th><th scope="col" class="number" title="why">speedup</th>'
-        "</tr></thead><tbody><tr>"
-        '<td><div class="text">bert</div></td>'
-        '<td class="number cell-bad"><div class="text"><a href="series?case=c">1.34x</a></div>'
-        '<div class="note bad">latency +21 %</div></td>'
-        "</tr></tbody></table></div>"
-    )
+    assert table(columns, [[Cell(text="bert"), cell]], label="results") == (words)
 
 
 @pytest.mark.parametrize("name", ["spare", "brief"])

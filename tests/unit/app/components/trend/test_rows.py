@@ -7,6 +7,7 @@ import json
 from datetime import timedelta
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.components.trend.rows import (
     alerts_of,
@@ -73,12 +74,12 @@ def test_points_are_in_the_scale_of_the_chart() -> None:
     }
 
 
-def test_a_new_environment_starts_a_new_line() -> None:
+def test_a_new_environment_starts_a_new_line(words: SnapshotAssertion) -> None:
     points = [point(0), point(1), point(2, fingerprint="b" * 64)]
     page = series_page(points, environment_changes=[environment_change(2, "driver")])
     rows = point_rows(page, metric="latency_s", scale=MS)
     assert [row["segment"] for row in rows] == ["0", "0", "1"]
-    assert rows[2]["text"] == "new baseline: the environment changed"
+    assert rows[2]["text"] == words
 
 
 def test_the_first_bad_point_carries_the_verdict() -> None:

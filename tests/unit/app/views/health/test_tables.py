@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.data.health import HealthPage
 from compile_hud.app.views.health.tables import (
@@ -74,33 +75,28 @@ def page_of(
     return HealthPage(health=health, num_notifications={})
 
 
-def test_where_all_is_well_the_page_says_what_is_next() -> None:
+def test_where_all_is_well_the_page_says_what_is_next(words: SnapshotAssertion) -> None:
     page = page_of(SCHEDULER)
     assert troubles(page, now=NOW) == []
-    assert wellness(page, now=NOW) == (
-        "All is well: 1 scheduler at work, no runs going, no jobs in the queue, the next run in"
-        " 3 h 00 min."
-    )
+    assert wellness(page, now=NOW) == (words)
 
 
-def test_a_silent_scheduler_is_the_trouble_and_its_schedules_are_not_coming() -> None:
+def test_a_silent_scheduler_is_the_trouble_and_its_schedules_are_not_coming(
+    words: SnapshotAssertion,
+) -> None:
     silent = dataclasses.replace(SCHEDULER, heartbeat_at=NOW - timedelta(minutes=10))
     page = page_of(silent, open_jobs=(job(),))
     first, second = troubles(page, now=NOW)
     assert first.startswith("The scheduler of box has been silent for 10 min 00 s")
-    assert second == "1 job waits and no scheduler takes it: hud up or hud schedule."
+    assert second == words
     assert next_table(page, now=NOW) == ""
 
 
-def test_full_disks_broken_results_and_failed_jobs_are_troubles() -> None:
+def test_full_disks_broken_results_and_failed_jobs_are_troubles(words: SnapshotAssertion) -> None:
     scheduler = dataclasses.replace(SCHEDULER, disks=(FULL,), num_broken=2)
     failed = job(state=JobState.FAILED, reason="no such toolchain")
     problems = troubles(page_of(scheduler, ended_jobs=(failed, job(state=JobState.DONE))), now=NOW)
-    assert [text.split(":")[0] for text in problems] == [
-        "The disk for traces of box has 1.00 GiB left",
-        "The spool of box has 2 results that cannot be read",
-        "1 of the newest 2 jobs failed, the last one 2 h ago",
-    ]
+    assert [text.split(":")[0] for text in problems] == words
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.data.page_records import AlertPage, KernelsPage
 from compile_hud.app.ui.alert_text import alert_text
@@ -265,20 +266,22 @@ def test_gaps_that_recording_adds_are_no_idle_of_the_device() -> None:
     ) in profiler_text(SLOWED)
 
 
-def test_how_busy_a_device_was_is_told_as_the_latency_leaves_it() -> None:
+def test_how_busy_a_device_was_is_told_as_the_latency_leaves_it(words: SnapshotAssertion) -> None:
     slowed = dataclasses.replace(page(trace=""), result=make_result(), profile=SLOWED)
     device = dict(header_facts(slowed))["device"]
-    assert device.text == "busy 87.1 %, launched one by one"
+    assert device.text == words
     assert [note.text for note in device.notes] == ["31.4 % under the profiler"]
     assert "The gaps are those under the profiler" in strip_text(SLOWED)
 
 
 @pytest.mark.parametrize("latency_s", [None, 0.0168, 0.0172, 0.02])
-def test_a_profile_that_took_no_longer_is_told_as_it_was_recorded(latency_s: float | None) -> None:
+def test_a_profile_that_took_no_longer_is_told_as_it_was_recorded(
+    latency_s: float | None, words: SnapshotAssertion
+) -> None:
     same = dataclasses.replace(SLOWED, latency_s=latency_s)
     unslowed = dataclasses.replace(page(trace=""), result=make_result(), profile=same)
     device = dict(header_facts(unslowed))["device"]
-    assert (device.text, device.notes) == ("busy 31.4 %, launched one by one", ())
+    assert (device.text, device.notes) == words
     assert "idle: 11.8 ms" in parts_bars(same)
     assert "profiled</div>" in parts_table(same)
     assert "idle, profiled" not in parts_table(same)
@@ -334,8 +337,8 @@ def test_points_and_alerts_lead_to_the_kernels_of_their_runs() -> None:
     assert not any(cell.href for _, cell in point_facts(series, point(3), metric="latency_s"))
     assert link.startswith("kernels?run=run-3&case=bert%2F")
     run_9 = make_run_ref(make_run("run-9"))
-    seen = run_ref_cell(run_9, case_key="bert/x", has_kernels=True)
-    assert [note.href for note in seen.notes] == ["", "kernels?run=run-9&case=bert%2Fx"]
+    ref_cell = run_ref_cell(run_9, case_key="bert/x", has_kernels=True)
+    assert [note.href for note in ref_cell.notes] == ["", "kernels?run=run-9&case=bert%2Fx"]
     assert len(run_ref_cell(run_9, case_key="bert/x").notes) == 1
 
 

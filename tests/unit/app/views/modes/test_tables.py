@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.views.modes.chart import modes_spec
 from compile_hud.app.views.modes.data import modes_page
@@ -74,14 +75,12 @@ def test_speedups_are_called_by_their_clock_where_it_is_not_the_wall_clock() -> 
     assert ">speedup (CPU time)</th>" in mode_table(page_of(*of_cpu))
 
 
-def test_the_fastest_on_the_front_is_recommended_with_its_price_and_its_limit() -> None:
+def test_the_fastest_on_the_front_is_recommended_with_its_price_and_its_limit(
+    words: SnapshotAssertion,
+) -> None:
     title, sentences = answer(page_of(*BOTH), cache="cold")
     assert title == "Ship max-autotune"
-    assert sentences == [
-        "Over the one model it is 2.50x as fast as eager"
-        " [2.48, 2.52], for 50.0 s of cold compile time and -50.0 % peak memory.",
-        "It pays from about 45,000 calls of a process on; below that default is faster in total.",
-    ]
+    assert sentences == words
 
 
 def test_a_filled_cache_pays_earlier() -> None:
@@ -106,22 +105,24 @@ def test_a_mode_that_never_ran_is_not_compared_with_the_one_that_ran() -> None:
     assert 'class="number wraps" title="speedup [2.48,' in of_models
 
 
-def test_a_mode_that_never_ran_stands_in_for_one_that_was_not_measured() -> None:
+def test_a_mode_that_never_ran_stands_in_for_one_that_was_not_measured(
+    words: SnapshotAssertion,
+) -> None:
     page = page_of(eager(), fallen_back(2.0, 4))
     title, sentences = answer(page, cache="cold")
     assert page.best == "max-autotune"
     assert title == "Ship default"
-    assert sentences[-1] == (
-        "The device ran default under the name max-autotune, whose numbers these are."
-    )
+    assert sentences[-1] == (words)
 
 
-def test_a_mode_that_ran_for_one_model_is_shipped_and_names_the_others() -> None:
+def test_a_mode_that_ran_for_one_model_is_shipped_and_names_the_others(
+    words: SnapshotAssertion,
+) -> None:
     vit = (measured("default", 2.0, 5, model="vit"), measured("max-autotune", 2.0, 4, model="vit"))
     page = page_of(measured("default", 2.0, 5), fallen_back(2.0, 4), *vit)
     title, sentences = answer(page, cache="cold")
     assert title == "Ship max-autotune"
-    assert sentences[-1] == "For bert the device ran another mode under this name."
+    assert sentences[-1] == words
 
 
 @pytest.mark.parametrize(
@@ -139,12 +140,12 @@ def test_what_costs_more_is_one_mode_or_several(others: tuple[str, ...], text: s
     assert answer(page, cache="cold")[1][0].endswith(text)
 
 
-def test_a_model_that_fails_in_the_best_mode_is_named() -> None:
+def test_a_model_that_fails_in_the_best_mode_is_named(words: SnapshotAssertion) -> None:
     failed = latest(make_case("unet", mode="max-autotune"), outcome=Outcome.FAILED)
     page = page_of(*BOTH, measured("default", 1.5, 5, model="unet"), failed)
     _, sentences = answer(page, cache="cold")
     assert "Over the 1 of 2 models" in sentences[0]
-    assert sentences[-1] == "Not for unet: no result that is ok in this mode."
+    assert sentences[-1] == words
 
 
 def test_a_model_that_another_mode_serves_better_is_named() -> None:
@@ -159,8 +160,10 @@ def test_a_model_that_another_mode_serves_better_is_named() -> None:
 
 
 def test_a_vanished_case_is_in_no_mean() -> None:
-    gone = make_alert("gone", case=BOTH[2].summary.case, kind="vanished", metric="outcome", unit="")
-    page = page_of(*BOTH, alerts=(gone,))
+    alert = make_alert(
+        "gone", case=BOTH[2].summary.case, kind="vanished", metric="outcome", unit=""
+    )
+    page = page_of(*BOTH, alerts=(alert,))
     assert [mode.variant for mode in page.modes] == ["default"]
     assert page.rows[0].cells["max-autotune"].missing == "vanished"
 
@@ -187,10 +190,10 @@ def test_no_gain_means_not_compiling() -> None:
     assert answer(page, cache="cold")[0] == "Do not compile"
 
 
-def test_without_common_ground_there_is_no_recommendation() -> None:
+def test_without_common_ground_there_is_no_recommendation(words: SnapshotAssertion) -> None:
     page = page_of(measured("default", 2.0, 5), measured("max-autotune", 2.0, 5, model="vit"))
     title, sentences = answer(page, cache="warm")
-    assert title == "No mode can be recommended"
+    assert title == words
     assert "a speedup and a warm compile time in every mode" in sentences[0]
     assert len(page.rows) == 2
 

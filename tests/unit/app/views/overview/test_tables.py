@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.components.latest_results import silence_text
 from compile_hud.app.components.trend.view import trend_caption
@@ -75,22 +76,19 @@ def mode_summary(
     )
 
 
-def test_tile_tells_vanished_cases_from_late_ones() -> None:
+def test_tile_tells_vanished_cases_from_late_ones(words: SnapshotAssertion) -> None:
     summary = mode_summary(mean=2.0, num_ok=1, missing=(("vanished", 1), ("late", 2)))
     _, cell = mode_tile(summary)
-    assert cell.notes[1].text == "1 of 4 ok, 1 vanished, 2 late"
+    assert cell.notes[1].text == words
 
 
-def test_tile_says_what_is_not_ok_and_what_does_not_count() -> None:
+def test_tile_says_what_is_not_ok_and_what_does_not_count(words: SnapshotAssertion) -> None:
     failures, untried = (("failed", 1), ("out_of_memory", 1)), (("skipped", 2),)
     summary = mode_summary(
         mean=2.0, num_ok=1, failures=failures, untried=untried, missing=(("late", 1),)
     )
     _, cell = mode_tile(summary)
-    assert [note.text for note in cell.notes[1:]] == [
-        "1 of 4 ok, 1 failed, 1 out of memory, 1 late",
-        "not counted: 2 skipped",
-    ]
+    assert [note.text for note in cell.notes[1:]] == words
 
 
 def cases_of(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
@@ -258,33 +256,30 @@ def test_a_point_of_one_sample_is_said_to_have_no_interval() -> None:
     assert samples_caption(1) != samples_caption(2)
 
 
-def test_an_alert_is_told_with_interval_levels_and_both_revisions() -> None:
+def test_an_alert_is_told_with_interval_levels_and_both_revisions(words: SnapshotAssertion) -> None:
     alert = make_alert(last_good=make_run_ref(make_run(revision="2.12")))
     (text,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
-    assert text == (
-        "regression: +20.0 % [+18.0, +22.0] %; 10.0 -> 12.0 ms;"
-        " first bad 2.13.0+abc1234 (2026-01-01 02:30 UTC); last good 2.12 (2026-01-01 02:30 UTC)"
-    )
+    assert text == (words)
 
 
-def test_a_vanished_series_is_told_without_numbers() -> None:
+def test_a_vanished_series_is_told_without_numbers(words: SnapshotAssertion) -> None:
     alert = make_alert(kind="vanished", metric="outcome")
     (text,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
-    assert text == "regression: vanished; first bad 2.13.0+abc1234 (2026-01-01 02:30 UTC)"
+    assert text == words
 
 
-def test_more_regressions_than_fit_are_folded() -> None:
+def test_more_regressions_than_fit_are_folded(words: SnapshotAssertion) -> None:
     alerts = [
         make_alert(str(number), case=make_case(f"model-{number}"), change_pct=5.0 + number)
         for number in range(14)
     ]
     title, sections = alert_sections(OverviewState(), alerts, now=START)
-    assert title == "14 cases need you: 14 worse"
+    assert title == words
     assert [section.count("<tr>") for section in sections] == [13, 3]
     assert "2 more, less severe" in sections[1]
 
 
-def test_a_case_is_one_line_however_many_alerts_it_has() -> None:
+def test_a_case_is_one_line_however_many_alerts_it_has(words: SnapshotAssertion) -> None:
     case = make_case("bert")
     alerts = [
         make_alert("a", case=case, change_pct=20.0),
@@ -293,7 +288,7 @@ def test_a_case_is_one_line_however_many_alerts_it_has() -> None:
         make_alert("d", case=make_case("unet"), kind="outcome", metric="outcome", unit=""),
     ]
     title, (section,) = alert_sections(OverviewState(), alerts, now=START, newest_runs={"run-1"})
-    assert title == "3 cases need you: 3 new, 1 failing, 1 worse, 1 vanished"
+    assert title == words
     assert section.count("<tr>") == 4
     assert "and speedup -9.0 %" in section
 
@@ -308,7 +303,9 @@ def test_what_all_cases_have_in_common_is_not_said_in_each_line() -> None:
     assert '<div class="note">bf16</div>' in section
 
 
-def test_a_silent_scheduler_is_told_with_what_it_missed_and_what_to_do() -> None:
+def test_a_silent_scheduler_is_told_with_what_it_missed_and_what_to_do(
+    words: SnapshotAssertion,
+) -> None:
     schedule = ScheduleState(
         name="nightly", suite="all", toolchain="stable", rule="daily", next_at=START
     )
@@ -320,11 +317,7 @@ def test_a_silent_scheduler_is_told_with_what_it_missed_and_what_to_do() -> None
         heartbeat_at=START - timedelta(hours=3),
         schedules=(schedule,),
     )
-    assert silence_text(late, now=START + timedelta(hours=1)) == (
-        "The scheduler of box has been silent since 2025-12-31 23:30 UTC (4 h ago): what is shown"
-        " gets older. Schedule nightly was due 2026-01-01 02:30 UTC. Start `hud up` or"
-        " `hud schedule` there again; `hud doctor` says what is wrong."
-    )
+    assert silence_text(late, now=START + timedelta(hours=1)) == (words)
 
 
 def test_improvements_are_folded_and_not_called_bad() -> None:
@@ -364,14 +357,10 @@ def test_results_that_are_not_ok_without_an_alert_are_counted_below_the_title() 
     assert unwatched_text([failed[0], fine], alerts=[alert]) == ""
 
 
-def test_a_real_mean_stands_as_it_is() -> None:
+def test_a_real_mean_stands_as_it_is(words: SnapshotAssertion) -> None:
     name, tile = mode_tile(mode_summary(mean=2.0, fallbacks=(("default", 1),)))
     assert (name, tile.text, tile.style) == ("max-autotune", "2.00x", "")
-    assert [note.text for note in tile.notes] == [
-        "geometric mean over 3 of 4",
-        "4 of 4 ok",
-        "1 ran as default: not max-autotune",
-    ]
+    assert [note.text for note in tile.notes] == words
 
 
 def test_a_mode_that_never_really_ran_is_in_brackets() -> None:
