@@ -53,7 +53,7 @@ def vulnerabilities(report: Mapping[str, Any], *, ignored: set[str]) -> list[str
 
 
 def unasked(report: Mapping[str, Any]) -> list[str]:
-    """Return the packages that nobody could say anything of."""
+    """Return the packages that could not be audited."""
     return [item["name"] for item in report["dependencies"] if "skip_reason" in item]
 
 
@@ -74,7 +74,7 @@ def ask(command: Sequence[str]) -> Mapping[str, Any] | str:
 
 
 def main(command: Sequence[str] = COMMAND) -> int:
-    """Ask and tell; return the exit status."""
+    """Print the report; return the exit status."""
     today = datetime.now(timezone.utc).date()
     ignored = accepted(IGNORED.read_text(encoding="ascii"), today=today)
     report = ask(command)

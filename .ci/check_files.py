@@ -19,7 +19,7 @@ LARGE_BYTES = 2_000_000
 
 
 def problems(path: Path) -> Iterable[str]:
-    """Return what is wrong with the file at `path`, with line numbers."""
+    """Return the problems of the file at `path`, with line numbers."""
     content = path.read_bytes()
     if len(content) > LARGE_BYTES:
         yield f"{path}: {len(content)} bytes; {LARGE_BYTES} are allowed"

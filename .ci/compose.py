@@ -19,7 +19,7 @@ TIMEOUT_S = 60
 
 
 def fetch(url: str, *, sha256: str) -> bytes:
-    """Return what is at `url`; raise OSError when it cannot be had or is something else."""
+    """Return the file at `url`; raise OSError when it cannot be had or is something else."""
     with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
         package: bytes = answer.read()
     if hashlib.sha256(package).hexdigest() != sha256:

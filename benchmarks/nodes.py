@@ -139,7 +139,7 @@ def measure_plan(nodes: RayNodes, *, models: Sequence[str]) -> Finished:
 
 
 def finished(documents: Sequence[RunDocument]) -> Finished:
-    """Return what came of the runs of one plan."""
+    """Return the results of the runs of one plan."""
     results = [result for document in documents for result in document.results]
     last = max(result.finished_at for result in results)
 
@@ -190,7 +190,7 @@ def measure_on(cores: Sequence[int], *, models: Sequence[str]) -> Finished:
 
 
 def trials(numbers: range, *, models: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield what each trial found: the plan on one node and on two."""
+    """Yield the results of each trial: the plan on one node and on two."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         raise BenchmarkError("two nodes with a core each need two cores")
@@ -214,7 +214,7 @@ def trials(numbers: range, *, models: Sequence[str]) -> Iterator[dict[str, Any]]
 
 
 def summary(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the trials say together, and the trials."""
+    """Return the summary of the trials, and the trials."""
     return {
         "goal": GOAL,
         "median_ratio_cases": statistics.median(item["ratio_cases"] for item in done),

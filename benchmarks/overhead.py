@@ -36,7 +36,7 @@ GOAL_RATIO = 1.15
 
 
 def run_hud(folder: Path, *, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
-    """Return what one `hud run` in `folder` cost, part by part; raise BenchmarkError."""
+    """Return the cost of one `hud run` in `folder`, part by part; raise BenchmarkError."""
     path = folder / "run.json"
     environment = {
         key: value

@@ -102,7 +102,7 @@ if __name__ == "__main__":
 
 
 def run_peer(python: Path, *, folder: Path, timeout_s: float) -> dict[str, Any]:
-    """Return what the same launches cost under optimum-benchmark."""
+    """Return the cost of the same launches under optimum-benchmark."""
     script = folder / "peer.py"
     script.write_text(PEER, encoding="ascii")
     order = {

@@ -18,7 +18,7 @@ NUM_SLOW_PASSES = 23
 
 
 class Block(nn.Module):
-    """What a chain repeats; `INPUT` is the shape that goes in and comes out."""
+    """A part that a chain repeats; `INPUT` is the shape that goes in and comes out."""
 
     INPUT: tuple[int, ...]
 

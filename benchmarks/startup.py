@@ -43,7 +43,7 @@ PACKAGES = ("compile-hud", "torch", "transformers", "streamlit", "duckdb", "duck
 
 
 class BenchmarkError(RuntimeError):
-    """What was to be measured did not happen."""
+    """The event to be measured did not happen."""
 
 
 class Watch:
@@ -180,7 +180,7 @@ def measure_start(folder: Path, *, timeout_s: float) -> dict[str, Any]:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return what of this machine bears on the numbers."""
+    """Return the facts of this machine that bear on the numbers."""
     return {
         "cpu_model": _cpu_model(),
         "num_cpus": len(os.sched_getaffinity(0)),

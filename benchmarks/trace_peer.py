@@ -41,7 +41,7 @@ PEER_EXPOSED = "COMMUNICATION"
 
 
 def ask_peer(python: str, trace: Path) -> dict[str, Any]:
-    """Return what the peer says of the trace, which it wants alone in a folder."""
+    """Return the peer's report on the trace, which must be alone in a folder."""
     with tempfile.TemporaryDirectory() as folder:
         inputs, answer = Path(folder) / "traces", Path(folder) / "answer.json"
         inputs.mkdir()

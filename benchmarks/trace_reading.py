@@ -132,7 +132,7 @@ WAYS: dict[str, Callable[[Path], int]] = {
 
 
 def read_here(way: str, path: Path) -> dict[str, Any]:
-    """Return what reading took in this process, which has read nothing else."""
+    """Return the cost of reading in this process, which has read nothing else."""
     started_s, started_cpu_s = time.perf_counter(), time.process_time()
     num_kernels = WAYS[way](path)
     return {
@@ -144,7 +144,7 @@ def read_here(way: str, path: Path) -> dict[str, Any]:
 
 
 def read_apart(way: str, path: Path) -> dict[str, Any]:
-    """Return what reading took in a process of its own."""
+    """Return the cost of reading in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.trace_reading", "--read", way, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     document: dict[str, Any] = json.loads(done.stdout)
@@ -152,7 +152,7 @@ def read_apart(way: str, path: Path) -> dict[str, Any]:
 
 
 def measure(path: Path, *, ways: tuple[str, ...]) -> dict[str, Any]:
-    """Return what each way of reading the trace took."""
+    """Return the cost of each way of reading the trace."""
     timings = {way: read_apart(way, path) for way in ways}
     num_events = timings["events"]["num_found"]
     return {

@@ -77,7 +77,7 @@ def _peers(folder: Path, size: Size, *, num_questions: int) -> dict[str, Any]:
 def measured(
     part: str, store: Store, *, size: Size, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return what was measured of `part`, with the machine and its load."""
+    """Return the measurements of `part`, with the machine and its load."""
     machine = describe_machine()
     if part == "questions":
         questions = _questions(store, size, num_questions=arguments.num_questions)

@@ -38,7 +38,7 @@ NIGHTS_PER_YEAR = 365
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """What an observer made of a history: nights until the step was told, and false alarms."""
+    """Replay of a history: nights until the step was reported, and false alarms."""
 
     event: Event
     has_step: bool
@@ -47,7 +47,7 @@ class Replay:
 
 
 def observed(history: History, *, chances: np.ndarray, limit: float) -> Replay:
-    """Return what follows from an alert on the first night with a chance above `limit`."""
+    """Return the replay with an alert on the first night with a chance above `limit`."""
     is_night = ~np.isnan(history.values) & (np.arange(NUM_NIGHTS) >= FIRST_NIGHT)
     nights = np.flatnonzero(is_night & (chances > limit))
     return _replay(history, alerts=[(int(night), None) for night in nights[:1]])

@@ -62,7 +62,7 @@ def blocked_autorange(call: Call, seconds: float) -> float:
 def one_after_the_other(
     measure: Callable[[Call, float], float], calls: list[Call], until: float
 ) -> list[float]:
-    """Return what `measure` says of each call, each with an equal share of the time left."""
+    """Return the estimate of each call, each with an equal share of the time left."""
     estimates = []
     for number, call in enumerate(calls):
         estimates.append(

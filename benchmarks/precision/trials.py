@@ -45,7 +45,7 @@ MORE_WORK = 1.05
 
 
 def order(kind: str, *, variant: str, num_passes: int) -> CaseOrder:
-    """Return what executes `num_passes` passes through blocks of `kind`."""
+    """Return the order of `num_passes` passes through blocks of `kind`."""
     way = VARIANTS[variant]
     case = Case(
         model=f"planted-{kind}",
@@ -70,7 +70,7 @@ def order(kind: str, *, variant: str, num_passes: int) -> CaseOrder:
 def run_trial(
     executor: LocalExecutor, *, subject: tuple[str, str], planted: float, limits: PairLimits
 ) -> dict[str, Any]:
-    """Return what one paired comparison said of a candidate `planted` times as slow."""
+    """Return the result of one paired comparison of a candidate `planted` times as slow."""
     started_s = time.monotonic()
     kind, variant = subject
     sides = [
@@ -99,7 +99,7 @@ def run_trial(
 
 
 def row_json(row: CaseComparison) -> dict[str, Any]:
-    """Return what a trial keeps of one row."""
+    """Return the fields of one row that a trial stores."""
     comparison = row.comparison
     return {
         "metric": row.metric,

@@ -137,7 +137,7 @@ def test_page_outlives_a_writer_that_is_killed(watched: Watched, going: tuple[St
 
 @contextmanager
 def scheduling(store_url: str, *, config: Path) -> Iterator[None]:
-    """Run what is asked for, in a process of its own."""
+    """Run the scheduler in a process of its own."""
     command = [sys.executable, "-m", "compile_hud.runner", "schedule", "--store", store_url]
     with subprocess.Popen(
         [*command, "--config", str(config)],

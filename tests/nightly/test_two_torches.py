@@ -59,7 +59,7 @@ class HudProject:
         (folder / "hud.toml").write_text(CONFIG)
 
     def hud(self, *arguments: str) -> Result:
-        """Return what came of a command."""
+        """Return the result of a command."""
         dependencies = Dependencies(env={"HUD_LOCK_DIR": os.environ["HUD_LOCK_DIR"]})
         config = ("--config", str(self.folder / "hud.toml"))
         return CliRunner().invoke(main, [*arguments, *config], obj=dependencies, prog_name="hud")

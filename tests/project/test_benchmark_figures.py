@@ -248,7 +248,8 @@ def test_how_often_open_pages_are_answered_is_told_as_it_came_out() -> None:
     sessions, text = result("dashboard")["sessions"], words("benchmarks/README.md")
     assert (
         f"{sessions['reruns_per_s']:.0f} a second,"
-        f" {sessions['cpu_ms_per_rerun']:.1f} ms of CPU time each, {sessions['resident_bytes'] / 1e6:.0f} MB"
+        f" {sessions['cpu_ms_per_rerun']:.1f} ms of CPU time each,"
+        f" {sessions['resident_bytes'] / 1e6:.0f} MB"
     ) in text
     assert sessions["num_sessions"] == 20
     assert sessions["reruns_per_s"] >= 50

@@ -429,9 +429,9 @@ def test_outcomes_show_what_was_planned_and_did_not_come(store: Store) -> None:
 
 def test_alerts_come_back_and_are_replaced_by_id(store: Store) -> None:
     step = make_alert("step", last_good=make_run_ref(), last_seen=START + timedelta(days=1))
-    gone = make_alert("gone", kind="vanished", case=VIT)
-    save_alerts(store, [step, gone])
-    assert load_alerts(store) == (step, gone)
+    alert = make_alert("gone", kind="vanished", case=VIT)
+    save_alerts(store, [step, alert])
+    assert load_alerts(store) == (step, alert)
     noise = make_alert("gone", kind="vanished", case=VIT, state=AlertState.NOISE)
     save_alerts(store, [noise])
     assert load_alert(store, "gone") == noise

@@ -192,11 +192,11 @@ def test_launches_are_limited(
 
 
 def test_ctrl_c_shows_what_was_compared(terminal: Pair) -> None:
-    seen: list[CaseOrder] = []
+    orders: list[CaseOrder] = []
 
     def on_execute(order: CaseOrder) -> None:
-        if order.case.variant == "default" and not seen:
-            seen.append(order)
+        if order.case.variant == "default" and not orders:
+            orders.append(order)
             os.kill(os.getpid(), signal.SIGINT)
 
     terminal.on_execute = on_execute

@@ -242,7 +242,7 @@ def test_a_run_that_finds_no_room_for_its_results_makes_some(
         return "removed 1 of 2 traces"
 
     monkeypatch.setattr(Store, "ingest", no_room)
-    monkeypatch.setattr("compile_hud.runner.workspace.prune_traces", prune_some)
+    monkeypatch.setattr("compile_hud.runner.persistence.retention.prune_traces", prune_some)
     result = Terminal(tmp_path).hud("run", "--model", "bert", "--mode", "eager", "--no-reference")
     assert result.exit_code == 1
     assert "no room left" in result.stderr
@@ -253,7 +253,7 @@ def test_a_folder_that_cannot_be_pruned_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("compile_hud.runner.workspace.prune_traces", _no_access)
+    monkeypatch.setattr("compile_hud.runner.persistence.retention.prune_traces", _no_access)
     result = Terminal(tmp_path).hud("run", "--model", "bert", "--mode", "eager", "--no-reference")
     assert result.exit_code == 0
     assert "not all that is old is removed: no access" in result.stderr

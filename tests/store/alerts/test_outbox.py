@@ -152,7 +152,7 @@ def _with_state(queue: Queue, state: NotificationState) -> Queue:
 
 def test_alert_and_notification_are_saved_together_or_not_at_all(store: Store) -> None:
     planner = NotificationPlanner(routes=[Route(name="all", receivers=("ops",))], now=lambda: START)
-    made = Confirmed((Revision(alert=make_alert()),))
+    confirmed = Confirmed((Revision(alert=make_alert()),))
 
     def tell(before: Sequence[Alert], decided: Confirmed) -> Sequence[Notification]:
         return planner.notifications(before, decided.revisions, events={})
@@ -162,9 +162,9 @@ def test_alert_and_notification_are_saved_together_or_not_at_all(store: Store) -
         raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError):
-        store.revise_alerts(lambda _: made, by=JUDGE, tell=fail)
+        store.revise_alerts(lambda _: confirmed, by=JUDGE, tell=fail)
     assert (load_alerts(store), load_outbox(store)) == ((), ())
-    store.revise_alerts(lambda _: made, by=JUDGE, tell=tell)
+    store.revise_alerts(lambda _: confirmed, by=JUDGE, tell=tell)
     assert [alert.id for alert in load_alerts(store)] == ["alert-1"]
     assert [item.alert_ids for item in load_outbox(store)] == [("alert-1",)]
 
@@ -279,12 +279,12 @@ def test_three_dead_days_end_in_digests_with_what_is_severe_ahead(
     ops = FakeReceiver([response] * 10_000)
     rule = QuietRule(hours=quiet_hours("18:00-08:00"), severe_any_time=True)
     sender = replace(dispatcher(store, now, ops=ops), quiet={"ops": rule})
-    made: list[Notification] = []
+    notifications: list[Notification] = []
     for number in range(24):
         # Four about each of six alerts; two of these get severe.
         about = number % 6
         is_severe = number >= 18 and about in (2, 4)
-        made.append(
+        notifications.append(
             make_notification(
                 f"n{number:02}",
                 subject=f"event {about}",
@@ -292,7 +292,7 @@ def test_three_dead_days_end_in_digests_with_what_is_severe_ahead(
                 severity="severe" if is_severe else "minor",
             )
         )
-        fill(store, made[-1])
+        fill(store, notifications[-1])
         sender.dispatch()
         now.advance(3 * 3600)
     assert NotificationState.DEAD not in states(store)
@@ -300,15 +300,15 @@ def test_three_dead_days_end_in_digests_with_what_is_severe_ahead(
     assert rule.at(now()) is Quiet.SEVERE
     sender.dispatch()
     early = [id for ids in alert_ids_sent(ops) for id in ids]
-    subjects = {item.id: item.subject for item in made}
-    severe = {item.id for item in made if item.severity is Severity.SEVERE}
+    subjects = {item.id: item.subject for item in notifications}
+    severe = {item.id for item in notifications if item.severity is Severity.SEVERE}
     # What is severe, and what is to be told before it about the same alerts.
     assert severe <= set(early)
     assert {subjects[id] for id in early} == {subjects[id] for id in severe}
     now.advance(8 * 3600)
     sender.dispatch()
     order = [id for ids in alert_ids_sent(ops) for id in ids]
-    assert sorted(order) == [item.id for item in made]
+    assert sorted(order) == [item.id for item in notifications]
     for subject in subjects.values():
         of_one = [id for id in order if subjects[id] == subject]
         assert of_one == sorted(of_one)
@@ -328,9 +328,9 @@ def test_a_message_that_a_receiver_chokes_on_does_not_stop_the_others() -> None:
 
 
 def test_dead_letters_are_sent_again_on_demand(store: Store, now: FakeClock) -> None:
-    gone = Response(kind=ResponseKind.REFUSED, text="410 Gone")
+    response = Response(kind=ResponseKind.REFUSED, text="410 Gone")
     fill(store, make_notification("a"), make_notification("b"))
-    ops = FakeReceiver([gone, gone])
+    ops = FakeReceiver([response, response])
     sender = dispatcher(store, now, policy=SINGLY, ops=ops)
     sender.dispatch()
     assert [(item.last_error, item.num_attempts) for item in load_outbox(store)] == [

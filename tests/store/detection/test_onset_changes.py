@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.alerts import load_alerts
 from compile_hud.db.records.alerts import Alert, AlertState
@@ -30,12 +31,12 @@ def put_nights(store: Store, documents: Sequence[RunDocument]) -> Alert:
 
 def made_nights() -> list[RunDocument]:
     """Return nights of which two have one revision each, from one level to another."""
-    made = nights([2.0] * LATE + [1.7] * 6)
+    documents = nights([2.0] * LATE + [1.7] * 6)
     return [
         dataclasses.replace(
             document, run=dataclasses.replace(document.run, revision=f"r{(number + 1) // 2}")
         )
-        for number, document in enumerate(made)
+        for number, document in enumerate(documents)
     ]
 
 
@@ -47,18 +48,20 @@ def in_memory() -> Store:
 
 
 def facts(alert: Alert) -> tuple[object, ...]:
-    """Return what is told of an alert, without its id."""
+    """Return the reported fields of an alert, without its id."""
     return (alert.first_bad, alert.cause_kind, alert.cause_text, alert.environment_diff)
 
 
-def test_the_cause_is_that_of_the_ends_as_they_are_now(store: Store) -> None:
-    made = made_nights()
-    before = put_nights(store, [*made[:LATE], *made[LATE + 1 :]])
-    assert before.first_bad.run_id == made[LATE + 1].run.id
-    assert before.cause_text == "since the last good run: revision r6 -> r7"
-    moved = put_nights(store, [made[LATE]])
+def test_the_cause_is_that_of_the_ends_as_they_are_now(
+    store: Store, words: SnapshotAssertion
+) -> None:
+    documents = made_nights()
+    before = put_nights(store, [*documents[:LATE], *documents[LATE + 1 :]])
+    assert before.first_bad.run_id == documents[LATE + 1].run.id
+    assert before.cause_text == words
+    moved = put_nights(store, [documents[LATE]])
     assert moved.id == before.id
-    assert facts(moved) == facts(put_nights(in_memory(), made))
+    assert facts(moved) == facts(put_nights(in_memory(), documents))
     assert (moved.cause_text, moved.environment_diff) == ("", {})
 
 
@@ -76,10 +79,10 @@ def test_what_measuring_again_reported_holds_for_the_moved_onset(store: Store) -
 
 def failing_nights() -> list[RunDocument]:
     """Return nights of a case that fails from `LATE` on, the first of these on another driver."""
-    made = nights([*[2.0] * LATE, *["no room"] * 3])
-    late = dataclasses.replace(made[LATE].run, fingerprint="e" * 32)
-    made[LATE] = dataclasses.replace(made[LATE], run=late)
-    return made
+    documents = nights([*[2.0] * LATE, *["no room"] * 3])
+    late = dataclasses.replace(documents[LATE].run, fingerprint="e" * 32)
+    documents[LATE] = dataclasses.replace(documents[LATE], run=late)
+    return documents
 
 
 def expected(store: Store, alert: Alert) -> Alert:
@@ -100,15 +103,15 @@ def test_an_expected_failure_that_began_sooner_stays_expected(
 
 
 def test_an_expected_level_that_began_sooner_stays_expected(store: Store) -> None:
-    made = nights([2.0] * LATE + [1.7] * 10)
-    accepted = expected(store, put_nights(store, [*made[:LATE], *made[LATE + 4 :]]))
-    assert put_nights(store, made[LATE : LATE + 4]) == accepted
+    documents = nights([2.0] * LATE + [1.7] * 10)
+    accepted = expected(store, put_nights(store, [*documents[:LATE], *documents[LATE + 4 :]]))
+    assert put_nights(store, documents[LATE : LATE + 4]) == accepted
 
 
 def test_a_failure_that_began_sooner_on_another_driver_is_one_alert(store: Store) -> None:
-    made = failing_nights()
-    before = put_nights(store, [*made[:LATE], *made[LATE + 1 :]])
-    moved = put_nights(store, [made[LATE]])
+    documents = failing_nights()
+    before = put_nights(store, [*documents[:LATE], *documents[LATE + 1 :]])
+    moved = put_nights(store, [documents[LATE]])
     assert (moved.id, moved.state) == (before.id, AlertState.OPEN)
-    assert moved.first_bad.run_id == made[LATE].run.id
+    assert moved.first_bad.run_id == documents[LATE].run.id
     assert "no room" in moved.cause_text

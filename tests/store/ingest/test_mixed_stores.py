@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.engine.readers_writer_lock import LockTimeout
 from compile_hud.db.errors import RecordError, StoreError, StoreLocked, StoreTooOld
@@ -40,14 +41,13 @@ def refusing(error: StoreError) -> Callable[..., NoReturn]:
     return refuse
 
 
-def test_nothing_is_measured_for_a_store_of_synthetic_runs(terminal: Terminal) -> None:
+def test_nothing_is_measured_for_a_store_of_synthetic_runs(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     Store("duckdb:///made-up").save_run(make_run("demo", is_synthetic=True))
     result = terminal.hud("run", "--suite", "mine", "--store", "made-up")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == (
-        "hud: what is measured is real, but the store made-up holds synthetic runs, and the two"
-        " never mix. Those are of `hud demo`: name another store with --store\n"
-    )
+    assert result.stderr == (words)
     assert (terminal.executors, waiting_in(terminal)) == ([], [])
 
 
@@ -79,7 +79,7 @@ def test_a_store_that_is_unavailable_now_is_measured_for(
 
 
 def giving_up(on_wait: Callable[[int | None, float], None]) -> Callable[..., bool]:
-    """Return a `LockTimeout.wait` that waits for nobody.
+    """Return a `LockTimeout.wait` that does not wait.
 
     It tells `on_wait` who has the lock, and how many seconds it would have waited.
     """

@@ -32,7 +32,7 @@ def case_folder(state_dir: Path, *, run_id: str = RUN, log: bytes = b"") -> Path
 
 
 def shown(state_dir: Path, run_id: str = RUN) -> list[str]:
-    """Return the lines that are found for a run."""
+    """Return the lines of a run's live log."""
     live_log = find_live_log(state_dir, run_id)
     assert live_log is not None
     assert live_log.case_key == CASE

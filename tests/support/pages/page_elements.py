@@ -1,4 +1,4 @@
-"""What a page of AppTest shows, as text."""
+"""Elements of a page of AppTest as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def html_of(page: AppTest) -> str:
 
 
 def text_of(page: AppTest) -> str:
-    """Return what a reader sees: words of the HTML and code."""
+    """Return the visible text: words of the HTML and code."""
     parser = _Words()
     parser.feed(html_of(page))
     words = [*parser.words, *(item.value for item in page.code)]
@@ -36,7 +36,7 @@ def commands_of(page: AppTest) -> list[str]:
 
 
 def markdown_of(page: AppTest) -> str:
-    """Return what Streamlit reads as Markdown: labels, what headings of tables say."""
+    """Return the texts that Streamlit reads as Markdown: labels and headings of tables."""
     values = [item.value for kind in ("caption", "markdown") for item in page.get(kind)]
     for kind in ("expander", "link_button", "selectbox", "text_input"):
         values += [item.proto.label for item in page.get(kind)]

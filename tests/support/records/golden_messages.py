@@ -106,7 +106,7 @@ RENDERS: Mapping[str, Callable[[Message], str]] = {
 
 
 def rendered() -> dict[str, str]:
-    """Return what belongs in each file, by its name; signs that nobody sees are written out."""
+    """Return the content of each file, by its name; invisible characters are written out."""
     return {
         f"{name}.{end}": render(message).encode("ascii", "backslashreplace").decode("ascii")
         for name, message in messages().items()

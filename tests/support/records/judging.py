@@ -20,7 +20,7 @@ def noisy(levels: Sequence[tuple[int, float]], *, cv: float = 0.005, seed: int =
 
 
 def judge_case(histories: Sequence[Series]) -> list[Alert]:
-    """Return the alerts of what is found in one case, before the decision over a whole run."""
+    """Return the alerts of one case, before the decision over a whole run."""
     return [candidate.alert for candidate in judging.judge_case(histories)]
 
 

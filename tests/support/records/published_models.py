@@ -1,4 +1,4 @@
-"""What the publishers of the zoo's models say of them."""
+"""Facts that the publishers of the zoo's models state."""
 
 from __future__ import annotations
 

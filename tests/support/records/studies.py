@@ -1,4 +1,4 @@
-"""What a run of a study saw, for tests."""
+"""Cases seen by a run of a study, for tests."""
 
 from __future__ import annotations
 

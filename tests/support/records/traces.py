@@ -49,7 +49,7 @@ def operator(
 
 
 def annotation(name: str, start_us: float, end_us: float, **args: Any) -> Json:
-    """Return what record_function writes."""
+    """Return the event that record_function writes."""
     return span(name, start_us, end_us, category="user_annotation", **args)
 
 
@@ -91,6 +91,6 @@ def report_of(
     latency_s: float | None = None,
     peaks: Mapping[str, float] | None = None,
 ) -> KernelReport:
-    """Return what the reader says of a trace with these events."""
+    """Return the report on a trace with these events."""
     path = write_trace(folder / "trace.json", events)
     return read_kernels(path, notes=notes or KernelNotes(), latency_s=latency_s, peaks=peaks or {})

@@ -49,7 +49,7 @@ class RecordedRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Chat:
-    """What a server has: its messages by their names, the requests in order, the answer it forces.
+    """State of a server: its messages by their names, the requests in order, the answer it forces.
 
     `forced` are (status, content, headers) of the next answers.
     """
@@ -61,11 +61,11 @@ class Chat:
     forced: list[tuple[int, Any, dict[str, str]]] = field(default_factory=list)
 
     def names(self) -> list[str]:
-        """Return what was asked, method and last part of the path."""
+        """Return method and last part of the path of each request."""
         return [f"{item.method} {item.path.rpartition('/')[2]}" for item in self.requests]
 
     def slack(self, request: RecordedRequest) -> tuple[int, Any]:
-        """Return what Slack answers: https://docs.slack.dev/apis/web-api."""
+        """Return Slack's answer: https://docs.slack.dev/apis/web-api."""
         method = request.path.rpartition("/")[2]
         if method == "upload":
             self.files[request.query["id"][0]] = request.body
@@ -99,7 +99,7 @@ class Chat:
         return {"ok": True, "channel": CHANNEL, "ts": ts}
 
     def discord(self, request: RecordedRequest) -> tuple[int, Any]:
-        """Return what Discord answers: https://discord.com/developers/docs/resources/webhook."""
+        """Return Discord's answer: https://discord.com/developers/docs/resources/webhook."""
         match = re.fullmatch(r"/hook(?:/messages/(\d+))?", request.path)
         assert match is not None
         if request.method == "PATCH" and match[1] not in self.messages:

@@ -19,7 +19,7 @@ Headers = dict[str, str]
 
 @dataclass(slots=True, kw_only=True)
 class Repository:
-    """What a repository has, and every request; `refuses` answers one instead, None does not.
+    """Content of a repository, and every request; `refuses` answers one instead, None does not.
 
     After a request that `loses` is done, its answer is lost.
     """
@@ -37,7 +37,7 @@ class Repository:
     loses: Callable[[str, str], bool] = lambda _method, _path: False
 
     def does(self, method: str, path: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
-        """Do what is asked, as https://docs.github.com/rest says."""
+        """Answer a request as https://docs.github.com/rest says."""
         for pattern, handle in (
             (r"GET issues", self._list_issues),
             (r"POST issues", self._open_issue),

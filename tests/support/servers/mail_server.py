@@ -15,7 +15,7 @@ HANG_UP = ""
 
 @dataclass(slots=True, kw_only=True)
 class MailBox:
-    """What the server was told, line by line, and what it took: recipients and content."""
+    """Lines that the server received, and the messages it took: recipients and content."""
 
     port: int = 0
     lines: list[str] = field(default_factory=list)

@@ -26,7 +26,7 @@ READY = "the provider answers now\n"
 
 
 class Provider(ThreadingHTTPServer):
-    """What the provider knows."""
+    """OpenID provider on a port of this machine, with its users and codes."""
 
     daemon_threads = True
 

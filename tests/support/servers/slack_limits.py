@@ -1,4 +1,4 @@
-"""What Slack takes of a message, as https://docs.slack.dev/reference/block-kit/blocks says.
+"""Slack's limits of a message, see https://docs.slack.dev/reference/block-kit/blocks.
 
 Written from its reference and not from our code: each function returns what is wrong.
 """

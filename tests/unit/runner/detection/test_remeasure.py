@@ -134,9 +134,9 @@ def test_a_toolchain_that_changed_or_went_is_refused() -> None:
     other = {**FACTS, "cpu_model": "Another"}
     with pytest.raises(ExecutorError, match="or its environment changed"):
         FakeWorkspace({"new": other}).bench(run_on()).candidate()
-    gone = make_run(plan=[CASE], toolchain="gone")
+    run = make_run(plan=[CASE], toolchain="gone")
     with pytest.raises(ExecutorError, match="there is no toolchain gone any more"):
-        FakeWorkspace({}).bench(gone).candidate()
+        FakeWorkspace({}).bench(run).candidate()
 
 
 def test_a_case_is_measured_as_in_its_run() -> None:

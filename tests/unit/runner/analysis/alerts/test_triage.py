@@ -97,10 +97,10 @@ def test_comment_leaves_an_alert_as_it_was_when_all_is_done_again() -> None:
 def test_decision_about_what_is_not_as_it_was_read_is_refused(
     changed: dict[str, Any], text: str
 ) -> None:
-    seen = alert_of(1)
-    there = dataclasses.replace(seen, **changed)
+    alert = alert_of(1)
+    there = dataclasses.replace(alert, **changed)
     with pytest.raises(ChangedMeanwhile, match=f"alert-1 changed since it was read: {text}"):
-        if_unchanged([seen], set_state(["alert-1"], AlertState.EXPECTED))([there])
+        if_unchanged([alert], set_state(["alert-1"], AlertState.EXPECTED))([there])
 
 
 def test_decision_about_what_is_gone_is_refused() -> None:
@@ -109,10 +109,10 @@ def test_decision_about_what_is_gone_is_refused() -> None:
 
 
 def test_decision_about_what_is_as_it_was_read_is_taken() -> None:
-    seen = alert_of(1)
+    alert = alert_of(1)
     # Measured again meanwhile, which no decision is about.
-    there = dataclasses.replace(seen, last_seen=LATER, note="more")
-    decided = if_unchanged([seen], set_owner(["alert-1"], "bob"))([there, alert_of(2)])
+    there = dataclasses.replace(alert, last_seen=LATER, note="more")
+    decided = if_unchanged([alert], set_owner(["alert-1"], "bob"))([there, alert_of(2)])
     assert [item.alert.owner for item in decided.revisions] == ["bob"]
 
 

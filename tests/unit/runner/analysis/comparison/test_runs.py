@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import CaseResult, Measurement, Outcome, Run, Verdict
 from compile_hud.runner.analysis.comparison.runs import (
@@ -134,19 +135,16 @@ def test_outcomes_compare(before: Outcome, after: Outcome, verdict: Verdict) -> 
     assert has_failure(rows) is (verdict is Verdict.REGRESSION)
 
 
-def test_reason_of_a_new_failure_is_told() -> None:
+def test_reason_of_a_new_failure_is_told(words: SnapshotAssertion) -> None:
     failed = make_result(outcome="failed", reason="CppCompileError")
     (row,) = compare_results([make_result(measurements=[make_measurement("flux")])], [failed])
-    assert row.comparison.reason == "ok -> failed: CppCompileError"
+    assert row.comparison.reason == words
 
 
-def test_case_of_one_side_only_is_inconclusive() -> None:
+def test_case_of_one_side_only_is_inconclusive(words: SnapshotAssertion) -> None:
     one, other = make_result(case=make_case("bert")), make_result(case=make_case("vit"))
     rows = compare_results([one], [other])
-    assert [item.comparison.reason for item in rows] == [
-        "only the baseline has this case (ok)",
-        "only the candidate has this case (ok)",
-    ]
+    assert [item.comparison.reason for item in rows] == words
     assert not has_failure(rows)
 
 
@@ -215,14 +213,10 @@ def test_one_failed_round_makes_the_case_failed(is_failed_first: bool) -> None:
     assert row(rows, OUTCOME).comparison.verdict is Verdict.REGRESSION
 
 
-def test_other_fingerprint_is_refused_with_the_facts_that_differ() -> None:
+def test_other_fingerprint_is_refused_with_the_facts_that_differ(words: SnapshotAssertion) -> None:
     with pytest.raises(NotComparableError) as caught:
         compare_results(make_document(run_on("a", "550")), make_document(run_on("b", "560")))
-    assert str(caught.value) == (
-        "runs run-a and run-b do not compare: their environments differ in driver: '550' -> '560'."
-        " Measure both sides on the same machine with the same settings; two toolchains that differ"
-        " so are compared by `hud compare --toolchain A --toolchain B`"
-    )
+    assert str(caught.value) == (words)
 
 
 def test_measured_peaks_are_no_difference_of_environments() -> None:

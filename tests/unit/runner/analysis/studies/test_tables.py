@@ -6,6 +6,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Outcome, Run, RunState
 from compile_hud.runner.analysis.stats.estimates import Estimate
@@ -92,7 +93,7 @@ def test_what_fails_in_one_column_is_in_no_mean_of_its_row() -> None:
     assert [cell.estimate.value for cell in cells if cell.estimate] == pytest.approx([2.0, 3.0])
 
 
-def test_a_column_without_a_number_takes_no_model_from_the_others() -> None:
+def test_a_column_without_a_number_takes_no_model_from_the_others(words: SnapshotAssertion) -> None:
     summary_table = table(
         speedup("bert", 2.0),
         speedup("roberta", 8.0),
@@ -102,19 +103,17 @@ def test_a_column_without_a_number_takes_no_model_from_the_others() -> None:
     default, tensorrt = next(iter(summary_table.rows.values()))
     assert default.num_common == 2
     assert tensorrt.estimate is None
-    assert tensorrt.why == "1 skipped, 1 out of memory"
+    assert tensorrt.why == words
 
 
-def test_nothing_common_to_all_columns_is_said() -> None:
+def test_nothing_common_to_all_columns_is_said(words: SnapshotAssertion) -> None:
     summary_table = table(speedup("bert", 2.0), speedup("roberta", 3.0, mode="max-autotune"))
-    assert {cell.why for cell in next(iter(summary_table.rows.values()))} == {
-        "no model is ok in every column"
-    }
+    assert {cell.why for cell in next(iter(summary_table.rows.values()))} == words
 
 
-def test_ok_without_the_number_is_said() -> None:
+def test_ok_without_the_number_is_said(words: SnapshotAssertion) -> None:
     (cell,) = next(iter(table(make_seen(values={})).rows.values()))
-    assert cell.why == "ok, but without this number"
+    assert cell.why == words
 
 
 def test_a_row_without_a_case_in_a_column_is_not_measured() -> None:
@@ -151,12 +150,12 @@ def test_a_split_gives_a_table_for_each_value() -> None:
 
 def test_a_split_by_two_dimensions_gives_a_table_for_each_combination_there_is() -> None:
     spec = TableSpec(title="Speedup", rows="model", split=("phase", "dtype"))
-    seen = [
+    results = [
         speedup("bert", 2.0, phase="training"),
         speedup("bert", 3.0, phase="training", dtype="bf16"),
         speedup("bert", 4.0),
     ]
-    assert [item.title for item in study_tables(make_study(spec), seen)] == [
+    assert [item.title for item in study_tables(make_study(spec), results)] == [
         "Speedup: training, fp32",
         "Speedup: training, bf16",
         "Speedup: inference, fp32",
@@ -214,24 +213,24 @@ BOTH_CLOCKS = {"latency_s": (9.0, 9.0, 9.0), "latency_cpu_s": (4.0, 4.0, 4.0)}
 
 
 def test_latency_is_cpu_time_where_all_that_is_ok_has_it() -> None:
-    seen = [make_seen("bert", values=BOTH_CLOCKS), make_seen("vit", outcome=Outcome.FAILED)]
-    study_table = table(*seen, spec=LATENCY)
+    results = [make_seen("bert", values=BOTH_CLOCKS), make_seen("vit", outcome=Outcome.FAILED)]
+    study_table = table(*results, spec=LATENCY)
     assert study_table.title == "Latency (CPU time)"
     assert [cell.estimate.value for cell in study_table.rows["bert"] if cell.estimate] == [4.0]
     wall = make_seen("gpt2", values={"latency_s": (8.0, 8.0, 8.0)})
-    mixed = table(*seen, wall, spec=LATENCY)
+    mixed = table(*results, wall, spec=LATENCY)
     assert mixed.title == "Latency"
     assert [cell.estimate.value for cell in mixed.rows["bert"] if cell.estimate] == [9.0]
 
 
 def test_eager_has_no_column_of_what_it_does_not_have() -> None:
     spec = TableSpec(title="Cold compile", rows="model", metrics=("compile_cold_s",))
-    seen = [
+    results = [
         make_seen(mode="eager", values=BOTH_CLOCKS),
         make_seen(values={"compile_cold_s": (30.0, 30.0, 30.0)}),
     ]
-    assert table(*seen, spec=spec).columns == ("default",)
-    assert table(*seen, spec=LATENCY).columns == ("eager", "default")
+    assert table(*results, spec=spec).columns == ("default",)
+    assert table(*results, spec=LATENCY).columns == ("eager", "default")
 
 
 RANKED = TableSpec(
@@ -243,7 +242,9 @@ RANKED = TableSpec(
 )
 
 
-def test_a_ranked_table_has_the_fastest_first_and_what_failed_last() -> None:
+def test_a_ranked_table_has_the_fastest_first_and_what_failed_last(
+    words: SnapshotAssertion,
+) -> None:
     study_table = table(
         make_seen("slow", values={"latency_s": (2.0, 2.0, 2.0), "peak_bytes": (1.0, 1.0, 1.0)}),
         make_seen("fails", outcome=Outcome.FAILED),
@@ -252,7 +253,7 @@ def test_a_ranked_table_has_the_fastest_first_and_what_failed_last() -> None:
     )
     assert list(study_table.rows) == ["fast", "slow", "fails"]
     assert study_table.columns == study_table.metrics == ("latency_s", "peak_bytes")
-    assert [cell.why for cell in study_table.rows["fast"]] == ["", "ok, but without this number"]
+    assert [cell.why for cell in study_table.rows["fast"]] == words
     assert [cell.why for cell in study_table.rows["fails"]] == ["1 failed", "1 failed"]
 
 
@@ -270,14 +271,14 @@ def ours_like(figure: Published, *seen: object) -> dict[str, float | None]:
 
 def test_beside_a_published_figure_stands_what_is_like_it() -> None:
     figure = dataclasses.replace(FIGURE, models=("bert",), dtypes=("bf16",))
-    seen = [
+    results = [
         make_seen(mode="eager", dtype="bf16", values={}),
         speedup("bert", 2.0, dtype="bf16"),
         speedup("bert", 9.0),
         speedup("vit", 9.0, dtype="bf16"),
         speedup("bert", 3.0, dtype="bf16", mode="max-autotune"),
     ]
-    assert ours_like(figure, *seen) == {"default": 2.0, "max-autotune": 3.0}
+    assert ours_like(figure, *results) == {"default": 2.0, "max-autotune": 3.0}
 
 
 def test_beside_a_figure_that_nothing_of_ours_is_like_stands_nothing() -> None:
@@ -296,8 +297,8 @@ def run_of(*seen: StudyResult) -> StudyRun:
     return StudyRun(run=make_run(plan=[item.case for item in seen]), results=seen)
 
 
-def test_gaps_are_counted_by_variant_outcome_and_reason() -> None:
-    seen = [
+def test_gaps_are_counted_by_variant_outcome_and_reason(words: SnapshotAssertion) -> None:
+    results = [
         speedup("bert", 2.0),
         make_seen("bert", mode="tensorrt", outcome=Outcome.SKIPPED, reason="needs CUDA\nmore"),
         make_seen("vit", mode="tensorrt", outcome=Outcome.SKIPPED, reason="needs CUDA"),
@@ -305,12 +306,9 @@ def test_gaps_are_counted_by_variant_outcome_and_reason() -> None:
     study = make_study(variants=("default", "tensorrt", "openvino"))
     variants = [
         (gap.variant, gap.outcome, gap.reason, gap.num_cases, gap.models)
-        for gap in gaps(study, run_of(*seen))
+        for gap in gaps(study, run_of(*results))
     ]
-    assert variants == [
-        ("tensorrt", "skipped", "needs CUDA", 2, ("bert", "vit")),
-        ("openvino", "absent", "not in the plan of this run", 0, ()),
-    ]
+    assert variants == words
 
 
 def test_models_that_a_run_left_out_are_a_gap() -> None:
@@ -333,12 +331,14 @@ def test_what_the_plan_dropped_for_all_variants_is_a_gap(
     assert (gap.variant, gap.outcome, gap.reason, gap.models) == ("", "absent", reason, ())
 
 
-def test_a_case_that_an_interrupted_run_did_not_reach_was_in_its_plan() -> None:
+def test_a_case_that_an_interrupted_run_did_not_reach_was_in_its_plan(
+    words: SnapshotAssertion,
+) -> None:
     plan = [make_case("bert"), make_case("vit")]
     run = make_run(plan=plan, state=RunState.INTERRUPTED)
-    seen = (speedup("bert", 2.0),)
-    (gap,) = gaps(asking(models=("bert", "vit")), StudyRun(run=run, results=seen))
-    assert gap.reason == "no result: the run is interrupted"
+    results = (speedup("bert", 2.0),)
+    (gap,) = gaps(asking(models=("bert", "vit")), StudyRun(run=run, results=results))
+    assert gap.reason == words
     assert (gap.variant, gap.outcome, gap.num_cases, gap.models) == (
         "default",
         "absent",
