@@ -32,7 +32,7 @@ class Server(uvicorn.Server):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve the dashboard until it is told to stop; exit with 3 when it cannot listen."""
+    """Serve the dashboard until a signal stops it; exit with 3 when it cannot listen."""
     parser = argparse.ArgumentParser(
         prog="python -m compile_hud.app", description="Serve the dashboard."
     )

@@ -42,7 +42,7 @@ class NotAllowed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSettings:
-    """What this process was told: who gets in, and what the sign-in needs.
+    """The settings of this process: access rules, and the secrets of the sign-in.
 
     `path` is the hud.toml with the lists of people, empty where there is none; `url` is where
     people open the dashboard. The rest is empty where there is no sign-in.
@@ -57,7 +57,7 @@ class ChildSettings:
 
 
 def is_open() -> bool:
-    """Return whether it is meant that whoever reaches this server reads everything."""
+    """Return whether the server was started without sign-in on purpose."""
     return bool(os.environ.get(OPEN_VARIABLE))
 
 
@@ -72,7 +72,7 @@ def child_settings() -> ChildSettings:
 
 
 def rules() -> AccessRules:
-    """Return who may do what now, by hud.toml as it is now; nobody anything where it is broken."""
+    """Return the access rules of hud.toml as it is now; no roles where the file is broken."""
     settings = child_settings()
     if not settings.rules.has_sign_in or not settings.path:
         return settings.rules
@@ -96,7 +96,7 @@ def _rules_in(path: str, _changed_ns: int, _num_bytes: int) -> AccessRules:
 
 
 def claims() -> Mapping[str, Any]:
-    """Return what the provider said of who is signed in on this page, empty for nobody."""
+    """Return the claims of the user who is signed in on this page, empty without one."""
     user = st.user.to_dict()
     return user if user.get("is_logged_in") else {}
 
@@ -107,7 +107,7 @@ def present() -> Person:
 
 
 def person_from_claims(user_claims: Mapping[str, Any]) -> Person:
-    """Return who it is of whom the provider said this."""
+    """Return the person with these claims of the provider."""
     return person_of(user_claims, rules=rules(), at=clock.now(), ended=_ended())
 
 

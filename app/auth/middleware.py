@@ -114,7 +114,7 @@ def guarded(endpoint: Endpoint, *, role: Role = Role.VIEWER) -> Endpoint:
 
 
 def _refused(request: Request, role: Role) -> Response | None:
-    """Return the page that says that whoever sends `request` may not, None for who may."""
+    """Return a 403 page for an unauthorised request, else None."""
     person = person_of_request(request)
     try:
         access.require(person, role)

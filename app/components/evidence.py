@@ -1,4 +1,4 @@
-"""What measuring an alert again said, and what two ends differ in, as HTML. Pure."""
+"""The result of re-measuring an alert, and environment differences, as HTML. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METHODS = {
 
 
 def confirmation_text(alert: Alert) -> str:
-    """Return what measuring `alert` again said, "" where nobody did."""
+    """Return the result of re-measuring `alert`, "" without one."""
     confirmation = alert.confirmation
     if not confirmation:
         return ""

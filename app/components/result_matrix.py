@@ -165,7 +165,7 @@ def _is_regression(alert: Alert) -> bool:
 
 
 def first_metric(cells: Sequence[LatestCell]) -> str:
-    """Return what a matrix of `cells` shows unless somebody asks: the speedup, where there is one.
+    """Return the default metric of a matrix of `cells`: the speedup, where there is one.
 
     Of what was imported often nobody knows more than latencies.
     """

@@ -88,7 +88,7 @@ def _ask(offered: Sequence[RunChoice], key: str) -> None:
 
 
 def _what_happens() -> str:
-    """Return who will measure it, and what to do where nobody would."""
+    """Return which machines will run it, or what to do without a scheduler."""
     try:
         health = load_health_page().value.health
     except StoreError:

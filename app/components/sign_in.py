@@ -11,7 +11,7 @@ from compile_hud.db.shared.access_rules import Person
 
 
 def wall(person: Person) -> None:
-    """Draw what somebody sees who may not look: how to sign in, or that it is not for them."""
+    """Draw the page for a visitor without a role: how to sign in, or why access is refused."""
     if person.is_signed_in:
         text = [
             f"You are signed in as {person.name}, who may not look at this dashboard.",

@@ -13,13 +13,13 @@ from compile_hud.app.data.store import open_store, store_url
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.operations import Operations, load_operations
 
-# However often somebody asks, the store is opened no more often than this.
+# The store is opened no more often than this, however many requests come.
 MAX_AGE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the store said, or why it said nothing."""
+    """The operational figures of the store, or why they cannot be read."""
 
     operations: Operations | None
     error: str = ""

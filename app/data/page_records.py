@@ -53,7 +53,7 @@ class MachineMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Where there are latest results, and what the overview shows beside those of one place.
+    """The scopes with latest results, and what the overview shows for all of them.
 
     `places` are those with more than reference cases. `machine` says for each machine and toolchain
     how it stood in the newest run, `dead_letters` for each receiver how many notifications it never

@@ -44,7 +44,7 @@ from compile_hud.runner.analysis.stats.estimates import robust_sd
 from compile_hud.runner.analysis.stats.launch_levels import NORMALISED_TIMES, SPEED_PROBE
 
 _NO_REASON = ("torch", "peaks", "packages", "model_commits")
-# The browser draws each as a dot; more of them it draws slowly, and nobody tells them apart.
+# The browser draws each as a dot; more are slow to draw and hide one another.
 MAX_SAMPLES = 4000
 
 

@@ -33,7 +33,7 @@ from compile_hud.runner.analysis.errors import AlertStateError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionNote:
-    """The reason of a decision, and the name of its author where nobody is signed in."""
+    """The reason of a decision, and the name of its author without a sign-in."""
 
     author: str = ""
     reason: str = ""
@@ -54,7 +54,7 @@ def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, note: Decision
 
 
 def comment(seen: Sequence[Alert], *, note: DecisionNote) -> str:
-    """Keep what is said of alerts; return why it is not saved, "" when it is."""
+    """Save a comment on alerts; return why it is not saved, "" when it is."""
     if not note.reason:
         return "Not saved: there is no comment to keep; write it as the reason."
     return _saved(seen, add_comment([alert.id for alert in seen], note.reason), note=note)

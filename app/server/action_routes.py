@@ -154,7 +154,7 @@ def _load(token: str, key: bytes) -> LinkRequest:
 
 
 def _nothing_left(request: LinkRequest) -> Response:
-    """Return a page for a link that has nothing to do: it was done, or somebody was faster."""
+    """Return the page for a link whose alerts all changed already."""
     if not request.settled:
         text = "What the message was about was changed after it was sent. It is now:"
         return _refusal(HTTPStatus.CONFLICT, text, now=request.changed)

@@ -36,7 +36,7 @@ def metrics_routes() -> list[Route]:
 
 
 def send_metrics(request: Request) -> Response:
-    """Return how everything does as Prometheus text; a store that is down is told as such."""
+    """Return all metrics as Prometheus text; a store that is down is a metric, too."""
     return _for_token_bearers(request, _metrics)
 
 

@@ -1,4 +1,4 @@
-"""The routes of the pages: the document of Streamlit, told where its server is.
+"""The routes of the pages: the document of Streamlit, with the address of its server.
 
 Left alone, a page at `/run` looks for its server at `/run/_stcore/...` first: two requests that are
 answered 404, two errors on the console of every page, and a wait for them before anything is drawn.

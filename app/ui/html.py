@@ -206,7 +206,7 @@ def _table(columns: Sequence[Column], bodies: str, *, label: str, style: str = "
 
 
 def key_values(pairs: Iterable[tuple[str, Cell]]) -> str:
-    """Return names with their values, as many beside each other as fit."""
+    """Return names with their values, as many in a row as fit."""
     items = "".join(
         f"<div><dt>{escaped(name)}</dt><dd>{_content(value)}</dd></div>" for name, value in pairs
     )
@@ -262,12 +262,12 @@ def _parts(bar: Bar, shades: Mapping[str, str], *, longest: float, scale: Scale)
 
 
 def two_columns(wide: str, narrow: str) -> str:
-    """Return two pieces of HTML beside each other, or one below the other where it is narrow."""
+    """Return two pieces of HTML side by side, stacked in a narrow window."""
     return f'<div class="hud-beside"><div>{wide}</div><div>{narrow}</div></div>'
 
 
 def grid(pieces: Iterable[tuple[str, str]]) -> str:
-    """Return pieces of HTML, each under its name, as many beside each other as fit."""
+    """Return pieces of HTML, each under its name, as many in a row as fit."""
     items = "".join(
         f'<div><div class="name">{escaped(name)}</div>{content}</div>' for name, content in pieces
     )

@@ -16,7 +16,7 @@ from compile_hud.app.ui.urls import ALL_ROWS
 
 # Two screenfuls.
 NUM_FIRST: Final = 40
-# To ask for a few rows more is worth nobody's click.
+# A few rows more are not worth a click.
 MAX_UNASKED: Final = 60
 _PARAMETER: Final = "rows"
 

@@ -18,7 +18,7 @@ KEYS_LEGEND = (
 )
 
 
-# What a screen reader says of the selection, and nobody sees.
+# A text for screen readers, which is invisible.
 _STATUS = (
     '<div role="status" style="position:absolute;width:1px;height:1px;overflow:hidden;'
     'clip-path:inset(50%)"></div>'
@@ -50,5 +50,5 @@ def _nothing() -> None:
 
 
 def script(name: str) -> str:
-    """Return the source of a script beside this module."""
+    """Return the source of a script in the folder of this module."""
     return (_FOLDER / f"{name}.js").read_text(encoding="utf-8")

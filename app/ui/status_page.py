@@ -1,4 +1,4 @@
-"""Small pages beside the dashboard that say what is the matter: no right to look, no such thing."""
+"""Small pages outside the dashboard that name a problem: access refused, not found."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ YES = "yes"
 ALL_ROWS = "all"
 # The study that the page shows first.
 DEFAULT_STUDY = "families"
-# Longer values are somebody's accident; they are not worth a page of text.
+# Longer values are an accident, and not worth a page of text.
 _SHOWN_LENGTH = 80
 
 

@@ -268,7 +268,7 @@ def _alert_mark(
 
 
 def _mark_text(alert: Alert) -> str:
-    """Return the words at an alert's line, with the interval of its change and what was said."""
+    """Return the label at an alert's line, with the interval of its change and its note."""
     text = alert_label(alert)
     if alert.interval_pct:
         text += f", {percent_interval(alert.interval_pct)}"

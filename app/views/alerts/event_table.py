@@ -52,7 +52,7 @@ class EventGroup:
 
     @property
     def words(self) -> str:
-        """Return the title without what the columns and facts beside it say."""
+        """Return the title without the parts that other columns and facts have."""
         return event_words(self.title, self.onset)
 
     @property

@@ -1,4 +1,4 @@
-"""Alerts that come while a dashboard is open: said once, and shown until somebody looks at them."""
+"""Alerts that come while a dashboard is open: announced once, shown until the list is opened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compile_hud.db.errors import StoreError
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.shared.text import counted
 
-# Ids of the alerts that a browser window has seen, and of those that it was told of.
+# Ids of the alerts that a browser window has seen, and of those that were announced in it.
 _SEEN = "alerts-seen"
 _ANNOUNCED = "alerts-told"
 # The others are behind one link.

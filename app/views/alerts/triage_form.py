@@ -70,7 +70,7 @@ class _Memory:
         return before
 
     def meanwhile(self) -> list[str]:
-        """Return what changed while the page was open, until somebody here decides."""
+        """Return what changed while the page was open, until a decision is saved here."""
         changed: list[str] = st.session_state.get(self._note, [])
         return changed
 

@@ -278,7 +278,7 @@ def _against(baseline: Run, candidate: Run) -> str:
 
 
 def level_table(pairs: Sequence[LevelPair], *, page: ComparePage) -> str:
-    """Return the levels of both runs beside each other, where no verdict can be given."""
+    """Return the levels of both runs side by side, where no verdict can be given."""
     scale = _scale(pairs)
     common = common_dimensions(pair.candidate_case for pair in page.levels)
     # The device is that of the environment, which the page says above.

@@ -190,7 +190,7 @@ def show_environment(page: ComparePage) -> None:
 
 
 def show_refusal(page: ComparePage, state: CompareState) -> None:
-    """Say why the two runs do not compare, and draw their levels beside each other."""
+    """Say why the two runs do not compare, and draw their levels side by side."""
     st.html(banner(f"No verdict: {page.refusal}."))
     st.html(heading("Levels of both", level=2))
     choose(

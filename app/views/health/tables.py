@@ -70,7 +70,7 @@ _DEAD_COLUMNS = (
 
 
 def troubles(page: HealthPage, *, now: datetime) -> list[str]:
-    """Return a sentence on each thing that needs somebody, with what to do; the worst first."""
+    """Return a sentence per problem with what to do, the worst first."""
     sentences: list[str] = []
     for scheduler in sorted(page.health.schedulers, key=lambda item: not item.is_late(now=now)):
         sentences += _of_scheduler(scheduler, now=now)

@@ -1,4 +1,4 @@
-"""What pages read of two results whose kernels they compare, cached as in `app.data.store`."""
+"""Read the kernels of two results and compare them."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def show_timeline(page: KernelsPage, *, version: int) -> None:
 
 
 def show_roofline(page: KernelsPage, *, version: int) -> None:
-    """Draw what limits the kernels, and name those of which nobody knows."""
+    """Draw the roofline of the kernels, and name those without counts."""
     st.html(heading("Roofline", level=2))
     if not roofs_of(page.run.environment):
         st.html(banner("No roofline: this run did not measure what the device is able to."))

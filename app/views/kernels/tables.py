@@ -113,7 +113,7 @@ def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
 
 
 def kernel_facts(kernel: Kernel) -> list[tuple[str, Cell]]:
-    """Return what is known of one kernel; what nobody knows is left out."""
+    """Return the recorded facts of one kernel."""
     pairs: list[tuple[str, str]] = [
         ("name in the trace", kernel.name),
         ("kind", kernel.kind),

@@ -1,4 +1,4 @@
-"""What the page of models reads beside the latest results, and what it computes of them."""
+"""Read the history of each model, and compute its health from the latest results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def load_last_oks(at: StoreVersion, *, machine: str, toolchain: str) -> Mapping[
 
 
 def load_summaries(cells: Iterable[LatestCell]) -> Mapping[str, str]:
-    """Return what the catalog said of each model when it was measured last, by its name."""
+    """Return the catalog's summary of each model when it was last measured, by model."""
     newest = {
         cell.summary.case.model: cell
         for cell in sorted(cells, key=lambda cell: cell.run_started_at)

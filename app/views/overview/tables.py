@@ -130,7 +130,7 @@ def action_items(alerts: Sequence[Alert], *, newest_runs: Collection[str]) -> li
 
 
 def action_items_title(needs: Sequence[ActionItem]) -> str:
-    """Return how many cases need somebody, and how many of them for what."""
+    """Return the number of cases that need attention, by kind."""
     if not needs:
         return "Nothing needs you"
     counts = Counter(need.kind for need in needs)
@@ -151,7 +151,7 @@ def action_items_table(
     varied: Sequence[str] = DIMENSIONS,
     names_toolchain: bool = False,
 ) -> str:
-    """Return a line for each case, which is told by those of its dimensions that are `varied`."""
+    """Return a row per case, named by those of its dimensions that are `varied`."""
     rows = [
         _row(need, now=now, scope_notes=_scope_notes(need, varied, names_toolchain))
         for need in needs

@@ -1,4 +1,4 @@
-"""The overview: what needs somebody, what each mode is worth, and every model x variant cell."""
+"""The overview: cases that need attention, the modes, and every model x variant cell."""
 
 from __future__ import annotations
 

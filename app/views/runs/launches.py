@@ -34,7 +34,7 @@ _VISIBLE_SHARE = 0.005
 
 
 def launches_of(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """Return what each launch said under `name`; an empty mapping where one said nothing."""
+    """Return the details `name` of each launch, an empty mapping without them."""
     launches = details.get(name)
     if isinstance(launches, Mapping):
         launches = [launches]
@@ -115,7 +115,7 @@ def _with_rest(parts: Sequence[Part], *, whole: float) -> tuple[Part, ...]:
 
 
 def _flat(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `item` with the entries of nested mappings beside its own."""
+    """Return `item` with the entries of nested mappings moved up to its own."""
     flat: dict[str, Any] = {}
     for key, value in item.items():
         if isinstance(value, Mapping):
@@ -146,7 +146,7 @@ def _numbers(values: Sequence[Any]) -> list[float]:
 
 
 def _row(key: str, values: Sequence[Any]) -> tuple[Cell, ...]:
-    """Return what all launches said of `key`, in one unit."""
+    """Return the values of `key` of all launches, in one unit."""
     name, unit = _unit(key)
     numbers = _numbers(values)
     scale = scale_for(unit, numbers)

@@ -16,7 +16,7 @@ from compile_hud.db.jobs.live_log import LIMIT_BYTES, LiveLog
 from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import ResultSummary
 
-# More at a time nobody reads; each is on the page of its case, too.
+# More logs at a time are not read; each is on the page of its case, too.
 _MAX_LOGS = 20
 _LOCAL_TEXT = f"As the worker writes it, on this machine, every {POLL_S:g} s."
 _STORED_TEXT = "As the runner told the store with its last sign of life, every 15 s."

@@ -93,7 +93,7 @@ def measurement_table(result: ResultSummary, *, run: Run) -> str:
 
 
 def missing_reasons(details: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what was not measured and why, as far as the launches said, each reason once."""
+    """Return the metrics that were not measured, by the reason that the launches gave."""
     names_by_reason: dict[str, list[str]] = {}
     for name, value in details.items():
         for part in value if isinstance(value, list) else [value]:

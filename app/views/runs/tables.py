@@ -145,7 +145,7 @@ def location_tables(result: ResultSummary) -> list[tuple[str, str]]:
 
 
 def accuracy_table(result: ResultSummary) -> str:
-    """Return the distances of each part from the oracle beside eager's; "" without any."""
+    """Return the distances of each output from the oracle, and eager's; "" without any."""
     accuracy = result.details.get("accuracy")
     parts = accuracy.get("parts") if isinstance(accuracy, Mapping) else None
     if not isinstance(parts, Mapping) or not parts:

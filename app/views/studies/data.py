@@ -158,7 +158,7 @@ def study_cell(cell: StudyCell, *, scale: Scale, run_id: str) -> Cell:
 
 
 def published_part(items: Sequence[PublishedComparison], *, device_name: str) -> TablePart:
-    """Return the published figures, each with its device and source, and ours beside."""
+    """Return the published figures, each with its device, its source and our figure."""
     columns = (
         Column(label="what"),
         Column(label="published", is_number=True),

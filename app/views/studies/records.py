@@ -22,7 +22,7 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridPart:
-    """Small tables beside each other under one heading, and a text below."""
+    """Small tables side by side under one heading, and a text below."""
 
     title: str
     grids: tuple[TablePart, ...]
