@@ -38,7 +38,7 @@ def _hold(store: Store, holder: str) -> None:
 
 
 def _dead_process() -> str:
-    code = "from db.processes import this_process; print(this_process())"
+    code = "from compile_hud.db.shared.processes import this_process; print(this_process())"
     return subprocess.check_output([sys.executable, "-c", code], text=True).strip()
 
 
