@@ -299,3 +299,11 @@ def test_what_grows_while_cases_are_measured_in_a_row_is_told_as_it_came_out() -
     assert f"of no file {sentence('anonymous_bytes', unit=1e6, digits=2)} MB" in text
     assert f"given out {sentence('heap_bytes', unit=1, digits=0)} bytes" in text
     assert f"Python's blocks {sentence('num_blocks', unit=1, digits=0)} of" in text
+
+
+def test_cpu_seconds_of_the_command_line_are_reported_as_measured() -> None:
+    commands = result("cli_start")["commands"]
+    text = words("benchmarks/README.md")
+    for name in ("hud --help", "hud --version", "hud runs"):
+        before, after = (commands[key]["median_cpu_s"] for key in (f"{name}, before", name))
+        assert f"| `{name}` | {before:.2f} | {after:.2f} |" in text
