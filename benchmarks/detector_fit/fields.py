@@ -106,6 +106,36 @@ P_VALUES: dict[str, Any] = {
 # Comparisons of two sides and the drawn noise band use these; the detector does not.
 OTHERS = ("trigger_share", "noise_band_sds")
 
+# Dropping one of these makes the detector worse on NUM_SHOWN histories of each kind. What the other
+# fields contribute, these histories do not show.
+NUM_SHOWN = 36
+SHOWN = (
+    "allowance",
+    "max_excursion_points",
+    "extra_after_return",
+    "step_sizes",
+    "small_step_sizes",
+    "min_night_evidence",
+    "far_weight",
+    "drift_block_points",
+    "drift_short_block_points",
+    "drift_short_floors",
+    "drift_min_log_ratio",
+    "noise_min_errors",
+    "noise_max_root",
+    "false_discovery_rate",
+    "required_evidence",
+    "lead_over_small_step",
+    "lead_over_blip",
+    "lead_over_mode",
+    "extra_for_modes",
+    "few_points",
+    "extra_for_few_noise_points",
+    "extra_for_young_level",
+    "discount_for_far",
+    "student_peaks",
+)
+
 GROUPS: tuple[tuple[Score, dict[str, Any]], ...] = (
     (step_costs, STEPS),
     (drift_costs, DRIFTS),
