@@ -32,7 +32,7 @@ from compile_hud.runner.analysis.outcomes.missing_metrics import (
 )
 from compile_hud.runner.analysis.outcomes.outcomes import judge_outcomes, reported_reason
 from compile_hud.runner.detection.change_context import attach_bounds
-from compile_hud.runner.detection.incremental import HistoryObserver, find_candidates, no_op
+from compile_hud.runner.detection.incremental import find_candidates, no_op
 from compile_hud.runner.notifications.routing import NO_NOTIFICATIONS, NotificationPlanner
 
 logger = logging.getLogger(__name__)
@@ -68,8 +68,7 @@ def detect(
     rules = series_rules(stored, settings=load_series_settings(store))
     runs = load_plans(store)
     provisional = ProvisionalAlerts(stored, rules=rules)
-    watch = HistoryObserver(case_keys=provisional.case_keys(), look=provisional.watch)
-    result = find_candidates(store, rules=rules, watch=watch, is_full=is_full, check=check)
+    result = find_candidates(store, rules=rules, observer=provisional, is_full=is_full, check=check)
     alerts = _accepted(store, result.candidates, stored=stored)
     failures = _failures(store, runs, timetable)
     alerts.extend(_with_reasons(store, failures, known={alert.id for alert in stored}))

@@ -212,11 +212,12 @@ class ProvisionalAlerts:
             if alert.is_confirmed and is_early(alert) and alert.state in ONGOING:
                 self._alerts[alert.series_key].append(alert)
 
+    @property
     def case_keys(self) -> set[str]:
-        """Return the cases whose histories to watch."""
+        """The cases whose histories to observe."""
         return {alert.case.key for alerts in self._alerts.values() for alert in alerts}
 
-    def watch(self, histories: Iterable[Series]) -> Iterator[Series]:
+    def observe(self, histories: Iterable[Series]) -> Iterator[Series]:
         """Yield `histories` unchanged, and note which levels are back."""
         for _, group in groupby(histories, key=lambda series: series.header.case.key):
             case_series = list(group)
@@ -226,7 +227,7 @@ class ProvisionalAlerts:
             yield from case_series
 
     def not_in(self, detected: Sequence[Alert]) -> list[Alert]:
-        """Return the watched alerts that the judge has not `detected`."""
+        """Return the observed alerts that the judge has not `detected`."""
         judged: Mapping[tuple[str, str, str], list[Alert]] = defaultdict(list)
         for alert in detected:
             if alert.kind == STEP and alert.verdict is Verdict.REGRESSION:

@@ -17,14 +17,14 @@ the level of a stretch is one, or drifts slowly.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri, stdtr
 
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG, DetectorConfig
-from compile_hud.runner.analysis.detection.history import checked_history, split_history
+from compile_hud.runner.analysis.detection.history import checked_history
 from compile_hud.runner.analysis.stats.estimates import (
     CONFIDENCE,
     sliding_medians,
@@ -74,7 +74,7 @@ def find_noise_changes(
     # The first points have no level yet.
     num_without_level = config.noise_level_points - 1
     changes = []
-    for first, numbers in split_history(checked_history(values), breaks=breaks):
+    for first, numbers in _segments(checked_history(values), breaks=breaks):
         shift = first + num_without_level
         for change in _changes(np.log(numbers), config=config):
             changes.append(
@@ -86,6 +86,13 @@ def find_noise_changes(
                 )
             )
     return changes
+
+
+def _segments(numbers: np.ndarray, *, breaks: Iterable[int]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield start and values of each segment between `breaks`, the first points of new levels."""
+    bounds = [0, *sorted(breaks), numbers.size]
+    for first, last in zip(bounds, bounds[1:], strict=False):
+        yield first, numbers[first:last]
 
 
 def _changes(logs: np.ndarray, *, config: DetectorConfig) -> list[NoiseChange]:

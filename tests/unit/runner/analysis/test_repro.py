@@ -5,16 +5,14 @@ from fnmatch import fnmatchcase
 
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.analysis.repro import glob_escape, repro_command
 from tests.support.builders import make_case
 
 
-def test_repro_is_a_command_to_paste() -> None:
-    assert repro_command(make_case("bert", mode="reduce-overhead", device="cuda")) == (
-        "hud run --model bert --mode reduce-overhead"
-        " --phase inference --dtype fp32 --shape tiny --device cuda"
-    )
+def test_repro_is_a_command_to_paste(words: SnapshotAssertion) -> None:
+    assert repro_command(make_case("bert", mode="reduce-overhead", device="cuda")) == (words)
 
 
 def test_toolchain_is_named_unless_it_is_the_default_one() -> None:
@@ -27,9 +25,9 @@ def test_variant_not_mode_is_what_runs_again() -> None:
     assert "--mode fullgraph " in repro_command(make_case(mode="default", variant="fullgraph"))
 
 
-def test_hostile_name_stays_one_word() -> None:
+def test_hostile_name_stays_one_word(words: SnapshotAssertion) -> None:
     command = repro_command(make_case("x; rm -rf '$HOME' `id`\n&"))
-    assert shlex.split(command)[3] == "x; rm -rf '$HOME' `id`\n&"
+    assert shlex.split(command)[3] == words
     assert len(shlex.split(command)) == 14
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert, EventKind
 from compile_hud.db.records.results import Case, RunState, Verdict
@@ -123,13 +124,9 @@ def test_alert_of_a_pruned_run_stands_alone() -> None:
     ]
 
 
-def test_title_says_who_what_and_since_when() -> None:
-    assert title(alert("bert", change_pct=4.2), alert("vit", change_pct=9.04)) == (
-        "2 of 6 cases in 2 models: slower by 4.2 to 9.0 % since dev5 (stable on box)"
-    )
-    assert title(alert(), alert(case=make_case("bert", mode="eager"))) == (
-        "2 of 2 cases of bert: slower by 10.0 % since dev5 (stable on box)"
-    )
+def test_title_says_who_what_and_since_when(words: SnapshotAssertion) -> None:
+    assert title(alert("bert", change_pct=4.2), alert("vit", change_pct=9.04)) == (words)
+    assert title(alert(), alert(case=make_case("bert", mode="eager"))) == (words)
     assert title(alert()) == f"{make_case().key}: slower by 10.0 % since dev5 (stable on box)"
 
 
@@ -142,12 +139,9 @@ def test_title_names_the_first_of_as_many_starts_in_whatever_order_alerts_come()
     )
 
 
-def test_title_of_an_environment_says_so() -> None:
+def test_title_of_an_environment_says_so(words: SnapshotAssertion) -> None:
     same = {"last_good": seen(4, revision="dev5"), "verdict": Verdict.IMPROVEMENT}
-    assert title(*(alert(model, **same) for model in MODELS)) == (
-        "3 of 6 cases in 3 models: faster by 10.0 % since dev5 (not by the revision)"
-        " (stable on box)"
-    )
+    assert title(*(alert(model, **same) for model in MODELS)) == (words)
 
 
 def test_title_counts_a_lower_speedup_as_slower_by_as_much() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Measurement, Verdict
@@ -71,13 +72,15 @@ def test_equal_samples_are_unchanged() -> None:
     assert comparison.verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
 
 
-def test_significant_change_below_the_floor_is_unchanged_and_says_so() -> None:
+def test_significant_change_below_the_floor_is_unchanged_and_says_so(
+    words: SnapshotAssertion,
+) -> None:
     calm = Judgement(floor=0.05, launch_sd=0.001)
     comparison = compare([1.0, 1.0, 1.0], [1.03, 1.03, 1.03], judgement=calm)
     assert comparison.verdict is Verdict.UNCHANGED
     assert comparison.is_significant
     assert not comparison.is_relevant
-    assert comparison.reason == "+3.0 % is outside noise, but not beyond 5 %"
+    assert comparison.reason == words
 
 
 def test_relevant_change_within_noise_is_inconclusive_and_says_what_fits() -> None:
@@ -88,11 +91,11 @@ def test_relevant_change_within_noise_is_inconclusive_and_says_what_fits() -> No
     assert "more launches are needed to tell 5 %" in comparison.reason
 
 
-def test_tight_interval_around_nothing_is_unchanged() -> None:
+def test_tight_interval_around_nothing_is_unchanged(words: SnapshotAssertion) -> None:
     calm = Judgement(floor=0.05, launch_sd=0.001)
     comparison = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=calm)
     assert comparison.verdict is Verdict.UNCHANGED
-    assert comparison.reason == "a change of 5 % would have shown"
+    assert comparison.reason == words
 
 
 @pytest.mark.parametrize(
@@ -193,20 +196,19 @@ def test_counts_are_compared_exactly(
     assert comparison.is_significant is (before != after)
 
 
-def test_reason_of_a_count_names_both_sides() -> None:
+def test_reason_of_a_count_names_both_sides(words: SnapshotAssertion) -> None:
     reasons = [compare([1.0], [after], metric="graphs").reason for after in (1.0, 2.0)]
-    assert reasons == [
-        "1 on both sides; counts have no noise",
-        "1 -> 2; counts have no noise",
-    ]
+    assert reasons == words
 
 
 @pytest.mark.parametrize("metric", ["num_kernels", "peak_bytes", "max_abs_error"])
-def test_what_no_clock_measured_and_is_the_same_is_unchanged(metric: str) -> None:
+def test_what_no_clock_measured_and_is_the_same_is_unchanged(
+    metric: str, words: SnapshotAssertion
+) -> None:
     lax = Judgement(floor=0.05, launch_sd=0.5)
     same = compare([35.0], [35.0], metric=metric, judgement=lax)
     assert (same.verdict, same.ratio, same.low, same.high) == (Verdict.UNCHANGED, 1.0, 1.0, 1.0)
-    assert same.reason == "the same on both sides"
+    assert same.reason == words
     for after in ([36.0], [35.0, 36.0]):
         comparison = compare([35.0], after, metric=metric, judgement=lax)
         assert comparison.verdict is Verdict.INCONCLUSIVE
@@ -221,31 +223,31 @@ def test_count_of_the_worst_launch_counts() -> None:
     assert compare([0.0, 0.0, 0.0], [0.0, 3.0, 0.0], metric="recompiles").is_failure
 
 
-def test_unknown_metric_is_inconclusive() -> None:
+def test_unknown_metric_is_inconclusive(words: SnapshotAssertion) -> None:
     sample = make_measurement("flux", samples=[1.0])
     comparison = compare_measurements(sample, candidate=sample, judgement=STRICT)
     assert comparison.verdict is Verdict.INCONCLUSIVE
-    assert comparison.reason == "no direction of flux is the better one"
+    assert comparison.reason == words
 
 
 def test_metric_without_a_better_direction_is_inconclusive(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     row = Metric(name="flux", unit="1", direction=Direction.NEITHER, description="")
     monkeypatch.setitem(METRICS, "flux", row)
     sample = make_measurement("flux", samples=[1.0])
     comparison = compare_measurements(sample, candidate=sample, judgement=STRICT)
-    assert comparison.reason == "no direction of flux is the better one"
+    assert comparison.reason == words
 
 
-def test_other_unit_is_inconclusive() -> None:
+def test_other_unit_is_inconclusive(words: SnapshotAssertion) -> None:
     comparison = compare_measurements(
         make_measurement(samples=[1.0]),
         candidate=make_measurement(samples=[1000.0], unit="ms"),
         judgement=STRICT,
     )
     assert comparison.verdict is Verdict.INCONCLUSIVE
-    assert comparison.reason == "latency_s in s and latency_s in ms do not compare"
+    assert comparison.reason == words
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, -1.0)])

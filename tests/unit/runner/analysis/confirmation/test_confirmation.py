@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Verdict
@@ -25,7 +26,6 @@ from compile_hud.runner.analysis.confirmation.verdict import Conclusion, Confirm
 from compile_hud.runner.analysis.judging.attribution import Cause
 from compile_hud.runner.analysis.stats.launch_levels import launch_levels
 from tests.support.builders import make_alert, make_measurement, make_result
-from syrupy.assertion import SnapshotAssertion
 
 CHANGE = Comparison(
     ratio=1.12,
@@ -145,9 +145,7 @@ def test_an_early_suspect_opens_when_it_is_confirmed(words: SnapshotAssertion) -
     alert = dataclasses.replace(make_alert(), environment_diff={"torch": ["2.12", "2.13"]})
     confirmed = after(finding(), alert=alert, is_early=True)
     assert (confirmed.state, confirmed.verdict) == (AlertState.OPEN, Verdict.REGRESSION)
-    assert confirmed.cause_text == (
-        words
-    )
+    assert confirmed.cause_text == (words)
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,7 @@ def provisional_alerts(
     """Return what stands of a confirmed `alert` when this history is judged, `beside` others."""
     watcher = ProvisionalAlerts([alert], rules=RULES)
     histories = [make_series(values, metric="latency_cpu_s"), *others]
-    assert list(watcher.watch(histories)) == histories
+    assert list(watcher.observe(histories)) == histories
     return watcher.not_in(detected)
 
 
@@ -290,7 +290,7 @@ def test_a_suspect_stands_when_the_nights_that_told_the_pace_are_gone() -> None:
     # What remains begins on a machine half as fast.
     later = make_series([0.020] * 6 + [0.0224], metric="latency_cpu_s", first_night=4)
     watcher = ProvisionalAlerts([confirmed(values)], rules=RULES)
-    assert list(watcher.watch([later])) == [later]
+    assert list(watcher.observe([later])) == [later]
     (alert,) = watcher.not_in([])
     assert (alert.state, alert.last_seen) == (AlertState.OPEN, night(10))
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import CaseResult, Outcome, Verdict
@@ -31,7 +32,6 @@ from compile_hud.runner.analysis.confirmation.verdict import (
 )
 from compile_hud.runner.analysis.judging.machine_state import MachineChange, level_change
 from tests.support.builders import make_alert, make_case, make_measurement, make_result
-from syrupy.assertion import SnapshotAssertion
 
 CONFIRMED, REFUTED, INCONCLUSIVE = (
     Conclusion.CONFIRMED,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert
 from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
@@ -68,44 +69,39 @@ def test_sizes_and_reference_cases_do_not_care_for_warnings() -> None:
     assert explained(difference=difference, case=reference).cause_kind == "unknown"
 
 
-def test_the_text_has_the_warnings_and_what_changed_since() -> None:
+def test_the_text_has_the_warnings_and_what_changed_since(words: SnapshotAssertion) -> None:
     difference = {
         "torch": ["2.13.0", "2.14.0"],
         "models.bert": ["a", "b"],
         "warnings.bimodal": BAD_ALONE,
     }
     alert = dataclasses.replace(make_alert(), cause_text="eager moved", environment_diff=difference)
-    assert with_evidence(alert).cause_text == (
-        "eager moved; only the bad side is bimodal; the model itself is at another commit;"
-        " since the last good run: torch 2.13.0 -> 2.14.0, models.bert a -> b"
-    )
+    assert with_evidence(alert).cause_text == (words)
 
 
-def test_no_single_night_is_the_cause_of_a_drift() -> None:
+def test_no_single_night_is_the_cause_of_a_drift(words: SnapshotAssertion) -> None:
     difference = {"driver": ["550", "560"], "warnings.throttled": BAD_ALONE}
     alert = explained(difference=difference, kind="drift")
     cause_fields = (alert.cause_kind, alert.cause_text)
-    assert cause_fields == ("unknown", "changed while it drifted: driver 550 -> 560")
+    assert cause_fields == words
 
 
 @pytest.mark.parametrize("kind", ["vanished", "variance"])
-def test_no_cause_is_settled_where_no_level_moved(kind: str) -> None:
+def test_no_cause_is_settled_where_no_level_moved(kind: str, words: SnapshotAssertion) -> None:
     difference = {"driver": ["550", "560"]}
     alert = explained(difference=difference, kind=kind, metric="speedup")
     cause_fields = (alert.cause_kind, alert.cause_text)
-    assert cause_fields == ("unknown", "since the last good run: driver 550 -> 560")
+    assert cause_fields == words
 
 
-def test_what_measuring_again_told_overrules() -> None:
+def test_what_measuring_again_told_overrules(words: SnapshotAssertion) -> None:
     alert = explained(
         difference={"torch": ["2.13.0", "2.14.0"]},
         confirmation={"cause": {"kind": "compiler", "text": "in turn: compiler side"}},
         cause_kind="eager_or_machine",
     )
     assert alert.cause_kind == "compiler"
-    assert alert.cause_text == (
-        "in turn: compiler side; since the last good run: torch 2.13.0 -> 2.14.0"
-    )
+    assert alert.cause_text == (words)
 
 
 @pytest.mark.parametrize("confirmation", [None, {}, {"cause": None}, {"verdict": "confirmed"}])

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.kernels import Kernel, Origin
 from compile_hud.runner.analysis.kernels.change_classes import ChangeKind
@@ -23,12 +24,12 @@ def _parts_of_a_fusion() -> tuple[Kernel, Kernel, Kernel]:
     )
 
 
-def test_a_kernel_that_was_split_is_one_row() -> None:
+def test_a_kernel_that_was_split_is_one_row(words: SnapshotAssertion) -> None:
     whole, *parts = _parts_of_a_fusion()
     row = only_row(side_with(whole), side_with(*parts))
     assert (row.kind, row.matched_by) == (ChangeKind.SPLIT, MatchedBy.OPERATORS_OF_FUSION)
-    assert row.text == "2 kernels do what 1 did (add, gelu): 120 -> 240 us an iteration."
-    assert row.label == "triton_poi_fused_add_gelu -> triton_poi_fused_add + triton_poi_fused_gelu"
+    assert row.text == words
+    assert row.label == words
 
 
 def test_kernels_that_were_merged_are_one_row_with_both_sides() -> None:
@@ -94,7 +95,9 @@ def _compiled(words: str, count: float) -> Kernel:
     return taking(kernel, 5, count=count)
 
 
-def test_calls_of_one_operator_are_shared_out_to_the_kernels_that_do_it() -> None:
+def test_calls_of_one_operator_are_shared_out_to_the_kernels_that_do_it(
+    words: SnapshotAssertion,
+) -> None:
     eager = side_with(
         _eager("native_layer_norm", 12.0),
         _eager("add", 9.0),
@@ -128,10 +131,7 @@ def test_calls_of_one_operator_are_shared_out_to_the_kernels_that_do_it() -> Non
         ("aten::index_select", 2.0),
         ("aten::native_layer_norm", 1.0),
     }
-    assert rows["cpp_fused_add_native_layer_norm_view"].text == (
-        "One kernel does what 2 did (add, layer, norm): 160 -> 40.0 us an iteration; with 8 of the"
-        " 9 calls of aten::add, 8 of the 12 calls of aten::native_layer_norm."
-    )
+    assert rows["cpp_fused_add_native_layer_norm_view"].text == (words)
     # What no kernel is called as often as is left, and nothing is counted twice.
     left = [row for row in diff.rows if row.kind is ChangeKind.VANISHED and not row.candidate]
     assert sorted((row.baseline[0].label, row.baseline[0].count) for row in left) == [

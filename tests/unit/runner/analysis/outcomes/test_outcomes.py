@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.results import Outcome, RunState, Verdict
@@ -173,13 +174,15 @@ def test_failed_case_that_vanishes_is_told_as_failed_alone() -> None:
     assert [alert.kind for alert in judge_outcomes(make_outcomes(plans))] == ["outcome"]
 
 
-def test_case_that_its_suite_no_longer_plans_has_vanished_on_the_third_run() -> None:
+def test_case_that_its_suite_no_longer_plans_has_vanished_on_the_third_run(
+    words: SnapshotAssertion,
+) -> None:
     whole, rest = {"bert": OK, "vit": OK, "t5": OK}, {"vit": OK, "t5": OK}
     assert judge_outcomes(make_outcomes([whole, whole, rest, rest])) == []
     (alert,) = judge_outcomes(make_outcomes([whole, whole, rest, rest, rest]))
     assert (alert.case.model, alert.kind) == ("bert", "vanished")
     assert (alert.first_bad.run_id, alert.last_seen) == ("run-2", night(4))
-    assert alert.cause_text == "no longer planned in suite nightly"
+    assert alert.cause_text == words
 
 
 def test_case_that_is_planned_again_is_fixed() -> None:
@@ -285,14 +288,14 @@ def test_weekly_case_that_keeps_coming_is_never_late() -> None:
     assert judge_outcomes(make_outcomes(weekly(60, num_points=9))) == []
 
 
-def test_weekly_case_measured_by_runs_of_its_own_is_late_too() -> None:
+def test_weekly_case_measured_by_runs_of_its_own_is_late_too(words: SnapshotAssertion) -> None:
     def plans(num_nights: int) -> list[dict[str, Outcome]]:
         return [{"bert": OK} if number in (0, 7) else {"vit": OK} for number in range(num_nights)]
 
     assert judge_outcomes(make_outcomes(plans(18))) == []
     (alert,) = judge_outcomes(make_outcomes(plans(21)))
     assert (alert.case.model, alert.kind, alert.state) == ("bert", "late", AlertState.OPEN)
-    assert alert.cause_text == "every 7 days so far, none since 2026-01-08"
+    assert alert.cause_text == words
     assert (alert.first_bad.run_id, alert.last_seen) == ("run-18", night(20))
 
 
@@ -310,14 +313,16 @@ def scheduled(now: datetime, *, machine: str = "box") -> Timetable:
     return Timetable(machine=machine, now=now, late_from=late_from)
 
 
-def test_suite_that_its_schedule_should_have_run_is_late_with_all_its_cases() -> None:
+def test_suite_that_its_schedule_should_have_run_is_late_with_all_its_cases(
+    words: SnapshotAssertion,
+) -> None:
     histories = make_outcomes([{"bert": OK, "vit": OK}] * 3)
     limit = night(2) + timedelta(days=1.5)
     assert judge_outcomes(histories, scheduled(limit)) == []
     late = judge_outcomes(histories, scheduled(limit + timedelta(seconds=1)))
     assert [(alert.kind, alert.state) for alert in late] == [("late", AlertState.OPEN)] * 2
     assert late[0].first_bad.at == late[0].last_seen == limit
-    assert late[0].cause_text == "suite nightly has not run since 2026-01-03 02:30"
+    assert late[0].cause_text == words
     assert late == judge_outcomes(histories, scheduled(limit + timedelta(days=9)))
 
 
@@ -351,10 +356,10 @@ def test_case_that_is_skipped_for_another_reason_has_vanished() -> None:
     assert alert.cause_text == "planned, but skipped"
 
 
-def test_deferred_case_that_is_no_longer_planned_is_missing() -> None:
+def test_deferred_case_that_is_no_longer_planned_is_missing(words: SnapshotAssertion) -> None:
     plans = [{"bert": OK, "vit": OK}] * 6 + [{"bert": SKIPPED, "vit": OK}] + [{"vit": OK}] * 5
     (alert,) = judge_outcomes(make_outcomes(plans, deferred={"bert": [6]}))
-    assert alert.cause_text == "no longer planned in suite nightly"
+    assert alert.cause_text == words
     assert alert.last_good is not None
     assert (alert.last_good.run_id, alert.first_bad.run_id) == ("run-5", "run-7")
 
