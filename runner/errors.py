@@ -28,8 +28,10 @@ RunnerError
 
 from __future__ import annotations
 
+from compile_hud.db.errors import CodedError
 
-class RunnerError(Exception):
+
+class RunnerError(CodedError):
     """Base of every error that planning and executing runs raises."""
 
 

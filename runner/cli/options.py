@@ -1,14 +1,17 @@
-"""The options that say which cases are measured, and on which device."""
+"""The options that select cases and their device, and the check of the model files they name."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 import click
 
 from compile_hud.db.records.results import MEASURED_DTYPES
 from compile_hud.runner.cli.output import gather_options
-from compile_hud.runner.planning.plan import DEVICES, find_suite
+from compile_hud.runner.config.load import Config, setting_error
+from compile_hud.runner.planning.plan import DEVICES, find_suite, make_plan
 from compile_hud.runner.planning.suites import QUICK, Selection, Suite, custom_suite
 from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 from compile_hud.runner.workspace import Workspace
@@ -92,3 +95,24 @@ def _choose_suite(cases: CaseOptions, *, workspace: Workspace) -> Suite:
         shapes=cases.shapes or usual.shapes,
     )
     return replace(suite, selection=selection)
+
+
+def check_model_files(requests: Sequence[RunRequest], *, config: Config) -> None:
+    """Raise ConfigError, with file and line, where a model of `requests` has no file.
+
+    What the file does is not looked at: a model that raises is a failed case. A run that is
+    continued has its plan, and is as it was; a schedule measures the models that there are.
+    """
+    for request in requests:
+        if request.resume_id is not None:
+            continue
+        device = "cpu" if request.device == AUTO_DEVICE else request.device
+        plan = make_plan(request.suite.selection, catalog=config.catalog, device=device)
+        for name, build in {item.case.model: item.workload.build for item in plan}.items():
+            file = Path(build.partition(":")[0])
+            # What else there is, a module, is that of the toolchain's interpreter.
+            if file.suffix == ".py" and not file.is_file():
+                problem = f"there is no file {file}. Its path is relative to the settings file"
+                raise setting_error(
+                    f"models.{name}", key="build", problem=problem, path=config.path
+                )

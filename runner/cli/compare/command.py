@@ -29,9 +29,13 @@ from compile_hud.runner.analysis.judging.machine_state import (
 from compile_hud.runner.cli.compare.ci_report import ReportOptions, report_options, write_report
 from compile_hud.runner.cli.compare.table import differences_json, print_differences
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
-from compile_hud.runner.cli.model_files import check_model_files
 from compile_hud.runner.cli.option_types import Percentage
-from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
+from compile_hud.runner.cli.options import (
+    CaseOptions,
+    case_options,
+    check_model_files,
+    make_run_requests,
+)
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.detection.confirm_comparison import ComparisonConfirmer

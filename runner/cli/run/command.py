@@ -18,8 +18,12 @@ from compile_hud.db.records.metrics import speedup_name
 from compile_hud.db.records.results import CaseResult, Outcome, RunDocument, RunState
 from compile_hud.db.shared.text import counted, first_line
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
-from compile_hud.runner.cli.model_files import check_model_files
-from compile_hud.runner.cli.options import CaseOptions, case_options, make_run_requests
+from compile_hud.runner.cli.options import (
+    CaseOptions,
+    case_options,
+    check_model_files,
+    make_run_requests,
+)
 from compile_hud.runner.cli.output import print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.after_run import judge

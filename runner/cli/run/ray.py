@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from compile_hud.db.records.results import RunDocument
-from compile_hud.runner.cli.model_files import check_model_files
+from compile_hud.runner.cli.options import check_model_files
 from compile_hud.runner.cli.output import gather_options
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.cli.run.after_run import judge
