@@ -51,8 +51,8 @@ test: $(VENV)/.installed ## run all tests but those of the night (PYTEST_ARGS="t
 	@$(PYTEST) $(PYTEST_ARGS)
 
 .PHONY: test-nightly
-test-nightly: $(VENV)/.installed ## run the tests that take hours: each model of the zoo, a second torch, long trials
-	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/nightly $(PYTEST_ARGS)
+test-nightly: $(VENV)/.installed ## run the tests that take hours: the zoo, a second torch, long trials, many examples
+	@HYPOTHESIS_PROFILE=nightly $(PYTEST) tests/nightly tests/unit tests/store $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(VENV)/.installed ## check format, lint, types, import directions, spelling, documents and known vulnerabilities
@@ -69,6 +69,10 @@ check: $(VENV)/.installed ## check format, lint, types, import directions, spell
 fix: $(VENV)/.installed ## format the code and apply the safe fixes
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+.PHONY: words
+words: $(VENV)/.installed ## write the snapshots of the tests again (PYTEST_ARGS="tests/cli" narrows it down)
+	@$(BIN)/python -m pytest -n 0 --snapshot-update $(PYTEST_ARGS)
 
 .PHONY: docs
 docs: $(VENV)/.installed ## write the generated parts of the documents again

@@ -15,8 +15,24 @@ StoreError
 
 from __future__ import annotations
 
+import re
+from typing import ClassVar
 
-class StoreError(Exception):
+
+class CodedError(Exception):
+    """An error with a code, its class in kebab case, and the parameters of its message."""
+
+    code: ClassVar[str]
+
+    def __init__(self, *message: object, **parameters: object) -> None:
+        super().__init__(*message)
+        self.parameters = parameters
+
+    def __init_subclass__(cls) -> None:
+        cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower().removesuffix("-error")
+
+
+class StoreError(CodedError):
     """Base of every error that storing or reading results raises."""
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+from tests.support.examples import PROFILE
+
 pytest_plugins = ["tests.support.fixtures"]
 
 # As in a worker, and read when torch is imported: on a busy machine threads wait for one another.
@@ -18,7 +20,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # A busy machine makes no test fail: what takes long is shown by benchmarks.
 settings.register_profile("hud", deadline=None, max_examples=50)
 settings.register_profile("nightly", deadline=None, max_examples=300)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hud"))
+settings.load_profile(PROFILE)
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.store import Store
 from compile_hud.runner.execution.local_executor import LocalExecutor
@@ -18,6 +19,12 @@ from tests.support.fakes import FakeClock
 from tests.support.servers.postgres import PostgresServer, find_binaries, running_server
 
 _NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def words(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """Return what a surface said when its words were written down: `make words` writes them."""
+    return snapshot
 
 
 @pytest.fixture(scope="session")

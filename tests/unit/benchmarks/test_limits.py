@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.limits.__main__ import Replay, observed, summarise
 from benchmarks.limits.histories import FIRST, LAST, NUM_NIGHTS, STEPS, Event, Shape, draw
-from benchmarks.limits.observer import GRID, chances_of_step, densities, known_from, stories
+from benchmarks.limits.observer import GRID, chances_of_step, densities, probabilities_of, stories
 
 
 def chances(rises: dict[range, float]) -> np.ndarray:
@@ -55,7 +55,7 @@ def test_history_is_what_its_event_says(event: Event) -> None:
     assert np.isnan(history.values).any() == (event is Event.LASTING)
     if history.onset is not None:
         assert FIRST <= history.onset < LAST
-        probabilities = known_from(history)
+        probabilities = probabilities_of(history)
         after = np.nanmedian(probabilities[history.onset : history.onset + 7])
         assert after / np.nanmedian(probabilities[: history.onset]) > 1.05
 

@@ -15,7 +15,7 @@ from benchmarks.precision.agreement import (
     value_of,
     variation,
 )
-from benchmarks.precision.ours import PACE_S, numbers
+from benchmarks.precision.ours import SPEED_PROBE_S, numbers
 from benchmarks.precision.rates import summarise as summarise_trials
 from benchmarks.precision.rates import wilson_interval
 from benchmarks.precision.trials import KINDS, plan
@@ -89,7 +89,7 @@ def test_nothing_measured_gives_an_empty_summary() -> None:
 
 def test_our_numbers_are_levels_and_beside_them_the_shown_medians() -> None:
     times = {"eager_latency_cpu_s": 2.0, "eager_latency_s": 3.0, "latency_s": 1.5}
-    slow_and_fast = [4 * PACE_S] * 4 + [2 * PACE_S] * 4
+    slow_and_fast = [4 * SPEED_PROBE_S] * 4 + [2 * SPEED_PROBE_S] * 4
     result = make_result(
         measurements=[
             make_measurement("latency_cpu_s", samples=[8.0] * 4 + [4.0] * 4, launches=(4, 4)),
@@ -106,7 +106,7 @@ def test_our_numbers_are_levels_and_beside_them_the_shown_medians() -> None:
     assert values["launches"]["compiled_s"] == pytest.approx([2.0, 2.0])
     assert values["shown"]["compiled_s"] == 6.0
     assert values["launch_medians"]["latency_cpu_s"] == [8.0, 4.0]
-    assert values["launch_medians"]["pace_s"] == [4 * PACE_S, 2 * PACE_S]
+    assert values["launch_medians"]["pace_s"] == [4 * SPEED_PROBE_S, 2 * SPEED_PROBE_S]
     assert values["launches"]["eager_s"] == pytest.approx([0.5, 1.0])
     assert values["speedup"] == 1.2
 

@@ -172,7 +172,7 @@ RUNNER = """
 import sys
 from pathlib import Path
 from tests.support.runs.launches import order
-from compile_hud.runner.executor import LocalExecutor
+from compile_hud.runner.execution.local_executor import LocalExecutor
 executor = LocalExecutor(python=Path(sys.executable), state_dir=Path(sys.argv[1]))
 executor.execute(order("hanging", config={"pid_path": sys.argv[2]}))
 """

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.shared.access_rules import (
     AccessRules,
@@ -116,10 +117,12 @@ def test_audience_may_be_one_of_several() -> None:
     assert person(aud=["mail", "hud"]).is_signed_in
 
 
-def test_who_signed_out_is_signed_out_everywhere_until_the_next_sign_in() -> None:
+def test_who_signed_out_is_signed_out_everywhere_until_the_next_sign_in(
+    words: SnapshotAssertion,
+) -> None:
     ended = {person().session}
     gone = person_of(user_claims(), rules=RULES, at=NOW, ended=ended)
-    assert (gone.role, gone.problem) == (None, "you have signed out")
+    assert (gone.role, gone.problem) == words
     assert person_of(user_claims(nonce="n2"), rules=RULES, at=NOW, ended=ended).is_signed_in
 
 
@@ -127,8 +130,8 @@ def test_claims_mean_nothing_where_there_is_no_sign_in() -> None:
     assert person_of(user_claims(), rules=AccessRules(), at=NOW) == Person(role=Role.VIEWER)
 
 
-def test_name_that_was_typed_is_marked_and_no_other_is() -> None:
-    assert Person().signed_as(" eve@example.org ") == "eve@example.org (not signed in)"
+def test_name_that_was_typed_is_marked_and_no_other_is(words: SnapshotAssertion) -> None:
+    assert Person().signed_as(" eve@example.org ") == words
     assert person().signed_as("ada") == "eve@example.org"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.doctor.check import Check, CheckState
 from compile_hud.runner.doctor.machine import COSTS, machine_checks
@@ -41,25 +42,21 @@ def on_gpu(line: str, *, users: str = "") -> dict[str, Check]:
     return look(FakeMachine(replies=replies))
 
 
-def test_where_nothing_can_be_adjusted_there_is_nothing_to_warn_of() -> None:
+def test_where_nothing_can_be_adjusted_there_is_nothing_to_warn_of(
+    words: SnapshotAssertion,
+) -> None:
     checks = look(FakeMachine(VIRTUAL, replies=SETARCH))
     assert {check.state for check in checks.values()} == {OK}
-    assert {name: check.text for name, check in checks.items()} == {
-        "gpu": "none; cases run on the CPU",
-        "governor": "not adjustable here",
-        "turbo": "not adjustable here",
-        "smt": "notsupported",
-        "thp": "madvise",
-        "aslr": "off for the workers, on for everybody else",
-        "time": "nobody here tells whether the clock is kept right",
-    }
+    assert {name: check.text for name, check in checks.items()} == words
 
 
-def test_a_server_as_it_comes_is_warned_of_with_what_would_change_it() -> None:
+def test_a_server_as_it_comes_is_warned_of_with_what_would_change_it(
+    words: SnapshotAssertion,
+) -> None:
     checks = look(FakeMachine(SERVER, replies=SETARCH))
     warned = {name: check for name, check in checks.items() if check.state is WARN}
     assert list(warned) == ["governor", "turbo", "smt", "thp"]
-    assert warned["governor"].text == "powersave on 2 of 3 CPUs"
+    assert warned["governor"].text == words
     assert {name: check.commands for name, check in warned.items()} == {
         "governor": (
             f"echo performance | sudo tee {CPU}/cpu1/cpufreq/scaling_governor"
@@ -91,25 +88,22 @@ def test_turbo_is_where_the_driver_of_the_cpu_has_it(
     assert check.commands == ((line,) if line else ())
 
 
-def test_a_gpu_in_order_is_fine() -> None:
+def test_a_gpu_in_order_is_fine(words: SnapshotAssertion) -> None:
     checks = on_gpu(GPU)
     assert checks["gpu"].text == "NVIDIA H100 80GB HBM3, driver 570.124.06"
     names = ("persistence", "clocks", "power", "mig", "gpu-users")
     assert {checks[name].state for name in names} == {OK}
-    assert checks["power"].text == "limit 700 W, as by default"
+    assert checks["power"].text == words
     assert checks["clocks"].text.startswith("up to 1980 MHz; ")
 
 
-def test_what_is_unusual_of_a_gpu_is_warned_of() -> None:
+def test_what_is_unusual_of_a_gpu_is_warned_of(words: SnapshotAssertion) -> None:
     line = "0, GPU-a, H100, 570, Disabled, Enabled, 500.00, 700.00, 1980"
     checks = on_gpu(line, users="GPU-a, 4242, /usr/bin/python3")
     assert checks["power"].text == "limit 500 W, by default 700 W"
     assert checks["mig"].text == "split into instances"
     assert checks["gpu-users"].text == "used by python3 (PID 4242)"
-    assert {name: check.commands for name, check in checks.items() if check.commands} == {
-        "persistence": ("sudo nvidia-smi -i GPU-a -pm 1",),
-        "power": ("sudo nvidia-smi -i GPU-a -pl 700",),
-    }
+    assert {name: check.commands for name, check in checks.items() if check.commands} == words
 
 
 def test_what_a_gpu_does_not_tell_is_not_warned_of() -> None:
@@ -134,13 +128,15 @@ def test_a_driver_without_a_gpu_says_why() -> None:
     assert check.text.endswith("finds no GPU: nvidia-smi ended with code 18: version mismatch")
 
 
-def test_random_addresses_are_warned_of_where_workers_have_them_too() -> None:
+def test_random_addresses_are_warned_of_where_workers_have_them_too(
+    words: SnapshotAssertion,
+) -> None:
     refused = Reply(problem="setarch: failed to set personality: Operation not permitted")
     check = look(FakeMachine(VIRTUAL, replies={"setarch": refused}))["aslr"]
     assert (check.state, check.commands) == (WARN, ())
     assert "Operation not permitted" in check.text
     off = {**VIRTUAL, "/proc/sys/kernel/randomize_va_space": "0"}
-    assert look(FakeMachine(off))["aslr"].text == "off on the whole machine"
+    assert look(FakeMachine(off))["aslr"].text == words
 
 
 @pytest.mark.parametrize(("output", "state"), [("yes", OK), ("no", WARN), ("", OK)])

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from rich.console import Console
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Case, CaseResult
 from compile_hud.db.shared.text import first_line
@@ -47,22 +48,18 @@ def test_an_unknown_kind_takes_as_long_as_the_slowest_known() -> None:
     assert estimate_left_s([DEFAULT], finished=[took(EAGER, 3.0)]) == 3.0
 
 
-def test_a_line_tells_latency_speedup_and_compile_time() -> None:
+def test_a_line_tells_latency_speedup_and_compile_time(words: SnapshotAssertion) -> None:
     measurements = [
         make_measurement("latency_s", samples=[0.002]),
         make_measurement("speedup", samples=[1.5]),
         make_measurement("compile_cold_s", samples=[12.5]),
     ]
     result = make_result(case=DEFAULT, measurements=measurements)
-    assert case_line(result, position=3, num_planned=25) == (
-        "[ 3/25] bert default inference tiny fp32: 2.00 ms, speedup 1.50x, compile 12.5 s (0:10)"
-    )
+    assert case_line(result, position=3, num_planned=25) == (words)
 
 
-def test_a_line_of_an_eager_case_has_no_speedup() -> None:
-    assert case_line(took(EAGER, 1.0), position=1, num_planned=2) == (
-        "[1/2] bert eager inference tiny fp32: 11.0 ms (0:01)"
-    )
+def test_a_line_of_an_eager_case_has_no_speedup(words: SnapshotAssertion) -> None:
+    assert case_line(took(EAGER, 1.0), position=1, num_planned=2) == (words)
 
 
 def test_a_graph_of_eager_kernels_is_compared_with_eager_like_any_variant() -> None:
@@ -84,11 +81,9 @@ def test_a_line_says_that_a_speedup_is_of_cpu_time() -> None:
     assert "speedup (CPU time) 1.50x" in case_line(result, position=1, num_planned=2)
 
 
-def test_a_line_of_a_failure_tells_its_reason() -> None:
+def test_a_line_of_a_failure_tells_its_reason(words: SnapshotAssertion) -> None:
     result = make_result(case=DEFAULT, outcome="timeout", reason="\n  took too long\ntrace")
-    assert case_line(result, position=1, num_planned=1) == (
-        "[1/1] bert default inference tiny fp32: timeout: took too long (0:10)"
-    )
+    assert case_line(result, position=1, num_planned=1) == (words)
 
 
 def test_a_failure_without_a_reason_says_so() -> None:
@@ -117,14 +112,8 @@ def show(*, is_terminal: bool, num_done: int = 0) -> str:
     return stream.getvalue()
 
 
-def test_without_a_terminal_there_are_plain_lines() -> None:
-    assert show(is_terminal=False).splitlines() == [
-        "warning: the [store] is locked",
-        "run run-1: 2 cases, torch 2.13.0+abc1234 on [cpu]",
-        "[1/2] bert eager inference tiny fp32: 11.0 ms (0:10)",
-        "[2/2] bert default inference tiny fp32: 11.0 ms, speedup -, compile - (0:10)",
-        "run run-1 finished after 0:20",
-    ]
+def test_without_a_terminal_there_are_plain_lines(words: SnapshotAssertion) -> None:
+    assert show(is_terminal=False).splitlines() == words
 
 
 def test_on_a_terminal_there_is_a_bar_with_the_time_left() -> None:
