@@ -38,6 +38,7 @@ from runner.measure.shapes import is_swept, sweep_shapes
 from runner.measure.steps import StepLog
 from runner.measure.subject import build_subject
 from runner.measure.treatments import CannotTreatError, treat
+from runner.measure.turns import locked_autotuning, locked_device, wait_for_turn
 from runner.measure.work import report_work
 from runner.protocol import LaunchReport, LaunchRequest
 
@@ -67,7 +68,11 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     )
     if request.workload.treatment.weights:
         report_quantized(context)
-    with recorded_compiles(context.compiles), _origins(context):
+    with (
+        recorded_compiles(context.compiles),
+        _origins(context),
+        locked_autotuning(request.settings.device_lock),
+    ):
         versions = _input_versions(context)
         why_inaccurate = _measure(context)
         _warn_of_changed_inputs(context, before=versions)
@@ -113,8 +118,11 @@ def _measure(context: Context) -> str:
     log = context.log
     reference = None
     if context.is_first:
-        with log.step("eager oracle"):
+        lock = context.request.settings.device_lock
+        with log.step("eager oracle"), locked_device(lock):
             reference = find_reference(context)
+            if lock:
+                context.device.give_back()
     forward: Forward = context.subject.model
     if context.is_eager:
         context.found.effective_mode = "eager"
@@ -127,6 +135,10 @@ def _measure(context: Context) -> str:
         if why_inaccurate:
             return why_inaccurate
         del reference
+    if pipe := context.request.settings.turn_pipe:
+        with log.step("turn"):
+            context.device.give_back()
+            wait_for_turn(pipe)
     sample(context, forward)
     if context.is_first:
         _measure_once(context, forward)
@@ -144,9 +156,12 @@ def _measure_once(context: Context, forward: Forward) -> None:
     log = context.log
     with log.step("memory"):
         report_memory(context, forward)
-    explaining = {"energy": report_energy, "counters": report_counters}
+    explaining: dict[str, Callable[[Context, Forward], None]] = {}
+    if context.request.settings.energy:
+        explaining["energy"] = report_energy
     if context.request.case.phase is Phase.TRAINING:
-        explaining = {"energy": report_energy, "breakdown": report_breakdown, **explaining}
+        explaining["breakdown"] = report_breakdown
+    explaining["counters"] = report_counters
     for name, report in explaining.items():
         with log.step(name):
             _explain(context, forward, name=name, report=report)
