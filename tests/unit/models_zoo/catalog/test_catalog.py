@@ -154,7 +154,7 @@ def test_a_shape_is_looked_up_by_its_name() -> None:
 
 def test_an_unknown_shape_is_answered_with_what_there_is() -> None:
     with pytest.raises(UnknownNameError) as caught:
-        find_size(CATALOG["bert"], "smal")
+        find_size(CATALOG["distilbert"], "smal")
     assert str(caught.value) == (
-        "model 'bert' has no shape 'smal'. Did you mean small? It has tiny, small, full."
+        "model 'distilbert' has no shape 'smal'. Did you mean small? It has tiny, small, full."
     )
