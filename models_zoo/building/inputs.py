@@ -33,6 +33,19 @@ def token_ids(*shape: int, vocab_size: int, seed: int) -> Tensor:
     return torch.randint(0, vocab_size, shape, generator=_generator(seed))
 
 
+def padding_mask(batch: int, length: int, *, is_padded: bool) -> Tensor:
+    """Return the int64 mask of a tokenizer: 1 for a token, 0 for padding, (batch, length).
+
+    Without padding every text has `length` tokens. With it the first has, and each later one is
+    shorter by the same step, down to a half.
+    """
+    mask = torch.ones(batch, length, dtype=torch.int64)
+    if is_padded:
+        for row in range(batch):
+            mask[row, length - row * length // (2 * batch) :] = 0
+    return mask
+
+
 def normal(*shape: int, seed: int) -> Tensor:
     """Return fp32 standard normal values: images, latents, embeddings."""
     return torch.randn(shape, generator=_generator(seed))

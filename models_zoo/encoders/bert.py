@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import BertConfig, BertForMaskedLM
 
-from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
+from compile_hud.models_zoo.building.inputs import padding_mask, seeded_weights, token_ids
 
 
 class MaskedLanguageModel(nn.Module):
@@ -29,8 +29,8 @@ class MaskedLanguageModel(nn.Module):
             )
         )
 
-    def forward(self, input_ids: Tensor) -> Tensor:
-        logits: Tensor = self.inner(input_ids=input_ids).logits
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.inner(input_ids=input_ids, attention_mask=attention_mask).logits
         return logits
 
 
@@ -40,6 +40,10 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return the keyword arguments of one iteration."""
+    """Return the keyword arguments of one iteration: what a tokenizer returns for a batch."""
     batch, length = config["batch"], config["length"]
-    return {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}
+    inputs = {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}
+    mask = config.get("mask", "ones")
+    if mask != "none":
+        inputs["attention_mask"] = padding_mask(batch, length, is_padded=mask == "padded")
+    return inputs

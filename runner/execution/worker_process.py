@@ -44,6 +44,11 @@ class WorkerHost:
         """Return the interpreter."""
         return self._python
 
+    @property
+    def pid(self) -> int | None:
+        """Return the process id of the host, None while none runs."""
+        return None if self._host is None else self._host.pid
+
     def start(self) -> None:
         """Start the host unless it runs, without waiting for it; raise ExecutorError."""
         if self._host is None:

@@ -54,6 +54,12 @@ class Device:
         if self.is_cuda:
             torch.cuda.synchronize()
 
+    def give_back(self) -> None:
+        """Finish what was begun and free the memory that is only cached."""
+        if self.is_cuda:
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+
     def time_call(self, call: Callable[[], object]) -> float:
         """Return the wall seconds of one call, synchronised inside the timer."""
         self.synchronize()

@@ -39,6 +39,7 @@ from compile_hud.runner.measure.runtimes.registry import check_runtime
 from compile_hud.runner.measure.shape_sweep import is_swept, sweep_shapes
 from compile_hud.runner.measure.steps import StepLog
 from compile_hud.runner.measure.subject import build_subject
+from compile_hud.runner.measure.turns import locked_autotuning, locked_device, wait_for_turn
 from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest
 
 
@@ -72,7 +73,11 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
     )
     if request.workload.transform.weights:
         report_quantized(context)
-    with recorded_compiles(context.compiles), _origins(context):
+    with (
+        recorded_compiles(context.compiles),
+        _origins(context),
+        locked_autotuning(request.settings.device_lock),
+    ):
         versions = _input_versions(context)
         why_inaccurate = _measure(context)
         _warn_of_changed_inputs(context, before=versions)
@@ -118,8 +123,11 @@ def _measure(context: Context) -> str:
     log = context.log
     reference = None
     if context.is_first:
-        with log.step("eager oracle"):
+        lock = context.request.settings.device_lock
+        with log.step("eager oracle"), locked_device(lock):
             reference = find_reference(context)
+            if lock:
+                context.device.give_back()
     forward: Forward = context.subject.model
     if context.is_eager:
         context.findings.effective_mode = "eager"
@@ -132,6 +140,10 @@ def _measure(context: Context) -> str:
         if why_inaccurate:
             return why_inaccurate
         del reference
+    if pipe := context.request.settings.turn_pipe:
+        with log.step("turn"):
+            context.device.give_back()
+            wait_for_turn(pipe)
     sample(context, forward)
     if context.is_first:
         _measure_once(context, forward)
@@ -149,9 +161,12 @@ def _measure_once(context: Context, forward: Forward) -> None:
     log = context.log
     with log.step("memory"):
         report_memory(context, forward)
-    explaining = {"energy": report_energy, "counters": report_counters}
+    explaining: dict[str, Callable[[Context, Forward], None]] = {}
+    if context.request.settings.energy:
+        explaining["energy"] = report_energy
     if context.request.case.phase is Phase.TRAINING:
-        explaining = {"energy": report_energy, "breakdown": report_breakdown, **explaining}
+        explaining["breakdown"] = report_breakdown
+    explaining["counters"] = report_counters
     for name, report in explaining.items():
         with log.step(name):
             _explain_failure(context, forward, name=name, report=report)

@@ -12,6 +12,7 @@ STEP_ORDER = (
     "eager oracle",
     "compile",
     "accuracy",
+    "turn",
     "warm up",
     "sample",
     "memory",

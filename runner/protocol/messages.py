@@ -37,7 +37,13 @@ class MeasureSettings:
     `target_interval`, relative to its value; 0 stops nothing and adds nothing. `budget_s` bounds
     the sampling of one launch in wall seconds, `num_rounds` the samples it takes. With `kernels`
     the first launch ends with a few iterations under the profiler, and with `sweep` with other
-    shapes through the compiled model, where the workload names any.
+    shapes through the compiled model, where the workload names any. With `energy` it reads the
+    device's counters over a second of iterations.
+
+    `turn_pipe` is a named pipe that a launch opens once it has compiled, and reads to its end
+    before it warms up: the writer lets several launches compile at a time and one sample.
+    `device_lock` is a file that such a launch locks while it computes its oracle, which takes most
+    memory, and around each benchmark of the autotuner. Both are empty for no waiting.
     """
 
     num_launches: int = 3
@@ -52,6 +58,9 @@ class MeasureSettings:
     memory_snapshot: bool = False
     kernels: bool = True
     sweep: bool = True
+    energy: bool = True
+    turn_pipe: str = ""
+    device_lock: str = ""
     seed: int = 0
 
 

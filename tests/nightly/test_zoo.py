@@ -95,7 +95,9 @@ def test_two_builds_are_equal(name: str) -> None:
 def test_inputs_follow_their_seed(name: str) -> None:
     first, again, other = inputs_of(name), inputs_of(name), inputs_of(name, seed=1)
     assert all(torch.equal(first[key], again[key]) for key in first)
-    assert not any(torch.equal(first[key], other[key]) for key in first)
+    # A mask says where a text ends, which no seed decides.
+    drawn = first.keys() - {"attention_mask"}
+    assert not any(torch.equal(first[key], other[key]) for key in drawn)
 
 
 @models

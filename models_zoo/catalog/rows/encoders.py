@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from compile_hud.models_zoo.catalog.rows.sizes import text_size
-from compile_hud.models_zoo.catalog.spec import ModelSpec, SweepSpec
+from collections.abc import Mapping
 
+from compile_hud.models_zoo.catalog.rows.sizes import text_size
+from compile_hud.models_zoo.catalog.spec import ConfigValue, ModelSpec, NamedShape, SweepSpec
+
+_BERT_FULL: Mapping[str, ConfigValue] = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_layers": 12,
+    "num_heads": 12,
+    "max_length": 512,
+    "batch": 16,
+    "length": 512,
+}
 _BERT = ModelSpec(
     name="bert",
     family="encoder",
@@ -29,15 +40,12 @@ _BERT = ModelSpec(
             batch=4,
             length=64,
         ),
-        "full": text_size(
-            vocab_size=30522,
-            hidden_size=768,
-            num_layers=12,
-            num_heads=12,
-            max_length=512,
-            batch=16,
-            length=512,
-        ),
+        "full": text_size(**_BERT_FULL),
+    },
+    # Without `mask` the texts of a batch have one length, and the tokenizer's mask is all ones.
+    shapes={
+        "full_padded": NamedShape(size=text_size(**{**_BERT_FULL, "mask": "padded"})),
+        "full_unmasked": NamedShape(size=text_size(**{**_BERT_FULL, "mask": "none"})),
     },
     sweep=SweepSpec(axis="length"),
 )

@@ -102,6 +102,7 @@ def test_the_order_is_the_one_of_the_design() -> None:
         "eager oracle",
         "compile",
         "accuracy",
+        "turn",
         "warm up",
         "sample",
         "memory",

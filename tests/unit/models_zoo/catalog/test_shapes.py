@@ -101,7 +101,11 @@ def test_a_transformer_of_any_shape_has_the_axes_of_a_text() -> None:
         ("bert", "small-l8-b4", "no shape 'small-l8-b4': write it 'small-b4-l8'."),
         ("bert", "small-b4-b8", "no shape 'small-b4-b8': write it 'small-b8'."),
         ("bert", "small-x3", "'x' is no axis. There is b (batch), l (length), s (source_length)"),
-        ("bert", "smal-b8", "no shape 'smal-b8'. Did you mean small? It has tiny, small, full."),
+        (
+            "distilbert",
+            "smal-b8",
+            "no shape 'smal-b8'. Did you mean small? It has tiny, small, full.",
+        ),
         ("bert", "small-b08", "no shape 'small-b08': write it 'small-b8'."),
         ("bert", "small-b0-l32", "no shape 'small-b0-l32': batch is from 1 to 1000000000, not 0."),
         ("bert", "tiny-b9999999999", "batch is from 1 to 1000000000, not 9999999999."),

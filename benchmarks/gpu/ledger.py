@@ -1,0 +1,82 @@
+"""The ledger: what was measured on GPUs, one file a campaign, each a result document (gzip)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument
+
+FOLDER = Path(__file__).with_name("ledger")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One case result with the run that it is of."""
+
+    run: Run
+    result: CaseResult
+
+    @property
+    def case(self) -> Case:
+        """Return the case."""
+        return self.result.case
+
+    @property
+    def device_name(self) -> str:
+        """Return what the device is called."""
+        return str(self.run.environment.get("device_name") or self.case.device)
+
+
+def read_ledger(folder: Path = FOLDER) -> list[RunDocument]:
+    """Return the documents of the ledger, the oldest first; none where there is no folder."""
+    documents = [
+        RunDocument.from_json(json.loads(gzip.decompress(path.read_bytes())))
+        for path in sorted(folder.glob("*.json.gz"))
+    ]
+    return sorted(documents, key=lambda document: document.run.started_at)
+
+
+def append(document: RunDocument, *, folder: Path = FOLDER) -> Path:
+    """Add `document` without what is large and explains no figure; return its file.
+
+    A document of the same run takes the place of the one before: a campaign may be merged twice.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    run = document.run
+    results = tuple(
+        replace(result, sources=(), log_tail=result.log_tail[-2000:] if _failed(result) else "")
+        for result in document.results
+    )
+    path = folder / f"{run.started_at:%Y%m%d-%H%M%S}-{run.id[-6:]}.json.gz"
+    content = json.dumps(RunDocument(run=run, results=results).to_json(), allow_nan=False)
+    path.write_bytes(gzip.compress(content.encode(), mtime=0))
+    return path
+
+
+def rows(documents: Iterable[RunDocument]) -> Iterator[Row]:
+    """Yield every result of `documents`, in their order."""
+    for document in documents:
+        for result in document.results:
+            yield Row(run=document.run, result=result)
+
+
+def newest(documents: Iterable[RunDocument]) -> dict[tuple[str, str], Row]:
+    """Return the newest row of each device and case, one that is ok before one that is not."""
+    rows_by_key: dict[tuple[str, str], Row] = {}
+    for row in rows(documents):
+        key = (row.device_name, row.case.key)
+        if (
+            row.result.outcome is Outcome.OK
+            or key not in rows_by_key
+            or _failed(rows_by_key[key].result)
+        ):
+            rows_by_key[key] = row
+    return rows_by_key
+
+
+def _failed(result: CaseResult) -> bool:
+    return result.outcome is not Outcome.OK

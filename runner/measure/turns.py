@@ -1,0 +1,59 @@
+"""One device for several launches: they compile at a time, and sample one after the other."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from torch._inductor.runtime import benchmarking
+
+
+def wait_for_turn(pipe: str) -> None:
+    """Open the named pipe `pipe`, which says that this launch is ready, and read it to its end.
+
+    Both block without using the CPU: opening until there is a writer, reading until it closes.
+    """
+    Path(pipe).read_bytes()
+
+
+@contextmanager
+def locked_autotuning(path: str) -> Iterator[None]:
+    """Hold the lock of the file `path` whenever Inductor times a candidate on the device.
+
+    An empty `path` changes nothing. A candidate that shares the device looks slower than it is.
+    """
+    # Later torches offer `set_gpu_benchmark_lock_context`; 2.9 to 2.12 have the class alone.
+    benchmarker = getattr(benchmarking, "InductorBenchmarker", None)
+    if not path or benchmarker is None:
+        yield
+        return
+    own = benchmarker.benchmark_gpu
+    benchmarker.benchmark_gpu = _locked(own, path=path)
+    try:
+        yield
+    finally:
+        benchmarker.benchmark_gpu = own
+
+
+@contextmanager
+def locked_device(path: str) -> Iterator[None]:
+    """Hold the lock of the file `path` while the block runs; an empty one is no lock."""
+    if not path:
+        yield
+        return
+    with Path(path).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _locked(benchmark: Callable[..., Any], *, path: str) -> Callable[..., Any]:
+    @wraps(benchmark)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with locked_device(path):
+            return benchmark(*args, **kwargs)
+
+    return run
