@@ -100,7 +100,7 @@ def sign_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
     )
     monkeypatch.setattr(access, "rules", lambda: rules)
 
-    def become(name: str, **user_claims: object) -> None:
+    def become(name: str, **changes: object) -> None:
         user_claims = {
             "iss": rules.issuer,
             "aud": rules.client_id,
@@ -109,9 +109,7 @@ def sign_in(monkeypatch: pytest.MonkeyPatch) -> SignIn:
             "email": f"{name}@example.org",
             "email_verified": True,
         }
-        monkeypatch.setattr(
-            access, "claims", lambda: {**user_claims, **user_claims} if name else {}
-        )
+        monkeypatch.setattr(access, "claims", lambda: {**user_claims, **changes} if name else {})
 
     become("")
     return become

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from compile_hud.app.data import store as data
+from compile_hud.app.data import runs, series
 from compile_hud.db.store import Store
 from tests.app.conftest import OpenPage
 from tests.support.builders import make_case, make_run
@@ -140,9 +140,9 @@ def test_other_variants_have_their_values_in_the_same_toolchain(
 ) -> None:
     page = open_page("series", case=BERT, toolchain=toolchain)
     assert texts_of_rows(page, "the same case in other variants") == [latest]
-    series = [link for link in links_of(page) if link.startswith("series?")]
-    assert series
-    assert all(f"toolchain={toolchain}" in link for link in series)
+    links = [link for link in links_of(page) if link.startswith("series?")]
+    assert links
+    assert all(f"toolchain={toolchain}" in link for link in links)
 
 
 @pytest.mark.usefixtures("in_turn")
@@ -176,7 +176,8 @@ def test_a_series_in_an_unknown_toolchain_is_not_there(open_page: OpenPage) -> N
 def test_a_case_of_long_ago_without_points_is_of_no_toolchain(
     open_page: OpenPage, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data, "MAX_RUNS", 1)
+    for module in (runs, series):
+        monkeypatch.setattr(module, "MAX_RUNS", 1)
     store.save_run(make_run("other", plan=[make_case("unet")], started_at=dashboard_stores.NOW))
     page = open_page("series", case=BERT, metric="speedup")
     assert "This case has no values of speedup on box. It has: latency." in text_of(page)
@@ -198,9 +199,9 @@ def test_a_machine_whose_first_run_has_no_result_yet_offers_no_toolchain(
 @pytest.mark.usefixtures("in_turn")
 def test_a_run_leads_to_the_series_of_its_toolchain(open_page: OpenPage) -> None:
     page = open_page("run", run="stable-2", case=BERT)
-    series = [link for link in links_of(page) if link.startswith("series?")]
+    links = [link for link in links_of(page) if link.startswith("series?")]
     assert len(series) > 1
-    assert all("toolchain=stable" in link for link in series)
+    assert all("toolchain=stable" in link for link in links)
     assert "--toolchain stable" in text_of(page)
 
 
