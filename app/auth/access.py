@@ -111,29 +111,29 @@ def person_from_claims(user_claims: Mapping[str, Any]) -> Person:
     return person_of(user_claims, rules=rules(), at=clock.now(), ended=_ended())
 
 
-def require(person: Person, role: Role, *, doing: str = "") -> None:
-    """Raise NotAllowed unless `person` may do what `role` may; `doing` is what that is here."""
-    if text := refusal(person, role, doing=doing):
-        what = doing or _NEEDED[role]
+def require(person: Person, role: Role, *, action: str = "") -> None:
+    """Raise NotAllowed unless `person` may do what `role` may; `action` names it in the message."""
+    if text := refusal(person, role, action=action):
+        what = action or _NEEDED[role]
         logger.warning("refused: %s by %r, who is %s", what, person.name, person.role)
         raise NotAllowed(text)
 
 
-def refusal(person: Person, role: Role, *, doing: str = "") -> str:
+def refusal(person: Person, role: Role, *, action: str = "") -> str:
     """Return why `person` may not do what `role` may and what to do about it, "" for who may."""
     if person.may(role):
         return ""
-    doing = doing or _NEEDED[role]
+    action = action or _NEEDED[role]
     if person.is_signed_in:
         return (
-            f"{person.name} is {_article(person.role)}; {doing} takes {_article(role)}."
+            f"{person.name} is {_article(person.role)}; {action} takes {_article(role)}."
             " Whoever keeps [auth] in hud.toml can change that"
         )
     if rules().has_sign_in:
         why = f"{person.problem}; " if person.problem else ""
-        return f"{why}{doing} takes {_article(role)}: sign in"
+        return f"{why}{action} takes {_article(role)}: sign in"
     return (
-        f"nobody is signed in here, so this dashboard only shows; {doing} takes"
+        f"nobody is signed in here, so this dashboard only shows; {action} takes"
         f" {_article(role)}. `hud alerts` does it on the command line, [auth] in hud.toml lets"
         " people sign in"
     )

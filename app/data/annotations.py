@@ -83,7 +83,7 @@ def _authorised(save: Callable[[str], str], *, note: DecisionNote) -> str:
     """Call `save` with the name for the record when who is at the page may; return the problem."""
     person = access.present()
     try:
-        access.require(person, Role.TRIAGER, doing=DOING)
+        access.require(person, Role.TRIAGER, action=DOING)
         if not person.is_signed_in and note.author.strip() in ("", JUDGE):
             problem = f"who says so? Give your name, which is not {JUDGE}"
         else:

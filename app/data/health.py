@@ -52,7 +52,7 @@ def send_again(ids: Collection[str]) -> str:
     """
     person = access.present()
     try:
-        access.require(person, Role.ADMIN, doing="sending messages again")
+        access.require(person, Role.ADMIN, action="sending messages again")
         num_sent = resend(data.open_store(data.store_url()), ids, at=clock.now())
     except (access.NotAllowed, StoreError) as error:
         return f"Not sent again: {error}."

@@ -37,7 +37,7 @@ def ask_for(suite: str, *, toolchain: str, machine: str | None, note: DecisionNo
     """
     person = access.present()
     try:
-        access.require(person, Role.TRIAGER, doing=DOING)
+        access.require(person, Role.TRIAGER, action=DOING)
         problem = _enqueue(suite, toolchain=toolchain, machine=machine, person=person, note=note)
     except (access.NotAllowed, StoreError) as error:
         problem = str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tests.project.sources import FOLDERS, python_files, tree_of
+from tests.support.sources import FOLDERS, python_files, tree_of
 
 # Old name -> the standard term. A participle, pronoun or preposition is no name for a thing.
 REPLACED = {
