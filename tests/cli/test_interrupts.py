@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.store import Store
 from tests.support.terminal import Terminal
@@ -23,7 +24,10 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_detect_that_is_stopped_says_what_judges(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+    terminal: Terminal,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    words: SnapshotAssertion,
 ) -> None:
     monkeypatch.setattr(
         "compile_hud.runner.cli.maintenance.detect_alerts",
@@ -31,9 +35,7 @@ def test_detect_that_is_stopped_says_what_judges(
     )
     result = terminal.hud("detect")
     assert result.exit_code == 130
-    assert result.stderr == (
-        "hud: stopped while the history was judged; `hud detect` does it again\n"
-    )
+    assert result.stderr == (words)
 
 
 def test_ctrl_c_in_any_command_is_one_line(

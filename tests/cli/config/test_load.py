@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.config.load import (
     Config,
@@ -229,12 +230,10 @@ def test_a_mistake_is_named_with_line_and_key(content: str, message: str) -> Non
     assert message in str(caught.value)
 
 
-def test_a_syntax_error_is_named_with_its_line() -> None:
+def test_a_syntax_error_is_named_with_its_line(words: SnapshotAssertion) -> None:
     with pytest.raises(ConfigError) as caught:
         parse("[run]\nlaunches = = 3\n")
-    assert str(caught.value) == (
-        "/project/hud.toml line 2, column 12: not valid TOML: Invalid value"
-    )
+    assert str(caught.value) == (words)
 
 
 def test_a_syntax_error_at_the_end_is_said() -> None:

@@ -8,6 +8,7 @@ from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.models_zoo.catalog.catalog import CATALOG, find_size
 from compile_hud.models_zoo.catalog.spec import ModelSpec
@@ -29,11 +30,11 @@ def offered(folder: Path, entry: str) -> dict[str, ModelSpec]:
     return installed_models([distribution])
 
 
-def test_an_entry_point_makes_a_model(tmp_path: Path) -> None:
+def test_an_entry_point_makes_a_model(tmp_path: Path, words: SnapshotAssertion) -> None:
     models = offered(tmp_path, "my_moe = my_pkg.bench:build\nplain = my_pkg.plain")
     assert models["my_moe"].build == "my_pkg.bench:build"
     assert models["plain"].build == "my_pkg.plain"
-    assert models["my_moe"].summary == "From the package their-pkg."
+    assert models["my_moe"].summary == words
     assert list(models["my_moe"].sizes) == ["default"]
 
 

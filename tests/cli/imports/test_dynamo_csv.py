@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Dtype, Outcome, Phase
 from tests.support.records.v3_records import A100, DAY_S, make_record, write_lines
@@ -49,7 +50,9 @@ def test_a_nightly_csv_is_read_with_the_configuration_of_its_name(terminal: Term
     assert (xlnet.outcome, xlnet.measurements) == (Outcome.FAILED, ())
 
 
-def test_performance_and_accuracy_files_of_a_night_are_one_run(terminal: Terminal) -> None:
+def test_performance_and_accuracy_files_of_a_night_are_one_run(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     accuracy = DYNAMO_NAME.replace("performance", "accuracy")
     (terminal.folder / DYNAMO_NAME).write_text(
         f"{DYNAMO_HEADER}\ncuda,T5Small,16,1.5,10.0,31.5,0.9\n"
@@ -61,7 +64,7 @@ def test_performance_and_accuracy_files_of_a_night_are_one_run(terminal: Termina
     assert terminal.hud("import", DYNAMO_NAME, accuracy, *options).exit_code == 0
     result = only_result(terminal)
     assert (result.outcome, result.measurements) == (Outcome.INACCURATE, ())
-    assert result.reason == "accuracy check: fail_accuracy"
+    assert result.reason == words
 
 
 def test_files_of_expected_values_are_read(terminal: Terminal) -> None:
@@ -137,13 +140,15 @@ def test_a_failed_case_without_the_zeros_behind_its_speedup_is_a_failed_case(
     assert [result.outcome for result in document.results] == [Outcome.FAILED, Outcome.OK]
 
 
-def test_cells_that_are_no_numbers_are_counted(terminal: Terminal) -> None:
+def test_cells_that_are_no_numbers_are_counted(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     (terminal.folder / DYNAMO_NAME).write_text(
         "dev,name,batch_size,tag,speedup,abs_latency\ncuda,T5,4,night,1.5,\ncuda,BERT,4,,n/a,2\n"
     )
     report = report_of(terminal, DYNAMO_NAME)
-    assert report["skipped"] == {"speedup is no number": 1}
-    assert report["skipped_first"] == {"speedup is no number": ["line 3, BERT"]}
+    assert report["skipped"] == words
+    assert report["skipped_first"] == words
     (document,) = runs(terminal)
     assert [result.case.shape for result in document.results] == ["bs4-night", "bs4"]
 
@@ -168,7 +173,9 @@ def test_a_file_of_which_all_is_skipped_names_the_first_too(terminal: Terminal) 
     assert "in it (skipped 2: no metric (line 1; line 2)). Is the file whole?" in result.stderr
 
 
-def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal) -> None:
+def test_torchbench_files_carry_case_and_time_in_their_names(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     document = {
         "name": "torch-nightly",
         "environ": {"pytorch_git_version": "0123456789abcdef", "device": A100},
@@ -189,10 +196,7 @@ def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal)
     (terminal.folder / name).write_text(json.dumps(document, indent=4))
     report = report_of(terminal, name)
     assert (report["format"], set(report["skipped"].values())) == ("torchbench", {1})
-    assert report["skipped_first"] == {
-        "a value that is no number between -1e+100 and 1e+100": ["timm_regnet-train_latency null"],
-        "a metric without a number": ["nothing"],
-    }
+    assert report["skipped_first"] == words
     (run,) = runs(terminal)
     assert run.run.started_at == datetime(2026, 1, 31, 2, 30, tzinfo=timezone.utc)
     assert (run.run.suite, run.run.revision) == ("torch-nightly", "0123456789abcdef")
@@ -213,18 +217,13 @@ def test_torchbench_files_carry_case_and_time_in_their_names(terminal: Terminal)
     assert results["torch-nightly"].measurements[0].metric == "v3_score"
 
 
-def test_a_file_that_is_missing_is_named_and_the_others_are_stored(terminal: Terminal) -> None:
+def test_a_file_that_is_missing_is_named_and_the_others_are_stored(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     write_lines(terminal.folder / "records.json", [make_record()])
     (terminal.folder / "folder").mkdir()
     done = terminal.hud("import", "missing.json", "folder", "missing.csv", "records.json")
-    assert (done.exit_code, done.stderr.splitlines()) == (
-        1,
-        [
-            "hud: cannot read missing.json: No such file or directory",
-            "hud: cannot read folder: Is a directory",
-            "hud: cannot read missing.csv: No such file or directory",
-        ],
-    )
+    assert (done.exit_code, done.stderr.splitlines()) == words
     assert len(runs(terminal)) == 1
 
 

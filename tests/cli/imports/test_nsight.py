@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.interop.importers import nsight
 from compile_hud.runner.interop.importers.nsight import Reading, match_names, read_counters
+from tests.support.examples import examples
 
 TRITON = "triton_poi_fused_add_0"
 VECTORIZED = "void at::native::vectorized_elementwise_kernel<(int)4, float>(int, float)"
@@ -119,7 +120,7 @@ def test_no_file_fills_the_memory(
         read(tmp_path, SUMMARY)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50))
 @given(st.sampled_from([SUMMARY, RAW, DETAILS]), st.data())
 def test_a_file_that_is_cut_or_changed_anywhere_is_read_or_refused(
     tmp_path: Path, text: str, data: st.DataObject

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import Dtype, Outcome, Phase
@@ -105,7 +106,9 @@ def test_times_in_seconds_and_in_milliseconds_are_the_same_time(terminal: Termin
     assert len(document.results[0].measurements) == 4
 
 
-def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(terminal: Terminal) -> None:
+def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     report = import_records(
         terminal,
         {},
@@ -119,13 +122,7 @@ def test_rows_that_are_no_measurement_are_counted_by_what_they_lack(terminal: Te
         make_record() | {"model": {}},
     )
     assert report["rows"] == 1
-    assert report["skipped"] == {
-        "no metric": 2,
-        "a metric without a name": 1,
-        "a metric without a number": 2,
-        "a metric without a number between -1e+100 and 1e+100": 2,
-        "no model": 1,
-    }
+    assert report["skipped"] == words
 
 
 def test_the_same_file_twice_changes_nothing(terminal: Terminal) -> None:
@@ -214,11 +211,13 @@ def test_the_word_of_an_accuracy_check_is_the_outcome(
     assert (word in result.reason) is (outcome is not Outcome.OK)
 
 
-def test_a_zero_is_a_failed_case_and_no_number(terminal: Terminal) -> None:
+def test_a_zero_is_a_failed_case_and_no_number(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     import_records(terminal, make_record("speedup", 0.0), make_record("compilation_latency", 12.5))
     result = only_result(terminal)
     assert (result.outcome, result.measurements) == (Outcome.FAILED, ())
-    assert result.reason == "speedup is 0, which stands for a case that failed"
+    assert result.reason == words
     values = result.details["imported"]["values"]
     assert values["compile_cold_s"] == {"unit": "s", "launches": [[12.5]]}
 
@@ -274,7 +273,9 @@ def test_files_without_a_time_take_the_one_that_is_given(terminal: Terminal) -> 
     assert (document.run.revision, document.run.machine) == ("abc", "box")
 
 
-def test_files_without_a_time_take_their_own_and_say_so(terminal: Terminal) -> None:
+def test_files_without_a_time_take_their_own_and_say_so(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     bare = {name: make_record()[name] for name in ("benchmark", "model", "metric")}
     path = write_lines(terminal.folder / "bare.json", [bare])
     os.utime(path, (FIRST_NIGHT_S, FIRST_NIGHT_S))
@@ -284,7 +285,7 @@ def test_files_without_a_time_take_their_own_and_say_so(terminal: Terminal) -> N
     assert "no time in the file" not in terminal.hud("import", "bare.json", *other).stdout
     os.utime(path, (FIRST_NIGHT_S + DAY_S,) * 2)
     again = terminal.hud("import", "bare.json").stdout
-    assert again == "bare.json: imported before, nothing changed\n"
+    assert again == words
 
 
 def test_what_was_imported_is_reported_to_be_judged_by_another_command(terminal: Terminal) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import RecordError, StoreFull
 from compile_hud.db.queries.runs import load_runs
@@ -198,7 +199,9 @@ def write_run(path: str, *, run_id: str, of_run: str = "") -> None:
     Path(path).write_text(json.dumps(document), encoding="utf-8")
 
 
-def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(terminal: Terminal) -> None:
+def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     write_run("a.json", run_id="a")
     Path("broken.json").write_text("{")
     write_run("mixed.json", run_id="m", of_run="other")
@@ -208,10 +211,8 @@ def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(terminal: Term
     assert done.exit_code == 2
     first, second = done.stderr.splitlines()
     assert first.startswith("hud: broken.json is no result file of `hud run --json`: ")
-    assert second == "hud: mixed.json: result m-1 is of run other, not of run m"
-    assert done.stdout == (
-        "2 results stored, 0 in already, 0 set aside, 0 left; not all of: broken.json, mixed.json\n"
-    )
+    assert second == words
+    assert done.stdout == (words)
     assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
     again = json.loads(terminal.hud("ingest", *files, "--json").stdout)
     assert (again["ingested"], again["duplicates"]) == (0, 2)
@@ -219,25 +220,15 @@ def test_a_file_with_a_mistake_is_named_and_the_others_are_stored(terminal: Term
 
 
 def test_what_is_no_file_or_has_no_run_is_named_and_the_others_are_stored(
-    terminal: Terminal,
+    terminal: Terminal, words: SnapshotAssertion
 ) -> None:
     write_run("a.json", run_id="a")
     write_run("b.json", run_id="b")
     Path("folder").mkdir()
     Path("empty.json").write_text("[]")
     done = terminal.hud("ingest", "missing.json", "a.json", "folder", "empty.json", "b.json")
-    assert (done.exit_code, done.stderr.splitlines()) == (
-        2,
-        [
-            "hud: cannot read missing.json: No such file or directory",
-            "hud: cannot read folder: Is a directory",
-            "hud: empty.json is no result file of `hud run --json`: no run is in it",
-        ],
-    )
-    assert done.stdout == (
-        "2 results stored, 0 in already, 0 set aside, 0 left;"
-        " not all of: missing.json, folder, empty.json\n"
-    )
+    assert (done.exit_code, done.stderr.splitlines()) == words
+    assert done.stdout == (words)
     assert {summary.run.id for summary in load_runs(terminal.store())} == {"a", "b"}
 
 
@@ -254,7 +245,7 @@ def test_what_is_told_of_a_file_is_no_longer_than_anybody_reads(terminal: Termin
 
 
 def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     names = ["a", "b", "c"]
     for name in names:
@@ -268,13 +259,10 @@ def test_a_store_that_takes_no_more_is_told_beside_what_it_took(
 
     monkeypatch.setattr(Store, "ingest_all", until_full)
     done = terminal.hud("ingest", *(f"{name}.json" for name in names))
-    assert (done.exit_code, done.stderr.splitlines()) == (
-        2,
-        ["1 result stored, 0 in already; not all of: b.json, c.json", "hud: no room left"],
-    )
+    assert (done.exit_code, done.stderr.splitlines()) == words
 
 
-def test_a_run_of_the_future_is_refused(terminal: Terminal) -> None:
+def test_a_run_of_the_future_is_refused(terminal: Terminal, words: SnapshotAssertion) -> None:
     starts = {"far": "9999-12-31T23:59:00+00:00", "soon": "2026-01-02T02:30:00+00:00"}
     for name, started_at in starts.items():
         write_run(f"{name}.json", run_id=name)
@@ -282,11 +270,7 @@ def test_a_run_of_the_future_is_refused(terminal: Terminal) -> None:
         document["run"]["started_at"] = started_at
         Path(f"{name}.json").write_text(json.dumps(document))
     done = terminal.hud("ingest", "far.json", "soon.json")
-    assert (done.exit_code, done.stderr) == (
-        2,
-        "hud: far.json: run far starts at 9999-12-31 23:59 UTC, more than a day after now"
-        " (2026-01-01 02:30 UTC). Look at the clock of the machine that measured it\n",
-    )
+    assert (done.exit_code, done.stderr) == words
     assert [summary.run.id for summary in load_runs(terminal.store())] == ["soon"]
 
 
@@ -365,12 +349,14 @@ def test_what_is_measured_while_a_pipe_is_waited_for_is_not_of_the_future(
     assert terminal.hud("ingest", "r.json").exit_code == 0
 
 
-def test_a_run_without_results_is_said_to_have_none(terminal: Terminal) -> None:
+def test_a_run_without_results_is_said_to_have_none(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     write_run("r.json", run_id="r")
     document = json.loads(Path("r.json").read_text())
     Path("r.json").write_text(json.dumps(document | {"results": []}))
     done = terminal.hud("ingest", "r.json")
-    assert (done.exit_code, done.stderr) == (0, "run r in r.json has no results\n")
+    assert (done.exit_code, done.stderr) == words
     assert [summary.run.id for summary in load_runs(terminal.store())] == ["r"]
 
 
@@ -402,7 +388,7 @@ def test_a_pipe_or_a_socket_is_read_as_a_file_is(terminal: Terminal, *, is_packe
     assert (code, output) == (0, "1 result stored, 0 in already, 0 set aside, 0 left\n"), error
 
 
-def test_an_input_that_is_no_run_is_named(terminal: Terminal) -> None:
+def test_an_input_that_is_no_run_is_named(terminal: Terminal, words: SnapshotAssertion) -> None:
     del terminal
     Path("broken").write_text("{")
     with Path("broken").open() as broken:
@@ -412,7 +398,7 @@ def test_an_input_that_is_no_run_is_named(terminal: Terminal) -> None:
     code, _, error = hud_with_input(subprocess.DEVNULL, "ingest", "-")
     assert (code, error.endswith("standard input is empty\n")) == (2, True)
     code, _, error = hud_with_input(None, "ingest", "-")
-    assert (code, error) == (2, "hud: cannot read standard input: it is closed\n")
+    assert (code, error) == words
 
 
 def test_a_file_may_be_called_like_standard_input(terminal: Terminal) -> None:

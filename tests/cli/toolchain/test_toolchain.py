@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.errors import ExecutorError, ToolchainError
 from compile_hud.runner.system.toolchain_home import toolchain_home
@@ -302,13 +303,15 @@ def test_one_toolchain_is_built_by_one_process_at_a_time(
     assert f"toolchain old is being built or removed by PID {os.getpid()}" in result.stderr
 
 
-def test_a_removed_toolchain_is_gone_with_what_was_compiled_under_it(terminal: Terminal) -> None:
+def test_a_removed_toolchain_is_gone_with_what_was_compiled_under_it(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     folder = make_built(terminal)
     home = toolchain_home(Path(".hud"), python=Path(".hud/venvs/old/bin/python"))
     home.mkdir(parents=True)
     result = terminal.hud("toolchain", "remove", "old")
     assert result.exit_code == 0
-    assert result.stdout == "toolchain old is removed\n"
+    assert result.stdout == words
     assert not folder.exists()
     assert not home.exists()
     assert Path(sys.executable).exists()

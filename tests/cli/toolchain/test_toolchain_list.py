@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.toolchains.registry import Probe, probe
 from tests.support.runs.fake_python import make_built
@@ -27,7 +28,7 @@ PROBES = {
 
 @pytest.mark.parametrize("command", [("toolchain", "list"), ("list", "toolchains")])
 def test_the_list_tells_what_works_and_where_it_is_from(
-    terminal: Terminal, command: tuple[str, ...]
+    terminal: Terminal, command: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     make_built(terminal)
     (terminal.folder / "hud.toml").write_text('[toolchains]\nmine = "/opt/mine/bin/python"')
@@ -45,15 +46,7 @@ def test_the_list_tells_what_works_and_where_it_is_from(
         ],
     ]
     rows = terminal.json(*command, "--json")
-    assert rows[2] == {
-        "name": "mine",
-        "python": "/opt/mine/bin/python",
-        "python_version": None,
-        "torch_version": None,
-        "works": False,
-        "problem": "No module named 'torch'",
-        "from": "hud.toml",
-    }
+    assert rows[2] == words
     assert [row["works"] for row in rows] == [True, True, False]
 
 
@@ -107,5 +100,7 @@ def test_an_interpreter_that_has_no_torch_says_why(
     assert probe(script(tmp_path / "python", text)) == Probe(problem=problem)
 
 
-def test_an_interpreter_that_is_not_there_is_a_problem_as_well(tmp_path: Path) -> None:
-    assert probe(tmp_path / "python").problem == "No such file or directory"
+def test_an_interpreter_that_is_not_there_is_a_problem_as_well(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
+    assert probe(tmp_path / "python").problem == words

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from syrupy.assertion import SnapshotAssertion
 
 from tests.support.servers.github_server import Repository, github_server
 
@@ -124,14 +125,14 @@ def bodies(repository: Repository) -> list[str]:
 
 
 def test_pull_requests_are_held_against_a_branch_and_suspects_measured_again(
-    tmp_path: Path,
+    tmp_path: Path, words: SnapshotAssertion
 ) -> None:
     with github_server() as repository:
         job = Job(tmp_path, repository=repository)
         branch = {"baseline_branch": "hud-baseline"}
         # The default branch: nothing to compare with yet, and the result is kept.
         assert job.run(0.010, save="true", **branch) == 0
-        assert job.summary == "Compile HUD: no baseline yet; this result can be one.\n"
+        assert job.summary == words
         assert bodies(repository) == []
         # A pull request that is slower, and slower again when it is measured again.
         assert job.run(0.020, 0.020, **branch) == 1
@@ -173,7 +174,9 @@ def test_the_document_lists_every_input() -> None:
 
 
 @pytest.mark.parametrize("has_baseline", [True, False])
-def test_the_snippet_for_gitlab_calls_what_there_is(tmp_path: Path, has_baseline: bool) -> None:
+def test_the_snippet_for_gitlab_calls_what_there_is(
+    tmp_path: Path, has_baseline: bool, words: SnapshotAssertion
+) -> None:
     text = (ROOT / "docs" / "ci.md").read_text(encoding="ascii")
     (snippet,) = re.findall(r"<!-- gitlab -->\n```yaml\n(.*?)```", text, flags=re.DOTALL)
     script = "\n".join(yaml.safe_load(snippet)["performance"]["script"])
@@ -187,16 +190,18 @@ def test_the_snippet_for_gitlab_calls_what_there_is(tmp_path: Path, has_baseline
     env = {"PATH": f"{programs}:{os.environ['PATH']}"}
     subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=env, check=True)
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls[0] == "run --suite quick --json hud-result.json --fail-on none --no-confirm"
+    assert calls[0] == words
     assert calls[1:] == [
         "compare hud-baseline.json hud-result.json --fail-above 5% --confirm 3 --markdown hud.md"
     ] * int(has_baseline)
 
 
-def test_a_baseline_may_be_the_previous_run_of_the_store_once_there_is_one(tmp_path: Path) -> None:
+def test_a_baseline_may_be_the_previous_run_of_the_store_once_there_is_one(
+    tmp_path: Path, words: SnapshotAssertion
+) -> None:
     with github_server() as repository:
         job = Job(tmp_path, repository=repository)
         assert job.run(0.010, baseline="previous", comment="") == 0
-        assert job.summary == "Compile HUD: no baseline yet; this result can be one.\n"
+        assert job.summary == words
         assert job.run(0.020, 0.020, baseline="previous", comment="") == 1
         assert "### Compile HUD: 1 regression" in job.summary

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.cli.compare.pull_request import keep_comment
 from compile_hud.runner.errors import CommentFailed
@@ -32,10 +33,12 @@ def bodies(repository: Repository) -> list[Any]:
     return [comment["body"] for comment in repository.comments[7]]
 
 
-def test_the_comment_is_made_once_and_then_changed(repository: Repository) -> None:
+def test_the_comment_is_made_once_and_then_changed(
+    repository: Repository, words: SnapshotAssertion
+) -> None:
     for text in ("first", "second"):
         keep_comment(text, name="quick", env=env_of(repository))
-    assert bodies(repository) == ["<!-- compile-hud quick -->\nsecond"]
+    assert bodies(repository) == words
     assert repository.headers[0]["authorization"] == "Bearer secret"
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 # Eight batches, each of which takes that long to judge.
 SCRIPT = """
 import sys, time
-from compile_hud.runner.carried import share
+from compile_hud.runner.detection.incremental import share
 
 if __name__ == "__main__":
     print("begun", flush=True)

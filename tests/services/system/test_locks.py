@@ -20,9 +20,9 @@ class LockedError(Exception):
 def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "a.lock"
     with (
-        immediate_lock(path, on_held=lambda pid: LockedError(pid)),
+        immediate_lock(path, on_conflict=lambda pid: LockedError(pid)),
         pytest.raises(LockedError, match=f"^{os.getpid()}$"),
-        immediate_lock(path, on_held=lambda pid: LockedError(pid)),
+        immediate_lock(path, on_conflict=lambda pid: LockedError(pid)),
     ):
         pass
 
@@ -30,17 +30,17 @@ def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
 def test_a_lock_is_free_after_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
     for _ in range(2):
-        with immediate_lock(path, on_held=lambda pid: LockedError(pid)):
+        with immediate_lock(path, on_conflict=lambda pid: LockedError(pid)):
             pass
 
 
 def test_a_holder_that_has_not_signed_yet_is_unknown(tmp_path: Path) -> None:
     path = tmp_path / "a.lock"
-    with immediate_lock(path, on_held=lambda pid: LockedError(pid)):
+    with immediate_lock(path, on_conflict=lambda pid: LockedError(pid)):
         path.write_bytes(b"")
         with (
             pytest.raises(LockedError, match="None"),
-            immediate_lock(path, on_held=lambda pid: LockedError(pid)),
+            immediate_lock(path, on_conflict=lambda pid: LockedError(pid)),
         ):
             pass
 
@@ -159,7 +159,7 @@ def test_a_lock_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(LockUnavailable, match="cannot lock .*: .*HUD_STATE_DIR"),
-        immediate_lock(tmp_path / "file" / "a.lock", on_held=lambda pid: LockedError(pid)),
+        immediate_lock(tmp_path / "file" / "a.lock", on_conflict=lambda pid: LockedError(pid)),
     ):
         pass
 

@@ -20,7 +20,7 @@ from compile_hud.db.alerts.action_links import (
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.notifications import Notification
 from compile_hud.runner.alerting.message_links import Linker, link_secret, make_linker
-from compile_hud.runner.alerting.notifier import compose
+from compile_hud.runner.alerting.notifier import build_messages
 from compile_hud.runner.config.load import Config, parse_config
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.scheduling.supervisor import dashboard_environment
@@ -100,7 +100,7 @@ def test_without_an_address_there_are_no_links_and_no_secret(tmp_path: Path) -> 
     assert make_linker(config, env={}, now=lambda: START) is None
     assert dashboard_environment(config)[LINK_SECRET_VARIABLE] == ""
     save_alerts(workspace_of(config).store(), [make_alert("a")])
-    (item,) = compose([make_notification(alert_ids=["a"])], workspace=workspace_of(config))
+    (item,) = build_messages([make_notification(alert_ids=["a"])], workspace=workspace_of(config))
     assert (item.actions, item.picture_url) == ({}, "")
     assert not (config.state_dir / "link_secret").exists()
 
@@ -110,7 +110,7 @@ def test_a_message_without_its_secret_goes_without_links(
 ) -> None:
     config = config_of(tmp_path, f'{URL}link_secret = "env:NOTHING"\n')
     save_alerts(workspace_of(config).store(), [make_alert("a")])
-    (item,) = compose([make_notification(alert_ids=["a"])], workspace=workspace_of(config))
+    (item,) = build_messages([make_notification(alert_ids=["a"])], workspace=workspace_of(config))
     assert item.actions == {}
     assert "messages carry no links: [server]: link_secret" in caplog.text
 
@@ -136,7 +136,7 @@ def test_links_name_what_can_still_be_decided(tmp_path: Path) -> None:
 def test_messages_lead_to_the_address_that_people_use(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     save_alerts(workspace_of(config).store(), [make_alert("a")])
-    (item,) = compose([make_notification(alert_ids=["a"])], workspace=workspace_of(config))
+    (item,) = build_messages([make_notification(alert_ids=["a"])], workspace=workspace_of(config))
     assert item.alerts[0]["url"].startswith("https://hud.example.org/perf/series?case=")
     assert set(item.actions) == {"acknowledge", "expected", "noise"}
     assert "/perf/pictures/" in item.picture_url

@@ -38,6 +38,7 @@ from compile_hud.runner.analysis.alerts.triage import (
 from compile_hud.runner.detection.detect import detect
 from tests.store.detection.test_detect import nights, put
 from tests.support.builders import START, make_alert
+from tests.support.examples import examples
 from tests.support.fakes import FakeClock
 from tests.support.stores.store_processes import child
 from tests.support.stores.stored_results import save_alerts
@@ -46,7 +47,7 @@ from tests.support.strategies import CHANGES, SETTINGS
 LATER = START + timedelta(days=400)
 STEP = [2.0] * 12 + [1.7] * 8
 _ON_A_STORE = settings(
-    max_examples=25,
+    max_examples=examples(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -31,17 +31,17 @@ from tests.support.stores.store_processes import child, result_of
 NUM_KILLS = 20
 
 
-def test_kill_9_at_any_time_loses_nothing_acknowledged(shared_url: str) -> None:
+def test_kill_9_at_any_time_loses_nothing_acknowledged(store_url: str) -> None:
     chance = random.Random(20260101)
     acknowledged: list[str] = []
     for kill in range(NUM_KILLS):
-        with child(store_processes.ingest_for_ever, shared_url, f"k{kill}") as (process, pipe):
+        with child(store_processes.ingest_for_ever, store_url, f"k{kill}") as (process, pipe):
             for _ in range(chance.randrange(3)):
                 acknowledged.append(pipe.recv())
             # Up to a transaction's length later, so that the kill falls anywhere within one.
             pipe.poll(chance.uniform(0, 0.1))
             acknowledged += store_processes.kill(process, pipe)
-        _check_whole(Store(shared_url), at_least=acknowledged)
+        _check_whole(Store(store_url), at_least=acknowledged)
     assert len(acknowledged) >= 10
 
 

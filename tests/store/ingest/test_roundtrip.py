@@ -15,13 +15,14 @@ from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import CaseResult, Run
 from compile_hud.db.store import Store
 from tests.support.builders import make_run
+from tests.support.examples import examples
 from tests.support.stores.stored_results import save_alerts
 from tests.support.strategies import ALERTS, results, runs
 
 _NUMBERS = itertools.count()
 # The store is shared by the examples on purpose: each uses ids of its own.
 _ON_A_STORE = settings(
-    max_examples=25,
+    max_examples=examples(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -66,8 +67,8 @@ def test_text_with_a_meaning_in_sql_is_only_text(store: Store, text: str) -> Non
     assert (job.dedupe_key, job.suite, job.toolchain, job.trigger) == (text,) * 4
 
 
-def test_what_is_read_in_one_block_is_of_one_moment(shared_url: str) -> None:
-    store = Store(shared_url)
+def test_what_is_read_in_one_block_is_of_one_moment(store_url: str) -> None:
+    store = Store(store_url)
     store.save_run(make_run("r1"))
     with store.reading():
         ids = [
