@@ -68,7 +68,7 @@ def selected_scope(overview: Overview, state: CaseState) -> tuple[str, str]:
     """
     machine = state.machine or overview.runs[0].run.machine
     there = [scope for scope in overview.places if scope.machine == machine]
-    newest = max(there, key=lambda place: place.newest_at, default=None)
+    newest = max(there, key=lambda scope: scope.newest_at, default=None)
     return machine, state.toolchain or (newest.toolchain if newest else "")
 
 

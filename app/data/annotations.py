@@ -32,7 +32,7 @@ from compile_hud.db.records.triage import JUDGE
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.runner.analysis.repro import glob_escape
 
-DOING = "annotating"
+ACTION = "annotating"
 _REMOVED = "the same was said and removed; say it in other words"
 
 
@@ -83,7 +83,7 @@ def _authorised(save: Callable[[str], str], *, note: DecisionNote) -> str:
     """Call `save` with the name for the record when who is at the page may; return the problem."""
     person = access.present()
     try:
-        access.require(person, Role.TRIAGER, action=DOING)
+        access.require(person, Role.TRIAGER, action=ACTION)
         if not person.is_signed_in and note.author.strip() in ("", JUDGE):
             problem = f"who says so? Give your name, which is not {JUDGE}"
         else:

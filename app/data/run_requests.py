@@ -16,7 +16,7 @@ from compile_hud.db.records.triage import JUDGE
 from compile_hud.db.shared.access_rules import Person, Role
 from compile_hud.db.shared.text import one_line, shortened
 
-DOING = "asking for runs"
+ACTION = "asking for runs"
 _MAX_WHY = 200
 
 
@@ -37,7 +37,7 @@ def ask_for(suite: str, *, toolchain: str, machine: str | None, note: DecisionNo
     """
     person = access.present()
     try:
-        access.require(person, Role.TRIAGER, action=DOING)
+        access.require(person, Role.TRIAGER, action=ACTION)
         problem = _enqueue(suite, toolchain=toolchain, machine=machine, person=person, note=note)
     except (access.NotAllowed, StoreError) as error:
         problem = str(error)

@@ -81,10 +81,10 @@ async def act(request: Request) -> Response:
     """Do what the link is for when its own page asks for it, and say what came of it."""
     form = await _form(request)
 
-    def doing(token: str, key: bytes) -> Response:
-        return _doing(token, key, form=form)
+    def perform(token: str, key: bytes) -> Response:
+        return _perform(token, key, form=form)
 
-    return await run_in_threadpool(_answer, request, doing)
+    return await run_in_threadpool(_answer, request, perform)
 
 
 def _answer(request: Request, reply: Callable[[str, bytes], Response]) -> Response:
@@ -129,7 +129,7 @@ def _asking(token: str, key: bytes) -> Response:
     return _page(f"{button}?", content)
 
 
-def _doing(token: str, key: bytes, *, form: dict[str, str]) -> Response:
+def _perform(token: str, key: bytes, *, form: dict[str, str]) -> Response:
     request = _load(token, key)
     if not is_page_proof(form.get(PROOF, ""), token, key=key):
         text = "Only the button of this link's own page decides. Open the link again."

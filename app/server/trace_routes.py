@@ -32,7 +32,7 @@ def trace_routes() -> list[Route]:
     """Return the routes `/traces/ID` and `/perfetto/ID` of a result's id, for who may look."""
     return [
         Route("/traces/{result_id}", guarded(send_trace), methods=_METHODS),
-        Route("/perfetto/{result_id}", guarded(hand_over), methods=_METHODS),
+        Route("/perfetto/{result_id}", guarded(perfetto_page), methods=_METHODS),
     ]
 
 
@@ -45,7 +45,7 @@ def send_trace(request: Request) -> Response:
     return FileResponse(path, media_type=_MEDIA_TYPE, filename=path.name, headers=_SAFETY)
 
 
-def hand_over(request: Request) -> Response:
+def perfetto_page(request: Request) -> Response:
     """Return the page that opens the Perfetto UI and gives it the trace of a result."""
     result_id = request.path_params["result_id"]
     path = trace_path(result_id)

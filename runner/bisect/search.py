@@ -177,7 +177,7 @@ class _Search:
             baseline,
             candidate,
             metric=ends.metric,
-            is_clear=lambda found: answer(found, bounds=ends) is not None,
+            is_clear=lambda reading: answer(reading, bounds=ends) is not None,
         )
 
     def _measure(

@@ -32,7 +32,7 @@ class Percentage(click.ParamType[float]):
         return number
 
 
-class Moment(click.ParamType[datetime]):
+class DateTimeType(click.ParamType[datetime]):
     """A time as ISO 8601 writes it; without a time zone it is UTC."""
 
     name = "time"

@@ -372,8 +372,8 @@ class _Confirming:
             self._store.revise_alerts(
                 lambda now: revised(measured, now=now),
                 by=JUDGE,
-                tell=lambda before, found: self._planner.notifications(
-                    before, found.revisions, events={}
+                tell=lambda before, changes: self._planner.notifications(
+                    before, changes.revisions, events={}
                 ),
             )
         except StoreError as error:

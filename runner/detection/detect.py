@@ -82,7 +82,7 @@ def detect(
             stored=now,
             judged_runs=judged_runs,
             settings=rules.settings,
-            group=lambda found: events_of(found, runs=runs),
+            group=lambda alerts: events_of(alerts, runs=runs),
         ),
         by=JUDGE,
         tell=lambda before, made: planner.notifications(before, made.revisions, events=made.events),

@@ -83,7 +83,7 @@ def measure_pair(
         num_looks=len(schedule),
         num_cases=limits.num_cases,
     )
-    is_enough = is_enough or (lambda found, _number: is_decided(found.rows, standard=standard))
+    is_enough = is_enough or (lambda result, _number: is_decided(result.rows, standard=standard))
     left = baseline.executor.begin(baseline.order)
     try:
         right = candidate.executor.begin(candidate.order)

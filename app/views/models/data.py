@@ -31,7 +31,7 @@ MODELS_METRICS = (_COMPILE_METRIC,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class ModelHistory:
     """What is known beside the latest results.
 
     `trends` are the last medians by case key and metric, `last_ok` when each case was last ok, and
@@ -70,7 +70,7 @@ def model_healths(
     cells: Sequence[LatestCell],
     *,
     alerts: Sequence[Alert],
-    known: Known,
+    known: ModelHistory,
 ) -> tuple[ModelHealth, ...]:
     """Return how each model does, by name; all is of one machine and one toolchain.
 
@@ -97,7 +97,7 @@ def _health(
     *,
     missing: Mapping[str, str],
     alerts: Sequence[Alert],
-    known: Known,
+    known: ModelHistory,
 ) -> ModelHealth:
     case = cells[0].summary.case
     keys = [cell.summary.case.key for cell in cells]

@@ -21,7 +21,7 @@ from compile_hud.app.ui.urls import ModelsState, cases_url, parse_models, withou
 from compile_hud.app.views.models.data import (
     MODELS_METRICS,
     NOISE_METRIC,
-    Known,
+    ModelHistory,
     fitting,
     load_last_oks,
     load_summaries,
@@ -51,7 +51,7 @@ def show() -> None:
         show_nothing_fits(state, overview, results=results, everything=ModelsState())
         return
     where = {"machine": results.machine, "toolchain": results.toolchain}
-    known = Known(
+    known = ModelHistory(
         trends=load_trends(**where, metric=NOISE_METRIC).value,
         last_ok=load_last_oks(**where).value,
         summaries=load_summaries(results.candidates),

@@ -210,7 +210,7 @@ def next_index(suspects: Suspects) -> int | None:
     if not indices:
         return None
     target = suspects.last_good + suspects.num_left * _fraction(len(suspects.skipped))
-    return min(indices, key=lambda place: abs(place - target))
+    return min(indices, key=lambda index: abs(index - target))
 
 
 def _fraction(number: int) -> float:

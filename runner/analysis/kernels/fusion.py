@@ -166,7 +166,7 @@ def _choices(part: Group, *, wholes: Sequence[Group], contents: _Contents) -> li
         for index, whole in enumerate(wholes)
         if contents(part) <= contents(whole) and _is_related(part, whole)
     }
-    return sorted(fits, key=lambda place: (-fits[place], len(contents(wholes[place])), place))
+    return sorted(fits, key=lambda index: (-fits[index], len(contents(wholes[index])), index))
 
 
 def _fit(part: Group, whole: Group) -> int:

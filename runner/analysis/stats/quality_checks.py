@@ -182,7 +182,7 @@ def _bimodal(evidence: _Evidence) -> RunWarning | None:
     long_enough = sum(part.size >= MIN_MODE_SAMPLES for part in evidence.launches)
     if not modes or len(modes) < long_enough / 2:
         return None
-    clearest = max(modes, key=lambda found: found.distance)
+    clearest = max(modes, key=lambda mode: mode.distance)
     unit = METRICS[evidence.metric].unit
     several = evidence.attempts.num_threads > 1
     return RunWarning(

@@ -19,7 +19,7 @@ from compile_hud.db.alerts.annotations import (
 from compile_hud.db.errors import RecordError
 from compile_hud.db.shared.text import one_line
 from compile_hud.runner.cli.alerts.options import by_option
-from compile_hud.runner.cli.option_types import Moment
+from compile_hud.runner.cli.option_types import DateTimeType
 from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
 from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.workspace import Workspace
@@ -31,7 +31,7 @@ def annotate_group() -> None:
 
 
 @annotate_group.command()
-@click.argument("at", metavar="DATE", type=Moment())
+@click.argument("at", metavar="DATE", type=DateTimeType())
 @click.argument("text", metavar="TEXT")
 @click.option(
     "--series",

@@ -52,7 +52,7 @@ from compile_hud.runner.cli.alerts.text import (
     print_changes,
     print_settings,
 )
-from compile_hud.runner.cli.option_types import NONE, Moment, OrNone, Percentage
+from compile_hud.runner.cli.option_types import NONE, DateTimeType, OrNone, Percentage
 from compile_hud.runner.cli.output import json_option, print_json, say_when_missing, with_workspace
 from compile_hud.runner.cli.results.regressions import ALL_STATES
 from compile_hud.runner.files.json_files import read_json
@@ -234,7 +234,11 @@ def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOp
 @alerts_group.command()
 @click.argument("target", metavar="ID|SERIES")
 @click.option(
-    "--until", type=OrNone(Moment()), required=True, metavar="DATE", help="`none` ends a mute."
+    "--until",
+    type=OrNone(DateTimeType()),
+    required=True,
+    metavar="DATE",
+    help="`none` ends a mute.",
 )
 @deciding
 def mute(

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from compile_hud.db.shared.text import counted, printable
-from compile_hud.runner.cli.option_types import Moment
+from compile_hud.runner.cli.option_types import DateTimeType
 from compile_hud.runner.cli.output import json_option, print_json, with_workspace
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.interop.importers.history import MissingValuePolicy
@@ -36,7 +36,7 @@ from compile_hud.runner.workspace import Workspace
 @click.option("--machine", metavar="NAME", help="The machine, where a file does not tell it.")
 @click.option(
     "--at",
-    type=Moment(),
+    type=DateTimeType(),
     metavar="TIME",
     help="When it was measured, where a file does not tell it. Default: its modification time.",
 )

@@ -169,7 +169,7 @@ def test_counters_are_columns_the_best_known_first() -> None:
             FUSED,
             **{"dram__bytes": {"value": 4 * 2**20, "unit": "B"}, SM: {"value": 61.5, "unit": "%"}},
         ),
-        _counting(PRODUCT, odd=3, said={"value": "much"}),
+        _counting(PRODUCT, odd=3, text={"value": "much"}),
     ]
     table = kernel_table(kernels)
     labels = {number.key: number.label for number in table.numbers}

@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui.urls import ModelsState
-from compile_hud.app.views.models.data import Known, fitting, model_healths
+from compile_hud.app.views.models.data import ModelHistory, fitting, model_healths
 from compile_hud.app.views.models.records import ModelHealth
 from compile_hud.app.views.models.tables import models_table, models_title
 from compile_hud.db.records.alerts import Alert, AlertState
@@ -19,13 +19,13 @@ from tests.support.builders import START, make_alert, make_case
 from tests.support.records.page_results import latest
 
 BERT, VIT = make_case("bert"), make_case("vit")
-NOTHING = Known(trends={}, last_ok={}, summaries={})
+NOTHING = ModelHistory(trends={}, last_ok={}, summaries={})
 # Up and down by 1 %, and 30 % higher from the middle on.
 WOBBLE = tuple((1.3 if number > 9 else 1.0) * (1.0 + 0.01 * (number % 2)) for number in range(20))
 
 
 def healths(
-    *cells: LatestCell, alerts: tuple[Alert, ...] = (), context: Known = NOTHING
+    *cells: LatestCell, alerts: tuple[Alert, ...] = (), context: ModelHistory = NOTHING
 ) -> tuple[ModelHealth, ...]:
     return model_healths(cells, alerts=alerts, known=context)
 
@@ -82,16 +82,16 @@ def test_what_the_machine_did_is_counted_apart() -> None:
 
 
 def test_noise_is_what_two_nights_differ_by_and_no_step() -> None:
-    context = Known(trends={(BERT.key, "latency_s"): WOBBLE}, last_ok={}, summaries={})
+    context = ModelHistory(trends={(BERT.key, "latency_s"): WOBBLE}, last_ok={}, summaries={})
     (item,) = healths(latest(BERT), context=context)
     # The middle 70 % of the differences are as wide as two of them.
     assert item.noise == pytest.approx(2 * math.log(1.01) / 2.0729 / math.sqrt(2), rel=0.01)
-    few = Known(trends={(BERT.key, "latency_s"): WOBBLE[:4]}, last_ok={}, summaries={})
+    few = ModelHistory(trends={(BERT.key, "latency_s"): WOBBLE[:4]}, last_ok={}, summaries={})
     assert healths(latest(BERT), context=few)[0].noise is None
 
 
 def test_the_last_ok_is_that_of_any_of_its_cases() -> None:
-    context = Known(trends={}, last_ok={BERT.key: START - timedelta(days=3)}, summaries={})
+    context = ModelHistory(trends={}, last_ok={BERT.key: START - timedelta(days=3)}, summaries={})
     (bert, vit) = healths(latest(BERT), latest(VIT, outcome=Outcome.FAILED), context=context)
     assert bert.last_ok == START - timedelta(days=3)
     assert vit.last_ok is None
@@ -108,7 +108,7 @@ def test_coverage_is_told_only_where_it_differs() -> None:
 
 
 def test_a_search_looks_at_name_family_and_summary() -> None:
-    context = Known(trends={}, last_ok={}, summaries={"bert": "Attention both ways."})
+    context = ModelHistory(trends={}, last_ok={}, summaries={"bert": "Attention both ways."})
     models = healths(latest(BERT), latest(VIT), context=context)
     assert [item.model for item in fitting(models, ModelsState(text="both WAYS"))] == ["bert"]
     assert [item.model for item in fitting(models, ModelsState(text="vit"))] == ["vit"]
