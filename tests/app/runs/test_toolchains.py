@@ -200,7 +200,7 @@ def test_a_machine_whose_first_run_has_no_result_yet_offers_no_toolchain(
 def test_a_run_leads_to_the_series_of_its_toolchain(open_page: OpenPage) -> None:
     page = open_page("run", run="stable-2", case=BERT)
     links = [link for link in links_of(page) if link.startswith("series?")]
-    assert len(series) > 1
+    assert len(links) > 1
     assert all("toolchain=stable" in link for link in links)
     assert "--toolchain stable" in text_of(page)
 
