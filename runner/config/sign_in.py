@@ -18,7 +18,7 @@ from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.notifications.receivers.secrets import NotReady, resolve_secret
 
 # What `[auth] anonymous` says where nobody gets in without signing in.
-NO_ANONYMOUS_ROLE = "nobody"
+NO_ROLE = "nobody"
 DEFAULT_SCOPE = "openid email profile"
 # 128 random bits as hexadecimal digits.
 _LEAST_SECRET = 32
@@ -63,7 +63,7 @@ def make_sign_in(
         triagers=auth["triagers"] or (),
         admins=auth["admins"] or (),
         anonymous=_anonymous_role(
-            auth["anonymous"] or (NO_ANONYMOUS_ROLE if issuer else Role.VIEWER)
+            auth["anonymous"] or (NO_ROLE if issuer else Role.VIEWER)
         ),
         trusts_email=auth["trust_email"],
         session_s=auth["session"],
@@ -138,14 +138,14 @@ def _issuer(value: Any) -> str:
 
 
 def _anonymous(value: Any) -> str:
-    allowed = (NO_ANONYMOUS_ROLE, str(Role.VIEWER), str(Role.TRIAGER))
+    allowed = (NO_ROLE, str(Role.VIEWER), str(Role.TRIAGER))
     if value not in allowed:
         raise ValueError(f"one of {', '.join(allowed)}")
     return str(value)
 
 
 def _anonymous_role(value: str) -> Role | None:
-    return None if value == NO_ANONYMOUS_ROLE else Role(value)
+    return None if value == NO_ROLE else Role(value)
 
 
 def _row(

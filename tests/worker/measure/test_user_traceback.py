@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from compile_hud.models_zoo.building.loader import load_builder
-from compile_hud.runner.measure import user_traceback
+from compile_hud.runner.measure import user_traceback as traceback_module
 from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.user_traceback import UserCodeError, user_traceback
 
@@ -159,7 +159,7 @@ def test_a_file_in_the_folder_of_the_runner_is_the_users_and_the_runner_is_not(
     runner = tmp_path / "runner"
     runner.mkdir()
     (runner / "calling.py").write_text("def call(build):\n    return build({})\n")
-    monkeypatch.setattr(user_traceback, "_OUR_ROOT", tmp_path)
+    monkeypatch.setattr(traceback_module, "_OUR_ROOT", tmp_path)
     monkeypatch.syspath_prepend(str(runner))
     calling = importlib.import_module("calling")
     build = write(tmp_path, old="    return nn.Seq", new="    config['width']\n    return nn.Seq")
