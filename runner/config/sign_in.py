@@ -62,9 +62,7 @@ def make_sign_in(
         viewers=auth["viewers"],
         triagers=auth["triagers"] or (),
         admins=auth["admins"] or (),
-        anonymous=_anonymous_role(
-            auth["anonymous"] or (NO_ROLE if issuer else Role.VIEWER)
-        ),
+        anonymous=_anonymous_role(auth["anonymous"] or (NO_ROLE if issuer else Role.VIEWER)),
         trusts_email=auth["trust_email"],
         session_s=auth["session"],
     )
