@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,10 @@ from pathlib import Path
 from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument
 
 FOLDER = Path(__file__).with_name("ledger")
+_ABSOLUTE_PATH = re.compile(r"(?<![\w.~/-])/(?:[\w.+-]+/)+[\w.+-]+\.py\b")
+# Where a machine keeps its code says nothing of what was measured: a path begins here instead.
+_ROOTS = ("site-packages", "models_zoo", "runner")
+_NUM_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +57,22 @@ def append(document: RunDocument, *, folder: Path = FOLDER) -> Path:
         for result in document.results
     )
     path = folder / f"{run.started_at:%Y%m%d-%H%M%S}-{run.id[-6:]}.json.gz"
-    content = json.dumps(RunDocument(run=run, results=results).to_json(), allow_nan=False)
+    content = without_machine_paths(
+        json.dumps(RunDocument(run=run, results=results).to_json(), allow_nan=False)
+    )
     path.write_bytes(gzip.compress(content.encode(), mtime=0))
     return path
+
+
+def without_machine_paths(text: str) -> str:
+    """Shorten absolute paths of Python files to what every machine has in common."""
+    return _ABSOLUTE_PATH.sub(lambda match: _short_path(match[0]), text)
+
+
+def _short_path(path: str) -> str:
+    parts = path.split("/")
+    starts = [parts.index(root) for root in _ROOTS if root in parts]
+    return "/".join(parts[min(starts) :] if starts else parts[-_NUM_PARTS:])
 
 
 def rows(documents: Iterable[RunDocument]) -> Iterator[Row]:

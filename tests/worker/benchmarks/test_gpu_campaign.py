@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 import sys
@@ -19,7 +20,13 @@ import pytest
 from benchmarks.gpu.chunks import CHUNKS, Work, works
 from benchmarks.gpu.claims import CLAIMS, ClaimVerdict, judge_claims
 from benchmarks.gpu.eager import EagerLevels
-from benchmarks.gpu.ledger import append, newest, read_ledger
+from benchmarks.gpu.ledger import (
+    FOLDER,
+    append,
+    newest,
+    read_ledger,
+    without_machine_paths,
+)
 from benchmarks.gpu.merge import merged
 from benchmarks.gpu.output import ResultFiles, read_results
 from benchmarks.gpu.page import page_text
@@ -385,3 +392,21 @@ def _moe_document(speedup: float, other_eager_s: float) -> Any:
     other = (make_measurement("latency_s", samples=(other_eager_s,)),)
     results.append(make_result(case=eager, measurements=other))
     return make_document(make_run(environment=FACTS), results=results)
+
+
+def test_the_ledger_has_no_path_of_a_machine() -> None:
+    text = (
+        '{"line": "/home/me/env/lib/python3.12/site-packages/torch/nn/functional.py:12",'
+        ' "zoo": "/srv/hud/models_zoo/vision/vit.py:3", "other": "/opt/x/diffusers/models/unet.py",'
+        ' "rate": "GB/s", "relative": "models_zoo/bert.py"}'
+    )
+    assert json.loads(without_machine_paths(text)) == {
+        "line": "site-packages/torch/nn/functional.py:12",
+        "zoo": "models_zoo/vision/vit.py:3",
+        "other": "diffusers/models/unet.py",
+        "rate": "GB/s",
+        "relative": "models_zoo/bert.py",
+    }
+    content = [gzip.decompress(path.read_bytes()).decode() for path in FOLDER.glob("*.json.gz")]
+    assert content
+    assert all(without_machine_paths(item) == item for item in content)
