@@ -164,7 +164,7 @@ class Guard:
             shown_path = shortened(path, limit=_MAX_PATH_LENGTH)
             text = f"This dashboard has no page {shown_path}. The overview leads to all it has."
             app = status_page("No such page", text, status=HTTPStatus.NOT_FOUND)
-        answer = _Answer(request, send=send)
+        answer = _ResponseSender(request, send=send)
         await app(scope, request.receive, answer)
         await answer.finish(scope, request.receive)
 
@@ -204,7 +204,7 @@ async def _refuse_name(scope: Scope, receive: Receive, send: Send) -> None:
     await answer(scope, receive, send)
 
 
-class _Answer:
+class _ResponseSender:
     """Sends an answer on; that of a callback is replaced by the way back, or by a refusal."""
 
     def __init__(self, request: Request, *, send: Send) -> None:

@@ -11,7 +11,7 @@ from compile_hud.app.ui.format import (
     age,
     moment,
 )
-from compile_hud.app.ui.html import Cell, Column, Note
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note
 from compile_hud.app.ui.urls import ALL_STATES, CaseState, decide_url, run_url
 from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
 from compile_hud.db.records.imported import is_imported
@@ -20,14 +20,16 @@ from compile_hud.db.records.triage import ONGOING, worst_first
 from compile_hud.db.shared.text import short_revision, shortened
 
 ALERT_COLUMNS = (
-    Column(label="change", title="change of the metric with its 95 % interval", is_number=True),
-    Column(label="model and variant"),
-    Column(label="metric", title="and its level before and after"),
-    Column(
+    HtmlColumn(label="change", title="change of the metric with its 95 % interval", is_number=True),
+    HtmlColumn(label="model and variant"),
+    HtmlColumn(label="metric", title="and its level before and after"),
+    HtmlColumn(
         label="first bad revision",
         title="first at the new level; that a drift was first seen with; opens its run",
     ),
-    Column(label="evidence", title="whether it was measured again, and what is known of the cause"),
+    HtmlColumn(
+        label="evidence", title="whether it was measured again, and what is known of the cause"
+    ),
 )
 # The same, for changes to the better.
 IMPROVEMENT_COLUMNS = tuple(

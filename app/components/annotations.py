@@ -13,18 +13,18 @@ from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.app.ui.flash import set_flash, show_flash
 from compile_hud.app.ui.format import moment
-from compile_hud.app.ui.html import Cell, Column, heading, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, heading, table
 from compile_hud.db.alerts.annotations import MAX_TEXT, Annotation
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.db.shared.text import one_line, shortened
 
 _KEY = "annotation"
 _COLUMNS = (
-    Column(label="date"),
-    Column(label="annotation"),
-    Column(label="concerns"),
-    Column(label="who"),
-    Column(label="written", is_spare=True),
+    HtmlColumn(label="date"),
+    HtmlColumn(label="annotation"),
+    HtmlColumn(label="concerns"),
+    HtmlColumn(label="who"),
+    HtmlColumn(label="written", is_spare=True),
 )
 _LABEL_LENGTH = 80
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compile_hud.app.ui.format import duration, percent_interval
-from compile_hud.app.ui.html import Cell, Column, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, table
 from compile_hud.db.records.alerts import Alert
 
 _METHODS = {
@@ -37,7 +37,7 @@ def difference_table(
     differences: Mapping[str, Sequence[Any]], *, ends: Sequence[str], label: str
 ) -> str:
     """Return a row for each fact that two `ends` differ in; "" for none."""
-    columns = [Column(label="differs"), *(Column(label=name) for name in ends)]
+    columns = [HtmlColumn(label="differs"), *(HtmlColumn(label=name) for name in ends)]
     rows = [
         (
             Cell(text=name),

@@ -10,7 +10,7 @@ from compile_hud.app.ui.format import metric_label, percent, percent_interval, s
 from compile_hud.app.ui.html import (
     WARNINGS_COLUMN,
     Cell,
-    Column,
+    HtmlColumn,
     interval_cell,
     table,
     warnings_cell,
@@ -23,15 +23,15 @@ _CAUTION = (
     "Absolute times of this run are not those of the runs before; ratios hold. Where the torch is"
     " new, its eager operators may have moved instead."
 )
-_TIME = Column(label="time", is_number=True)
+_TIME = HtmlColumn(label="time", is_number=True)
 _COLUMNS = (
-    Column(label="reference case"),
-    Column(label="bound by"),
+    HtmlColumn(label="reference case"),
+    HtmlColumn(label="bound by"),
     _TIME,
-    Column(label="95 % interval", is_number=True),
-    Column(label="change", title="against the runs before on this machine", is_number=True),
-    Column(label="interval of the change", is_number=True),
-    Column(label="machine"),
+    HtmlColumn(label="95 % interval", is_number=True),
+    HtmlColumn(label="change", title="against the runs before on this machine", is_number=True),
+    HtmlColumn(label="interval of the change", is_number=True),
+    HtmlColumn(label="machine"),
     WARNINGS_COLUMN,
 )
 

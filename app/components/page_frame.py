@@ -12,7 +12,7 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.data import store as data
 from compile_hud.app.data.page_records import Loaded
-from compile_hud.app.ui.code import Code
+from compile_hud.app.ui.code import HighlightedCode
 from compile_hud.app.ui.format import duration, moment
 from compile_hud.app.ui.html import banner, command_line, escaped, link, with_code
 from compile_hud.app.ui.progress import Progress, progress_of, running
@@ -207,7 +207,7 @@ def draw_chart(spec: Mapping[str, Any], *, key: str, **shown: Any) -> Any:
     return st.vega_lite_chart(chart, key=key, width="stretch", height=chart["height"], **shown)
 
 
-def draw_code(code: Code) -> None:
+def draw_code(code: HighlightedCode) -> None:
     """Draw generated code, in a box that scrolls where it is long."""
     st.code(code.text, language=code.language, height=_CODE_HEIGHT if code.is_long else "content")
 

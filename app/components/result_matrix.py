@@ -20,7 +20,7 @@ from compile_hud.app.ui.format import (
     outcome_label,
     scale_for,
 )
-from compile_hud.app.ui.html import Cell, Column, Note
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS
@@ -41,7 +41,7 @@ _NO_TRENDS: Mapping[tuple[str, str], tuple[float, ...]] = {}
 class Matrix:
     """The table, and the dimensions in which all its cases agree (they need no column)."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[HtmlColumn, ...]
     rows: tuple[tuple[Cell, ...], ...]
     common: Mapping[str, str]
 
@@ -102,7 +102,7 @@ def build_matrix(
             for name in variants
         ]
         rows.append((*heading, *body))
-    columns = [Column(label="model"), *(Column(label=name) for name in shown)]
+    columns = [HtmlColumn(label="model"), *(HtmlColumn(label=name) for name in shown)]
     columns += [_column(name, metric=metric, scale=scales[name]) for name in variants]
     return Matrix(
         columns=tuple(columns),
@@ -183,12 +183,12 @@ def _scale(cells: Sequence[LatestCell], *, variant: str, metric: str) -> Scale:
     return scale_for(METRICS[name].unit, medians)
 
 
-def _column(variant: str, *, metric: str, scale: Scale) -> Column:
+def _column(variant: str, *, metric: str, scale: Scale) -> HtmlColumn:
     name = _shown_metric(variant, metric)
     unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
     prefix = f"eager {metric_label(name)}" if name != metric else variant
     title = f"{metric_label(name)}: {METRICS[name].description}"
-    return Column(label=f"{prefix}{unit}", title=title, is_number=True)
+    return HtmlColumn(label=f"{prefix}{unit}", title=title, is_number=True)
 
 
 def _cell(

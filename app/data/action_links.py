@@ -13,7 +13,7 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.alerts import load_alerts_with_ids, load_ids_changed_after
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import ONGOING
-from compile_hud.runner.analysis.alerts.triage import Decision, set_state
+from compile_hud.runner.analysis.alerts.triage import TriageDecision, set_state
 from compile_hud.runner.analysis.errors import AlertStateError
 
 
@@ -75,7 +75,7 @@ def act(request: LinkRequest, *, why: str) -> None:
     states = {alert.id: alert.state for alert in request.alerts}
     decision = set_state(states, request.state, why=why)
 
-    def decide(stored: Sequence[Alert]) -> Decision:
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
         now_there = {alert.id: alert.state for alert in stored if alert.id in states}
         if now_there != states:
             raise MeanwhileChanged

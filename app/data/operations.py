@@ -18,7 +18,7 @@ MAX_AGE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class OperationalFigures:
     """The operational figures of the store, or why they cannot be read."""
 
     operations: Operations | None
@@ -29,15 +29,18 @@ class Desk:
     """Keeps the last answer for a while; one caller asks, and the others wait for its answer."""
 
     def __init__(
-        self, ask: Callable[[], Answer], *, clock_s: Callable[[], float] = time.monotonic
+        self,
+        ask: Callable[[], OperationalFigures],
+        *,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ask = ask
         self._clock_s = clock_s
         self._lock = threading.Lock()
         self._asked_s: float | None = None
-        self._answer = Answer(operations=None)
+        self._answer = OperationalFigures(operations=None)
 
-    def answer(self) -> Answer:
+    def answer(self) -> OperationalFigures:
         """Return an answer that is at most MAX_AGE_S old."""
         with self._lock:
             if self._asked_s is None or self._clock_s() - self._asked_s > MAX_AGE_S:
@@ -47,12 +50,12 @@ class Desk:
             return self._answer
 
 
-def ask_store() -> Answer:
+def ask_store() -> OperationalFigures:
     """Return what the store of this dashboard says now."""
     try:
-        return Answer(operations=load_operations(open_store(store_url())))
+        return OperationalFigures(operations=load_operations(open_store(store_url())))
     except StoreError as error:
-        return Answer(operations=None, error=str(error))
+        return OperationalFigures(operations=None, error=str(error))
 
 
 @functools.cache

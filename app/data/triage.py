@@ -21,7 +21,7 @@ from compile_hud.db.records.triage import JUDGE, SeriesSettings
 from compile_hud.db.shared.access_rules import Role
 from compile_hud.runner.analysis.alerts.triage import (
     Decide,
-    Decision,
+    TriageDecision,
     add_comment,
     changed_text,
     if_unchanged,
@@ -112,9 +112,9 @@ def _authorised(role: Role, save: Callable[[str], None], *, note: DecisionNote) 
 
 
 def _together(decisions: Sequence[Decide]) -> Decide:
-    def decide(stored: Sequence[Alert]) -> Decision:
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
         made = [decision(stored) for decision in decisions]
-        return Decision(
+        return TriageDecision(
             alerts=tuple(alert for item in made for alert in item.alerts),
             revisions=tuple(revision for item in made for revision in item.revisions),
         )

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from compile_hud.app.auth import access
-from compile_hud.app.data.operations import Answer, desk
+from compile_hud.app.data.operations import OperationalFigures, desk
 from compile_hud.app.server.prometheus import MEDIA_TYPE, exposition
 
 TOKEN_VARIABLE: Final = "HUD_METRICS_TOKEN"
@@ -53,7 +53,9 @@ def metrics_token(env: Mapping[str, str]) -> str:
     return env.get(TOKEN_VARIABLE, "")
 
 
-def _for_token_bearers(request: Request, make: Callable[[Answer], Response]) -> Response:
+def _for_token_bearers(
+    request: Request, make: Callable[[OperationalFigures], Response]
+) -> Response:
     try:
         token = metrics_token(os.environ)
     except (OSError, UnicodeDecodeError):
@@ -68,12 +70,12 @@ def _for_token_bearers(request: Request, make: Callable[[Answer], Response]) -> 
     return make(desk().answer())
 
 
-def _metrics(answer: Answer) -> Response:
+def _metrics(answer: OperationalFigures) -> Response:
     text = exposition(answer.operations, now=datetime.now(timezone.utc))
     return PlainTextResponse(text, media_type=MEDIA_TYPE, headers=_HEADERS)
 
 
-def _readiness(answer: Answer) -> Response:
+def _readiness(answer: OperationalFigures) -> Response:
     now = datetime.now(timezone.utc)
     schedulers = answer.operations.health.schedulers if answer.operations else ()
     document = {

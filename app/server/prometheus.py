@@ -20,7 +20,7 @@ Point = tuple[dict[str, str], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class MetricFamily:
     """A metric with what it means."""
 
     name: str
@@ -36,10 +36,10 @@ def exposition(operations: Operations | None, *, now: datetime) -> str:
     return "".join(_lines(families))
 
 
-def _of_store(operations: Operations) -> Iterator[Family]:
+def _of_store(operations: Operations) -> Iterator[MetricFamily]:
     yield _one("hud_store_generation", "Grows with every write.", float(operations.store_version))
     yield _one("hud_runs_running", "Runs that go on.", float(operations.health.num_running))
-    yield Family(
+    yield MetricFamily(
         name="hud_jobs",
         text="Jobs by state.",
         points=tuple(
@@ -47,7 +47,7 @@ def _of_store(operations: Operations) -> Iterator[Family]:
             for state in JobState
         ),
     )
-    yield Family(
+    yield MetricFamily(
         name="hud_last_run_timestamp_seconds",
         text="When the newest finished run began.",
         points=tuple(
@@ -58,7 +58,7 @@ def _of_store(operations: Operations) -> Iterator[Family]:
             for last in operations.last_runs
         ),
     )
-    yield Family(
+    yield MetricFamily(
         name="hud_alerts",
         text="Alerts by state and verdict.",
         points=tuple(
@@ -66,7 +66,7 @@ def _of_store(operations: Operations) -> Iterator[Family]:
             for (state, verdict), number in sorted(operations.num_alerts.items())
         ),
     )
-    yield Family(
+    yield MetricFamily(
         name="hud_notifications",
         text="Notifications by receiver and state; dead ones were given up.",
         points=tuple(
@@ -76,12 +76,12 @@ def _of_store(operations: Operations) -> Iterator[Family]:
     )
 
 
-def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[Family]:
+def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[MetricFamily]:
     schedulers = operations.health.schedulers
 
-    def each(name: str, text: str, values: Iterable[tuple[SchedulerState, float]]) -> Family:
+    def each(name: str, text: str, values: Iterable[tuple[SchedulerState, float]]) -> MetricFamily:
         points = tuple(({"machine": item.machine}, value) for item, value in values)
-        return Family(name=name, text=text, points=points)
+        return MetricFamily(name=name, text=text, points=points)
 
     yield each(
         "hud_scheduler_up",
@@ -103,7 +103,7 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[Family]
         "Results that were set aside as broken.",
         ((item, float(item.num_broken)) for item in schedulers),
     )
-    yield Family(
+    yield MetricFamily(
         name="hud_schedule_next_timestamp_seconds",
         text="When a schedule fires next.",
         points=tuple(
@@ -114,7 +114,7 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[Family]
         ),
     )
     for name, text in (("free", "Bytes free on a disk."), ("total", "Bytes of a disk.")):
-        yield Family(
+        yield MetricFamily(
             name=f"hud_disk_{name}_bytes",
             text=text,
             points=tuple(
@@ -128,11 +128,11 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[Family]
         )
 
 
-def _one(name: str, text: str, value: float) -> Family:
-    return Family(name=name, text=text, points=(({}, value),))
+def _one(name: str, text: str, value: float) -> MetricFamily:
+    return MetricFamily(name=name, text=text, points=(({}, value),))
 
 
-def _lines(families: Iterable[Family]) -> Iterator[str]:
+def _lines(families: Iterable[MetricFamily]) -> Iterator[str]:
     for family in families:
         if not family.points:
             continue

@@ -16,7 +16,7 @@ _LANGUAGES = {"triton": "python", "cpp": "cpp"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
+class HighlightedCode:
     """The code of one or several kernels, "" for none; `language` is for highlighting."""
 
     text: str
@@ -41,17 +41,17 @@ class Script:
     reason: str = ""
 
 
-def code_of(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> Code:
+def code_of(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> HighlightedCode:
     """Return the code of `kernels`, that of several with the same once."""
     hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)
     known = [sources[name] for name in hashes if name in sources]
     languages = {source.language for source in known}
     language = _LANGUAGES.get(languages.pop()) if len(languages) == 1 else None
     text = "\n\n".join(printable(source.text, allowed="\n\t") for source in known)
-    return Code(text=text, language=language)
+    return HighlightedCode(text=text, language=language)
 
 
-def unified_diff(before: Code, after: Code) -> str:
+def unified_diff(before: HighlightedCode, after: HighlightedCode) -> str:
     """Return how the code differs, "" where it does not; raise ValueError when it is too long."""
     if max(before.num_lines, after.num_lines) > MAX_DIFF_LINES:
         raise ValueError(f"code of more than {MAX_DIFF_LINES} lines is not compared here")

@@ -61,7 +61,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class HtmlColumn:
     """A column: its heading, what the heading means, and whether it holds numbers.
 
     Where the window is narrow one that `is_spare` is left out, and one that `is_brief` has no notes
@@ -77,7 +77,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ExpandableRow:
     """A row, and under it a line that opens `content` (HTML)."""
 
     row: Sequence[Cell]
@@ -153,7 +153,7 @@ def link(text: str, href: str) -> str:
 
 
 def table(
-    columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, label: str, style: str = ""
+    columns: Sequence[HtmlColumn], rows: Iterable[Sequence[Cell]], *, label: str, style: str = ""
 ) -> str:
     """Return a table that scrolls sideways when it is too wide; `label` is for screen readers.
 
@@ -163,7 +163,9 @@ def table(
     return _table(columns, f"<tbody>{body}</tbody>", label=label, style=style)
 
 
-def grouped_table(columns: Sequence[Column], groups: Iterable[Group], *, label: str) -> str:
+def grouped_table(
+    columns: Sequence[HtmlColumn], groups: Iterable[ExpandableRow], *, label: str
+) -> str:
     """Return a table in which each row opens to more."""
     bodies = "".join(
         f'<tbody class="group">{_row(group.row, columns)}<tr><td colspan="{len(columns)}">'
@@ -174,7 +176,7 @@ def grouped_table(columns: Sequence[Column], groups: Iterable[Group], *, label: 
 
 
 def long_table(
-    columns: Sequence[Column],
+    columns: Sequence[HtmlColumn],
     rows: Sequence[Sequence[Cell]],
     *,
     label: str,
@@ -194,7 +196,7 @@ def long_table(
     )
 
 
-def _table(columns: Sequence[Column], bodies: str, *, label: str, style: str = "") -> str:
+def _table(columns: Sequence[HtmlColumn], bodies: str, *, label: str, style: str = "") -> str:
     head = "".join(_heading(column) for column in columns)
     names = f"hud {style}".strip()
     # What scrolls must have the focus for the arrow keys to move it; a link in it is enough.
@@ -285,18 +287,18 @@ def banner(text: str, *, style: str = "") -> str:
     return f'<div class="hud-notice {style}" role="status">{content}</div>'
 
 
-def _heading(column: Column) -> str:
+def _heading(column: HtmlColumn) -> str:
     named = _class(_column_style(column))
     content = _box(column.picks, column.title) or escaped(column.label)
     return f'<th scope="col"{named}{_title(column.title)}>{content}</th>'
 
 
-def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
+def _row(row: Sequence[Cell], columns: Sequence[HtmlColumn]) -> str:
     cells = "".join(_cell(cell, column) for cell, column in zip(row, columns, strict=True))
     return f"<tr>{cells}</tr>"
 
 
-def _cell(cell: Cell, column: Column) -> str:
+def _cell(cell: Cell, column: HtmlColumn) -> str:
     content = _box(cell.picks, cell.title) or _content(cell)
     # A browser finds a named cell sooner than one that holds a line.
     line = "trend" if cell.trend else ""
@@ -312,7 +314,7 @@ def _box(ids: Sequence[str], name: str) -> str:
     return f'<input type="checkbox" class="hud-pick" data-pick="{listed}" {named}>'
 
 
-def _column_style(column: Column) -> str:
+def _column_style(column: HtmlColumn) -> str:
     names = (
         ("number", column.is_number),
         ("spare", column.is_spare),
@@ -372,7 +374,7 @@ def _title(text: str) -> str:
     return f' title="{escaped(text, limit=_TITLE_LIMIT)}"' if text else ""
 
 
-WARNINGS_COLUMN = Column(label="warnings", is_number=True)
+WARNINGS_COLUMN = HtmlColumn(label="warnings", is_number=True)
 
 
 def interval_cell(low: float, high: float, *, scale: Scale, num_samples: int) -> Cell:

@@ -122,7 +122,7 @@ class DuckDbFile:
         self._file_lock = ReadersWriterLock(path, name=self.name, lock_timeout=lock_timeout)
         self._reader = _file_engine(str(path), read_only=True)
         self._writer = _file_engine(str(path), read_only=False)
-        self._nesting = _Nesting()
+        self._nesting = _NestedTransaction()
 
     def is_missing(self) -> bool:
         """Return whether there is no file yet."""
@@ -298,7 +298,7 @@ class DuckDbMemory:
     def __init__(self) -> None:
         self._engine = _duckdb_engine(":memory:")
         self._lock = threading.RLock()
-        self._nesting = _Nesting()
+        self._nesting = _NestedTransaction()
         self._version = 0
 
     def is_missing(self) -> bool:
@@ -347,7 +347,7 @@ class PostgresServer:
     def __init__(self, url: URL, *, lock_timeout: LockTimeout) -> None:
         self.name = url.render_as_string(hide_password=True)
         self._timeout_s = lock_timeout.timeout_s
-        self._nesting = _Nesting()
+        self._nesting = _NestedTransaction()
         lock_timeout_ms = max(1, round(lock_timeout.timeout_s * 1000))
         # With less than two seconds libpq takes two.
         connect_timeout_s = min(_CONNECT_TIMEOUT_S, max(2, math.ceil(lock_timeout.timeout_s)))
@@ -420,7 +420,7 @@ class PostgresServer:
             connection.execute(sa.insert(StoreVersionTable).values(id=1, value=number))
 
 
-class _Nesting:
+class _NestedTransaction:
     """A second transaction of one thread would wait for the first, for ever: say so at once."""
 
     def __init__(self) -> None:

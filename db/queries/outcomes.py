@@ -41,7 +41,7 @@ _IS_OK: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class CaseEnding:
     """How a case ended in a run, and the result that says so."""
 
     result_id: str
@@ -79,7 +79,7 @@ def load_unusual_outcomes(
     )
 
 
-def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str], Ending]:
+def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str], CaseEnding]:
     """Return how these cases ended in each run, by the ids of the runs and the cases' keys."""
     endings = {}
     for batch in batches(case_keys):
@@ -93,7 +93,7 @@ def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str]
         )
         with store.read() as connection:
             for row in connection.execute(query):
-                ending = Ending(
+                ending = CaseEnding(
                     result_id=row.id, outcome=Outcome(row.outcome), is_deferred=row.is_deferred
                 )
                 endings[row.run_id, row.case_key] = ending
@@ -170,7 +170,7 @@ def _unusual(
     return [int(column) for column in np.flatnonzero(is_missed)]
 
 
-def _point(run: PlannedRun, key: str, ended: Mapping[tuple[str, str], Ending]) -> OutcomePoint:
+def _point(run: PlannedRun, key: str, ended: Mapping[tuple[str, str], CaseEnding]) -> OutcomePoint:
     ending = ended.get((run.id, key))
     if ending is None:
         return run.point()

@@ -40,7 +40,7 @@ _Record = TypeVar("_Record")
 BISECTION_VERSION = 1
 
 
-class Axis(StrEnum):
+class RevisionAxis(StrEnum):
     """What moves from one revision to the next."""
 
     TOOLCHAIN = "toolchain"
@@ -48,7 +48,7 @@ class Axis(StrEnum):
     COMMIT = "commit"
 
 
-class Ending(StrEnum):
+class BisectEnding(StrEnum):
     """How a bisection ended."""
 
     FOUND = "found"
@@ -59,7 +59,7 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
+class BisectRevision:
     """One revision: a toolchain, a torch version or a commit, with what is told of it."""
 
     name: str
@@ -69,7 +69,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class BisectStep:
     """The answer of the revision at `index`, and how long it took."""
 
     index: int
@@ -99,16 +99,16 @@ class Bisection:
 
     id: str
     started_at: datetime
-    axis: Axis
+    axis: RevisionAxis
     origin: Mapping[str, str]
-    revisions: tuple[Revision, ...]
+    revisions: tuple[BisectRevision, ...]
     case: Case
     toolchain: str
     settings: MeasureSettings
     metric: str | None
     limits: Limits
     ends: Reading | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[BisectStep, ...] = ()
     check: Reading | None = None
 
     @property
@@ -128,19 +128,23 @@ class Bisection:
         return next(step.reading for step in self.steps if step.index == suspects.first_bad)
 
     @property
-    def ending(self) -> Ending | None:
+    def ending(self) -> BisectEnding | None:
         """Return how it ended, None while it goes on."""
         if self.ends is None:
             return None
         verdict = judge_bounds(self.ends, floor=self.limits.floor)
         if verdict is not BoundsVerdict.DIFFER:
-            return Ending.SAME_ENDS if verdict is BoundsVerdict.SAME else Ending.UNCLEAR_ENDS
+            return (
+                BisectEnding.SAME_ENDS
+                if verdict is BoundsVerdict.SAME
+                else BisectEnding.UNCLEAR_ENDS
+            )
         suspects, evidence = self.suspects, self.evidence
         if evidence is None or suspects.num_left > 1 + len(suspects.skipped):
             return None
         if answer(evidence, bounds=self.ends) is not Mark.BAD:
-            return Ending.UNCONFIRMED
-        return Ending.FOUND if suspects.num_left == 1 else Ending.RANGE
+            return BisectEnding.UNCONFIRMED
+        return BisectEnding.FOUND if suspects.num_left == 1 else BisectEnding.RANGE
 
     def to_json(self) -> dict[str, Any]:
         """Return the bisection as a JSON object."""
@@ -171,9 +175,11 @@ class Bisection:
         return cls(
             id=get_text(document, "id"),
             started_at=get_time(document, "started_at"),
-            axis=get_member(document, "axis", Axis),
+            axis=get_member(document, "axis", RevisionAxis),
             origin=get_mapping(document, "origin"),
-            revisions=tuple(_make(Revision, item) for item in get_list(document, "revisions")),
+            revisions=tuple(
+                _make(BisectRevision, item) for item in get_list(document, "revisions")
+            ),
             case=Case.from_json(get_value(document, "case")),
             toolchain=get_text(document, "toolchain"),
             settings=_make(MeasureSettings, get_mapping(document, "settings")),
@@ -209,7 +215,7 @@ def _reading_json(reading: Reading | None) -> dict[str, Any] | None:
     return None if reading is None else dataclasses.asdict(reading)
 
 
-def _step_json(step: Step) -> dict[str, Any]:
+def _step_json(step: BisectStep) -> dict[str, Any]:
     return {
         "place": step.index,
         "mark": step.mark,
@@ -229,8 +235,8 @@ def _reading(document: Any, name: str) -> Reading | None:
     return _make(Reading, {**item, **outcomes})
 
 
-def _step(document: Any) -> Step:
-    return Step(
+def _step(document: Any) -> BisectStep:
+    return BisectStep(
         index=int(get_number(document, "place")),
         mark=get_member(document, "mark", Mark),
         reason=get_text(document, "reason"),

@@ -19,7 +19,13 @@ from compile_hud.runner.analysis.comparison.bisection import (
 )
 from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
 from compile_hud.runner.analysis.repro import case_options, command_line
-from compile_hud.runner.bisect.record import Axis, Bisection, Ending, Revision, Step
+from compile_hud.runner.bisect.record import (
+    BisectEnding,
+    Bisection,
+    BisectRevision,
+    BisectStep,
+    RevisionAxis,
+)
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.format import clock, quantity
 
@@ -30,7 +36,7 @@ _NAMES = {
 _NUM_DIGITS = 10
 
 
-def revision_text(revision: Revision) -> str:
+def revision_text(revision: BisectRevision) -> str:
     """Return the name of `revision` with what it is called."""
     if revision.authored_at:
         return f'{revision.name[:_NUM_DIGITS]} "{revision.title}"'
@@ -75,7 +81,7 @@ def ends_text(known: Bisection) -> str:
     return f"the ends do not differ: {change}; a change of {floor} would have shown"
 
 
-def answer_text(known: Bisection, step: Step) -> str:
+def answer_text(known: Bisection, step: BisectStep) -> str:
     """Return what `step` said of its revision."""
     took = clock(step.took_s)
     if step.mark is Mark.SKIPPED:
@@ -90,16 +96,16 @@ def conclusion(known: Bisection) -> Iterator[str]:
     """Yield the lines that say what `known`, which has ended, found."""
     ending, evidence, ends = known.ending, known.evidence, known.ends
     assert ends is not None
-    if ending in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS):
+    if ending in (BisectEnding.SAME_ENDS, BisectEnding.UNCLEAR_ENDS):
         yield ends_text(known)
         return
     assert evidence is not None
     first, last = _NAMES[verdict_of(ends)]
     suspects, revisions = known.suspects, known.revisions
-    if ending is Ending.FOUND:
+    if ending is BisectEnding.FOUND:
         yield f"{first}: {revision_text(revisions[suspects.first_bad])}"
         yield from _signature(revisions[suspects.first_bad])
-    elif ending is Ending.RANGE:
+    elif ending is BisectEnding.RANGE:
         yield f"{first}: one of {suspects.num_left}, since the others could not be told"
         for index in range(suspects.last_good + 1, suspects.first_bad + 1):
             yield f"  {revision_text(revisions[index])}"
@@ -165,9 +171,9 @@ def repro(known: Bisection) -> str:
 
 
 def _revision_options(known: Bisection, names: Sequence[str]) -> list[tuple[str, str]]:
-    if known.axis is Axis.TOOLCHAIN:
+    if known.axis is RevisionAxis.TOOLCHAIN:
         return [("toolchain", name) for name in names]
-    if known.axis is Axis.TORCH:
+    if known.axis is RevisionAxis.TORCH:
         options = [(key.replace("_", "-"), known.origin[key]) for key in ("python", "index_url")]
         return [*(("torch", name) for name in names), *(item for item in options if item[1])]
     first, last = names
@@ -178,7 +184,7 @@ def _revision_options(known: Bisection, names: Sequence[str]) -> list[tuple[str,
     ]
 
 
-def _signature(revision: Revision) -> Iterator[str]:
+def _signature(revision: BisectRevision) -> Iterator[str]:
     if revision.authored_at:
         yield f"  {revision.author}, {revision.authored_at}, {revision.name}"
 

@@ -24,7 +24,7 @@ from compile_hud.runner.analysis.comparison.bisection import (
 )
 from compile_hud.runner.analysis.comparison.paired import looks
 from compile_hud.runner.analysis.comparison.runs import OUTCOME
-from compile_hud.runner.bisect.record import Bisection, Ending, Revision, Step
+from compile_hud.runner.bisect.record import BisectEnding, Bisection, BisectRevision, BisectStep
 from compile_hud.runner.bisect.report import answer_text, change_text, ends_text, revision_text
 from compile_hud.runner.bisect.revisions import Revisions
 from compile_hud.runner.errors import BisectError, RevisionUnusable, RunInterrupted
@@ -105,7 +105,7 @@ class _Search:
         if self._known.ends is None:
             self._measure_ends()
         assert self._known.ends is not None
-        if self._known.ending in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS):
+        if self._known.ending in (BisectEnding.SAME_ENDS, BisectEnding.UNCLEAR_ENDS):
             return self._known
         self._say(ends_text(self._known))
         while (index := next_index(self._known.suspects)) is not None:
@@ -138,7 +138,7 @@ class _Search:
         started_at = self._dependencies.now()
         reading, mark, reason = self._ask(index)
         took_s = (self._dependencies.now() - started_at).total_seconds()
-        step = Step(index=index, mark=mark, reason=reason, reading=reading, took_s=took_s)
+        step = BisectStep(index=index, mark=mark, reason=reason, reading=reading, took_s=took_s)
         self._keep(replace(self._known, steps=(*self._known.steps, step)))
         self._say(f"  {answer_text(self._known, step)}")
         suspects = self._known.suspects
@@ -268,7 +268,7 @@ def _with_fresh_sessions(side: PairSide, metric: str | None) -> PairSide:
     return replace(side, executor=sessions)
 
 
-def _with_title(revision: Revision, title: str) -> Revision:
+def _with_title(revision: BisectRevision, title: str) -> BisectRevision:
     return replace(revision, title=title) if title else revision
 
 

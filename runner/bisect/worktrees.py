@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compile_hud.db.shared.text import one_line
-from compile_hud.runner.bisect.record import Revision
+from compile_hud.runner.bisect.record import BisectRevision
 from compile_hud.runner.errors import BisectError
 
 # Hooks of the repository are written for the user's own tree; they may build, or ask questions.
@@ -28,7 +28,7 @@ def find_root(repository: Path) -> Path:
     return Path(_git(repository, "rev-parse", "--show-toplevel").strip()).resolve()
 
 
-def list_commits(repository: Path, *, good: str, bad: str) -> tuple[Revision, ...]:
+def list_commits(repository: Path, *, good: str, bad: str) -> tuple[BisectRevision, ...]:
     """Return the commits from `good` to `bad` along first parents, both included, oldest first.
 
     Raises BisectError for a name that is no commit, and unless `good` comes before `bad`.
@@ -85,12 +85,14 @@ def _is_ancestor(repository: Path, first: str, last: str) -> bool:
     return _run(repository, "merge-base", "--is-ancestor", first, last).returncode == 0
 
 
-def _log(repository: Path, *arguments: str) -> tuple[Revision, ...]:
+def _log(repository: Path, *arguments: str) -> tuple[BisectRevision, ...]:
     text = _git(repository, "log", "--no-show-signature", f"--format={_FIELDS}", *arguments)
     fields = (line.split("\0") for line in text.splitlines() if line)
     return tuple(
         # Anybody may have written them.
-        Revision(name=name, title=one_line(title), author=one_line(author), authored_at=authored_at)
+        BisectRevision(
+            name=name, title=one_line(title), author=one_line(author), authored_at=authored_at
+        )
         for name, title, author, authored_at in fields
     )
 

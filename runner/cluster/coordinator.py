@@ -52,7 +52,7 @@ NO_NODES_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Task:
+class _SlotTask:
     """What a slot is doing: a case of the queue, a reference case, or the first look at it."""
 
     slot: Slot
@@ -145,7 +145,7 @@ class _Driver:
         self._run_of: dict[Slot, MachineRun] = {}
         self._unusable: dict[Slot, str] = {}
         self._backoff_until: dict[Slot, datetime] = {}
-        self._tasks: dict[str, _Task] = {}
+        self._tasks: dict[str, _SlotTask] = {}
         self._checked_at = self._last_node_at = self._started_at
 
     def resume(self, earlier: Sequence[RunDocument]) -> None:
@@ -216,7 +216,7 @@ class _Driver:
                 continue
             run = self._run_of.get(slot)
             if run is None:
-                self._submit(None, _Task(slot=slot, started_at=self._context.services.now()))
+                self._submit(None, _SlotTask(slot=slot, started_at=self._context.services.now()))
             elif run.references:
                 self._assign_reference(slot, run)
             elif self._queue.waiting:
@@ -232,7 +232,9 @@ class _Driver:
 
     def _assign_reference(self, slot: Slot, run: MachineRun) -> None:
         planned = run.references.popleft()
-        task = _Task(slot=slot, started_at=self._context.services.now(), run=run, reference=planned)
+        task = _SlotTask(
+            slot=slot, started_at=self._context.services.now(), run=run, reference=planned
+        )
         self._submit(self._order(planned, run), task)
 
     def _assign_case(self, slot: Slot, run: MachineRun) -> None:
@@ -244,12 +246,12 @@ class _Driver:
             self._defer(run)
             return
         run.assign(assignment.planned.case)
-        task = _Task(
+        task = _SlotTask(
             slot=slot, started_at=self._context.services.now(), run=run, assignment=assignment
         )
         self._submit(self._order(assignment.planned, run), task)
 
-    def _submit(self, order: CaseOrder | None, task: _Task) -> None:
+    def _submit(self, order: CaseOrder | None, task: _SlotTask) -> None:
         if order is not None:
             self._context.notify(CaseStarted(case=order.case))
         name = self._cluster.submit(order, slot=task.slot, setup=self._nodes.setup)
@@ -297,7 +299,7 @@ class _Driver:
     def _by_id(self, run_id: str) -> MachineRun:
         return next(run for run in self._runs.values() if run.run.id == run_id)
 
-    def _reassign(self, task: _Task, *, reason: str) -> None:
+    def _reassign(self, task: _SlotTask, *, reason: str) -> None:
         """See that the case of a machine that failed is not forgotten."""
         run = task.run
         if task.reference is not None and run is not None:
@@ -313,7 +315,7 @@ class _Driver:
         text = f"{MAX_ASSIGNMENTS} machines were lost with it, the last by: {reason}"
         run.write(self._node_lost_result(case, run, text))
 
-    def _return_case(self, task: _Task) -> None:
+    def _return_case(self, task: _SlotTask) -> None:
         """Return the case that a busy machine did not start to the queue."""
         run = task.run
         if task.assignment is not None and run is not None:

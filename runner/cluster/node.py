@@ -42,7 +42,7 @@ RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Device:
+class _LazyDevice:
     """The executor of this process, with the facts of its device."""
 
     executor: LocalExecutor
@@ -82,7 +82,7 @@ def serve_with_logs(
         yield reply.result()
 
 
-def _measure(order: CaseOrder, *, device: _Device) -> Reply:
+def _measure(order: CaseOrder, *, device: _LazyDevice) -> Reply:
     sides = [PairSide(executor=device.executor, order=order)]
     try:
         (result,) = measure_with_retries(
@@ -94,7 +94,7 @@ def _measure(order: CaseOrder, *, device: _Device) -> Reply:
 
 
 @cache
-def _open(setup: Setup, visible_devices: str) -> _Device:
+def _open(setup: Setup, visible_devices: str) -> _LazyDevice:
     """Return the device of this process, opened once."""
     del visible_devices  # Ray chooses it, and the host inherits it.
     users = wait_until_idle(
@@ -112,7 +112,7 @@ def _open(setup: Setup, visible_devices: str) -> _Device:
         num_threads=setup.num_threads,
     )
     try:
-        return _Device(executor=executor, facts=executor.open(), users=users)
+        return _LazyDevice(executor=executor, facts=executor.open(), users=users)
     except ExecutorError:
         executor.close()
         raise

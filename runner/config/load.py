@@ -84,7 +84,7 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
+class _SettingsText:
     """A hud.toml as text, to say where in it a key stands."""
 
     name: str
@@ -108,7 +108,7 @@ def setting_error(section: str, *, key: str, problem: str, path: Path | None) ->
         text = name.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         text = ""
-    return _Source(name=str(name), text=text).error(section, key=key, problem=problem)
+    return _SettingsText(name=str(name), text=text).error(section, key=key, problem=problem)
 
 
 def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
@@ -164,7 +164,7 @@ def parse_config(
     Raises ConfigError naming file, line and key.
     """
     name = CONFIG_NAME if path is None else str(path)
-    source = _Source(name=name, text=content, tables=_parse_toml(content, name=name))
+    source = _SettingsText(name=name, text=content, tables=_parse_toml(content, name=name))
     _check_sections(source)
     base = Path() if path is None else path.parent
     run = _values(source, "run", source.tables.get("run", {}))
@@ -205,7 +205,7 @@ def parse_config(
     )
 
 
-def _sign_in(source: _Source, base: Path, *, is_open: bool) -> SignIn:
+def _sign_in(source: _SettingsText, base: Path, *, is_open: bool) -> SignIn:
     return make_sign_in(
         _values(source, "auth", source.tables.get("auth", {})),
         is_open=is_open,
@@ -283,7 +283,7 @@ def _parse_toml(content: str, *, name: str) -> dict[str, Any]:
         ) from error
 
 
-def _check_sections(source: _Source) -> None:
+def _check_sections(source: _SettingsText) -> None:
     known = list(dict.fromkeys(row.section.partition(".")[0] for row in SETTINGS))
     for section, value in source.tables.items():
         if section not in known:
@@ -292,7 +292,7 @@ def _check_sections(source: _Source) -> None:
             source.fail(section, problem=f"must be a section, write [{section}] on its own line")
 
 
-def _values(source: _Source, section: str, table: Any, *, rows: str = "") -> dict[str, Any]:
+def _values(source: _SettingsText, section: str, table: Any, *, rows: str = "") -> dict[str, Any]:
     known = section_rows(rows or section)
     if not isinstance(table, dict):
         source.fail(section, problem=f"must be a section, write [{section}] on its own line")
@@ -305,7 +305,7 @@ def _values(source: _Source, section: str, table: Any, *, rows: str = "") -> dic
 
 
 def _check_launches(
-    source: _Source, section: str, table: Mapping[str, Any], *, values: Mapping[str, Any]
+    source: _SettingsText, section: str, table: Mapping[str, Any], *, values: Mapping[str, Any]
 ) -> None:
     # Of what nobody set the default gives way.
     if "max_launches" in table and "launches" in table:
@@ -315,7 +315,7 @@ def _check_launches(
             source.fail(section, key="max_launches", problem=problem)
 
 
-def _value(source: _Source, section: str, row: Setting, table: Mapping[str, Any]) -> Any:
+def _value(source: _SettingsText, section: str, row: Setting, table: Mapping[str, Any]) -> Any:
     if row.key not in table:
         if row.is_required:
             source.fail(section, problem=f"{row.key} is missing. {row.description}")
@@ -328,14 +328,14 @@ def _value(source: _Source, section: str, row: Setting, table: Mapping[str, Any]
         source.fail(section, key=row.key, problem=f"got {table[row.key]!r}, takes {error}")
 
 
-def _named_sections(source: _Source, kind: str) -> dict[str, dict[str, Any]]:
+def _named_sections(source: _SettingsText, kind: str) -> dict[str, dict[str, Any]]:
     return {
         name: _values(source, f"{kind}.{name}", table, rows=f"{kind}.NAME")
         for name, table in source.tables.get(kind, {}).items()
     }
 
 
-def _suites(source: _Source) -> dict[str, Suite]:
+def _suites(source: _SettingsText) -> dict[str, Suite]:
     return {
         name: Suite(
             name=name,
@@ -361,7 +361,7 @@ def _suites(source: _Source) -> dict[str, Suite]:
     }
 
 
-def _toolchains(source: _Source, base: Path, *, built: Mapping[str, Path]) -> dict[str, Path]:
+def _toolchains(source: _SettingsText, base: Path, *, built: Mapping[str, Path]) -> dict[str, Path]:
     row = section_rows("toolchains")[ANY_KEY]
     toolchains = {CURRENT_TOOLCHAIN: Path(sys.executable), **built}
     for name, value in source.tables.get("toolchains", {}).items():
@@ -379,7 +379,7 @@ def _toolchains(source: _Source, base: Path, *, built: Mapping[str, Path]) -> di
 
 
 def _schedules(
-    source: _Source,
+    source: _SettingsText,
     *,
     suites: Iterable[str],
     toolchains: Mapping[str, Path],
@@ -402,7 +402,7 @@ def _schedules(
     return schedules
 
 
-def _receivers(source: _Source, base: Path) -> dict[str, ReceiverSettings]:
+def _receivers(source: _SettingsText, base: Path) -> dict[str, ReceiverSettings]:
     receivers = {}
     for name, values in _named_sections(source, "receivers").items():
         receivers[name] = ReceiverSettings(name=name, base=base, **values)
@@ -413,7 +413,7 @@ def _receivers(source: _Source, base: Path) -> dict[str, ReceiverSettings]:
     return receivers
 
 
-def _routes(source: _Source) -> tuple[Route, ...]:
+def _routes(source: _SettingsText) -> tuple[Route, ...]:
     known = source.tables.get("receivers", {})
     routes = []
     for name, values in _named_sections(source, "routes").items():
@@ -425,7 +425,7 @@ def _routes(source: _Source) -> tuple[Route, ...]:
     return tuple(routes)
 
 
-def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
+def _models(source: _SettingsText, base: Path) -> dict[str, ModelSpec]:
     models = {}
     for name, values in _named_sections(source, "models").items():
         try:
@@ -435,7 +435,9 @@ def _models(source: _Source, base: Path) -> dict[str, ModelSpec]:
     return models
 
 
-def _with_shapes(source: _Source, catalog: Mapping[str, ModelSpec]) -> Mapping[str, ModelSpec]:
+def _with_shapes(
+    source: _SettingsText, catalog: Mapping[str, ModelSpec]
+) -> Mapping[str, ModelSpec]:
     for name, values in _named_sections(source, "shapes").items():
         sizes = {axis.key: values[axis.key] for axis in AXES if values[axis.key] is not None}
         lists = {key for key, value in sizes.items() if isinstance(value, tuple)}

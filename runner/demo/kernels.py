@@ -56,7 +56,7 @@ def triton_poi_fused_gelu_0(in_out_ptr0, xnumel, XBLOCK: tl.constexpr):
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _DemoKernel:
     """A kernel of the demo; `share` is that of an iteration in which nothing became slower."""
 
     name: str
@@ -68,8 +68,8 @@ class _Row:
     text: str = ""
 
 
-_GEMM = _Row("demo_gemm_bf16_128x128", "gemm", "cublas", ("aten::addmm",), 4, 0.52)
-_FLASH = _Row(
+_GEMM = _DemoKernel("demo_gemm_bf16_128x128", "gemm", "cublas", ("aten::addmm",), 4, 0.52)
+_FLASH = _DemoKernel(
     "demo_flash_fwd_kernel",
     "attention",
     "flash-attention",
@@ -80,15 +80,15 @@ _FLASH = _Row(
 _EAGER = (
     _GEMM,
     _FLASH,
-    _Row("demo_add_kernel", "elementwise", "aten", ("aten::add",), 2, 0.08),
-    _Row("demo_gelu_kernel", "elementwise", "aten", ("aten::gelu",), 1, 0.07),
-    _Row("demo_norm_kernel", "reduction", "aten", ("aten::native_layer_norm",), 2, 0.1),
+    _DemoKernel("demo_add_kernel", "elementwise", "aten", ("aten::add",), 2, 0.08),
+    _DemoKernel("demo_gelu_kernel", "elementwise", "aten", ("aten::gelu",), 1, 0.07),
+    _DemoKernel("demo_norm_kernel", "reduction", "aten", ("aten::native_layer_norm",), 2, 0.1),
 )
 _COMPILED = (
     _GEMM,
     _FLASH,
-    _Row("triton_poi_fused_gelu_0", "fused", "triton", ("aten.gelu",), 1, 0.09, _GELU),
-    _Row(f"{_SLOWED}_1", "fused", "triton", ("aten.add", "aten.native_layer_norm"), 2, 0.14),
+    _DemoKernel("triton_poi_fused_gelu_0", "fused", "triton", ("aten.gelu",), 1, 0.09, _GELU),
+    _DemoKernel(f"{_SLOWED}_1", "fused", "triton", ("aten.add", "aten.native_layer_norm"), 2, 0.14),
 )
 
 
@@ -137,7 +137,7 @@ def demo_kernels(case: Case, *, latency_s: float, slower: float) -> DemoKernels:
     )
 
 
-def _kernel(row: _Row, *, total_s: float, iteration_s: float, text: str) -> Kernel:
+def _kernel(row: _DemoKernel, *, total_s: float, iteration_s: float, text: str) -> Kernel:
     count = float(row.calls_a_layer * NUM_LAYERS)
     mean_s = total_s / count
     is_generated = bool(text)

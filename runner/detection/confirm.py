@@ -74,7 +74,7 @@ class ConfirmReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Suspects:
+class _RunSuspects:
     """What one run brought up, with the histories that it is held against."""
 
     known: Sequence[Alert]
@@ -134,14 +134,14 @@ def run_seconds(document: RunDocument) -> float:
     return min(worked, (run.finished_at - run.started_at).total_seconds())
 
 
-def _find_suspects(document: RunDocument, *, alerts: Sequence[Alert], store: Store) -> _Suspects:
+def _find_suspects(document: RunDocument, *, alerts: Sequence[Alert], store: Store) -> _RunSuspects:
     run = document.run
     measured = {result.case.key for result in document.results}
     rules: SeriesRules = series_rules(alerts, settings=load_series_settings(store))
     histories = load_histories_of(store, run, metrics=NEEDED_METRICS)
     known = suspects_among(alerts, run=run)
     early = early_suspects(histories, run=run, alerts=alerts, rules=rules)
-    return _Suspects(
+    return _RunSuspects(
         known=[
             alert
             for alert in known
@@ -168,7 +168,7 @@ class _Confirming:
         self,
         document: RunDocument,
         *,
-        suspects: _Suspects,
+        suspects: _RunSuspects,
         workspace: Workspace,
         outlet: _Outlet,
         stop: Interrupts,

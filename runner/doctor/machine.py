@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from compile_hud.runner.doctor.check import Check, CheckState
-from compile_hud.runner.system.gpus import Gpu, has_driver, list_gpus, measured_gpu, users_of
+from compile_hud.runner.system.gpus import GpuStatus, has_driver, list_gpus, measured_gpu, users_of
 from compile_hud.runner.system.machine import Machine
 
 _CPU = "/sys/devices/system/cpu"
@@ -78,7 +78,7 @@ def _no_gpu(machine: Machine) -> Check:
     )
 
 
-def check_persistence(gpu: Gpu) -> Check:
+def check_persistence(gpu: GpuStatus) -> Check:
     """Return whether the driver stays loaded while nobody uses the GPU."""
     name = "persistence"
     if gpu.persistence_mode != "Disabled":
@@ -91,7 +91,7 @@ def check_persistence(gpu: Gpu) -> Check:
     )
 
 
-def check_clocks(gpu: Gpu) -> Check:
+def check_clocks(gpu: GpuStatus) -> Check:
     """Return up to where the clock goes; whether somebody locked it, nvidia-smi does not tell."""
     if gpu.max_clock_sm_mhz is None:
         return _ok("clocks", "unknown")
@@ -105,7 +105,7 @@ def check_clocks(gpu: Gpu) -> Check:
     )
 
 
-def check_power(gpu: Gpu) -> Check:
+def check_power(gpu: GpuStatus) -> Check:
     """Return whether the power limit is what the GPU was made for."""
     limit, usual = gpu.power_limit_w, gpu.default_power_limit_w
     if limit is None or usual is None:
@@ -120,7 +120,7 @@ def check_power(gpu: Gpu) -> Check:
     )
 
 
-def check_mig(gpu: Gpu) -> Check:
+def check_mig(gpu: GpuStatus) -> Check:
     """Return whether the GPU is split."""
     if gpu.mig_mode != "Enabled":
         return _ok("mig", "not split")

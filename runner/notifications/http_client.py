@@ -62,7 +62,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class HttpReply:
     """The status of an answer, its headers by their names in small letters, and how it begins."""
 
     status: int
@@ -102,12 +102,12 @@ def check_url(url: str, *, schemes: Sequence[str] = HTTP) -> SplitResult:
     return parts
 
 
-def post(url: str, *, body: bytes, headers: Mapping[str, str], rules: HttpRules) -> Reply:
+def post(url: str, *, body: bytes, headers: Mapping[str, str], rules: HttpRules) -> HttpReply:
     """Post `body` to `url` and return the answer; raise TargetRefused and RequestFailed."""
     return request(Request(url=url, body=body, headers=headers), rules=rules)
 
 
-def request(message: Request, *, rules: HttpRules) -> Reply:
+def request(message: Request, *, rules: HttpRules) -> HttpReply:
     """Send `message` and return the reply; raise TargetRefused and RequestFailed."""
     parts = check_url(message.url)
     deadline = rules.monotonic() + rules.total_s
@@ -195,7 +195,7 @@ class TimedSocket:
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
         """Return what comes in, as a file."""
-        return io.BufferedReader(_Reading(self))
+        return io.BufferedReader(_TimedReader(self))
 
     def close(self) -> None:
         """Do nothing: the library closes before it has read the answer."""
@@ -209,7 +209,7 @@ class TimedSocket:
         self._connection = context.wrap_socket(self.arm(), server_hostname=host)
 
 
-class _Reading(io.RawIOBase):
+class _TimedReader(io.RawIOBase):
     """What comes in over a timed connection, as a file."""
 
     def __init__(self, connection: TimedSocket) -> None:
@@ -259,7 +259,7 @@ def connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> TimedSo
     raise error_
 
 
-def _exchange(connected: TimedSocket, parts: SplitResult, *, message: Request) -> Reply:
+def _exchange(connected: TimedSocket, parts: SplitResult, *, message: Request) -> HttpReply:
     port = parts.port or _PORTS[parts.scheme]
     connection = http.client.HTTPConnection(parts.hostname or "", port)
     # The library sees a socket; ours has the deadline and goes to the address that was checked.
@@ -277,7 +277,7 @@ def _exchange(connected: TimedSocket, parts: SplitResult, *, message: Request) -
     except (OSError, http.client.HTTPException):
         # The status has already shown the result.
         content = b""
-    return Reply(
+    return HttpReply(
         status=reply.status,
         headers={name.lower(): value for name, value in reply.getheaders()},
         body=content.decode("utf-8", "replace"),

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from compile_hud.db.shared.text import one_line, shortened
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.http_client import (
+    HttpReply,
     HttpRules,
-    Reply,
     Request,
     RequestFailed,
     TargetRefused,
@@ -38,7 +38,7 @@ _DOWN = (
 _SHOWN_LENGTH = 200
 
 
-def response_of(reply: Reply, *, now: datetime) -> Response:
+def response_of(reply: HttpReply, *, now: datetime) -> Response:
     """Return the response for `reply`; a redirect is a failure, since it is not followed."""
     if 200 <= reply.status < 300:
         return Response(kind=ResponseKind.SENT)
@@ -75,7 +75,7 @@ def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
     return max(0.0, (until - now).total_seconds())
 
 
-def _text(reply: Reply) -> str:
+def _text(reply: HttpReply) -> str:
     phrase = next((item.phrase for item in HTTPStatus if item == reply.status), "")
     body = shortened(one_line(reply.body), limit=_SHOWN_LENGTH)
     where = reply.headers.get("location", "") if 300 <= reply.status < 400 else ""
@@ -98,7 +98,7 @@ def send_request(message: Request, *, rules: HttpRules, now: datetime) -> tuple[
     return _answered(lambda: request(message, rules=rules), url=message.url, now=now)
 
 
-def _answered(send: Callable[[], Reply], *, url: str, now: datetime) -> tuple[Response, str]:
+def _answered(send: Callable[[], HttpReply], *, url: str, now: datetime) -> tuple[Response, str]:
     try:
         reply = send()
     except TargetRefused as error:
@@ -124,7 +124,7 @@ class Poster:
 
     url: str = field(repr=False)
     rules: HttpRules = field(default_factory=HttpRules)
-    post: Callable[..., Reply] = field(default=post, repr=False)
+    post: Callable[..., HttpReply] = field(default=post, repr=False)
 
     def send(self, body: bytes, *, headers: Mapping[str, str], now: datetime) -> Response:
         """Post `body` once and return the response."""

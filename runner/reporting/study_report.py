@@ -17,7 +17,7 @@ from compile_hud.runner.analysis.repro import command_line
 from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.studies.study import Study, StudyResult, StudyRun, section_titles
 from compile_hud.runner.analysis.studies.tables import (
-    Gap,
+    MissingNumber,
     PublishedComparison,
     StudyCell,
     StudyTable,
@@ -236,7 +236,7 @@ def _ours(item: PublishedComparison) -> str:
     return "<br>".join(lines) or "not measured"
 
 
-def _gaps(missing: Iterable[Gap]) -> str:
+def _gaps(missing: Iterable[MissingNumber]) -> str:
     rows = [
         (
             f"`{gap.variant}`" if gap.variant else "all",
@@ -249,7 +249,7 @@ def _gaps(missing: Iterable[Gap]) -> str:
     return _markdown(("variant", "outcome", "why", "cases"), rows)
 
 
-def _which(gap: Gap) -> str:
+def _which(gap: MissingNumber) -> str:
     models = ", ".join(gap.models)
     return f"{gap.num_cases}: {models}" if gap.num_cases else models or "-"
 
@@ -362,7 +362,7 @@ def _published_json(item: PublishedComparison) -> dict[str, Any]:
     }
 
 
-def _gap_json(gap: Gap) -> dict[str, Any]:
+def _gap_json(gap: MissingNumber) -> dict[str, Any]:
     return {
         "variant": gap.variant,
         "outcome": gap.outcome,

@@ -31,7 +31,7 @@ VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class GpuStatus:
     """One GPU; what its driver does not tell is empty or None. Power in watts, clocks in MHz."""
 
     index: str
@@ -64,7 +64,7 @@ def has_driver(machine: Machine) -> bool:
     return machine.read("/proc/driver/nvidia/version") is not None
 
 
-def list_gpus(machine: Machine) -> tuple[Gpu, ...]:
+def list_gpus(machine: Machine) -> tuple[GpuStatus, ...]:
     """Return the GPUs in nvidia-smi's order; empty where it finds none."""
     answer = machine.ask(_SMI, f"--query-gpu={','.join(_FIELDS)}", _FORMAT)
     return tuple(_gpu(row) for row in _rows(answer.text) if len(row) == len(_FIELDS))
@@ -83,7 +83,7 @@ def list_users(machine: Machine) -> tuple[GpuUser, ...]:
     )
 
 
-def measured_gpu(gpus: Sequence[Gpu], *, env: Mapping[str, str]) -> Gpu | None:
+def measured_gpu(gpus: Sequence[GpuStatus], *, env: Mapping[str, str]) -> GpuStatus | None:
     """Return the GPU that torch calls `cuda:0`, None where there is none.
 
     By the first name in CUDA_VISIBLE_DEVICES. A number there counts by speed unless
@@ -103,10 +103,10 @@ def users_of(device: str, *, machine: Machine, env: Mapping[str, str]) -> tuple[
     return tuple(user.text for user in users if gpu is None or user.gpu_uuid == gpu.uuid)
 
 
-def _gpu(row: Sequence[str]) -> Gpu:
+def _gpu(row: Sequence[str]) -> GpuStatus:
     index, uuid, name, driver_version, persistence_mode, mig_mode, *numbers = row
     limit, default_limit, clock = (_number(text) for text in numbers)
-    return Gpu(
+    return GpuStatus(
         index=index,
         uuid=uuid,
         name=name,

@@ -12,7 +12,7 @@ ASK_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ProgramOutput:
     """What a program printed, or why it did not do what it was asked; one of the two is empty."""
 
     text: str = ""
@@ -30,7 +30,7 @@ class Machine(Protocol):
         """Return the paths of the files that a glob matches, in order."""
         ...
 
-    def ask(self, *command: str) -> Reply:
+    def ask(self, *command: str) -> ProgramOutput:
         """Return what a program replies, also when there is no such program."""
         ...
 
@@ -54,7 +54,7 @@ class LocalMachine:
         paths = self.root.glob(pattern.lstrip("/"))
         return sorted(f"/{path.relative_to(self.root)}" for path in paths)
 
-    def ask(self, *command: str) -> Reply:
+    def ask(self, *command: str) -> ProgramOutput:
         """Return what a program replies, also when there is no such program."""
         try:
             answer = subprocess.run(
@@ -66,11 +66,11 @@ class LocalMachine:
                 timeout=ASK_TIMEOUT_S,
             )
         except OSError as error:
-            return Reply(problem=f"{command[0]}: {error.strerror}")
+            return ProgramOutput(problem=f"{command[0]}: {error.strerror}")
         except subprocess.TimeoutExpired:
-            return Reply(problem=f"{command[0]} did not answer in {ASK_TIMEOUT_S:g} s")
+            return ProgramOutput(problem=f"{command[0]} did not answer in {ASK_TIMEOUT_S:g} s")
         if answer.returncode:
             lines = (answer.stderr or answer.stdout).strip().splitlines()
             end = lines[-1] if lines else "and said nothing"
-            return Reply(problem=f"{command[0]} ended with code {answer.returncode}: {end}")
-        return Reply(text=answer.stdout.strip())
+            return ProgramOutput(problem=f"{command[0]} ended with code {answer.returncode}: {end}")
+        return ProgramOutput(text=answer.stdout.strip())

@@ -224,7 +224,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TraceEvent:
     """One event. Positional, and with whole nanoseconds, since there are very many.
 
     `phase` is the format's letter; only COMPLETE events have a `start_ns` and a `duration_ns`.
@@ -277,7 +277,7 @@ class TraceReader:
                 f"{self.path}: the header of the trace is damaged: {error}. Record the trace again"
             ) from error
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[TraceEvent]:
         """Yield every event in the order of the file; raise TraceError where it is broken."""
         with JsonStream(self.path) as stream:
             events = _events_of_list(stream) if stream.peek() == "[" else self._of_object(stream)
@@ -285,7 +285,7 @@ class TraceReader:
             if sign := stream.peek():
                 raise stream.error(f"the trace has ended, but {sign!r} follows")
 
-    def _of_object(self, stream: JsonStream) -> Iterator[Event]:
+    def _of_object(self, stream: JsonStream) -> Iterator[TraceEvent]:
         stream.expect("{")
         has_events = False
         while stream.peek_item() == '"':
@@ -303,7 +303,7 @@ class TraceReader:
             raise stream.error("the object has no list 'traceEvents'", 0)
 
 
-def read_events(path: Path) -> Iterator[Event]:
+def read_events(path: Path) -> Iterator[TraceEvent]:
     """Yield the events of the trace at `path`; raise TraceError where it is broken."""
     return TraceReader(path).events()
 
@@ -333,7 +333,7 @@ def _whole(fields: Mapping[str, Any], name: str) -> int | None:
     return int(value)
 
 
-def _events_of_list(stream: JsonStream) -> Iterator[Event]:
+def _events_of_list(stream: JsonStream) -> Iterator[TraceEvent]:
     items = stream.items(max_bytes=MAX_EVENT_BYTES)
     for num_before, (offset, item) in enumerate(items):
         if num_before >= MAX_EVENTS:
@@ -345,7 +345,7 @@ def _events_of_list(stream: JsonStream) -> Iterator[Event]:
         yield event
 
 
-def _event(item: Any) -> Event:
+def _event(item: Any) -> TraceEvent:
     if type(item) is not dict:
         raise TypeError(f"expected an object, got {kind_of(item)}")
     get = item.get
@@ -360,10 +360,10 @@ def _event(item: Any) -> Event:
             raise TypeError(f"'args' must be an object, got {kind_of(args)}")
         args = _EMPTY
     if phase != COMPLETE:
-        return Event(phase, category, name, process, thread, 0, 0, args)
+        return TraceEvent(phase, category, name, process, thread, 0, 0, args)
     start_ns = _time_ns(item, "ts", MAX_START_US)
     duration_ns = _time_ns(item, "dur", MAX_DURATION_US)
-    return Event(phase, category, name, process, thread, start_ns, duration_ns, args)
+    return TraceEvent(phase, category, name, process, thread, start_ns, duration_ns, args)
 
 
 def _time_ns(item: Mapping[str, Any], name: str, limit_us: float) -> int:

@@ -12,7 +12,7 @@ from compile_hud.runner.traces.intervals import Intervals, joined
 from compile_hud.runner.traces.iteration import IterationWork, Piece, longest, median_iteration
 from compile_hud.runner.traces.kernel_kinds import Class, class_of_operator, own_name
 from compile_hud.runner.traces.kernel_rows import Tally, work_of_call
-from compile_hud.runner.traces.operator_stack import Nesting, nest
+from compile_hud.runner.traces.operator_stack import OperatorNesting, nest
 from compile_hud.runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline, whole
 
 DISPATCH = "dispatch"
@@ -58,7 +58,7 @@ def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
     )
 
 
-def _classes(timeline: Timeline, nesting: Nesting, notes: KernelNotes) -> dict[int, Class]:
+def _classes(timeline: Timeline, nesting: OperatorNesting, notes: KernelNotes) -> dict[int, Class]:
     """Return the class of every call that is an operator, the same for all calls of a name."""
     calls = whole(timeline.host.calls)
     callers = set(calls[nesting.has_children == 1].tolist())
@@ -70,7 +70,9 @@ def _classes(timeline: Timeline, nesting: Nesting, notes: KernelNotes) -> dict[i
     }
 
 
-def _passing(timeline: Timeline, nesting: Nesting, classes: Mapping[int, Class]) -> set[int]:
+def _passing(
+    timeline: Timeline, nesting: OperatorNesting, classes: Mapping[int, Class]
+) -> set[int]:
     """Return the calls that let an operator of their own kind compute what they are asked for.
 
     `aten::mv` calls `aten::addmv_`, whose work is then not that of both. What is called for
@@ -118,7 +120,10 @@ def _tally(
 
 
 def _timeline_pieces(
-    timeline: Timeline, nesting: Nesting, windows: Intervals, tallies_by_call: Mapping[int, Tally]
+    timeline: Timeline,
+    nesting: OperatorNesting,
+    windows: Intervals,
+    tallies_by_call: Mapping[int, Tally],
 ) -> tuple[Piece, ...]:
     """Return the longest stretches of own time in the median iteration."""
     iteration = median_iteration(windows)
@@ -140,7 +145,7 @@ def _timeline_pieces(
     )
 
 
-def _overlap_ns(timeline: Timeline, nesting: Nesting, windows: Intervals) -> int:
+def _overlap_ns(timeline: Timeline, nesting: OperatorNesting, windows: Intervals) -> int:
     """Return how long threads were in operators while another was, each counted."""
     lanes = whole(timeline.host.lanes)[nesting.piece_rows]
     of_each = [
@@ -152,7 +157,7 @@ def _overlap_ns(timeline: Timeline, nesting: Nesting, windows: Intervals) -> int
 
 
 def _owners(
-    timeline: Timeline, nesting: Nesting, classes: Mapping[int, Class]
+    timeline: Timeline, nesting: OperatorNesting, classes: Mapping[int, Class]
 ) -> dict[str, Intervals]:
     calls = whole(timeline.host.calls)
     kinds = [classes[index].kind for index in calls[nesting.piece_rows].tolist()]

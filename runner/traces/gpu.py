@@ -15,7 +15,7 @@ from compile_hud.runner.traces.intervals import Intervals, Whole
 from compile_hud.runner.traces.iteration import IterationWork, Piece, longest, median_iteration
 from compile_hud.runner.traces.kernel_kinds import Class, class_of_kernel, class_of_operator
 from compile_hud.runner.traces.kernel_rows import Tally
-from compile_hud.runner.traces.operator_stack import Nesting, nest
+from compile_hud.runner.traces.operator_stack import OperatorNesting, nest
 from compile_hud.runner.traces.timeline import (
     LAUNCH,
     MODULE_PREFIX,
@@ -77,7 +77,7 @@ def find_on_gpu(timeline: Timeline) -> IterationWork:
     )
 
 
-def _launches(timeline: Timeline, nesting: Nesting) -> _Launches:
+def _launches(timeline: Timeline, nesting: OperatorNesting) -> _Launches:
     """Return where each work of the device came from."""
     host, device = timeline.host, timeline.device
     by_correlation: dict[int, int] = {}

@@ -23,7 +23,7 @@ _KERNEL_DOCS = "names in traces of CUDA 11 to 13"
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class KernelFamily:
     """Kernels that are alike: a pattern of names, what they do, whose they are, who says so."""
 
     pattern: str
@@ -43,27 +43,27 @@ class Class:
 # Operators on a CPU that compute themselves, whatever small operators they call on the way
 # (`aten::addmm` expands its bias), and those that compute nothing at all.
 OPERATORS = (
-    Family(r"^mkl::_mkl_linear", "gemm", "mkl", _FUSIONS),
-    Family(r"^(mkldnn|onednn)::.*(linear|matmul)", "gemm", "onednn", _FUSIONS),
-    Family(r"^(mkldnn|onednn)::.*conv", "convolution", "onednn", _FUSIONS),
-    Family(r"^(mkldnn|onednn)::", "other", "onednn", _FUSIONS),
-    Family(r"^aten::(mkldnn_linear|mkldnn_rnn_layer)", "gemm", "onednn", _ATEN),
-    Family(r"^aten::mkldnn_convolution", "convolution", "onednn", _ATEN),
-    Family(
+    KernelFamily(r"^mkl::_mkl_linear", "gemm", "mkl", _FUSIONS),
+    KernelFamily(r"^(mkldnn|onednn)::.*(linear|matmul)", "gemm", "onednn", _FUSIONS),
+    KernelFamily(r"^(mkldnn|onednn)::.*conv", "convolution", "onednn", _FUSIONS),
+    KernelFamily(r"^(mkldnn|onednn)::", "other", "onednn", _FUSIONS),
+    KernelFamily(r"^aten::(mkldnn_linear|mkldnn_rnn_layer)", "gemm", "onednn", _ATEN),
+    KernelFamily(r"^aten::mkldnn_convolution", "convolution", "onednn", _ATEN),
+    KernelFamily(
         r"^aten::(addmm|mm|bmm|baddbmm|addbmm|mv|addmv|dot|vdot|addr|_addmm_activation|_int_mm"
         r"|_scaled_mm|_grouped_mm|_weight_int4pack_mm\w*|_weight_int8pack_mm)_?(\.|$)",
         "gemm", "aten", _ATEN,
     ),
-    Family(
+    KernelFamily(
         r"^aten::(_slow_conv2d_(forward|backward)|slow_conv3d(_forward)?|slow_conv_\w+"
         r"|_conv_depthwise2d|convolution_backward|cudnn_convolution\w*)$",
         "convolution", "aten", _ATEN,
     ),
-    Family(
+    KernelFamily(
         r"^aten::_(scaled_dot_product_flash_attention_for_cpu|flash_attention|efficient_attention)",
         "attention", "flash-attention", "aten/src/ATen/native/cpu/FlashAttentionKernel.cpp",
     ),
-    Family(
+    KernelFamily(
         r"^aten::(_(log_)?softmax(_backward_data)?|native_(layer|group|batch)_norm\w*"
         r"|_native_batch_norm\w*|_fused_rms_norm\w*|sum|mean|prod|amax|amin|max|min|argmax|argmin|all"
         r"|any|linalg_vector_norm|var|std|var_mean|logsumexp|cumsum|cumprod|topk|sort"
@@ -71,17 +71,17 @@ OPERATORS = (
         r"|_aminmax|aminmax|nansum|bincount|histc)$",
         "reduction", "aten", _ATEN,
     ),
-    Family(
+    KernelFamily(
         r"^aten::(copy_|cat|_cat|index_select|gather|scatter\w*|index|_index_put_impl_"
         r"|index_add_?|index_copy_?|fill_|zero_|roll|flip|_copy_from\w*|masked_select|constant_pad_nd"
         r"|embedding_dense_backward|_embedding_bag\w*|tril|triu|arange|repeat_interleave"
         r"|upsample_nearest\w*|_pad_\w+|nonzero|unfold_backward|im2col|col2im)$",
         "copy", "aten", _ATEN,
     ),
-    Family(
+    KernelFamily(
         r"^aten::(_foreach_\w+|_fused_(adam|adamw|sgd|adagrad)_)$", "elementwise", "aten", _ATEN
     ),
-    Family(
+    KernelFamily(
         r"^aten::(add|sub|rsub|mul|div|pow|exp|exp2|expm1|log|log2|log1p|sqrt|rsqrt|reciprocal|neg"
         r"|abs|sin|cos|tan|tanh|sigmoid|relu|gelu|silu|mish|elu|hardtanh|hardswish|hardsigmoid"
         r"|leaky_relu|softplus|threshold|clamp|clamp_min|clamp_max|maximum|minimum|where|eq|ne|lt|le"
@@ -91,11 +91,11 @@ OPERATORS = (
         r"|smooth_l1_loss|huber_loss|\w+_backward)_?$",
         "elementwise", "aten", _ATEN,
     ),
-    Family(
+    KernelFamily(
         r"^(c10d|_c10d_functional)::|^(nccl|gloo):", "communication", "other",
         "torch/csrc/distributed/c10d",
     ),
-    Family(
+    KernelFamily(
         r"^aten::(view|view_as\w*|_?reshape\w*|as_strided_?|t|t_|transpose_?|permute|expand|expand_as"
         r"|unsqueeze_?|squeeze_?|slice|select|narrow|split\w*|chunk|unbind|detach_?|alias|empty\w*"
         r"|new_empty\w*|resize_\w*|set_|_unsafe_view|resolve_conj|resolve_neg|contiguous|to|_to_copy"
@@ -103,75 +103,81 @@ OPERATORS = (
         r"|result_type|scalar_tensor|broadcast_tensors|pin_memory|is_pinned|record_stream)$",
         "dispatch", "aten", _ATEN,
     ),
-    Family(r"^(autograd|torch::autograd)::", "dispatch", "other", "torch/csrc/autograd/engine.cpp"),
+    KernelFamily(
+        r"^(autograd|torch::autograd)::", "dispatch", "other", "torch/csrc/autograd/engine.cpp",
+    ),
 )  # fmt: skip
 
 KERNELS = (
-    Family(r"nccl(Dev)?Kernel|^ncclSymk|rccl", "communication", "nccl", "NCCL, src/device"),
-    Family(
+    KernelFamily(r"nccl(Dev)?Kernel|^ncclSymk|rccl", "communication", "nccl", "NCCL, src/device"),
+    KernelFamily(
         r"cross_device_reduce|nvshmem|multimem_|one_shot_all_reduce|two_shot_all_reduce",
         "communication", "other", "torch/csrc/distributed/c10d/symm_mem",
     ),
-    Family(r"^Memcpy|^Memset", "copy", "cuda", "Kineto, libkineto/src/CuptiActivity.cpp"),
-    Family(
+    KernelFamily(r"^Memcpy|^Memset", "copy", "cuda", "Kineto, libkineto/src/CuptiActivity.cpp"),
+    KernelFamily(
         r"^triton_tem_.*(flex|attention)", "attention", "triton", "torch/_inductor/kernel/flex"
     ),
-    Family(r"^triton_tem_.*conv", "convolution", "triton", "torch/_inductor/kernel/conv.py"),
-    Family(r"^triton_(tem_.*mm|mm|bmm)", "gemm", "triton", "torch/_inductor/kernel/mm.py"),
-    Family(r"^triton_", "fused", "triton", "torch/_inductor/codegen/triton.py"),
-    Family(
+    KernelFamily(r"^triton_tem_.*conv", "convolution", "triton", "torch/_inductor/kernel/conv.py"),
+    KernelFamily(r"^triton_(tem_.*mm|mm|bmm)", "gemm", "triton", "torch/_inductor/kernel/mm.py"),
+    KernelFamily(r"^triton_", "fused", "triton", "torch/_inductor/codegen/triton.py"),
+    KernelFamily(
         r"flash::|flash_(fwd|bwd)|flash_attn", "attention", "flash-attention",
         "aten/src/ATen/native/transformers/cuda/flash_attn",
     ),
-    Family(r"cudnn.*(sdpa|attention)", "attention", "cudnn", _KERNEL_DOCS),
-    Family(
+    KernelFamily(r"cudnn.*(sdpa|attention)", "attention", "cudnn", _KERNEL_DOCS),
+    KernelFamily(
         r"fmha_cutlass|fmha|AttentionKernel|AttentionBackwardKernel", "attention", "cutlass",
         "aten/src/ATen/native/transformers/cuda/mem_eff_attention",
     ),
-    Family(r"^attn_(fwd|bwd)|bwd_kernel_(dk|dq)", "attention", "triton", "aotriton, tritonsrc"),
-    Family(r"attention", "attention", "other", "vllm, csrc/attention"),
-    Family(r"cudnn::.*(nchwTo|nhwcTo|NchwTo|NhwcTo|ranspose)", "copy", "cudnn", _KERNEL_DOCS),
-    Family(r"cudnn::bn|bn_(fw|bw)_", "reduction", "cudnn", _KERNEL_DOCS),
-    Family(
+    KernelFamily(
+        r"^attn_(fwd|bwd)|bwd_kernel_(dk|dq)", "attention", "triton", "aotriton, tritonsrc",
+    ),
+    KernelFamily(r"attention", "attention", "other", "vllm, csrc/attention"),
+    KernelFamily(r"cudnn::.*(nchwTo|nhwcTo|NchwTo|NhwcTo|ranspose)", "copy", "cudnn", _KERNEL_DOCS),
+    KernelFamily(r"cudnn::bn|bn_(fw|bw)_", "reduction", "cudnn", _KERNEL_DOCS),
+    KernelFamily(
         r"cudnn.*(conv|gemm|fprop|dgrad|wgrad|winograd)|xmma_(fprop|dgrad|wgrad)|implicit_convolve"
         r"|(f|d|w)prop_implicit_gemm|wgrad_implicit|dgrad_implicit|winograd|convolve_common"
         r"|_[sh]cudnn_|(dgrad|wgrad)\w*_engine",
         "convolution", "cudnn", _KERNEL_DOCS,
     ),
-    Family(r"cudnn", "other", "cudnn", _KERNEL_DOCS),
-    Family(
+    KernelFamily(r"cudnn", "other", "cudnn", _KERNEL_DOCS),
+    KernelFamily(
         r"conv_depthwise|^igemm_|conv2d|slow_conv", "convolution", "aten",
         "aten/src/ATen/native/cuda/DepthwiseConv2d.cu",
     ),
     # Adds up the pieces of a product that another kernel has computed.
-    Family(r"splitKreduce|reduce_1Block_kernel", "reduction", "cublas", _KERNEL_DOCS),
-    Family(r"cutlass.*(gemm|Gemm|mma)", "gemm", "cutlass", "NVIDIA/cutlass, naming of kernels"),
-    Family(
+    KernelFamily(r"splitKreduce|reduce_1Block_kernel", "reduction", "cublas", _KERNEL_DOCS),
+    KernelFamily(
+        r"cutlass.*(gemm|Gemm|mma)", "gemm", "cutlass", "NVIDIA/cutlass, naming of kernels",
+    ),
+    KernelFamily(
         r"^nvjet|xmma_gemm|_[sdhcz]?gemm|gemv|gemmk1|gemmSN|dot_kernel",
         "gemm", "cublas", _KERNEL_DOCS,
     ),
-    Family(r"^Cijk_", "gemm", "other", "ROCm/Tensile, naming of kernels"),
-    Family(r"matmul|^bmm_", "gemm", "other", "TensorRT-LLM, triton_kernels"),
-    Family(r"cublasLt|cublas", "other", "cublas", _KERNEL_DOCS),
-    Family(r"cutlass", "other", "cutlass", "NVIDIA/cutlass"),
-    Family(
+    KernelFamily(r"^Cijk_", "gemm", "other", "ROCm/Tensile, naming of kernels"),
+    KernelFamily(r"matmul|^bmm_", "gemm", "other", "TensorRT-LLM, triton_kernels"),
+    KernelFamily(r"cublasLt|cublas", "other", "cublas", _KERNEL_DOCS),
+    KernelFamily(r"cutlass", "other", "cutlass", "NVIDIA/cutlass"),
+    KernelFamily(
         r"CatArrayBatchedCopy|direct_copy_kernel|FillFunctor|CopyFunctor|index_elementwise_kernel"
         r"|indexSelect|index_select|gather|scatter|(?<!rotary_)embedding|indexing_backward|fill_index|copy_device"
         r"|bfloat16_copy|float8_copy|triu_tril|batched_transpose|flip_kernel|roll_cuda",
         "copy", "aten", "aten/src/ATen/native/cuda/Copy.cu, Indexing.cu, Shape.cu",
     ),
-    Family(
+    KernelFamily(
         r"reduce_kernel|softmax|SoftMax|layer_norm|LayerNorm|RowwiseMoments|GammaBeta|batch_norm"
         r"|group_norm|GroupNorm|rms_norm|RMSNorm|Rmsnorm|rmsnorm|max_pool|avg_pool|average_pool"
         r"|gatherTopK|(?<!search)sort|nll_loss|tensor_kernel_scan|lpnorm|cunn_",
         "reduction", "aten", "aten/src/ATen/native/cuda/Reduce.cuh, SoftMax.cu",
     ),
-    Family(r"^void (at_cuda_detail::)?cub::", "reduction", "cuda", "NVIDIA/cub"),
-    Family(
+    KernelFamily(r"^void (at_cuda_detail::)?cub::", "reduction", "cuda", "NVIDIA/cub"),
+    KernelFamily(
         r"elementwise_kernel|multi_tensor_apply|elementwise|distribution_", "elementwise", "aten",
         _LOOPS,
     ),
-    Family(r"at::native::", "other", "aten", _LOOPS),
+    KernelFamily(r"at::native::", "other", "aten", _LOOPS),
 )  # fmt: skip
 
 
@@ -223,7 +229,7 @@ def class_of_kernel(name: str, *, operator: str, is_triton: bool) -> Class:
 
 
 @functools.lru_cache(maxsize=10_000)
-def _find(name: str, families: tuple[Family, ...]) -> Class | None:
+def _find(name: str, families: tuple[KernelFamily, ...]) -> Class | None:
     for family in families:
         if re.search(family.pattern, name[:_MAX_CHARS]):
             return Class(family.kind, family.library)

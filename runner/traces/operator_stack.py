@@ -15,7 +15,7 @@ _NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Nesting:
+class OperatorNesting:
     """For each event of the host: its own time, what it lies in, and pieces of its own time.
 
     `self_ns` is the duration less that of the events within, `operators` the row of the innermost
@@ -35,13 +35,13 @@ class Nesting:
     piece_ends: Whole
 
 
-def nest(timeline: Timeline) -> Nesting:
+def nest(timeline: Timeline) -> OperatorNesting:
     """Return how the events of each thread lie in each other.
 
     Annotations and launches are passed through: their own time belongs to the operator around.
     An event that outlasts the one around it, which no profiler writes, is cut off at its end.
     """
-    sweep = _Sweep(timeline)
+    sweep = _StackWalk(timeline)
     for rows in _by_lane(timeline):
         sweep.run(rows)
     return sweep.result()
@@ -57,7 +57,7 @@ def _by_lane(timeline: Timeline) -> Iterator[list[int]]:
         yield rows.tolist()
 
 
-class _Sweep:
+class _StackWalk:
     """Walks over the events of one thread after the other, with those open on a stack."""
 
     def __init__(self, timeline: Timeline) -> None:
@@ -121,9 +121,9 @@ class _Sweep:
                 column.append(number)
         self.cursor_ns = until_ns
 
-    def result(self) -> Nesting:
+    def result(self) -> OperatorNesting:
         columns = (self.self_ns, self.operators, self.modules, self.has_children, self.callers)
-        return Nesting(*(whole(column) for column in (*columns, *self.pieces)))
+        return OperatorNesting(*(whole(column) for column in (*columns, *self.pieces)))
 
 
 def _filled(number: int, num: int) -> array[int]:

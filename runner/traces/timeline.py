@@ -15,7 +15,7 @@ import numpy as np
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.protocol.operator_costs import spreading
-from compile_hud.runner.traces.chrome_trace import COMPLETE, Event, Header, TraceReader
+from compile_hud.runner.traces.chrome_trace import COMPLETE, Header, TraceEvent, TraceReader
 from compile_hud.runner.traces.intervals import Intervals, Whole
 from compile_hud.runner.traces.kernel_kinds import GENERATED
 
@@ -161,7 +161,7 @@ class _Collector:
         self._lanes: dict[tuple[int | str, int | str], int] = {}
         self._num_chars = 0
 
-    def add(self, event: Event) -> None:
+    def add(self, event: TraceEvent) -> None:
         """Keep what matters of one complete event."""
         what = _HOST.get(event.category)
         if what is not None:
@@ -169,7 +169,7 @@ class _Collector:
         elif event.category in _DEVICE:
             self._append(self.timeline.device, event, self._device_call(event))
 
-    def _add_host(self, event: Event, what: int) -> None:
+    def _add_host(self, event: TraceEvent, what: int) -> None:
         if what == ANNOTATION:
             if self._is_generated(event.name):
                 what = OPERATOR
@@ -180,13 +180,13 @@ class _Collector:
     def _is_generated(self, name: str) -> bool:
         return name in self.notes.kernels or GENERATED.fullmatch(name) is not None
 
-    def _note_iteration(self, event: Event) -> None:
+    def _note_iteration(self, event: TraceEvent) -> None:
         if event.name == ITERATION:
             self.own.append((event.start_ns, event.end_ns))
         elif _STEP.fullmatch(event.name):
             self.steps.append((event.start_ns, event.end_ns))
 
-    def _append(self, columns: Columns, event: Event, index: int) -> None:
+    def _append(self, columns: Columns, event: TraceEvent, index: int) -> None:
         columns.calls.append(index)
         columns.lanes.append(self._lane(event))
         columns.starts.append(event.start_ns)
@@ -194,7 +194,7 @@ class _Collector:
         columns.correlations.append(_id(event.args.get("correlation")))
         columns.externals.append(_id(event.args.get("External id")))
 
-    def _lane(self, event: Event) -> int:
+    def _lane(self, event: TraceEvent) -> int:
         key = (event.process, event.thread)
         lane = self._lanes.get(key)
         if lane is None:
@@ -207,7 +207,7 @@ class _Collector:
             self.timeline.lanes.append(key)
         return lane
 
-    def _host_call(self, event: Event, what: int) -> int:
+    def _host_call(self, event: TraceEvent, what: int) -> int:
         args = event.args
         if what != OPERATOR:
             return self._add_call((str(what), event.name), Call(event.name, what, [], [], [], {}))
@@ -222,7 +222,7 @@ class _Collector:
             return index
         return self._add_call(key, Call(event.name, what, dims, types, values, facts, strides))
 
-    def _device_call(self, event: Event) -> int:
+    def _device_call(self, event: TraceEvent) -> int:
         args = event.args
         facts = {name: args[key] for key, name in _LAUNCH_ARGS.items() if key in args}
         if facts.get("occupancy") == 0:

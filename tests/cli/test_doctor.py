@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from compile_hud.runner.cli.main import main
-from compile_hud.runner.system.machine import LocalMachine, Reply
+from compile_hud.runner.system.machine import LocalMachine, ProgramOutput
 from compile_hud.runner.workspace import Dependencies
 from tests.support.fakes import FakeMachine
 
@@ -22,7 +22,11 @@ GPU = "0, GPU-a, H100, 570, Disabled, Disabled, 700, 700, 1980"
 def machine() -> FakeMachine:
     return FakeMachine(
         {THP: "[always] madvise never", CPUS[0]: "powersave", CPUS[1]: "schedutil"},
-        replies={"--query-gpu": Reply(text=GPU), "nvidia-smi": Reply(), "setarch": Reply()},
+        replies={
+            "--query-gpu": ProgramOutput(text=GPU),
+            "nvidia-smi": ProgramOutput(),
+            "setarch": ProgramOutput(),
+        },
     )
 
 
@@ -71,11 +75,11 @@ def test_this_machine_is_read_under_a_root(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "reply"),
     [
-        (("echo", "hello"), Reply(text="hello")),
-        (("no-such-program",), Reply(problem="no-such-program: No such file or directory")),
-        (("sh", "-c", "echo why >&2; exit 3"), Reply(problem="sh ended with code 3: why")),
-        (("sh", "-c", "exit 3"), Reply(problem="sh ended with code 3: and said nothing")),
+        (("echo", "hello"), ProgramOutput(text="hello")),
+        (("no-such-program",), ProgramOutput(problem="no-such-program: No such file or directory")),
+        (("sh", "-c", "echo why >&2; exit 3"), ProgramOutput(problem="sh ended with code 3: why")),
+        (("sh", "-c", "exit 3"), ProgramOutput(problem="sh ended with code 3: and said nothing")),
     ],
 )
-def test_a_program_replies_or_says_why_not(command: tuple[str, ...], reply: Reply) -> None:
+def test_a_program_replies_or_says_why_not(command: tuple[str, ...], reply: ProgramOutput) -> None:
     assert LocalMachine().ask(*command) == reply

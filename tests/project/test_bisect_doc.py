@@ -7,7 +7,7 @@ import pytest
 from compile_hud.runner.analysis.comparison.bisection import SEARCH_ERROR, num_answers
 from compile_hud.runner.analysis.comparison.paired import looks
 from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE
-from compile_hud.runner.bisect.record import Ending
+from compile_hud.runner.bisect.record import BisectEnding
 from compile_hud.runner.cli.bisect.command import DEFAULT_MAX_LAUNCHES
 from compile_hud.runner.execution.paired_launches import MIN_PAIRS
 from tests.support.sources import text_of
@@ -25,7 +25,7 @@ EXAMPLE = 33
         f"within `--floor` ({100 * DEFAULT_FAIL_ABOVE:g} %)",
         f"For {EXAMPLE} revisions that is {num_answers(EXAMPLE)} answers and"
         f" {100 * SEARCH_ERROR / num_answers(EXAMPLE):.2f} % each",
-        *(f"`{ending}`" for ending in Ending),
+        *(f"`{ending}`" for ending in BisectEnding),
     ],
 )
 def test_the_document_says_what_the_code_does(sentence: str) -> None:

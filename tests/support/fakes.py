@@ -21,7 +21,7 @@ from compile_hud.runner.execution.launch_aggregation import combine
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.dispatcher import Message
 from compile_hud.runner.protocol.messages import LaunchReport, RawMetric
-from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.system.machine import ProgramOutput
 from tests.support.builders import START, make_measurement, make_result
 
 FACTS: Mapping[str, Any] = {
@@ -280,7 +280,7 @@ class FakeMachine:
         self,
         files: Mapping[str, str] | None = None,
         *,
-        replies: Mapping[str, Reply] | None = None,
+        replies: Mapping[str, ProgramOutput] | None = None,
     ) -> None:
         self.files = dict(files or {})
         self.replies = dict(replies or {})
@@ -294,13 +294,13 @@ class FakeMachine:
         """Return the files that match."""
         return sorted(path for path in self.files if fnmatchcase(path, pattern))
 
-    def ask(self, *command: str) -> Reply:
+    def ask(self, *command: str) -> ProgramOutput:
         """Return the reply to the first word that is in `command`."""
         self.commands.append(command)
         for word, reply in self.replies.items():
             if any(word in argument for argument in command):
                 return reply
-        return Reply(problem=f"{command[0]}: No such file or directory")
+        return ProgramOutput(problem=f"{command[0]}: No such file or directory")
 
 
 class FakeReceiver:

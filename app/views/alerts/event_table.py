@@ -9,7 +9,7 @@ from datetime import datetime
 
 from compile_hud.app.components.alert_rows import revision_cell
 from compile_hud.app.ui.alert_text import alert_text, event_words
-from compile_hud.app.ui.html import Cell, Column, Group, Note, grouped_table, key_values
+from compile_hud.app.ui.html import Cell, ExpandableRow, HtmlColumn, Note, grouped_table, key_values
 from compile_hud.app.ui.urls import decide_url, event_url
 from compile_hud.app.views.alerts.tables import alerts_table, pick_cell, pick_column, run_ref_cell
 from compile_hud.db.records.alerts import Alert, AlertState, Event, alert_bounds, began, leading
@@ -18,14 +18,14 @@ from compile_hud.db.records.triage import ONGOING, is_higher_better, worsening, 
 from compile_hud.db.shared.text import counted
 
 _COLUMNS = (
-    Column(label="event", title="one change, however many series show it"),
-    Column(label="worst change", is_number=True),
-    Column(label="series", is_number=True),
-    Column(
+    HtmlColumn(label="event", title="one change, however many series show it"),
+    HtmlColumn(label="worst change", is_number=True),
+    HtmlColumn(label="series", is_number=True),
+    HtmlColumn(
         label="first bad revision",
         title="that of most of its alerts; that a drift was first seen with; opens the run",
     ),
-    Column(label="cause", title="as far as the measurements tell"),
+    HtmlColumn(label="cause", title="as far as the measurements tell"),
 )
 _UNKNOWN = "unknown"
 
@@ -91,7 +91,7 @@ def event_table(groups: Sequence[EventGroup], *, now: datetime, can_pick: bool =
     every = [alert for group in groups for alert in group.alerts]
     num_places = len({(alert.machine, alert.toolchain) for alert in every})
     rows = [
-        Group(
+        ExpandableRow(
             row=(
                 *([pick_cell(group.alerts, group.title)] if can_pick else []),
                 *_row(group, now=now, names_scope=num_places > 1),

@@ -11,7 +11,7 @@ from compile_hud.app.components.evidence import confirmation_text
 from compile_hud.app.data.page_records import AlertPage
 from compile_hud.app.ui.alert_text import alert_text, event_words
 from compile_hud.app.ui.format import moment
-from compile_hud.app.ui.html import Cell, Column, Note, key_values, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, key_values, table
 from compile_hud.app.ui.urls import decide_url, event_url, kernels_url, run_url
 from compile_hud.db.records.alerts import Alert, AlertState, alert_bounds
 from compile_hud.db.records.metrics import METRICS
@@ -38,17 +38,17 @@ DECISIONS_TEXT = (
 )
 # What the evidence is stands on the page of each alert; its cause is that of the event.
 _COLUMNS = (
-    Column(label="state", title="opens the alert, to decide about it"),
+    HtmlColumn(label="state", title="opens the alert, to decide about it"),
     *ALERT_COLUMNS[:-1],
     dataclasses.replace(ALERT_COLUMNS[-1], is_brief=True),
 )
 _CHANGE_COLUMNS = (
-    Column(label="when"),
-    Column(label="who"),
-    Column(label="what"),
-    Column(label="was"),
-    Column(label="is"),
-    Column(label="why"),
+    HtmlColumn(label="when"),
+    HtmlColumn(label="who"),
+    HtmlColumn(label="what"),
+    HtmlColumn(label="was"),
+    HtmlColumn(label="is"),
+    HtmlColumn(label="why"),
 )
 
 
@@ -66,11 +66,11 @@ def alerts_table(alerts: Sequence[Alert], *, now: datetime, can_pick: bool = Fal
     return table((*pick_column(alerts, can_pick=can_pick), *_COLUMNS), rows, label="alerts")
 
 
-def pick_column(alerts: Sequence[Alert], *, can_pick: bool) -> tuple[Column, ...]:
+def pick_column(alerts: Sequence[Alert], *, can_pick: bool) -> tuple[HtmlColumn, ...]:
     """Return the column of boxes, whose heading selects all; none where nothing is selected."""
     picks = tuple(alert.id for alert in alerts)
     title = f"select all {len(alerts)} alerts of this table"
-    return (Column(label="", title=title, picks=picks),) if can_pick else ()
+    return (HtmlColumn(label="", title=title, picks=picks),) if can_pick else ()
 
 
 def pick_cell(alerts: Sequence[Alert], name: str) -> Cell:
@@ -158,7 +158,7 @@ def changes_table(changes: Sequence[AlertChange], *, alerts: Sequence[Alert]) ->
         for change, ids in _alike(changes)
     ]
     when, who, *rest = _CHANGE_COLUMNS
-    columns = (when, who, *([Column(label="of")] if has_several else []), *rest)
+    columns = (when, who, *([HtmlColumn(label="of")] if has_several else []), *rest)
     return table(columns, rows, label="changes")
 
 

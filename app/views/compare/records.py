@@ -77,7 +77,7 @@ class LevelPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class ComparisonTally:
     """What many rows come to: of the cases, by key, and of the rows.
 
     `by_case` has one row of each, `common` are those that both runs have, `worse` and `better`
@@ -114,7 +114,7 @@ class ComparePage:
     machine: tuple[MachineMove, ...] = ()
 
     @functools.cached_property
-    def tally(self) -> Tally:
+    def tally(self) -> ComparisonTally:
         """Return what the rows come to; of a thousand cases that takes as long as to draw them."""
         by_case: dict[str, ComparedRow] = {}
         common: set[str] = set()
@@ -125,7 +125,7 @@ class ComparePage:
             by_verdict[row.verdict].add(key)
             if not row.is_one_sided:
                 common.add(key)
-        return Tally(
+        return ComparisonTally(
             by_case=by_case,
             common=frozenset(common),
             worse=frozenset(common & by_verdict[Verdict.REGRESSION]),

@@ -20,7 +20,7 @@ from compile_hud.app.ui.format import (
 )
 from compile_hud.app.ui.html import (
     Cell,
-    Column,
+    HtmlColumn,
     Note,
     banner,
     collapsible,
@@ -42,10 +42,10 @@ from compile_hud.app.ui.urls import (
 from compile_hud.app.views.compare.records import (
     ComparedRow,
     ComparePage,
+    ComparisonTally,
     Level,
     LevelPair,
     Mean,
-    Tally,
 )
 from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.results import Case, Run, RunState, Verdict
@@ -66,28 +66,28 @@ _SPANS = {
     "a month before": timedelta(days=29, hours=12),
 }
 _ROW_COLUMNS = (
-    Column(label="change", title="candidate / baseline - 1, with its interval", is_number=True),
-    Column(label="model and variant"),
-    Column(label="metric"),
-    Column(label="baseline", is_number=True),
-    Column(label="candidate", is_number=True),
-    Column(label="verdict"),
-    Column(label="why", is_brief=True),
+    HtmlColumn(label="change", title="candidate / baseline - 1, with its interval", is_number=True),
+    HtmlColumn(label="model and variant"),
+    HtmlColumn(label="metric"),
+    HtmlColumn(label="baseline", is_number=True),
+    HtmlColumn(label="candidate", is_number=True),
+    HtmlColumn(label="verdict"),
+    HtmlColumn(label="why", is_brief=True),
 )
 _LEVEL_COLUMNS = (
-    Column(label="model and variant"),
-    Column(label="baseline", title="median with its 95 % interval", is_number=True),
-    Column(label="candidate", title="median with its 95 % interval", is_number=True),
-    Column(label="candidate / baseline", title="no verdict follows from it", is_number=True),
+    HtmlColumn(label="model and variant"),
+    HtmlColumn(label="baseline", title="median with its 95 % interval", is_number=True),
+    HtmlColumn(label="candidate", title="median with its 95 % interval", is_number=True),
+    HtmlColumn(label="candidate / baseline", title="no verdict follows from it", is_number=True),
 )
 _SIDE_COLUMNS = (
-    Column(label=""),
-    Column(label="run"),
-    Column(label="started"),
-    Column(label="revision"),
-    Column(label="toolchain"),
-    Column(label="machine"),
-    Column(label="suite", is_spare=True),
+    HtmlColumn(label=""),
+    HtmlColumn(label="run"),
+    HtmlColumn(label="started"),
+    HtmlColumn(label="revision"),
+    HtmlColumn(label="toolchain"),
+    HtmlColumn(label="machine"),
+    HtmlColumn(label="suite", is_spare=True),
 )
 _CSV_COLUMNS = (
     *("model", "family", "phase", "shape", "dtype", "device"),
@@ -152,7 +152,7 @@ def verdict_tiles(page: ComparePage) -> str:
     return metric_tiles([*tiles, ("cases in both", common)])
 
 
-def _verdict_cell(verdict: Verdict, tally: Tally) -> Cell:
+def _verdict_cell(verdict: Verdict, tally: ComparisonTally) -> Cell:
     number = tally.num_by_verdict.get(verdict, 0)
     if not number:
         return Cell(text="0", style="quiet")
@@ -172,9 +172,9 @@ def mean_table(means: Sequence[Mean], *, page: ComparePage) -> str:
     metrics = [name for name in OVERVIEW_METRICS if name in present]
     by_column = {(mean.variant, mean.metric): mean for mean in means}
     columns = [
-        Column(label="geometric mean"),
+        HtmlColumn(label="geometric mean"),
         *(
-            Column(label=metric_label(name), title=METRICS[name].description, is_number=True)
+            HtmlColumn(label=metric_label(name), title=METRICS[name].description, is_number=True)
             for name in metrics
         ),
     ]
@@ -356,7 +356,7 @@ def one_sided_text(page: ComparePage) -> str:
     cells = [
         (Cell(text=row.candidate_case.key, style="prose"), Cell(text=row.reason)) for row in rows
     ]
-    columns = (Column(label="case"), Column(label="why there is no comparison"))
+    columns = (HtmlColumn(label="case"), HtmlColumn(label="why there is no comparison"))
     content = table(columns, cells[:SHOWN_ROWS], label="cases of one run alone")
     return collapsible(f"Cases of one run alone: {len(rows)}", content)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from compile_hud.app.data.health import HealthPage
 from compile_hud.app.ui.format import age, duration, moment, quantity
-from compile_hud.app.ui.html import Cell, Column, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, table
 from compile_hud.app.ui.urls import run_url
 from compile_hud.db.jobs.health import DiskState, SchedulerState
 from compile_hud.db.jobs.queue import JobState, QueuedJob
@@ -18,54 +18,54 @@ from compile_hud.db.shared.text import counted
 LEAST_FREE_BYTES = 5 * 2**30
 _LEAST_FREE_SHARE = 0.05
 _SCHEDULER_COLUMNS = (
-    Column(label="machine"),
-    Column(label="state"),
-    Column(label="does"),
-    Column(label="last heard of"),
-    Column(label="since"),
-    Column(label="results that wait", title="in its spool, for the store", is_number=True),
-    Column(label="version", is_spare=True),
-    Column(label="process", is_spare=True),
+    HtmlColumn(label="machine"),
+    HtmlColumn(label="state"),
+    HtmlColumn(label="does"),
+    HtmlColumn(label="last heard of"),
+    HtmlColumn(label="since"),
+    HtmlColumn(label="results that wait", title="in its spool, for the store", is_number=True),
+    HtmlColumn(label="version", is_spare=True),
+    HtmlColumn(label="process", is_spare=True),
 )
 _NEXT_COLUMNS = (
-    Column(label="schedule"),
-    Column(label="next"),
-    Column(label="rule"),
-    Column(label="suite"),
-    Column(label="toolchain"),
-    Column(label="machine", is_spare=True),
-    Column(label="note"),
+    HtmlColumn(label="schedule"),
+    HtmlColumn(label="next"),
+    HtmlColumn(label="rule"),
+    HtmlColumn(label="suite"),
+    HtmlColumn(label="toolchain"),
+    HtmlColumn(label="machine", is_spare=True),
+    HtmlColumn(label="note"),
 )
 _JOB_COLUMNS = (
-    Column(label="asked for"),
-    Column(label="state"),
-    Column(label="suite"),
-    Column(label="toolchain", is_spare=True),
-    Column(label="by"),
-    Column(label="attempts", is_number=True),
-    Column(label="run"),
-    Column(label="why"),
+    HtmlColumn(label="asked for"),
+    HtmlColumn(label="state"),
+    HtmlColumn(label="suite"),
+    HtmlColumn(label="toolchain", is_spare=True),
+    HtmlColumn(label="by"),
+    HtmlColumn(label="attempts", is_number=True),
+    HtmlColumn(label="run"),
+    HtmlColumn(label="why"),
 )
 _DEVICE_COLUMNS = (
-    Column(label="machine"),
-    Column(label="device"),
-    Column(label="name"),
-    Column(label="others on it"),
+    HtmlColumn(label="machine"),
+    HtmlColumn(label="device"),
+    HtmlColumn(label="name"),
+    HtmlColumn(label="others on it"),
 )
 _DISK_COLUMNS = (
-    Column(label="machine"),
-    Column(label="for"),
-    Column(label="free", is_number=True),
-    Column(label="of", is_number=True),
-    Column(label="free share", is_number=True),
-    Column(label="folder", is_spare=True),
+    HtmlColumn(label="machine"),
+    HtmlColumn(label="for"),
+    HtmlColumn(label="free", is_number=True),
+    HtmlColumn(label="of", is_number=True),
+    HtmlColumn(label="free share", is_number=True),
+    HtmlColumn(label="folder", is_spare=True),
 )
 _DEAD_COLUMNS = (
-    Column(label="receiver"),
-    Column(label="message"),
-    Column(label="from"),
-    Column(label="attempts", is_number=True),
-    Column(label="last error"),
+    HtmlColumn(label="receiver"),
+    HtmlColumn(label="message"),
+    HtmlColumn(label="from"),
+    HtmlColumn(label="attempts", is_number=True),
+    HtmlColumn(label="last error"),
 )
 
 
@@ -262,9 +262,9 @@ def receiver_table(page: HealthPage) -> str:
     """Return how many messages of each receiver stand where, "" where there is no receiver."""
     names = sorted({receiver for receiver, _ in page.num_notifications})
     columns = (
-        Column(label="receiver"),
+        HtmlColumn(label="receiver"),
         *(
-            Column(label=label, is_number=True)
+            HtmlColumn(label=label, is_number=True)
             for label in ("sent", "waiting", "given up", "dropped")
         ),
     )
@@ -301,5 +301,5 @@ def _alive(page: HealthPage, *, now: datetime) -> list[SchedulerState]:
     return [item for item in page.health.schedulers if not item.is_late(now=now)]
 
 
-def _table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], *, label: str) -> str:
+def _table(columns: Sequence[HtmlColumn], rows: Sequence[Sequence[Cell]], *, label: str) -> str:
     return table(columns, rows, label=label) if rows else ""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from compile_hud.app.components.result_matrix import DIMENSIONS
 from compile_hud.app.data.page_records import RunPage
-from compile_hud.app.ui.html import Cell, Column, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, table
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url
 from compile_hud.app.views.kernel_diff.records import AlertKernels, class_words
@@ -18,12 +18,12 @@ from compile_hud.db.shared.text import signed_us
 
 _EAGER = "eager"
 _COLUMNS = (
-    Column(
+    HtmlColumn(
         label="contributes (us)", title="an iteration, first bad less last good", is_number=True
     ),
-    Column(label="class"),
-    Column(label="kernel", title="opens it in the diff"),
-    Column(label="why"),
+    HtmlColumn(label="class"),
+    HtmlColumn(label="kernel", title="opens it in the diff"),
+    HtmlColumn(label="why"),
 )
 
 

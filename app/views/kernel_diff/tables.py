@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from compile_hud.app.components.evidence import difference_table
 from compile_hud.app.ui.format import exact_times, microseconds, moment, percent
-from compile_hud.app.ui.html import Cell, Column, Note, key_values, long_table, metric_tiles, table
+from compile_hud.app.ui.html import (
+    Cell,
+    HtmlColumn,
+    Note,
+    key_values,
+    long_table,
+    metric_tiles,
+    table,
+)
 from compile_hud.app.ui.theme import VERDICT_STYLES
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, kernels_url, run_url
 from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide, class_words
@@ -34,38 +42,38 @@ _NUM_KERNELS = 12
 _NAME_LENGTH, _TEXT_LENGTH = 120, 300
 _MARKDOWN = re.compile(r"([\\`*_\[\]<|~])")
 _COLUMNS = (
-    Column(label="", title="opens the row: facts, origins, code of both sides", is_number=True),
-    Column(label="contributes (us)", title="candidate less baseline", is_number=True),
-    Column(label="class"),
-    Column(label="kernel"),
-    Column(label="calls before", title="an iteration, baseline", is_number=True, is_spare=True),
-    Column(label="calls now", title="an iteration, candidate", is_number=True, is_spare=True),
-    Column(label="time before (us)", title="an iteration, baseline", is_number=True),
-    Column(label="time now (us)", title="an iteration, candidate", is_number=True),
-    Column(label="why"),
-    Column(label="matched by", title="what both sides have in common", is_spare=True),
+    HtmlColumn(label="", title="opens the row: facts, origins, code of both sides", is_number=True),
+    HtmlColumn(label="contributes (us)", title="candidate less baseline", is_number=True),
+    HtmlColumn(label="class"),
+    HtmlColumn(label="kernel"),
+    HtmlColumn(label="calls before", title="an iteration, baseline", is_number=True, is_spare=True),
+    HtmlColumn(label="calls now", title="an iteration, candidate", is_number=True, is_spare=True),
+    HtmlColumn(label="time before (us)", title="an iteration, baseline", is_number=True),
+    HtmlColumn(label="time now (us)", title="an iteration, candidate", is_number=True),
+    HtmlColumn(label="why"),
+    HtmlColumn(label="matched by", title="what both sides have in common", is_spare=True),
 )
 _SIDE_COLUMNS = (
-    Column(label=""),
-    Column(label="run"),
-    Column(label="case"),
-    Column(label="revision"),
-    Column(label="toolchain", is_spare=True),
-    Column(label="machine", is_spare=True),
-    Column(label="kernels", is_number=True),
+    HtmlColumn(label=""),
+    HtmlColumn(label="run"),
+    HtmlColumn(label="case"),
+    HtmlColumn(label="revision"),
+    HtmlColumn(label="toolchain", is_spare=True),
+    HtmlColumn(label="machine", is_spare=True),
+    HtmlColumn(label="kernels", is_number=True),
 )
 _KERNEL_COLUMNS = (
-    Column(label="side"),
-    Column(label="name in the trace"),
-    Column(label="library"),
-    Column(label="calls", is_number=True),
-    Column(label="time (us)", title="an iteration", is_number=True),
-    Column(label="a call (us)", title="mean", is_number=True),
-    Column(label="fastest (us)", title="the fastest call", is_number=True),
-    Column(label="shapes", is_spare=True),
-    Column(label="module", is_spare=True),
+    HtmlColumn(label="side"),
+    HtmlColumn(label="name in the trace"),
+    HtmlColumn(label="library"),
+    HtmlColumn(label="calls", is_number=True),
+    HtmlColumn(label="time (us)", title="an iteration", is_number=True),
+    HtmlColumn(label="a call (us)", title="mean", is_number=True),
+    HtmlColumn(label="fastest (us)", title="the fastest call", is_number=True),
+    HtmlColumn(label="shapes", is_spare=True),
+    HtmlColumn(label="module", is_spare=True),
 )
-_ORIGIN_COLUMNS = (Column(label="in"), *ORIGIN_COLUMNS)
+_ORIGIN_COLUMNS = (HtmlColumn(label="in"), *ORIGIN_COLUMNS)
 
 
 def side_table(page: DiffPage) -> str:
@@ -158,7 +166,7 @@ def kernel_table(row: DiffRow) -> str:
         (*_kernel_cells(*item), *(Cell(text=_counter(column.values[index])) for column in counters))
         for index, item in enumerate(kernels)
     ]
-    named = (Column(label=item.label, title=item.help, is_number=True) for item in counters)
+    named = (HtmlColumn(label=item.label, title=item.help, is_number=True) for item in counters)
     return long_table(
         (*_KERNEL_COLUMNS, *named),
         rows,

@@ -16,7 +16,7 @@ from compile_hud.app.components.page_frame import (
     state_page,
 )
 from compile_hud.app.data.runs import load_newest_runs
-from compile_hud.app.ui.code import Code, code_of, unified_diff
+from compile_hud.app.ui.code import HighlightedCode, code_of, unified_diff
 from compile_hud.app.ui.format import moment
 from compile_hud.app.ui.html import banner, caption, collapsible, escaped, heading
 from compile_hud.app.ui.share import HERE, Share, file_name, show_share
@@ -228,7 +228,7 @@ def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
         draw_code(before if before.text else after)
         return
     try:
-        draw_code(Code(text=unified_diff(before, after), language="diff"))
+        draw_code(HighlightedCode(text=unified_diff(before, after), language="diff"))
     except ValueError as error:
         st.html(banner(f"No diff: {error}."))
     is_long = any(code.is_long for code in (before, after))

@@ -34,7 +34,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class WaterfallBar:
     """A bar from `start_s` on, in seconds an iteration; `number` is that of the row it stands for.
 
     `words` say the verdict, `text` why.
@@ -56,7 +56,7 @@ class Step:
         return self.start_s + self.size_s
 
 
-def waterfall_steps(page: DiffPage) -> list[Step]:
+def waterfall_steps(page: DiffPage) -> list[WaterfallBar]:
     """Return the bars from top to bottom.
 
     The parts of the profile have bars of their own; of the kernels the largest have, the rest is
@@ -69,18 +69,23 @@ def waterfall_steps(page: DiffPage) -> list[Step]:
     if rest:
         rest_s = math.fsum(row.contribution_s for row in rest)
         name = counted(len(rest), "other row")
-        steps.append(Step(name=name, size_s=rest_s, text="each contributes less"))
+        steps.append(WaterfallBar(name=name, size_s=rest_s, text="each contributes less"))
     steps += [_step(row) for row in page.rows if row.is_part]
     if page.unexplained_s:
-        steps.append(Step(name=UNEXPLAINED, size_s=page.unexplained_s, text=page.unexplained_text))
-    chain: list[Step] = []
+        steps.append(
+            WaterfallBar(name=UNEXPLAINED, size_s=page.unexplained_s, text=page.unexplained_text)
+        )
+    chain: list[WaterfallBar] = []
     for step in steps:
         start_s = chain[-1].end_s if chain else 0.0
         chain.append(dataclasses.replace(step, start_s=start_s))
-    return [*chain, Step(name=DIFFERENCE, size_s=page.change_s, text=f"of the {page.basis}")]
+    return [
+        *chain,
+        WaterfallBar(name=DIFFERENCE, size_s=page.change_s, text=f"of the {page.basis}"),
+    ]
 
 
-def waterfall(steps: Sequence[Step], state: KernelDiffState) -> str:
+def waterfall(steps: Sequence[WaterfallBar], state: KernelDiffState) -> str:
     """Return the bars as HTML; the name of a row leads to the page with that row opened."""
     ends_s = [0.0, *(step.end_s for step in steps)]
     low_s = min(ends_s)
@@ -106,9 +111,9 @@ def waterfall(steps: Sequence[Step], state: KernelDiffState) -> str:
     )
 
 
-def _step(row: DiffRow) -> Step:
+def _step(row: DiffRow) -> WaterfallBar:
     # Numbers keep two kernels of one label apart, and are those of the table.
-    return Step(
+    return WaterfallBar(
         name=f"{one_line(shortened(row.label, limit=_NAME_LENGTH))}  #{row.number}",
         size_s=row.contribution_s,
         text=row.text,
@@ -120,13 +125,13 @@ def _step(row: DiffRow) -> Step:
     )
 
 
-def _name(step: Step, state: KernelDiffState) -> str:
+def _name(step: WaterfallBar, state: KernelDiffState) -> str:
     if step.number is None:
         return escaped(step.name)
     return link(step.name, kernel_diff_url(dataclasses.replace(state, row=str(step.number))))
 
 
-def _title(step: Step) -> str:
+def _title(step: WaterfallBar) -> str:
     label = shortened(step.label or step.name, limit=4 * _NAME_LENGTH)
     words = [class_words(step.kind), step.words, step.text]
     text = ", ".join(word for word in words if word)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from compile_hud.app.data.page_records import KernelsPage
 from compile_hud.app.ui.format import quantity, scale_for
-from compile_hud.app.ui.html import Bar, Cell, Column, Note, Part, escaped, stack, table
+from compile_hud.app.ui.html import Bar, Cell, HtmlColumn, Note, Part, escaped, stack, table
 from compile_hud.app.ui.theme import known_kind
 from compile_hud.app.ui.urls import perfetto_url, run_url, trace_url
 from compile_hud.db.records.kernels import IDLE, Kernel, Profile
@@ -87,9 +87,9 @@ def parts_table(profile: Profile) -> str:
     ]
     rows += [_part_row(name, scale.number(time_s), None) for name, time_s in profile.whole_times()]
     columns = (
-        Column(label="part"),
-        Column(label=f"time ({scale.unit})", is_number=True),
-        Column(label="share", title="of all parts together", is_number=True),
+        HtmlColumn(label="part"),
+        HtmlColumn(label=f"time ({scale.unit})", is_number=True),
+        HtmlColumn(label="share", title="of all parts together", is_number=True),
     )
     return table(columns, rows, label="parts of an iteration")
 

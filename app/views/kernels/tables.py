@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from compile_hud.app.ui.format import column_scale, quantity
-from compile_hud.app.ui.html import Cell, Column, long_table, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, long_table, table
 from compile_hud.app.ui.urls import KernelsState
 from compile_hud.app.views.kernels.counters import counter_columns
 from compile_hud.db.records.kernel_counters import COUNTERS
@@ -32,11 +32,11 @@ _NOT_LAUNCH = ("arguments", COUNTERS, MODULES)
 # The zoo's models of a library hold it under this name, which says nothing of where one is in it.
 _WRAPPER = "inner"
 ORIGIN_COLUMNS = (
-    Column(label="node"),
-    Column(label="operator"),
-    Column(label="module"),
-    Column(label="where"),
-    Column(label="code"),
+    HtmlColumn(label="node"),
+    HtmlColumn(label="operator"),
+    HtmlColumn(label="module"),
+    HtmlColumn(label="where"),
+    HtmlColumn(label="code"),
 )
 
 
@@ -50,7 +50,7 @@ class NumberColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTable:
+class KernelsTable:
     """The table of kernels, what its number columns mean, and the id of each row."""
 
     frame: pd.DataFrame
@@ -76,7 +76,7 @@ def matching(kernels: Sequence[Kernel], state: KernelsState) -> list[Kernel]:
     ]
 
 
-def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
+def kernel_table(kernels: Sequence[Kernel]) -> KernelsTable:
     """Return a row for each kernel, each number in one unit a column; None is not known."""
     columns: dict[str, list[Any]] = {
         "label": [shown(kernel.label) for kernel in kernels],
@@ -109,7 +109,7 @@ def kernel_table(kernels: Sequence[Kernel]) -> KernelTable:
         order.insert(order.index(_BEFORE_TEXTS), key)
     frame = pd.DataFrame({name: columns[name] for name in order})
     ids = tuple(kernel_id(kernel) for kernel in kernels)
-    return KernelTable(frame=frame, numbers=tuple(numbers), ids=ids)
+    return KernelsTable(frame=frame, numbers=tuple(numbers), ids=ids)
 
 
 def kernel_facts(kernel: Kernel) -> list[tuple[str, Cell]]:
@@ -166,7 +166,11 @@ def counter_table(kernel: Kernel) -> str:
     counters = kernel.launch.get(COUNTERS)
     if not isinstance(counters, Mapping) or not counters:
         return ""
-    columns = (Column(label="counter"), Column(label="value", is_number=True), Column(label="unit"))
+    columns = (
+        HtmlColumn(label="counter"),
+        HtmlColumn(label="value", is_number=True),
+        HtmlColumn(label="unit"),
+    )
     rows = []
     for name, reading in counters.items():
         fields = reading if isinstance(reading, Mapping) else {"value": reading}

@@ -18,10 +18,10 @@ from compile_hud.app.components.page_frame import (
 )
 from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import KernelsPage
-from compile_hud.app.ui.code import Code, code_of
+from compile_hud.app.ui.code import HighlightedCode, code_of
 from compile_hud.app.ui.html import (
     Cell,
-    Column,
+    HtmlColumn,
     banner,
     caption,
     collapsible,
@@ -47,7 +47,7 @@ from compile_hud.app.views.kernels.figures import (
     show_timeline,
 )
 from compile_hud.app.views.kernels.tables import (
-    KernelTable,
+    KernelsTable,
     counter_table,
     kernel_facts,
     kernel_id,
@@ -117,7 +117,7 @@ def _show_cases(page: KernelsPage) -> None:
         (Cell(text=case.key, href=kernels_url(page.run.id, case_key=case.key)),)
         for case in page.cases
     ]
-    st.html(table((Column(label="case"),), rows, label="cases with kernels"))
+    st.html(table((HtmlColumn(label="case"),), rows, label="cases with kernels"))
 
 
 def _show_nothing(page: KernelsPage) -> None:
@@ -207,7 +207,7 @@ def _show_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Non
         st.html(command_line(repro(case, toolchain=page.run.toolchain)))
         return
     with st.expander("Copy the script"):
-        draw_code(Code(text=script.text, language="python"))
+        draw_code(HighlightedCode(text=script.text, language="python"))
     st.html(caption("It needs torch and nothing of Compile HUD. This prints it as well:"))
     st.html(command_line(repro_command(page.run, case, kernel)))
 
@@ -241,7 +241,7 @@ def _open_row(key: str, ids: Sequence[str]) -> None:
         st.query_params.pop("kernel", None)
 
 
-def _draw(table: KernelTable, *, key: str) -> None:
+def _draw(table: KernelsTable, *, key: str) -> None:
     columns: dict[str, Any] = {
         name: st.column_config.TextColumn(label, help=meaning, width=_WIDTHS.get(name))
         for name, (label, meaning) in _TEXTS.items()

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from compile_hud.app.components.result_matrix import DIMENSIONS, variants_in_order
 from compile_hud.app.ui.format import Scale, age, moment, outcome_label, scale_for
-from compile_hud.app.ui.html import Cell, Column, Note, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, table
 from compile_hud.app.ui.urls import OverviewState, overview_url, run_url, series_url
 from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.shared.text import significant
@@ -15,8 +15,10 @@ from compile_hud.db.shared.text import significant
 _NO_SUMMARY = "no description was stored with its results"
 _ALERTS_TITLE = "open regressions; what the machine did, and not the code, is counted apart"
 _MODEL_COLUMNS = (
-    Column(label="model", title="opens its results in the overview"),
-    Column(label="why it is here", title="what the catalog says that it stresses", is_brief=True),
+    HtmlColumn(label="model", title="opens its results in the overview"),
+    HtmlColumn(
+        label="why it is here", title="what the catalog says that it stresses", is_brief=True
+    ),
 )
 
 
@@ -46,12 +48,12 @@ def models_table(
     scale = scale_for("s", [item.compile_s for item in healths if item.compile_s is not None])
     columns = [
         *_MODEL_COLUMNS,
-        Column(label="open alerts", title=_ALERTS_TITLE, is_number=True),
-        *(Column(label=name, title="cases that are ok", is_number=True) for name in variants),
-        Column(label="last ok", is_number=True),
-        Column(label="noise", title="what two nights in a row differ by", is_number=True),
-        Column(label="cold compile", title="of mode default; median", is_number=True),
-        *([Column(label="coverage", is_spare=True)] if varied else []),
+        HtmlColumn(label="open alerts", title=_ALERTS_TITLE, is_number=True),
+        *(HtmlColumn(label=name, title="cases that are ok", is_number=True) for name in variants),
+        HtmlColumn(label="last ok", is_number=True),
+        HtmlColumn(label="noise", title="what two nights in a row differ by", is_number=True),
+        HtmlColumn(label="cold compile", title="of mode default; median", is_number=True),
+        *([HtmlColumn(label="coverage", is_spare=True)] if varied else []),
     ]
     ordered = sorted(healths, key=lambda item: (-item.num_open, -item.num_bad, item.model))
     rows = []

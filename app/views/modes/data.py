@@ -13,7 +13,7 @@ from compile_hud.app.views.modes.records import (
     ModelRow,
     ModeRow,
     ModesPage,
-    Spread,
+    NumberWithInterval,
 )
 from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import Outcome
@@ -182,5 +182,5 @@ def _estimate(measured: MeasurementSummary) -> Estimate:
     return Estimate(measured.median, measured.low, measured.high)
 
 
-def _spread(estimate: Estimate) -> Spread:
-    return Spread(value=estimate.value, low=estimate.low, high=estimate.high)
+def _spread(estimate: Estimate) -> NumberWithInterval:
+    return NumberWithInterval(value=estimate.value, low=estimate.low, high=estimate.high)

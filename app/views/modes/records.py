@@ -9,7 +9,7 @@ from compile_hud.db.records.results import Case, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class NumberWithInterval:
     """A number with its interval."""
 
     value: float
@@ -27,9 +27,9 @@ class ModeRow:
     """
 
     variant: str
-    speedup: Spread
-    compile_s: Spread
-    memory: Spread | None
+    speedup: NumberWithInterval
+    compile_s: NumberWithInterval
+    memory: NumberWithInterval | None
     beaten_by: tuple[str, ...]
     num_common: int
     num_subjects: int
@@ -56,8 +56,8 @@ class ModelCell:
     case: Case
     outcome: Outcome
     missing: str = ""
-    speedup: Spread | None = None
-    break_even: Spread | None = None
+    speedup: NumberWithInterval | None = None
+    break_even: NumberWithInterval | None = None
     ran_as: str = ""
 
 
@@ -87,7 +87,7 @@ class ModesPage:
     speedup: str
     ran_as: Mapping[str, str]
 
-    def speedups(self, row: ModelRow) -> list[Spread]:
+    def speedups(self, row: ModelRow) -> list[NumberWithInterval]:
         """Return those of a model in the modes that are compared."""
         return [
             cell.speedup

@@ -8,9 +8,9 @@ from typing import Any
 
 from compile_hud.app.components.result_matrix import DIMENSIONS, common_dimensions
 from compile_hud.app.ui.format import Scale, outcome_label, percent, quantity, scale_for
-from compile_hud.app.ui.html import Cell, Column, Note, interval_notes, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes, table
 from compile_hud.app.ui.urls import run_url, series_url
-from compile_hud.app.views.modes.records import ModelCell, ModeRow, ModesPage, Spread
+from compile_hud.app.views.modes.records import ModelCell, ModeRow, ModesPage, NumberWithInterval
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.shared.text import significant
 
@@ -20,16 +20,16 @@ _NO_COMPILING = "do not compile"
 _NUM_NAMED = 4
 _RATIO = Scale(1.0, "x")
 _MODE_COLUMNS = (
-    Column(label="mode"),
-    Column(label="compile time", title="geometric mean over the cohort", is_number=True),
-    Column(label="peak memory", title="over that of eager; geometric mean", is_number=True),
-    Column(label="models", title="in the cohort, and ok in this mode", is_number=True),
-    Column(label="Pareto front", title="no other mode is better in one and worse in none"),
+    HtmlColumn(label="mode"),
+    HtmlColumn(label="compile time", title="geometric mean over the cohort", is_number=True),
+    HtmlColumn(label="peak memory", title="over that of eager; geometric mean", is_number=True),
+    HtmlColumn(label="models", title="in the cohort, and ok in this mode", is_number=True),
+    HtmlColumn(label="Pareto front", title="no other mode is better in one and worse in none"),
 )
 _CALLS_COLUMNS = (
-    Column(label="calls in a process", is_number=True),
-    Column(label="best"),
-    Column(label="time over eager's", title="compiling included", is_number=True),
+    HtmlColumn(label="calls in a process", is_number=True),
+    HtmlColumn(label="best"),
+    HtmlColumn(label="time over eager's", title="compiling included", is_number=True),
 )
 
 
@@ -80,7 +80,7 @@ def mode_table(page: ModesPage) -> str:
     ]
     title = "geometric mean over the cohort, over eager"
     name, *others = _MODE_COLUMNS
-    columns = (name, Column(label=page.speedup, title=title, is_number=True), *others)
+    columns = (name, HtmlColumn(label=page.speedup, title=title, is_number=True), *others)
     return table(columns, rows, label="modes over the common cohort")
 
 
@@ -113,10 +113,12 @@ def model_table(
     common = common_dimensions(row.case for row in page.rows)
     varied = [name for name in DIMENSIONS if name not in common]
     columns = [
-        Column(label="model"),
-        *(Column(label=name) for name in varied),
+        HtmlColumn(label="model"),
+        *(HtmlColumn(label=name) for name in varied),
         *(
-            Column(label=name, title=f"{page.speedup} over eager, and break-even", is_number=True)
+            HtmlColumn(
+                label=name, title=f"{page.speedup} over eager, and break-even", is_number=True
+            )
             for name in variants
         ),
     ]
@@ -166,7 +168,7 @@ def about(calls: float) -> str:
     return f"{rounded:,.0f}"
 
 
-def _interval(speedup: Spread) -> str:
+def _interval(speedup: NumberWithInterval) -> str:
     return Scale(1.0, "x").interval(speedup.low, speedup.high)
 
 
@@ -261,7 +263,7 @@ def _chart_label(mode: ModeRow) -> str:
     return f"{mode.variant}{memory}"
 
 
-def _spread_cell(spread: Spread, scale: Scale) -> Cell:
+def _spread_cell(spread: NumberWithInterval, scale: Scale) -> Cell:
     # One compilation a model, and one peak, have no interval to show.
     notes = interval_notes(spread.low, spread.high, scale=scale)
     return Cell(text=scale.text(spread.value), notes=notes)
@@ -293,7 +295,7 @@ def _model_cell(
     )
 
 
-def _break_even_text(calls: Spread | None, *, speedup: Spread) -> str:
+def _break_even_text(calls: NumberWithInterval | None, *, speedup: NumberWithInterval) -> str:
     if calls is None:
         return "never pays" if speedup.high < 1 else "never pays for certain"
     return f"after {about(calls.value)} [{about(calls.low)}, {about(calls.high)}] calls"

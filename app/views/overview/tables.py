@@ -21,7 +21,7 @@ from compile_hud.app.data.mode_summaries import MISSING_KINDS
 from compile_hud.app.data.page_records import ModeSummary
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.format import age, moment, outcome_label
-from compile_hud.app.ui.html import Cell, Column, Note, collapsible, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, collapsible, table
 from compile_hud.app.ui.urls import OverviewState, decide_url, run_url
 from compile_hud.db.records.alerts import Alert, began
 from compile_hud.db.records.imported import is_imported
@@ -33,12 +33,12 @@ from compile_hud.db.shared.text import counted, short_revision, shortened
 _SHOWN_ITEMS = 12
 FAILING, WORSE = "failing", "worse"
 _COLUMNS = (
-    Column(label="change", title="change of the metric with its 95 % interval", is_number=True),
-    Column(label="model and variant"),
-    Column(label="what", title="the metric, and its level before and after"),
-    Column(label="since", title="opens the first bad run"),
-    Column(label="cause", title="as far as the measurements tell", is_spare=True),
-    Column(label="", title="opens the page of the alert"),
+    HtmlColumn(label="change", title="change of the metric with its 95 % interval", is_number=True),
+    HtmlColumn(label="model and variant"),
+    HtmlColumn(label="what", title="the metric, and its level before and after"),
+    HtmlColumn(label="since", title="opens the first bad run"),
+    HtmlColumn(label="cause", title="as far as the measurements tell", is_spare=True),
+    HtmlColumn(label="", title="opens the page of the alert"),
 )
 _REVISION_LENGTH = 28
 # One line of a window; the tooltip has it whole.

@@ -11,7 +11,7 @@ from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.latest_results import load_machine_moves
 from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.data.store import StoreVersion
-from compile_hud.app.views.runs.shape_sweep import Sweep, Swept, SweptShape
+from compile_hud.app.views.runs.shape_sweep import SweepValues, Swept, SweptShape
 from compile_hud.db.jobs.live_log import STATE_VARIABLE, LiveLog, find_live_log
 from compile_hud.db.jobs.queue import get_live_log
 from compile_hud.db.queries.alerts import (
@@ -52,12 +52,12 @@ def load_stored_log(at: StoreVersion, run_id: str) -> LiveLog | None:
         return get_live_log(connection, run_id)
 
 
-def sweep_of(details: Mapping[str, Any]) -> Sweep | None:
+def sweep_of(details: Mapping[str, Any]) -> SweepValues | None:
     """Return the sweep of a case result with its medians and intervals, None where it has none."""
     shapes = details.get("shapes")
     if not isinstance(shapes, Mapping) or not shapes.get("rows"):
         return None
-    return Sweep(
+    return SweepValues(
         axis=str(shapes["axis"]),
         own=int(shapes["own"]),
         clock=str(shapes["clock"]),

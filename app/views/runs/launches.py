@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compile_hud.app.ui.format import Scale, scale_for
-from compile_hud.app.ui.html import Bar, Cell, Column, Part, stack, table
+from compile_hud.app.ui.html import Bar, Cell, HtmlColumn, Part, stack, table
 from compile_hud.db.records.summaries import ResultSummary
 
 # Ends of names and the stored units they stand for.
@@ -50,9 +50,10 @@ def launch_table(details: Mapping[str, Any], name: str) -> str:
     keys = [key for key in keys if any(_has_value(item.get(key)) for item in launches)]
     if not keys:
         return ""
-    columns = [Column(label="")]
+    columns = [HtmlColumn(label="")]
     columns += [
-        Column(label=f"launch {number}", is_number=True) for number in range(1, len(launches) + 1)
+        HtmlColumn(label=f"launch {number}", is_number=True)
+        for number in range(1, len(launches) + 1)
     ]
     rows = [_row(key, [item.get(key) for item in launches]) for key in keys]
     return table(columns, rows, label=name)

@@ -15,7 +15,7 @@ from compile_hud.app.data.latest_results import load_machine_moves
 from compile_hud.app.data.page_records import MachineMove
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.format import age, duration, moment, outcome_label
-from compile_hud.app.ui.html import Cell, Column, heading, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, heading, table
 from compile_hud.app.ui.pagination import FirstRows, first_note, show_rest
 from compile_hud.app.ui.progress import progress_of
 from compile_hud.app.ui.urls import parse_runs, run_url
@@ -26,19 +26,19 @@ from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import short_revision
 
 _COLUMNS = (
-    Column(label="started"),
-    Column(label="run"),
-    Column(label="state"),
-    Column(label="ok", is_number=True),
-    Column(label="not ok", is_number=True),
-    Column(label="planned", is_number=True, is_spare=True),
-    Column(label="cases took", title=CASES_TOOK, is_number=True),
-    Column(label="suite", is_spare=True),
-    Column(label="trigger", is_spare=True),
-    Column(label="machine", is_spare=True),
-    Column(label="machine moved", title="by the reference cases, against the runs before"),
-    Column(label="toolchain", is_spare=True),
-    Column(label="revision"),
+    HtmlColumn(label="started"),
+    HtmlColumn(label="run"),
+    HtmlColumn(label="state"),
+    HtmlColumn(label="ok", is_number=True),
+    HtmlColumn(label="not ok", is_number=True),
+    HtmlColumn(label="planned", is_number=True, is_spare=True),
+    HtmlColumn(label="cases took", title=CASES_TOOK, is_number=True),
+    HtmlColumn(label="suite", is_spare=True),
+    HtmlColumn(label="trigger", is_spare=True),
+    HtmlColumn(label="machine", is_spare=True),
+    HtmlColumn(label="machine moved", title="by the reference cases, against the runs before"),
+    HtmlColumn(label="toolchain", is_spare=True),
+    HtmlColumn(label="revision"),
 )
 
 

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from compile_hud.app.ui.format import metric_label, scale_for
-from compile_hud.app.ui.html import Cell, Column, interval_cell, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, interval_cell, table
 from compile_hud.app.ui.urls import run_url, series_url
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Run
 from compile_hud.db.records.summaries import MeasurementSummary, ResultSummary
 
 _COLUMNS = (
-    Column(label=""),
-    Column(label="metric"),
-    Column(label="median", is_number=True),
-    Column(label="95 % interval", is_number=True),
-    Column(label="samples", title="a click shows them, launch by launch", is_number=True),
-    Column(label="how"),
+    HtmlColumn(label=""),
+    HtmlColumn(label="metric"),
+    HtmlColumn(label="median", is_number=True),
+    HtmlColumn(label="95 % interval", is_number=True),
+    HtmlColumn(label="samples", title="a click shows them, launch by launch", is_number=True),
+    HtmlColumn(label="how"),
 )
 # Parts of a result's details that say why something was not measured.
 _MISSING = "missing"
@@ -109,7 +109,7 @@ def missing_reasons(details: Mapping[str, Any]) -> list[tuple[str, str]]:
 def missing_table(details: Mapping[str, Any]) -> str:
     """Return what was not measured and why as a table; "" when nothing is known to be missing."""
     reasons = missing_reasons(details)
-    columns = (Column(label="not measured"), Column(label="because"))
+    columns = (HtmlColumn(label="not measured"), HtmlColumn(label="because"))
     rows = [
         (Cell(text=names, style="prose"), Cell(text=reason, style="prose"))
         for names, reason in reasons

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from compile_hud.app.ui.format import Scale, quantity, scale_for
-from compile_hud.app.ui.html import Cell, Column, Note, interval_notes, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes, table
 
 SWEEP_CAPTION = (
     "One compiled model, called with one shape after the other: the variant solid, eager dashed."
@@ -47,7 +47,7 @@ class SweptShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class SweepValues:
     """The values of one axis that went through one compiled model; `own` is the case's shape."""
 
     axis: str
@@ -61,27 +61,27 @@ class Sweep:
         return scale_for("s", [shape.variant.median for shape in self.shapes])
 
 
-def sweep_table(sweep: Sweep, *, variant: str) -> str:
+def sweep_table(sweep: SweepValues, *, variant: str) -> str:
     """Return a row for each shape: latency of eager and variant, recompiles, accuracy."""
     clock = f"median of the {sweep.clock} of an iteration, with its 95 % interval"
     unit = sweep.scale.unit
     columns = (
-        Column(label=sweep.axis.replace("_", " "), is_number=True),
-        Column(label=f"eager ({unit})", title=clock, is_number=True),
-        Column(label=f"{variant} ({unit})", title=clock, is_number=True),
-        Column(label="speedup", title="eager over variant, round by round", is_number=True),
-        Column(label="rounds", is_number=True, is_spare=True),
-        Column(
+        HtmlColumn(label=sweep.axis.replace("_", " "), is_number=True),
+        HtmlColumn(label=f"eager ({unit})", title=clock, is_number=True),
+        HtmlColumn(label=f"{variant} ({unit})", title=clock, is_number=True),
+        HtmlColumn(label="speedup", title="eager over variant, round by round", is_number=True),
+        HtmlColumn(label="rounds", is_number=True, is_spare=True),
+        HtmlColumn(
             label="compiled again", title="graphs, and what the first call took beyond the next"
         ),
-        Column(label="guard that failed"),
-        Column(label="result", title="against the fp64 oracle of this shape"),
+        HtmlColumn(label="guard that failed"),
+        HtmlColumn(label="result", title="against the fp64 oracle of this shape"),
     )
     rows = [_cells(shape, sweep=sweep) for shape in sweep.shapes]
     return table(columns, rows, label="other shapes")
 
 
-def sweep_rows(sweep: Sweep, *, variant: str) -> list[dict[str, Any]]:
+def sweep_rows(sweep: SweepValues, *, variant: str) -> list[dict[str, Any]]:
     """Return a row for each side of each shape, times in the sweep's scale."""
     scale = sweep.scale
     return [
@@ -114,7 +114,7 @@ def _compiled_again(shape: SweptShape) -> str:
     return f"{shape.num_recompiles}: {quantity(shape.compile_s, 's')}"
 
 
-def _cells(shape: SweptShape, *, sweep: Sweep) -> Sequence[Cell]:
+def _cells(shape: SweptShape, *, sweep: SweepValues) -> Sequence[Cell]:
     is_own = shape.value == sweep.own
     gave_up = (Note(text="Dynamo gave up: it runs eagerly"),) if shape.has_given_up else ()
     return (

@@ -21,7 +21,7 @@ from compile_hud.app.ui.format import (
 from compile_hud.app.ui.html import (
     WARNINGS_COLUMN,
     Cell,
-    Column,
+    HtmlColumn,
     Note,
     key_values,
     table,
@@ -111,9 +111,9 @@ def run_dimensions(run: Run) -> list[tuple[str, Cell]]:
 def warning_table(result: ResultSummary) -> str:
     """Return the warnings, each with what to do about it."""
     columns = (
-        Column(label=f"warnings: {len(result.warnings)}"),
-        Column(label="what it says"),
-        Column(label="what to do"),
+        HtmlColumn(label=f"warnings: {len(result.warnings)}"),
+        HtmlColumn(label="what it says"),
+        HtmlColumn(label="what to do"),
     )
     rows = [
         (
@@ -132,7 +132,7 @@ def location_tables(result: ResultSummary) -> list[tuple[str, str]]:
     for name, title in LOCATION_LISTS:
         places = [item for item in _list(result.details, name) if isinstance(item, Mapping)]
         if places:
-            columns = (Column(label="reason"), Column(label="where"))
+            columns = (HtmlColumn(label="reason"), HtmlColumn(label="where"))
             rows = [
                 (
                     Cell(text=str(item.get("reason", "")), style="prose whole"),
@@ -151,8 +151,8 @@ def accuracy_table(result: ResultSummary) -> str:
     if not isinstance(parts, Mapping) or not parts:
         return ""
     names = list(dict.fromkeys(name for part in parts.values() for name in part))
-    columns = [Column(label="against the fp64 oracle")]
-    columns += [Column(label=name.replace("_", " "), is_number=True) for name in names]
+    columns = [HtmlColumn(label="against the fp64 oracle")]
+    columns += [HtmlColumn(label=name.replace("_", " "), is_number=True) for name in names]
     rows = [
         (Cell(text=str(part)), *(_distance(numbers.get(name), name) for name in names))
         for part, numbers in parts.items()
@@ -198,7 +198,7 @@ def other_details(result: ResultSummary) -> dict[str, Any]:
 
 def environment_table(environment: Mapping[str, Any]) -> str:
     """Return the facts of an environment, one a row; nested ones as JSON."""
-    columns = (Column(label="fact"), Column(label="value"))
+    columns = (HtmlColumn(label="fact"), HtmlColumn(label="value"))
     rows = [
         (Cell(text=name), Cell(text=_fact_text(value), style="prose", title=_fact_text(value)))
         for name, value in sorted(environment.items())
@@ -240,7 +240,7 @@ def num_cases(page: RunPage) -> int:
 
 def case_table(
     page: RunPage, *, num_shown: int
-) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
+) -> tuple[tuple[HtmlColumn, ...], list[tuple[Cell, ...]]]:
     """Return columns and first rows: what is not ok, what regressed in this run, then the plan.
 
     The reference cases have a table of their own.
@@ -251,10 +251,10 @@ def case_table(
     scales = {name: _scale(models, metric=name) for name in _METRICS}
     regressions = _regressions(page)
     columns = (
-        Column(label="model"),
-        Column(label="variant"),
-        *(Column(label=name) for name in dimensions),
-        Column(label="outcome"),
+        HtmlColumn(label="model"),
+        HtmlColumn(label="variant"),
+        *(HtmlColumn(label=name) for name in dimensions),
+        HtmlColumn(label="outcome"),
         *(_column(name, scales[name], models) for name in _METRICS),
         WARNINGS_COLUMN,
     )
@@ -294,14 +294,14 @@ def _scale(results: Sequence[ResultSummary], *, metric: str) -> Scale:
     return scale_for(METRICS[metric].unit, medians)
 
 
-def _column(metric: str, scale: Scale, results: Sequence[ResultSummary]) -> Column:
+def _column(metric: str, scale: Scale, results: Sequence[ResultSummary]) -> HtmlColumn:
     label = (
         speedup_label(item.measurements for item in results)
         if metric == "speedup"
         else metric_label(metric)
     )
     unit = "" if scale.unit in ("", "x") else f" ({scale.unit})"
-    return Column(label=label + unit, title=METRICS[metric].description, is_number=True)
+    return HtmlColumn(label=label + unit, title=METRICS[metric].description, is_number=True)
 
 
 def _identity(case: Case, page: RunPage, dimensions: Sequence[str]) -> tuple[Cell, ...]:

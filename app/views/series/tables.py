@@ -23,7 +23,7 @@ from compile_hud.app.ui.format import (
     outcome_label,
     quantity,
 )
-from compile_hud.app.ui.html import Cell, Column, interval_cell, key_values, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, interval_cell, key_values, table
 from compile_hud.app.ui.urls import decide_url, kernels_url, run_url, series_url
 from compile_hud.app.views.kernel_diff.links import point_cell
 from compile_hud.db.records.alerts import Alert
@@ -38,17 +38,19 @@ SAMPLES_CAPTION = (
 SINGLE_CAPTION = "The one sample is the estimate, which has no interval."
 # The last outcomes of a series without numbers.
 _NUM_OUTCOMES = 20
-_LEVEL_COLUMN = Column(label="at one pace", title="of the machine: what is judged", is_number=True)
-_KERNEL_COLUMN = Column(label="kernels", title="what changed in them from the point before")
+_LEVEL_COLUMN = HtmlColumn(
+    label="at one pace", title="of the machine: what is judged", is_number=True
+)
+_KERNEL_COLUMN = HtmlColumn(label="kernels", title="what changed in them from the point before")
 _POINT_COLUMNS = (
-    Column(label="run started"),
-    Column(label="median", is_number=True),
-    Column(label="95 % interval", is_number=True),
+    HtmlColumn(label="run started"),
+    HtmlColumn(label="median", is_number=True),
+    HtmlColumn(label="95 % interval", is_number=True),
     _LEVEL_COLUMN,
-    Column(label="change", title="of what is judged, from the point before", is_number=True),
-    Column(label="samples", is_number=True),
-    Column(label="revision"),
-    Column(label="note"),
+    HtmlColumn(label="change", title="of what is judged, from the point before", is_number=True),
+    HtmlColumn(label="samples", is_number=True),
+    HtmlColumn(label="revision"),
+    HtmlColumn(label="note"),
 )
 
 
@@ -146,7 +148,7 @@ def sibling_table(page: SeriesPage, *, metric: str) -> str:
                 title=f"latest {metric_label(metric)}, {moment(header.last_at)}",
             )
         )
-    columns = [Column(label=name, is_number=True) for name in names]
+    columns = [HtmlColumn(label=name, is_number=True) for name in names]
     return table(columns, [cells], label="the same case in other variants")
 
 
@@ -233,7 +235,11 @@ def _point_row(
 
 def outcome_table(page: SeriesPage) -> str:
     """Return how the case ended in each run that planned it, newest first; "" when none did."""
-    columns = (Column(label="run started"), Column(label="outcome"), Column(label="revision"))
+    columns = (
+        HtmlColumn(label="run started"),
+        HtmlColumn(label="outcome"),
+        HtmlColumn(label="revision"),
+    )
     rows = [
         (
             Cell(text=moment(point.at), href=run_url(point.run_id, case_key=page.case.key)),

@@ -8,7 +8,7 @@ import streamlit as st
 
 from compile_hud.app.components.page_frame import banners, state_page
 from compile_hud.app.data import store as data
-from compile_hud.app.ui.html import Cell, Column, caption, heading, key_values, table
+from compile_hud.app.ui.html import Cell, HtmlColumn, caption, heading, key_values, table
 from compile_hud.app.ui.urls import parse_settings
 from compile_hud.db.shared.settings_snapshot import (
     SETTINGS_VARIABLE,
@@ -17,10 +17,10 @@ from compile_hud.db.shared.settings_snapshot import (
 )
 
 _COLUMNS = (
-    Column(label="setting"),
-    Column(label="value"),
-    Column(label="from", title="hud.toml, a variable that wins, or what holds elsewhere"),
-    Column(label="what it is"),
+    HtmlColumn(label="setting"),
+    HtmlColumn(label="value"),
+    HtmlColumn(label="from", title="hud.toml, a variable that wins, or what holds elsewhere"),
+    HtmlColumn(label="what it is"),
 )
 
 

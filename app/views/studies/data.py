@@ -11,7 +11,7 @@ from compile_hud.app.components.result_matrix import common_dimensions
 from compile_hud.app.data.cache import cached_read
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.app.ui.format import Scale, estimate, metric_label, outcome_label, scale_for
-from compile_hud.app.ui.html import Cell, Column, Note, interval_notes
+from compile_hud.app.ui.html import Cell, HtmlColumn, Note, interval_notes
 from compile_hud.app.ui.urls import DEFAULT_SERIES_METRIC, run_url
 from compile_hud.app.views.studies.charts import (
     INTERVALS_TEXT,
@@ -36,7 +36,7 @@ from compile_hud.runner.analysis.studies.study import (
     section_titles,
 )
 from compile_hud.runner.analysis.studies.tables import (
-    Gap,
+    MissingNumber,
     PublishedComparison,
     StudyCell,
     StudyTable,
@@ -123,10 +123,10 @@ def table_part(table: StudyTable, *, run_id: str) -> TablePart:
         metric_label(name) if name == metric else name
         for name, metric in zip(table.columns, table.metrics, strict=True)
     ]
-    columns = [Column(label="rank", is_number=True)] if table.spec.is_ranked else []
-    columns.append(Column(label=table.spec.rows))
+    columns = [HtmlColumn(label="rank", is_number=True)] if table.spec.is_ranked else []
+    columns.append(HtmlColumn(label=table.spec.rows))
     columns += [
-        Column(label=_with_unit(name, scale), title=METRICS[metric].description, is_number=True)
+        HtmlColumn(label=_with_unit(name, scale), title=METRICS[metric].description, is_number=True)
         for name, metric, scale in zip(names, table.metrics, scales, strict=True)
     ]
     rows = []
@@ -160,11 +160,11 @@ def study_cell(cell: StudyCell, *, scale: Scale, run_id: str) -> Cell:
 def published_part(items: Sequence[PublishedComparison], *, device_name: str) -> TablePart:
     """Return the published figures, each with its device, its source and our figure."""
     columns = (
-        Column(label="what"),
-        Column(label="published", is_number=True),
-        Column(label="on"),
-        Column(label="by", is_spare=True),
-        Column(label=f"ours, on {device_name}"),
+        HtmlColumn(label="what"),
+        HtmlColumn(label="published", is_number=True),
+        HtmlColumn(label="on"),
+        HtmlColumn(label="by", is_spare=True),
+        HtmlColumn(label=f"ours, on {device_name}"),
     )
     rows = [
         (
@@ -179,14 +179,14 @@ def published_part(items: Sequence[PublishedComparison], *, device_name: str) ->
     return TablePart(title="Published figures, of other devices", columns=columns, rows=rows)
 
 
-def gaps_part(gaps: Iterable[Gap]) -> TablePart:
+def gaps_part(gaps: Iterable[MissingNumber]) -> TablePart:
     """Return what has no number, and why."""
     columns = (
-        Column(label="variant"),
-        Column(label="outcome"),
-        Column(label="cases", is_number=True),
-        Column(label="why"),
-        Column(label="models", is_spare=True),
+        HtmlColumn(label="variant"),
+        HtmlColumn(label="outcome"),
+        HtmlColumn(label="cases", is_number=True),
+        HtmlColumn(label="why"),
+        HtmlColumn(label="models", is_spare=True),
     )
     rows = [
         (
@@ -204,10 +204,10 @@ def gaps_part(gaps: Iterable[Gap]) -> TablePart:
 def cases_part(seen: Sequence[StudyResult], *, run_id: str) -> TablePart:
     """Return every case of the run, each a link to all that was measured of it."""
     columns = (
-        Column(label="case"),
-        Column(label="outcome"),
-        Column(label="latency", is_number=True),
-        Column(label="speedup", is_number=True),
+        HtmlColumn(label="case"),
+        HtmlColumn(label="outcome"),
+        HtmlColumn(label="latency", is_number=True),
+        HtmlColumn(label="speedup", is_number=True),
     )
     rows = [
         (
@@ -299,8 +299,8 @@ def _grid(table: StudyTable, number: int, *, run_id: str) -> TablePart:
         assert match is not None
         fields.setdefault(int(match["batch"]), {})[int(match["length"])] = cells[number]
     lengths = sorted({length for row in fields.values() for length in row})
-    columns = [Column(label="batch", is_number=True)]
-    columns += [Column(label=f"length {length}", is_number=True) for length in lengths]
+    columns = [HtmlColumn(label="batch", is_number=True)]
+    columns += [HtmlColumn(label=f"length {length}", is_number=True) for length in lengths]
     rows = [
         [
             Cell(text=str(batch), style="strong"),

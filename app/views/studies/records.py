@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compile_hud.app.ui.html import Cell, Column
+from compile_hud.app.ui.html import Cell, HtmlColumn
 from compile_hud.db.records.results import Run
 
 
@@ -15,7 +15,7 @@ class TablePart:
     """A table with its heading; a folded one is behind a line."""
 
     title: str
-    columns: Sequence[Column]
+    columns: Sequence[HtmlColumn]
     rows: Sequence[Sequence[Cell]]
     is_folded: bool = False
 

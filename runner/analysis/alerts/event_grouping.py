@@ -64,7 +64,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
+class _AlertGroup:
     """Alerts that are one event; `subject` is what sets it apart from others with its onset."""
 
     onset: str
@@ -150,23 +150,23 @@ def _by_onset(alerts: Sequence[Alert], *, order: Sequence[str]) -> dict[str, lis
     return by_onset
 
 
-def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_Group]:
+def _groups(onset: str, alerts: Sequence[Alert]) -> Iterator[_AlertGroup]:
     by_topic: dict[tuple[str, str], list[Alert]] = defaultdict(list)
     for alert in alerts:
         by_topic[topic_of(alert), str(alert.verdict)].append(alert)
     rest: dict[str, list[Alert]] = defaultdict(list)
     for topic, members in by_topic.items():
         if len({alert.case.model for alert in members}) >= MIN_MODELS:
-            yield _Group(onset=onset, subject=" ".join(topic), alerts=members)
+            yield _AlertGroup(onset=onset, subject=" ".join(topic), alerts=members)
             continue
         for alert in members:
             rest[alert.case.model].append(alert)
     for model, members in rest.items():
-        yield _Group(onset=onset, subject=f"model {model}", alerts=members)
+        yield _AlertGroup(onset=onset, subject=f"model {model}", alerts=members)
 
 
 def _event(
-    scope: tuple[str, str], group: _Group, run: PlannedRun | None, *, alerts: Sequence[Alert]
+    scope: tuple[str, str], group: _AlertGroup, run: PlannedRun | None, *, alerts: Sequence[Alert]
 ) -> Event:
     text = "\n".join((*scope, group.onset, group.subject))
     # A drift is of the case of its step, and says nothing of one night's revision.

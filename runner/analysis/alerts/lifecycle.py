@@ -49,7 +49,7 @@ class _Detected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Match:
+class _AlertMatch:
     """What was found once, and the id that it is known by; `replaced` is one that is no alert."""
 
     detected: Alert
@@ -134,7 +134,7 @@ def _identified(detected: Iterable[Alert], known: Mapping[str, Alert]) -> dict[s
     return identified
 
 
-def _matches(detected: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[_Match]:
+def _matches(detected: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[_AlertMatch]:
     """Yield what each of `found` is, those of a series and direction oldest first."""
     by_scope: dict[_Scope, list[Alert]] = defaultdict(list)
     for alert in detected:
@@ -146,7 +146,7 @@ def _matches(detected: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[
         yield from _followed(sorted(alerts, key=_onset), stored[scope])
 
 
-def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_Match]:
+def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_AlertMatch]:
     """Follow one place through the steps of one direction, oldest first."""
     ids = {alert.first_bad.run_id: alert.id for alert in stored}
     by_id = {alert.id: alert for alert in stored}
@@ -167,7 +167,7 @@ def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_M
                 # What came before was stored after it: it is no other alert for that.
                 replaced = last.id
         lasts[alert.series_key] = dataclasses.replace(alert, id=id)
-        yield _Match(detected=alert, id=id, is_relapse=is_relapse, replaced=replaced)
+        yield _AlertMatch(detected=alert, id=id, is_relapse=is_relapse, replaced=replaced)
 
 
 def _relocated(

@@ -31,14 +31,14 @@ _COMPARED_FIELDS = ("state", "owner", "muted_until", "verdict", "first_bad")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class TriageDecision:
     """The alerts after a decision, and the changes to save."""
 
     alerts: tuple[Alert, ...]
     revisions: tuple[Revision, ...]
 
 
-Decide = Callable[[Sequence[Alert]], Decision]
+Decide = Callable[[Sequence[Alert]], TriageDecision]
 
 
 def set_state(alert_ids: Collection[str], state: AlertState, *, why: str = "") -> Decide:
@@ -48,7 +48,7 @@ def set_state(alert_ids: Collection[str], state: AlertState, *, why: str = "") -
     since before is settled with it.
     """
 
-    def decide(stored: Sequence[Alert]) -> Decision:
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
         alerts = _find(stored, alert_ids)
         for alert in alerts:
             _check_allowed(alert, state)
@@ -63,7 +63,7 @@ def set_state(alert_ids: Collection[str], state: AlertState, *, why: str = "") -
 def set_owner(alert_ids: Collection[str], owner: str, *, why: str = "") -> Decide:
     """Return the decision that `owner` takes care of alerts; empty takes the owner away."""
 
-    def decide(stored: Sequence[Alert]) -> Decision:
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
         alerts = _find(stored, alert_ids)
         return _decision(alerts, lambda item: dataclasses.replace(item, owner=owner), why=why)
 
@@ -73,7 +73,7 @@ def set_owner(alert_ids: Collection[str], owner: str, *, why: str = "") -> Decid
 def set_muted(alert_ids: Collection[str], until: datetime | None, *, why: str = "") -> Decide:
     """Return the decision to mute alerts until `until`; None ends a mute."""
 
-    def decide(stored: Sequence[Alert]) -> Decision:
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
         alerts = _find(stored, alert_ids)
         return _decision(alerts, lambda item: dataclasses.replace(item, muted_until=until), why=why)
 
@@ -91,7 +91,7 @@ def set_care(expected: Alert, *, owner: str, until: datetime | None, why: str = 
         if value != getattr(expected, name)
     }
 
-    def decide(stored: Sequence[Alert]) -> Decision:
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
         alerts = _find(stored, [expected.id])
         return _decision(alerts, lambda item: dataclasses.replace(item, **chosen), why=why)
 
@@ -101,10 +101,10 @@ def set_care(expected: Alert, *, owner: str, until: datetime | None, why: str = 
 def add_comment(alert_ids: Collection[str], text: str) -> Decide:
     """Return the decision that says `text` about alerts and changes nothing."""
 
-    def decide(stored: Sequence[Alert]) -> Decision:
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
         alerts = tuple(_find(stored, alert_ids))
         comments = tuple(Revision(alert=alert, comment=text) for alert in alerts)
-        return Decision(alerts=alerts, revisions=comments)
+        return TriageDecision(alerts=alerts, revisions=comments)
 
     return decide
 
@@ -112,7 +112,7 @@ def add_comment(alert_ids: Collection[str], text: str) -> Decide:
 def if_unchanged(expected: Sequence[Alert], decision: Decide) -> Decide:
     """Return `decision` for alerts that are as they were `seen`; ChangedMeanwhile for others."""
 
-    def decide(stored: Sequence[Alert]) -> Decision:
+    def decide(stored: Sequence[Alert]) -> TriageDecision:
         current = {alert.id: alert for alert in stored}
         for alert in expected:
             if alert.id not in current:
@@ -175,7 +175,7 @@ def _decision(
     *,
     why: str,
     others: Sequence[Alert] = (),
-) -> Decision:
+) -> TriageDecision:
     revisions = []
     after = []
     for alert in (*alerts, *others):
@@ -185,4 +185,4 @@ def _decision(
             revised = dataclasses.replace(revised, note=note)
             revisions.append(Revision(alert=revised, why=why))
         after.append(revised)
-    return Decision(alerts=tuple(after), revisions=tuple(revisions))
+    return TriageDecision(alerts=tuple(after), revisions=tuple(revisions))

@@ -68,7 +68,7 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
+class _DriftWindow:
     """A window that drifts: where it is, and on logarithms its first and last block's medians."""
 
     start: int
@@ -104,9 +104,9 @@ def find_drifts(
 
 def _drifting_windows(
     logs: np.ndarray, *, needed: float, breaks: Sequence[int], config: DetectorConfig
-) -> list[_Window]:
+) -> list[_DriftWindow]:
     """Return the windows that drift, by the night on which they end, the longest first."""
-    windows: list[_Window] = []
+    windows: list[_DriftWindow] = []
     blocks = logs
     for size in config.drift_block_points:
         # A median lies between those of the halves: longer blocks reach no farther than these.
@@ -130,7 +130,7 @@ def _windows_of(
     needed: float,
     breaks: Sequence[int],
     config: DetectorConfig,
-) -> Iterator[_Window]:
+) -> Iterator[_DriftWindow]:
     """Yield the windows that drift of five `blocks`, the sliding medians of `logs`."""
     if _reach(blocks) < needed:
         return
@@ -159,7 +159,7 @@ def _windows_of(
         )
         if error is not None:
             begin, finish = float(rows[start, 0]), float(rows[start, -1])
-            yield _Window(start, end, begin, finish, error)
+            yield _DriftWindow(start, end, begin, finish, error)
 
 
 def _error(
@@ -197,8 +197,8 @@ def _spread(points: np.ndarray) -> float:
     return float(np.abs(points - np.median(points)).sum())
 
 
-def _overlapping(windows: list[_Window]) -> Iterator[list[_Window]]:
-    group: list[_Window] = []
+def _overlapping(windows: list[_DriftWindow]) -> Iterator[list[_DriftWindow]]:
+    group: list[_DriftWindow] = []
     for window in windows:
         if group and (window.start >= group[-1].end or window.is_up != group[0].is_up):
             yield group
@@ -208,7 +208,7 @@ def _overlapping(windows: list[_Window]) -> Iterator[list[_Window]]:
         yield group
 
 
-def _describe(windows: list[_Window]) -> Drift:
+def _describe(windows: list[_DriftWindow]) -> Drift:
     first, last = windows[0], windows[-1]
     change = last.finish - first.begin
     degrees = last.end - last.start - 2

@@ -28,8 +28,8 @@ from compile_hud.db.records.summaries import OkResults, OutcomePoint, PlannedRun
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.outcomes.cadence import NUM_GAPS, late_from
 from compile_hud.runner.analysis.outcomes.spans import (
+    AlertSubject,
     OutcomeSpan,
-    Subject,
     is_soon_after,
     joined,
     span_alert,
@@ -45,7 +45,7 @@ MAX_WITHOUT: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _History:
+class _MetricHistory:
     """The runs of the ok results of one case in one suite, oldest first; which have the metric?
 
     `onsets` are the places of those that three in a row lack from there on, after having had it;
@@ -105,7 +105,7 @@ def judge_missing_metrics(results: OkResults, *, runs: Sequence[PlannedRun]) -> 
     ]
 
 
-def _histories_without(results: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_History]:
+def _histories_without(results: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_MetricHistory]:
     """Yield the histories in which a metric was lost at any time."""
     suite = _suite_numbers(runs)[results.runs]
     counts = np.flatnonzero(suite >= 0)
@@ -118,7 +118,7 @@ def _histories_without(results: OkResults, runs: Sequence[PlannedRun]) -> Iterat
     for column, metric in enumerate(results.metrics):
         has = results.has[order, column]
         for start, stop, onsets in _with_onsets(has, bounds):
-            yield _History(
+            yield _MetricHistory(
                 case_key=results.case_keys[case[start]],
                 metric=metric,
                 runs=[runs[number] for number in results.runs[order[start:stop]]],
@@ -202,7 +202,7 @@ def _with_onsets(has: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int
         yield first, last, group
 
 
-def _missing_spans(history: _History) -> list[OutcomeSpan]:
+def _missing_spans(history: _MetricHistory) -> list[OutcomeSpan]:
     """Return the times in which the metric was lost, each that goes to and fro as one."""
     spans: list[OutcomeSpan] = []
     padded = np.concatenate(([True], history.has, [True])).astype(np.int8)
@@ -241,9 +241,9 @@ def _planned(case_keys: Collection[str], runs: Sequence[PlannedRun]) -> dict[str
     return cases
 
 
-def _alert(history: _History, span: OutcomeSpan, case: Case) -> Alert:
+def _alert(history: _MetricHistory, span: OutcomeSpan, case: Case) -> Alert:
     run = history.runs[0]
-    subject = Subject(
+    subject = AlertSubject(
         case=case, metric=history.metric, machine=run.machine, toolchain=run.toolchain
     )
     text = f"no longer there in suite {run.suite}, though the case is ok"

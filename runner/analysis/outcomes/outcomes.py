@@ -37,7 +37,7 @@ from compile_hud.runner.analysis.judging.attribution import UNKNOWN
 from compile_hud.runner.analysis.judging.judge import alert_id
 from compile_hud.runner.analysis.outcomes.cadence import Timetable, cadence_of, late_from
 from compile_hud.runner.analysis.outcomes.spans import (
-    Subject,
+    AlertSubject,
     closed_alert,
     find_spans,
     one_of_each,
@@ -162,8 +162,8 @@ def _has_result(point: OutcomePoint) -> bool:
     return point.outcome not in (None, Outcome.SKIPPED, Outcome.NODE_LOST)
 
 
-def _subject(history: OutcomeHistory) -> Subject:
-    return Subject(
+def _subject(history: OutcomeHistory) -> AlertSubject:
+    return AlertSubject(
         case=history.case,
         metric=OUTCOME,
         machine=history.machine,

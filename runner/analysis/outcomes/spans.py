@@ -20,7 +20,7 @@ from compile_hud.runner.analysis.judging.judge import alert_id, run_ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class AlertSubject:
     """What an alert without numbers is about: how a case ended, or a metric of it."""
 
     case: Case
@@ -109,13 +109,13 @@ def while_it_lasts(item: OutcomeSpan, num_points: int) -> OutcomeSpan:
     return item if is_over else dataclasses.replace(item, end=None)
 
 
-def span_alert(subject: Subject, kind: str, item: OutcomeSpan, text: str) -> Alert:
+def span_alert(subject: AlertSubject, kind: str, item: OutcomeSpan, text: str) -> Alert:
     """Return the alert of one stretch; it is open while that lasts."""
     return closed_alert(subject, kind, (item.bad, item.last_bad), item.good, text, end=item.end)
 
 
 def closed_alert(
-    subject: Subject,
+    subject: AlertSubject,
     kind: str,
     bad: Sequence[OutcomePoint],
     good: OutcomePoint,

@@ -71,7 +71,7 @@ class Attempts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Evidence:
+class _HeadlineSamples:
     """What the checks look at: the headline's samples and levels, launch by launch."""
 
     metric: str
@@ -96,7 +96,7 @@ def stability_warnings(
     if headline is None:
         return ()
     samples = np.asarray(measured[headline].samples)
-    evidence = _Evidence(
+    evidence = _HeadlineSamples(
         metric=headline,
         launches=tuple(np.split(samples, np.cumsum(measured[headline].launches)[:-1])),
         levels=measured_levels(measured, headline),
@@ -126,7 +126,7 @@ def find_headline(metrics: Collection[str]) -> str | None:
     return next((name for name in HEADLINES if name in metrics), None)
 
 
-def _few_samples(evidence: _Evidence) -> RunWarning | None:
+def _few_samples(evidence: _HeadlineSamples) -> RunWarning | None:
     counts = [
         int(launch["num_rounds"])
         for launch in evidence.per_launch("sampling")
@@ -143,7 +143,7 @@ def _few_samples(evidence: _Evidence) -> RunWarning | None:
     )
 
 
-def _unsettled(evidence: _Evidence) -> RunWarning | None:
+def _unsettled(evidence: _HeadlineSamples) -> RunWarning | None:
     moving = [item for item in evidence.per_launch("sampling") if not item["is_settled"]]
     if not moving:
         return None
@@ -161,7 +161,7 @@ def _unsettled(evidence: _Evidence) -> RunWarning | None:
     )
 
 
-def _drift(evidence: _Evidence) -> RunWarning | None:
+def _drift(evidence: _HeadlineSamples) -> RunWarning | None:
     z, change = drift(evidence.launches)
     if abs(z) < MIN_DRIFT_Z or abs(change) < MIN_DRIFT:
         return None
@@ -177,7 +177,7 @@ def _drift(evidence: _Evidence) -> RunWarning | None:
     )
 
 
-def _bimodal(evidence: _Evidence) -> RunWarning | None:
+def _bimodal(evidence: _HeadlineSamples) -> RunWarning | None:
     modes = [mode for part in evidence.launches if (mode := find_modes(part)) is not None]
     long_enough = sum(part.size >= MIN_MODE_SAMPLES for part in evidence.launches)
     if not modes or len(modes) < long_enough / 2:
@@ -197,7 +197,7 @@ def _bimodal(evidence: _Evidence) -> RunWarning | None:
     )
 
 
-def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
+def _noisy_neighbour(evidence: _HeadlineSamples) -> RunWarning | None:
     looks = [
         item
         for item in evidence.per_launch("conditions")
@@ -222,7 +222,7 @@ def _noisy_neighbour(evidence: _Evidence) -> RunWarning | None:
     )
 
 
-def _crowded(evidence: _Evidence) -> RunWarning | None:
+def _crowded(evidence: _HeadlineSamples) -> RunWarning | None:
     """Return the warning of a case with several threads, whose CPU time no clock measures."""
     looks = [
         item
@@ -244,7 +244,7 @@ def _crowded(evidence: _Evidence) -> RunWarning | None:
     )
 
 
-def _stolen(evidence: _Evidence) -> RunWarning | None:
+def _stolen(evidence: _HeadlineSamples) -> RunWarning | None:
     shares = [item.get("steal_share") for item in evidence.per_launch("conditions")]
     largest = max((float(share) for share in shares if share is not None), default=0.0)
     if largest <= MAX_STEAL_SHARE:
@@ -257,7 +257,7 @@ def _stolen(evidence: _Evidence) -> RunWarning | None:
     )
 
 
-def _clock_change(evidence: _Evidence) -> RunWarning | None:
+def _clock_change(evidence: _HeadlineSamples) -> RunWarning | None:
     gpu = [
         float(np.median(item["clock_sm_mhz"]))
         for item in evidence.per_launch("telemetry")
@@ -285,7 +285,7 @@ def _clock_change(evidence: _Evidence) -> RunWarning | None:
     return None
 
 
-def _throttled(evidence: _Evidence) -> RunWarning | None:
+def _throttled(evidence: _HeadlineSamples) -> RunWarning | None:
     launches = evidence.per_launch("telemetry")
     reasons = [_reasons(item) for item in launches]
     if not any(reasons):
@@ -316,7 +316,7 @@ def _reasons(telemetry: Mapping[str, Any]) -> set[str]:
     return reasons - IDLE_REASONS
 
 
-def _launches_disagree(evidence: _Evidence) -> RunWarning | None:
+def _launches_disagree(evidence: _HeadlineSamples) -> RunWarning | None:
     levels, attempts = evidence.levels, evidence.attempts
     reach = half_width(levels)
     if min_spread(levels) < MAX_LAUNCH_SPREAD or reach <= attempts.target_interval:

@@ -63,7 +63,7 @@ class ModeCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class ModeSpan:
     """The mode that is best from `from_calls` calls of a process on.
 
     `relative_time` is what that many calls take over eager's time; for the last span, in the limit.
@@ -84,7 +84,7 @@ class Choice:
     cohort: tuple[str, ...]
     num_subjects: int
     modes: tuple[ModeCost, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[ModeSpan, ...]
 
     @property
     def best(self) -> ModeCost | None:
@@ -167,7 +167,7 @@ def _inverse(estimate: Estimate) -> Estimate:
     return Estimate(1 / estimate.value, 1 / estimate.high, 1 / estimate.low)
 
 
-def _spans(costs: Mapping[str, Sequence[Cost]]) -> tuple[Span, ...]:
+def _spans(costs: Mapping[str, Sequence[Cost]]) -> tuple[ModeSpan, ...]:
     num_steps = round(np.log10(MAX_CALLS) * _CALLS_PER_DECADE)
     calls = np.logspace(0, np.log10(MAX_CALLS), num_steps + 1)
     names = [EAGER, *costs]
@@ -181,7 +181,7 @@ def _spans(costs: Mapping[str, Sequence[Cost]]) -> tuple[Span, ...]:
         is_last = index == len(starts) - 1
         at = -1 if is_last else start
         spans.append(
-            Span(
+            ModeSpan(
                 variant=names[int(best[start])],
                 from_calls=float(calls[start]),
                 relative_time=float(times[best[start], at]),

@@ -90,7 +90,7 @@ class PublishedComparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class MissingNumber:
     """A requested variant without a number: the reason, and how many cases of which models.
 
     What the run left out of all variants, as a model, is a gap without a variant.
@@ -121,7 +121,7 @@ def compare_published(
     return tuple(_compare_published(figure, results) for figure in study.published)
 
 
-def gaps(study: Study, run: StudyRun) -> tuple[Gap, ...]:
+def gaps(study: Study, run: StudyRun) -> tuple[MissingNumber, ...]:
     """Return the variants that `study` requests on the run's device and that have no number."""
     missing: dict[tuple[str, str, str], list[str]] = {}
     for item in run.results:
@@ -134,7 +134,7 @@ def gaps(study: Study, run: StudyRun) -> tuple[Gap, ...]:
             why = (case.variant, _ABSENT, f"no result: the run is {run.run.state}")
             missing.setdefault(why, []).append(case.model)
     omissions = [
-        Gap(
+        MissingNumber(
             variant=variant,
             outcome=outcome,
             reason=reason,
@@ -172,12 +172,12 @@ def product_estimate(first: Estimate, right: Estimate) -> Estimate:
     return Estimate(value, value * math.exp(-below), value * math.exp(above))
 
 
-def _not_planned(requested: StudyCases, cases: Sequence[Case]) -> Iterator[Gap]:
+def _not_planned(requested: StudyCases, cases: Sequence[Case]) -> Iterator[MissingNumber]:
     why = "not in the plan of this run"
     for variant in _omitted(requested.variants, cases, "variant"):
-        yield Gap(variant=variant, outcome=_ABSENT, reason=why)
+        yield MissingNumber(variant=variant, outcome=_ABSENT, reason=why)
     if models := _omitted(requested.models, cases, "model"):
-        yield Gap(variant="", outcome=_ABSENT, reason=why, models=models)
+        yield MissingNumber(variant="", outcome=_ABSENT, reason=why, models=models)
     for dimension, values in (
         ("phase", requested.phases),
         ("dtype", requested.dtypes),
@@ -185,7 +185,7 @@ def _not_planned(requested: StudyCases, cases: Sequence[Case]) -> Iterator[Gap]:
     ):
         if names := _omitted(values, cases, dimension):
             reason = f"{dimension} {', '.join(names)}: {why}"
-            yield Gap(variant="", outcome=_ABSENT, reason=reason)
+            yield MissingNumber(variant="", outcome=_ABSENT, reason=reason)
 
 
 def _omitted(requested: Sequence[str], cases: Sequence[Case], dimension: str) -> tuple[str, ...]:

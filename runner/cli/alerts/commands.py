@@ -64,7 +64,7 @@ _PATTERN_SIGNS = frozenset("/#*?[")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Setting:
+class _SeriesSetting:
     """One setting of series, with the value that it shall have."""
 
     field: ChangedField
@@ -181,7 +181,7 @@ def expect(
     _set_series(
         workspace,
         targets,
-        _Setting(field=ChangedField.BASELINE_RUN_ID, value=start),
+        _SeriesSetting(field=ChangedField.BASELINE_RUN_ID, value=start),
         options=options,
     )
 
@@ -225,7 +225,10 @@ def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOp
     owner = "" if owner == NONE else owner
     if _is_pattern(target):
         _set_series(
-            workspace, [target], _Setting(field=ChangedField.OWNER, value=owner), options=options
+            workspace,
+            [target],
+            _SeriesSetting(field=ChangedField.OWNER, value=owner),
+            options=options,
         )
     else:
         _decide(workspace, [target], functools.partial(set_owner, owner=owner), options=options)
@@ -254,7 +257,7 @@ def mute(
         _set_series(
             workspace,
             [target],
-            _Setting(field=ChangedField.MUTED_UNTIL, value=end),
+            _SeriesSetting(field=ChangedField.MUTED_UNTIL, value=end),
             options=options,
         )
     else:
@@ -271,7 +274,7 @@ def floor(
     """Set the least change that matters in a series; `none` is the metric's own."""
     value = least if isinstance(least, float) else None
     _set_series(
-        workspace, [series], _Setting(field=ChangedField.FLOOR, value=value), options=options
+        workspace, [series], _SeriesSetting(field=ChangedField.FLOOR, value=value), options=options
     )
 
 
@@ -374,7 +377,11 @@ def _decide(
 
 
 def _set_series(
-    workspace: Workspace, patterns: Sequence[str], setting: _Setting, *, options: DecisionOptions
+    workspace: Workspace,
+    patterns: Sequence[str],
+    setting: _SeriesSetting,
+    *,
+    options: DecisionOptions,
 ) -> None:
     store = workspace.store()
     keys = {header.key for header in find_series(store)}

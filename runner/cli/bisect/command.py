@@ -22,8 +22,8 @@ from compile_hud.runner.analysis.comparison.bisection import verdict_of
 from compile_hud.runner.analysis.comparison.runs import DEFAULT_FAIL_ABOVE, OUTCOME
 from compile_hud.runner.analysis.confirmation.confirmation import change_pct
 from compile_hud.runner.bisect.record import (
+    BisectEnding,
     Bisection,
-    Ending,
     Limits,
     read_bisections,
     write_bisection,
@@ -161,7 +161,7 @@ def bisect(
     else:
         for line in conclusion(known):
             click.echo(line)
-    sys.exit(int(known.ending is not Ending.FOUND))
+    sys.exit(int(known.ending is not BisectEnding.FOUND))
 
 
 def _as_limits(limits: _LimitOptions) -> Limits:
@@ -221,7 +221,7 @@ def _find(name: str, *, workspace: Workspace) -> Bisection:
 def _to_json(known: Bisection) -> dict[str, Any]:
     ends, evidence, suspects = known.ends, known.evidence, known.suspects
     assert ends is not None
-    is_searched = known.ending not in (Ending.SAME_ENDS, Ending.UNCLEAR_ENDS)
+    is_searched = known.ending not in (BisectEnding.SAME_ENDS, BisectEnding.UNCLEAR_ENDS)
     shown = evidence if is_searched and evidence is not None else ends
     indices = range(suspects.last_good + 1, suspects.first_bad + 1) if is_searched else ()
     last_good, first_bad = (
@@ -235,7 +235,7 @@ def _to_json(known: Bisection) -> dict[str, Any]:
         "change_pct": change_pct(shown.ratio),
         "interval_pct": [change_pct(shown.low), change_pct(shown.high)],
         "num_pairs": shown.num_pairs,
-        "first_bad": first_bad if known.ending is Ending.FOUND else None,
+        "first_bad": first_bad if known.ending is BisectEnding.FOUND else None,
         "last_good": last_good if is_searched else None,
         "suspects": [known.revisions[index].name for index in indices],
         "error_bound": error_bound(known),

@@ -11,7 +11,7 @@ import click
 
 from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX
 from compile_hud.runner.analysis.repro import glob_escape
-from compile_hud.runner.bisect.record import Axis, Bisection, Limits, Revision
+from compile_hud.runner.bisect.record import Bisection, BisectRevision, Limits, RevisionAxis
 from compile_hud.runner.bisect.revisions import CommitRevisions, Revisions, ToolchainRevisions
 from compile_hud.runner.bisect.worktrees import Worktrees, find_root, list_commits
 from compile_hud.runner.cli.options import CaseOptions, make_run_requests
@@ -63,21 +63,21 @@ class BisectOptions:
         raise click.UsageError(f"{names[0]!r} follows neither one --torch nor one --toolchain")
 
     @property
-    def axis(self) -> Axis:
+    def axis(self) -> RevisionAxis:
         """Return what moves; raise UsageError unless it is one thing."""
         if self.repository is not None:
             if self.torch or self.good is None or self.bad is None or len(self.toolchains) > 1:
                 raise click.UsageError(
                     "--repo goes with --good and --bad, and with one --toolchain at most"
                 )
-            return Axis.COMMIT
+            return RevisionAxis.COMMIT
         if self.good is not None or self.bad is not None:
             raise click.UsageError("--good and --bad name commits: say of which --repo")
         if bool(self.torch) == bool(self.toolchains):
             raise click.UsageError(
                 "name revisions: --torch A B C, --toolchain A B C or --repo PATH --good A --bad B"
             )
-        return Axis.TORCH if self.torch else Axis.TOOLCHAIN
+        return RevisionAxis.TORCH if self.torch else RevisionAxis.TOOLCHAIN
 
 
 def begin(
@@ -143,10 +143,10 @@ def _one_case(plan: Sequence[PlannedCase]) -> PlannedCase:
 
 
 def _find_revisions(
-    options: BisectOptions, *, axis: Axis, planned: PlannedCase
-) -> tuple[Mapping[str, str], tuple[Revision, ...]]:
+    options: BisectOptions, *, axis: RevisionAxis, planned: PlannedCase
+) -> tuple[Mapping[str, str], tuple[BisectRevision, ...]]:
     """Return where the revisions come from, and what they are."""
-    if axis is Axis.COMMIT:
+    if axis is RevisionAxis.COMMIT:
         assert options.repository is not None
         assert options.good is not None
         assert options.bad is not None
@@ -156,7 +156,7 @@ def _find_revisions(
         return {"repository": str(root)}, commits
     origin: Mapping[str, str] = {}
     names: Sequence[str] = options.toolchains
-    if axis is Axis.TORCH:
+    if axis is RevisionAxis.TORCH:
         source = TorchSource(
             python=find_python(options.python),
             index_url=options.index_url or "",
@@ -168,7 +168,7 @@ def _find_revisions(
         raise BisectError(
             f"a bisection needs two different revisions or more, got {', '.join(names)}"
         )
-    return origin, tuple(Revision(name=name) for name in names)
+    return origin, tuple(BisectRevision(name=name) for name in names)
 
 
 def _check_model(planned: PlannedCase, *, root: Path) -> None:
@@ -205,7 +205,7 @@ def open_revisions(
         )
 
     names = [revision.name for revision in known.revisions]
-    if known.axis is Axis.COMMIT:
+    if known.axis is RevisionAxis.COMMIT:
         _check_toolchains([known.toolchain], workspace=workspace)
         repository = Path(known.origin["repository"])
         return CommitRevisions(
@@ -215,7 +215,7 @@ def open_revisions(
             executor=make_executor(config.toolchains[known.toolchain]),
             order=order,
         )
-    if known.axis is Axis.TOOLCHAIN:
+    if known.axis is RevisionAxis.TOOLCHAIN:
         _check_toolchains(names, workspace=workspace)
         return ToolchainRevisions(
             names,

@@ -54,7 +54,7 @@ _LIMITS = PairLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Compared:
+class _RunPair:
     """Two runs and what their comparison says."""
 
     baseline: RunDocument
@@ -176,11 +176,11 @@ def _check_usage(
         raise click.UsageError("name two runs to compare, or --toolchain A --toolchain B")
 
 
-def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> _Compared:
+def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> _RunPair:
     before, after = (find_document(name, store=store) for name in (baseline, candidate))
     rows = compare_results(before, after, fail_above=fail_above)
     machine = compare_machine(before.results, candidate=after.results)
-    return _Compared(
+    return _RunPair(
         baseline=before,
         candidate=after,
         rows=rows,
@@ -189,7 +189,7 @@ def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> 
     )
 
 
-def _show(compared: _Compared, *, show_all: bool, as_json: bool) -> None:
+def _show(compared: _RunPair, *, show_all: bool, as_json: bool) -> None:
     before, after = compared.baseline.run, compared.candidate.run
     if as_json:
         content = differences_json(compared.rows, before=before, after=after)
@@ -211,7 +211,7 @@ def _limits(max_launches: int | None, *, fail_above: float) -> PairLimits:
 
 def _measure(
     requests: Sequence[RunRequest], *, limits: PairLimits, workspace: Workspace
-) -> _Compared:
+) -> _RunPair:
     check_model_files(requests, config=workspace.config)
     # Which device it will be matters not: a plan has as many cases on each.
     plan = make_plan(requests[0].suite.selection, catalog=workspace.config.catalog, device="cpu")
@@ -235,7 +235,7 @@ def _measure(
         )
     # A case that was interrupted has rows, but no results that could be kept.
     comparisons = [row for result in before.results for row in rows[result.case.key]]
-    return _Compared(
+    return _RunPair(
         baseline=before,
         candidate=after,
         rows=comparisons,

@@ -13,7 +13,7 @@ from compile_hud.db.records.results import CaseResult
 from compile_hud.db.shared.text import printable
 from compile_hud.db.store import Store
 from compile_hud.runner.errors import ImportFailed
-from compile_hud.runner.interop.importers.nsight import Reading, match_names, read_counters
+from compile_hud.runner.interop.importers.nsight import CounterMean, match_names, read_counters
 
 # More names than this help nobody who mistyped one.
 _MAX_NAMES = 10
@@ -56,7 +56,7 @@ def import_counters(
 
 
 def _matched(
-    path: Path, kernels: Mapping[str, Mapping[str, Reading]], *, result: CaseResult
+    path: Path, kernels: Mapping[str, Mapping[str, CounterMean]], *, result: CaseResult
 ) -> dict[str, str]:
     """Return the kernels of `result` with their names in the file; raise ImportFailed for none."""
     known = [kernel.name for kernel in result.kernels]

@@ -17,7 +17,7 @@ _NAMES = ("model", "shape", "reads", "bounds", "measured")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class _ShapeRow:
     model: str
     shape: str
     size: SizeSpec
@@ -51,17 +51,17 @@ def show_shapes(workspace: Workspace, *, patterns: Sequence[str], as_json: bool)
     print_table([Column(name=name) for name in _NAMES], rows=cells)
 
 
-def _rows(spec: ModelSpec) -> Iterator[_Row]:
+def _rows(spec: ModelSpec) -> Iterator[_ShapeRow]:
     devices = {shape: device for device, shape in SHAPES_BY_DEVICE.items()}
     for name, size in spec.sizes.items():
         measured = f"auto ({devices[name]})" if name in devices else "when named"
-        yield _Row(model=spec.name, shape=name, size=size, measured=measured)
+        yield _ShapeRow(model=spec.name, shape=name, size=size, measured=measured)
     for name, shape in spec.shapes.items():
         measured = "nightly" if shape.is_tracked else "when named"
-        yield _Row(model=spec.name, shape=name, size=shape.size, measured=measured)
+        yield _ShapeRow(model=spec.name, shape=name, size=shape.size, measured=measured)
 
 
-def _to_json(row: _Row) -> dict[str, object]:
+def _to_json(row: _ShapeRow) -> dict[str, object]:
     return {
         "model": row.model,
         "shape": row.shape,

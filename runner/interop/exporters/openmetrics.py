@@ -40,7 +40,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
-class _Family:
+class _OpenMetric:
     kind: str
     unit: str
     text: str
@@ -50,9 +50,9 @@ class _Family:
 
 def to_openmetrics(documents: Iterable[RunDocument]) -> Iterator[bytes]:
     """Yield the exposition of `documents`, the same for the same runs."""
-    families: dict[str, _Family] = {
-        OUTCOME: _Family("gauge", "", "1 for the outcome with which a case ended."),
-        RUN: _Family("info", "", "The runs and their revisions."),
+    families: dict[str, _OpenMetric] = {
+        OUTCOME: _OpenMetric("gauge", "", "1 for the outcome with which a case ended."),
+        RUN: _OpenMetric("info", "", "The runs and their revisions."),
     }
     for document in documents:
         _add_run(families[RUN], document.run)
@@ -63,12 +63,12 @@ def to_openmetrics(documents: Iterable[RunDocument]) -> Iterator[bytes]:
     yield b"# EOF\n"
 
 
-def _add_run(family: _Family, run: Run) -> None:
+def _add_run(family: _OpenMetric, run: Run) -> None:
     labels = (("run", run.id), ("revision", run.revision), ("suite", run.suite))
     family.points[labels][run.started_at.timestamp()] = f"{RUN}_info{_braces(labels)} 1"
 
 
-def _add_result(families: dict[str, _Family], run: Run, result: CaseResult) -> None:
+def _add_result(families: dict[str, _OpenMetric], run: Run, result: CaseResult) -> None:
     labels = _labels(run, result)
     at_s = run.started_at.timestamp()
     # No state set: a widely used parser loses samples of one that has several times.
@@ -79,7 +79,7 @@ def _add_result(families: dict[str, _Family], run: Run, result: CaseResult) -> N
         if name not in families:
             known = METRICS.get(item.metric)
             text = known.description if known else f"{item.metric}, imported."
-            families[name] = _Family("gauge", unit, text)
+            families[name] = _OpenMetric("gauge", unit, text)
         families[name].points[labels][at_s] = f"{name}{_braces(labels)} {item.median!r}"
 
 
@@ -120,7 +120,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _text(name: str, family: _Family) -> str:
+def _text(name: str, family: _OpenMetric) -> str:
     lines = [f"# TYPE {name} {family.kind}"]
     if family.unit:
         lines.append(f"# UNIT {name} {family.unit}")

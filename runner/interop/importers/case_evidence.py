@@ -43,7 +43,7 @@ Launches = tuple[tuple[float, ...], ...]
 
 
 @dataclass(slots=True)
-class Evidence:
+class CaseEvidence:
     """The launches of each metric in its unit, which way is better, and the texts.
 
     `directions` are those of metrics that are none of ours; one that was guessed says so.
@@ -69,7 +69,7 @@ class Evidence:
         if cleaned not in known:
             known.append(cleaned)
 
-    def add(self, other: Evidence) -> None:
+    def add(self, other: CaseEvidence) -> None:
         """Take in all of `other`."""
         for name, launches in other.launches.items():
             self._extend(name, other.units[name], launches)
@@ -110,10 +110,10 @@ class Evidence:
         }
 
 
-def evidence_of(result: CaseResult) -> Evidence:
+def evidence_of(result: CaseResult) -> CaseEvidence:
     """Return the evidence that an imported `result` was made of."""
     details: Mapping[str, Any] = result.details.get(IMPORTED_DETAILS, {})
-    evidence = Evidence()
+    evidence = CaseEvidence()
     for name, values in details.get("values", {}).items():
         evidence.units[name] = values["unit"]
         evidence.launches[name] = [tuple(map(float, launch)) for launch in values["launches"]]
@@ -126,7 +126,7 @@ def evidence_of(result: CaseResult) -> Evidence:
     return evidence
 
 
-def result_of(evidence: Evidence, *, case: Case, run_id: str, at: datetime) -> CaseResult:
+def result_of(evidence: CaseEvidence, *, case: Case, run_id: str, at: datetime) -> CaseResult:
     """Return the case result that follows from `evidence`; its id names what it says.
 
     A case that did not end ok has no measurements: numbers that were measured anyway stay in its
@@ -150,7 +150,7 @@ def result_of(evidence: Evidence, *, case: Case, run_id: str, at: datetime) -> C
     )
 
 
-def _outcome(evidence: Evidence) -> tuple[Outcome, str]:
+def _outcome(evidence: CaseEvidence) -> tuple[Outcome, str]:
     reasons: dict[Outcome, str] = {}
     for word in sorted(evidence.texts.get(ACCURACY, ())):
         name, _, reason = word.partition(": ")
@@ -171,14 +171,14 @@ def clean_reason(text: str) -> str:
     return printable(text)[:_MAX_REASON_LENGTH]
 
 
-def _measurements(evidence: Evidence) -> Iterable[Measurement]:
+def _measurements(evidence: CaseEvidence) -> Iterable[Measurement]:
     for name, launches in evidence.launches.items():
         yield _measurement(name, evidence.units[name], tuple(launches), METHOD)
     if "eager_latency_s" not in evidence.launches:
         yield from _eager_latency(evidence)
 
 
-def _eager_latency(evidence: Evidence) -> Iterable[Measurement]:
+def _eager_latency(evidence: CaseEvidence) -> Iterable[Measurement]:
     """Yield eager's latency, which a speedup and the latency of its variant imply.
 
     It separates the side of the compiler from that of eager.

@@ -16,7 +16,7 @@ from compile_hud.db.records.results import Case, Dtype, Phase
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY, NEVER_ZERO
 from compile_hud.runner.interop.importers.dynamo_name import DynamoName, parse_name
-from compile_hud.runner.interop.importers.history import MissingValuePolicy, Origin, Row
+from compile_hud.runner.interop.importers.history import HistoryRow, MissingValuePolicy, RowOrigin
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, location_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
@@ -43,7 +43,7 @@ class CsvReader:
     missing_values: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
 
-    def rows(self, source: Source) -> Iterator[Row]:
+    def rows(self, source: Source) -> Iterator[HistoryRow]:
         """Yield a row for each cell; raise ImportFailed naming the line that is wrong."""
         named = parse_name(source.path.name) or _NOTHING
         header: Sequence[str] | None = None
@@ -66,7 +66,7 @@ class CsvReader:
         named: DynamoName,
         source: Source,
         line: int,
-    ) -> Iterator[Row]:
+    ) -> Iterator[HistoryRow]:
         values = dict(zip(header, cells, strict=False))
         is_short = len(cells) < len(header) and not _is_failed(values)
         if is_short or len(cells) > len(header):
@@ -91,7 +91,7 @@ class CsvReader:
 
     def _count_row(
         self, cells: Sequence[str], *, named: DynamoName, source: Source, line: int
-    ) -> Row:
+    ) -> HistoryRow:
         number = _number(cells[2]) if len(cells) in (3, 4) else None
         if number is None or not cells[0]:
             what = "this is neither a header with a column `name` nor `name,metric,value`"
@@ -101,9 +101,9 @@ class CsvReader:
         origin = self._origin(named, source=source, device=case.device)
         return _row(origin, case, cells[1], values=(number,))
 
-    def _origin(self, named: DynamoName, *, source: Source, device: str) -> Origin:
+    def _origin(self, named: DynamoName, *, source: Source, device: str) -> RowOrigin:
         machine = self.missing_values.machine if self.missing_values.machine != UNKNOWN else device
-        return Origin(
+        return RowOrigin(
             suite=named.suite or clean_name(source.path.name.partition(".")[0]),
             branch="",
             revision=clean_name(self.missing_values.revision),
@@ -115,9 +115,9 @@ class CsvReader:
 
 
 def _row(
-    origin: Origin, case: Case, name: str, *, values: tuple[float, ...] = (), text: str = ""
-) -> Row:
-    return Row(
+    origin: RowOrigin, case: Case, name: str, *, values: tuple[float, ...] = (), text: str = ""
+) -> HistoryRow:
+    return HistoryRow(
         origin=origin, at_s=None, case=case, metric=find_metric(name), values=values, text=text
     )
 

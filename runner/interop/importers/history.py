@@ -25,7 +25,7 @@ import numpy as np
 from compile_hud.db.records.imported import IMPORT_TRIGGER, IMPORTED_TOOLCHAIN
 from compile_hud.db.records.results import Case, Run, RunDocument, RunState
 from compile_hud.runner.execution.environment import fingerprint
-from compile_hud.runner.interop.importers.case_evidence import Evidence, result_of, split
+from compile_hud.runner.interop.importers.case_evidence import CaseEvidence, result_of, split
 from compile_hud.runner.interop.importers.vocabulary import UNKNOWN, ImportedMetric, clean_name
 
 _DAY_S = 86_400
@@ -37,7 +37,7 @@ Settings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class RowOrigin:
     """Where rows are from. `workflow` is what says that rows belong together, empty for nothing.
 
     `facts` are those of the environment, `about` what else is known, as JSON text. `run` is the id
@@ -69,14 +69,14 @@ class MissingValuePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class HistoryRow:
     """One metric of one case at one time, in seconds since 1970; None where the file has no time.
 
     Either `values`, in the metric's own unit, or `text`. `launches` says how many of the values
     each launch gave; empty where all are of one. `settings` are those that are no part of the case.
     """
 
-    origin: Origin
+    origin: RowOrigin
     at_s: float | None
     case: Case
     metric: ImportedMetric
@@ -87,7 +87,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class _Table:
+class _NumberedTable:
     """Things by number, each once."""
 
     numbers: dict[Any, int] = field(default_factory=dict)
@@ -100,15 +100,17 @@ class _Table:
         return number
 
 
-class History:
+class HistoryBuilder:
     """Gather rows in any order; then give the runs, oldest first."""
 
     def __init__(self, *, untimed_at: datetime, has_exact_time: bool) -> None:
         """Take `untimed_at` for rows without a time; `has_exact_time` if the user gave it."""
         self._untimed_s = untimed_at.timestamp()
         self._has_exact_time = has_exact_time
-        self._origins, self._cases, self._metrics, self._texts = (_Table() for _ in range(4))
-        self._launches = _Table()
+        self._origins, self._cases, self._metrics, self._texts = (
+            _NumberedTable() for _ in range(4)
+        )
+        self._launches = _NumberedTable()
         self._measured: set[int] = set()
         names = ("origin", "case", "metric", "text", "launches")
         self._columns = {name: array("i") for name in names}
@@ -139,7 +141,7 @@ class History:
         measured = [self._metrics.items[number] for number in self._measured]
         return tuple(sorted(measured, key=lambda metric: str(metric.name)))
 
-    def add(self, row: Row) -> None:
+    def add(self, row: HistoryRow) -> None:
         """Take `row` in."""
         columns = self._columns
         origin, case = self._origins.number(row.origin), self._cases.number(row.case)
@@ -181,7 +183,7 @@ class History:
             is_day = self._is_daily(origin, bool(is_timed[rows[0]]))
             yield self._document(origin, rows, at_s=float(times[rows[0]]), is_day=is_day)
 
-    def _is_daily(self, origin: Origin, is_timed: bool) -> bool:
+    def _is_daily(self, origin: RowOrigin, is_timed: bool) -> bool:
         return bool(origin.workflow) if is_timed else not self._has_exact_time
 
     def _borders(self, times: np.ndarray, origins: np.ndarray, is_timed: np.ndarray) -> np.ndarray:
@@ -198,15 +200,15 @@ class History:
         return np.flatnonzero(is_border) + 1
 
     def _document(
-        self, origin: Origin, rows: np.ndarray, *, at_s: float, is_day: bool
+        self, origin: RowOrigin, rows: np.ndarray, *, at_s: float, is_day: bool
     ) -> RunDocument:
         when = f"day {at_s // _DAY_S:.0f}" if is_day else f"second {at_s!r}"
         is_imported = _IMPORTED_ID.fullmatch(origin.run)
         run_id = origin.run if is_imported else f"{IMPORT_TRIGGER}-{_digest(origin, when)}"
         at = datetime.fromtimestamp(at_s, timezone.utc)
-        by_case: dict[int, Evidence] = {}
+        by_case: dict[int, CaseEvidence] = {}
         for row in rows.tolist():
-            evidence = by_case.setdefault(self._columns["case"][row], Evidence())
+            evidence = by_case.setdefault(self._columns["case"][row], CaseEvidence())
             self._add_to(evidence, row)
         cases: list[Case] = [self._cases.items[number] for number in by_case]
         results = [
@@ -217,7 +219,7 @@ class History:
             run=_run(run_id, origin=origin, at=at, plan=cases), results=tuple(results)
         )
 
-    def _add_to(self, evidence: Evidence, row: int) -> None:
+    def _add_to(self, evidence: CaseEvidence, row: int) -> None:
         metric: ImportedMetric = self._metrics.items[self._columns["metric"][row]]
         sizes: tuple[int, ...] = self._launches.items[self._columns["launches"][row]]
         if sizes:
@@ -233,7 +235,7 @@ def exported_id(run: Run) -> str:
     return about.get("run", "")
 
 
-def _digest(origin: Origin, when: str) -> str:
+def _digest(origin: RowOrigin, when: str) -> str:
     """Return what names a run: the same for the same rows, on every machine."""
     parts = (origin.suite, origin.branch, origin.revision, origin.machine, origin.workflow)
     exported = [origin.run] if origin.run else []
@@ -241,7 +243,7 @@ def _digest(origin: Origin, when: str) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-def _run(run_id: str, *, origin: Origin, at: datetime, plan: Sequence[Case]) -> Run:
+def _run(run_id: str, *, origin: RowOrigin, at: datetime, plan: Sequence[Case]) -> Run:
     facts: Mapping[str, Any] = json.loads(origin.facts)
     return Run(
         id=run_id,

@@ -26,9 +26,9 @@ from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import evidence_of, result_of
 from compile_hud.runner.interop.importers.dynamo_csv import CsvReader
 from compile_hud.runner.interop.importers.history import (
-    History,
+    HistoryBuilder,
+    HistoryRow,
     MissingValuePolicy,
-    Row,
     exported_id,
 )
 from compile_hud.runner.interop.importers.skipped_rows import Skipped
@@ -46,7 +46,7 @@ class Reader(Protocol):
 
     skipped: Skipped
 
-    def rows(self, source: Source) -> Iterator[Row]:
+    def rows(self, source: Source) -> Iterator[HistoryRow]:
         """Yield the rows of `source`; raise ImportFailed naming the line that is wrong."""
         ...
 
@@ -132,7 +132,7 @@ def import_file(
     if was_imported(store, content):
         return ImportReport(path=path, format=name, is_known=True)
     reader = READERS[name](missing_values)
-    history = History(
+    history = HistoryBuilder(
         untimed_at=missing_values.at or _modified_at(path), has_exact_time=bool(missing_values.at)
     )
     for row in reader.rows(source):

@@ -42,7 +42,7 @@ _BASES = {"byte": "byte", "second": "s", "s": "s", "hz": "Hz", "Hz": "Hz"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class CounterMean:
     """The mean of one counter over `num_rows` rows; seconds, bytes and hertz are plain.
 
     A row of Nsight Compute is a call of the kernel, that of Nsight Systems is all its calls.
@@ -61,12 +61,12 @@ class _Sum:
 
 
 @dataclass(slots=True)
-class _Table:
+class _NsightTable:
     """One table of a file; `take` is what reads a row of it."""
 
     source: Source
     header: list[str]
-    take: Callable[[_Table, dict[str, str], int], None]
+    take: Callable[[_NsightTable, dict[str, str], int], None]
     kernels: dict[str, dict[str, _Sum]]
     units: dict[str, str] = field(default_factory=dict)
 
@@ -107,14 +107,14 @@ class _Table:
         return None
 
 
-def read_counters(path: Path) -> dict[str, dict[str, Reading]]:
+def read_counters(path: Path) -> dict[str, dict[str, CounterMean]]:
     """Return what the file at `path` has of each kernel, by kernel and counter.
 
     Raises ImportFailed, naming the line, for anything that is no such file.
     """
     source = Source(path)
     kernels: dict[str, dict[str, _Sum]] = {}
-    table: _Table | None = None
+    table: _NsightTable | None = None
     for line, text in source.lines():
         if not text.strip():
             table = None
@@ -132,7 +132,7 @@ def read_counters(path: Path) -> dict[str, dict[str, Reading]]:
         )
     return {
         kernel: {
-            name: Reading(value=sums.total / sums.count, unit=sums.unit, num_rows=sums.count)
+            name: CounterMean(value=sums.total / sums.count, unit=sums.unit, num_rows=sums.count)
             for name, sums in counters.items()
         }
         for kernel, counters in kernels.items()
@@ -141,7 +141,7 @@ def read_counters(path: Path) -> dict[str, dict[str, Reading]]:
 
 def _table_of(
     source: Source, text: str, *, line: int, kernels: dict[str, dict[str, _Sum]]
-) -> _Table | None:
+) -> _NsightTable | None:
     """Return the table whose header is `text`, None when it is none."""
     # What is no header may be no CSV either.
     if "Name" not in text or not ("Instances" in text or "Kernel Name" in text):
@@ -157,10 +157,10 @@ def _table_of(
         return None
     if len(set(header)) < len(header):
         raise source.error("the header has a column twice", line)
-    return _Table(source, header, take, kernels)
+    return _NsightTable(source, header, take, kernels)
 
 
-def _take_raw(table: _Table, row: dict[str, str], line: int) -> None:
+def _take_raw(table: _NsightTable, row: dict[str, str], line: int) -> None:
     if not row["ID"]:
         table.units = row
         return
@@ -170,7 +170,7 @@ def _take_raw(table: _Table, row: dict[str, str], line: int) -> None:
             table.add(kernel, name, _plain(number, table.units.get(name, "")), line=line)
 
 
-def _take_detail(table: _Table, row: dict[str, str], line: int) -> None:
+def _take_detail(table: _NsightTable, row: dict[str, str], line: int) -> None:
     kernel, metric = row["Kernel Name"], row["Metric Name"]
     number = table.number(row["Metric Value"], line)
     # What a rule says of a kernel stands in a row without a metric.
@@ -181,7 +181,7 @@ def _take_detail(table: _Table, row: dict[str, str], line: int) -> None:
     table.add(kernel, name, _plain(number, row["Metric Unit"]), line=line)
 
 
-def _take_summary(table: _Table, row: dict[str, str], line: int) -> None:
+def _take_summary(table: _NsightTable, row: dict[str, str], line: int) -> None:
     kernel = row["Name"]
     if kernel in table.kernels:
         raise table.source.error(

@@ -18,7 +18,7 @@ from compile_hud.db.records.json_fields import get_mapping
 from compile_hud.db.records.results import Case, Dtype
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.case_evidence import ACCURACY
-from compile_hud.runner.interop.importers.history import MissingValuePolicy, Origin, Row
+from compile_hud.runner.interop.importers.history import HistoryRow, MissingValuePolicy, RowOrigin
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, value_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
@@ -72,7 +72,7 @@ class TorchBenchReader:
     missing_values: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
 
-    def rows(self, source: Source) -> Iterator[Row]:
+    def rows(self, source: Source) -> Iterator[HistoryRow]:
         """Yield a row for each metric; raise ImportFailed naming the line that is wrong."""
         at_s = self._at_s(source)
         for line, document in source.objects():
@@ -98,12 +98,12 @@ class TorchBenchReader:
             return None
         return moment.timestamp()
 
-    def _origin(self, document: Mapping[str, Any]) -> Origin:
+    def _origin(self, document: Mapping[str, Any]) -> RowOrigin:
         environ = get_mapping(document, "environ")
         machine = environ.get("device") or self.missing_values.machine
         revision = environ.get("pytorch_git_version") or self.missing_values.revision
         version = environ.get("pytorch_version")
-        return Origin(
+        return RowOrigin(
             suite=clean_name(str(document.get("name") or UNKNOWN)),
             branch="",
             revision=clean_name(f"{version}@{str(revision)[:10]}" if version else str(revision)),
@@ -113,11 +113,13 @@ class TorchBenchReader:
             about=json.dumps({"format": "torchbench"}),
         )
 
-    def _row(self, name: str, value: Any, *, origin: Origin, at_s: float | None) -> Row | None:
+    def _row(
+        self, name: str, value: Any, *, origin: RowOrigin, at_s: float | None
+    ) -> HistoryRow | None:
         case, metric = _case(name, origin=origin)
         if isinstance(value, str):
             outcome = find_metric(ACCURACY)
-            return Row(
+            return HistoryRow(
                 origin=origin, at_s=at_s, case=case, metric=outcome, text=_accuracy_text(value)
             )
         items = value if isinstance(value, list) else [value]
@@ -127,7 +129,7 @@ class TorchBenchReader:
         for item in items if len(values) < len(items) else ():
             if as_number(item) is None:
                 self.skipped.add(NO_NUMBER, name=value_name(name, item))
-        return Row(origin=origin, at_s=at_s, case=case, metric=metric, values=values)
+        return HistoryRow(origin=origin, at_s=at_s, case=case, metric=metric, values=values)
 
 
 def _accuracy_text(value: str) -> str:
@@ -139,7 +141,7 @@ def _accuracy_text(value: str) -> str:
     return f"fail_to_run: {value}"
 
 
-def _case(name: str, *, origin: Origin) -> tuple[Case, ImportedMetric]:
+def _case(name: str, *, origin: RowOrigin) -> tuple[Case, ImportedMetric]:
     # A longer name is free text, and matching it would take long.
     tries = (form.fullmatch(name) for form in _NAMES if len(name) <= _MAX_NAME_LENGTH)
     first_match = next((match for match in tries if match is not None), None)

@@ -18,7 +18,12 @@ from compile_hud.db.records.results import REFERENCE_FAMILY, Case, Dtype, Phase
 from compile_hud.db.shared.text import quoted
 from compile_hud.runner.files.stream_reader import Source
 from compile_hud.runner.interop.importers.dynamo_name import parse_name
-from compile_hud.runner.interop.importers.history import MissingValuePolicy, Origin, Row, Settings
+from compile_hud.runner.interop.importers.history import (
+    HistoryRow,
+    MissingValuePolicy,
+    RowOrigin,
+    Settings,
+)
 from compile_hud.runner.interop.importers.skipped_rows import Skipped, location_name, value_name
 from compile_hud.runner.interop.importers.vocabulary import (
     DEVICES,
@@ -67,10 +72,10 @@ class V3Reader:
 
     missing_values: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
-    _origins: dict[str, Origin] = field(default_factory=dict)
+    _origins: dict[str, RowOrigin] = field(default_factory=dict)
     _cases: dict[str, tuple[Case, Settings]] = field(default_factory=dict)
 
-    def rows(self, source: Source) -> Iterator[Row]:
+    def rows(self, source: Source) -> Iterator[HistoryRow]:
         """Yield a row for each record; raise ImportFailed naming the line that is wrong."""
         for line, record in source.objects():
             try:
@@ -94,12 +99,12 @@ class V3Reader:
             if as_number(value) is None:
                 self.skipped.add(NO_NUMBER, name=value_name(location, value))
 
-    def _row(self, record: Mapping[str, Any]) -> Row:
+    def _row(self, record: Mapping[str, Any]) -> HistoryRow:
         metric = get_mapping(record, "metric")
         about = get_mapping(metric, "extra_info")
         values = _numbers(metric)
         case, settings = self._case(record)
-        return Row(
+        return HistoryRow(
             origin=self._origin(record),
             at_s=_time_s(record.get("timestamp")),
             case=case,
@@ -114,7 +119,7 @@ class V3Reader:
             text="" if values else _skip_text(_words(metric), reason=_text(about.get("reason"))),
         )
 
-    def _origin(self, record: Mapping[str, Any]) -> Origin:
+    def _origin(self, record: Mapping[str, Any]) -> RowOrigin:
         benchmark = get_mapping(record, "benchmark")
         names = ("repo", "head_branch", "head_sha", "workflow_id", "run_attempt", "name")
         parts = [_text(record.get(name)) for name in names]
@@ -127,7 +132,7 @@ class V3Reader:
 
     def _make_origin(
         self, record: Mapping[str, Any], parts: list[str], *, benchmark: Mapping[str, Any]
-    ) -> Origin:
+    ) -> RowOrigin:
         repo, branch, revision, workflow, attempt, name = parts
         branch = branch.removeprefix("refs/heads/")
         runner = _runner(record)
@@ -137,7 +142,7 @@ class V3Reader:
         facts = _facts(record, runner)
         run = clean_name(_text(get_mapping(runner, "extra_info").get("run")))
         about = {"format": "v3", "workflow": workflow, "attempt": attempt, "run": run}
-        return Origin(
+        return RowOrigin(
             suite=clean_name(_text(benchmark.get("name")) or name or UNKNOWN),
             branch=clean_name("@".join(part for part in (repo, branch) if part)),
             revision=clean_name(revision or self.missing_values.revision),

@@ -58,7 +58,7 @@ MIN_EAGER_COSINE = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
+class AccuracyLimits:
     """How far a result may be from the oracle.
 
     `rounding_rmse` is the RMS error, relative to the oracle's own size, that is always allowed;
@@ -101,9 +101,9 @@ class Accuracy:
     reason: str
 
 
-def tolerance_for(dtype: Dtype, overrides: Mapping[str, float]) -> Tolerance:
+def tolerance_for(dtype: Dtype, overrides: Mapping[str, float]) -> AccuracyLimits:
     """Return the tolerance of `dtype`, with the `overrides` of the model."""
-    return Tolerance(
+    return AccuracyLimits(
         **{
             "min_cosine": MIN_COSINE[dtype],
             "min_gradient_cosine": GRADIENT_MIN_COSINE[dtype],
@@ -118,7 +118,7 @@ def check_accuracy(
     *,
     oracle: torch.Tensor,
     min_cosine: float,
-    tolerance: Tolerance,
+    tolerance: AccuracyLimits,
     eager: EagerError,
 ) -> Accuracy:
     """Return how far flat `result` is from flat `oracle`, and whether that is too far."""
@@ -150,7 +150,7 @@ def check_accuracy(
 
 
 def _too_far(
-    deviation: Distance, *, eager: EagerError, tolerance: Tolerance, oracle: torch.Tensor
+    deviation: Distance, *, eager: EagerError, tolerance: AccuracyLimits, oracle: torch.Tensor
 ) -> str:
     assert eager.rmse is not None
     rounding = tolerance.rounding_rmse * _rms(oracle)
@@ -174,7 +174,7 @@ def distance(vector: torch.Tensor, *, other: torch.Tensor) -> Distance:
     )
 
 
-def num_allowed_flips(num_values: int, *, num_by_eager: int, tolerance: Tolerance) -> int:
+def num_allowed_flips(num_values: int, *, num_by_eager: int, tolerance: AccuracyLimits) -> int:
     """Return how many of `num_values` integers may differ from the oracle's.
 
     A lone value must be right; of several, one at least may lie at a tie.

@@ -12,9 +12,9 @@ import torch
 
 from compile_hud.runner.measure.accuracy.metrics import (
     Accuracy,
+    AccuracyLimits,
     Distance,
     EagerError,
-    Tolerance,
     check_accuracy,
     distance,
     num_allowed_flips,
@@ -113,7 +113,7 @@ def _examine(
     results: Sequence[Result],
     *,
     reference: Reference,
-    tolerance: Tolerance,
+    tolerance: AccuracyLimits,
 ) -> tuple[str, dict[str, PartCheck]]:
     """Return why the worst of `results` is inaccurate, and each part's check; fill the details."""
     checks = {
@@ -139,7 +139,7 @@ def _other_layout(results: Sequence[Result], *, eager: Result) -> str:
 
 
 def _check_part(
-    part: str, results: Sequence[Result], *, reference: Reference, tolerance: Tolerance
+    part: str, results: Sequence[Result], *, reference: Reference, tolerance: AccuracyLimits
 ) -> PartCheck:
     oracle = reference.oracle.parts[part]
     floor = tolerance.min_gradient_cosine if part == GRADIENTS else tolerance.min_cosine
@@ -180,7 +180,7 @@ def _check_discrete(
     results: Sequence[Result],
     *,
     reference: Reference,
-    tolerance: Tolerance,
+    tolerance: AccuracyLimits,
 ) -> list[str]:
     """Return why integers and truth values are inaccurate; keep how many differ."""
     reasons = []

@@ -61,7 +61,7 @@ def work_of_loops(nodes: Iterable[Any], *, arguments: Any) -> LoopWork:
     they are not those that are known here.
     """
     leaves = [leaf for node in nodes if hasattr(node, "get_nodes") for leaf in node.get_nodes()]
-    traffic = _Traffic(arguments)
+    traffic = _BufferTraffic(arguments)
     flops: list[float | None] = []
     dtype = ""
     for index, leaf in enumerate(leaves):
@@ -188,7 +188,7 @@ def _operators(graph: torch.fx.Graph) -> list[str]:
     return names
 
 
-class _Traffic:
+class _BufferTraffic:
     """The elements of each buffer that a kernel reads from outside and writes to it."""
 
     def __init__(self, arguments: Any) -> None:

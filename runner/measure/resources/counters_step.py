@@ -17,11 +17,11 @@ from compile_hud.runner.measure.latency.timing import garbage_collection_paused
 from compile_hud.runner.measure.resources.cpu_counters import (
     HARDWARE,
     SOFTWARE,
+    CounterEvent,
     CounterGroup,
-    Event,
+    CounterReading,
     LinuxPerf,
     PerfInterface,
-    Reading,
     open_group,
     read_paranoid,
     refusal_reason,
@@ -53,7 +53,7 @@ def report_counters(
     num_samples = max(1, min(NUM_SAMPLES, int(BUDGET_S / (num_iterations * latency_s))))
     details["iterations_per_sample"] = num_iterations
     with device.pinned(), garbage_collection_paused(), contextlib.ExitStack() as opened:
-        groups: list[tuple[CounterGroup, list[Event]]] = []
+        groups: list[tuple[CounterGroup, list[CounterEvent]]] = []
         for events in (HARDWARE, SOFTWARE):
             countable = _countable(events, kernel=kernel, missing=details["missing"])
             group = _open(countable, kernel=kernel, missing=details["missing"])
@@ -72,8 +72,8 @@ def report_counters(
 
 
 def _countable(
-    events: Sequence[Event], *, kernel: PerfInterface, missing: dict[str, str]
-) -> list[Event]:
+    events: Sequence[CounterEvent], *, kernel: PerfInterface, missing: dict[str, str]
+) -> list[CounterEvent]:
     """Return the events that can be counted here; tell of the others why they are missing."""
     refusals = {event: unavailable_reason(event, kernel=kernel) for event in events}
     missing.update({event.name: why for event, why in refusals.items() if why})
@@ -81,7 +81,7 @@ def _countable(
 
 
 def _open(
-    events: Sequence[Event], *, kernel: PerfInterface, missing: dict[str, str]
+    events: Sequence[CounterEvent], *, kernel: PerfInterface, missing: dict[str, str]
 ) -> CounterGroup | None:
     """Return `events` as a group; None without any, or where they cannot be counted together."""
     if not events:
@@ -97,7 +97,7 @@ def _open(
 
 def _count(
     step: Callable[[], object], groups: Sequence[CounterGroup], *, num_iterations: int
-) -> list[tuple[Reading, Reading]]:
+) -> list[tuple[CounterReading, CounterReading]]:
     """Return the readings of each group before and after the iterations of one sample."""
     before = [group.read() for group in groups]
     for _ in range(num_iterations):
@@ -107,9 +107,9 @@ def _count(
 
 def _keep(
     context: Context,
-    readings: Sequence[tuple[Reading, Reading]],
+    readings: Sequence[tuple[CounterReading, CounterReading]],
     *,
-    events: Sequence[Event],
+    events: Sequence[CounterEvent],
     num_iterations: int,
 ) -> None:
     details = context.findings.details["counters"]
@@ -131,7 +131,7 @@ def _keep(
             context.findings.add(event.name, samples, method=method)
 
 
-def share_counted(before: Reading, after: Reading) -> float:
+def share_counted(before: CounterReading, after: CounterReading) -> float:
     """Return for which share of the time between two readings the group really counted."""
     enabled_ns = after.enabled_ns - before.enabled_ns
     running_ns = after.running_ns - before.running_ns

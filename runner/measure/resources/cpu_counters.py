@@ -35,7 +35,7 @@ _THIS_THREAD, _ANY_CPU = 0, -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class CounterEvent:
     """One countable thing, as <linux/perf_event.h> numbers it.
 
     User code alone where it can be: what interrupts cost is no property of the case, and whoever is
@@ -49,21 +49,21 @@ class Event:
 
 
 HARDWARE = (
-    Event(name="cycles", type=TYPE_HARDWARE, config=0),
-    Event(name="instructions", type=TYPE_HARDWARE, config=1),
-    Event(name="cache_misses", type=TYPE_HARDWARE, config=3),
-    Event(name="branch_misses", type=TYPE_HARDWARE, config=5),
+    CounterEvent(name="cycles", type=TYPE_HARDWARE, config=0),
+    CounterEvent(name="instructions", type=TYPE_HARDWARE, config=1),
+    CounterEvent(name="cache_misses", type=TYPE_HARDWARE, config=3),
+    CounterEvent(name="branch_misses", type=TYPE_HARDWARE, config=5),
 )
 SOFTWARE = (
-    Event(name="task_clock_ns", type=TYPE_SOFTWARE, config=1),
-    Event(name="page_faults", type=TYPE_SOFTWARE, config=2),
+    CounterEvent(name="task_clock_ns", type=TYPE_SOFTWARE, config=1),
+    CounterEvent(name="page_faults", type=TYPE_SOFTWARE, config=2),
     # Nobody is switched out in user code.
-    Event(name="context_switches", type=TYPE_SOFTWARE, config=3, is_user_only=False),
+    CounterEvent(name="context_switches", type=TYPE_SOFTWARE, config=3, is_user_only=False),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class CounterReading:
     """Totals since a group was opened; for how long it wanted to count and for how long it did."""
 
     values: tuple[int, ...]
@@ -120,20 +120,20 @@ class CounterGroup:
     """Events that count together; opened by `open_group`, given back by `close`."""
 
     def __init__(
-        self, counters: Sequence[int], *, events: Sequence[Event], kernel: PerfInterface
+        self, counters: Sequence[int], *, events: Sequence[CounterEvent], kernel: PerfInterface
     ) -> None:
         self._counters = tuple(counters)
         self._kernel = kernel
         self.names = tuple(event.name for event in events)
 
-    def read(self) -> Reading:
+    def read(self) -> CounterReading:
         """Return the totals so far; raise OSError when the kernel does not give them."""
         size = 8 * (3 + len(self.names))
         number, enabled_ns, running_ns, *values = struct.unpack(
             f"={size // 8}Q", self._kernel.read(self._counters[0], size)
         )
         assert number == len(self.names)
-        return Reading(values=tuple(values), enabled_ns=enabled_ns, running_ns=running_ns)
+        return CounterReading(values=tuple(values), enabled_ns=enabled_ns, running_ns=running_ns)
 
     def close(self) -> None:
         """Give every counter back."""
@@ -141,7 +141,7 @@ class CounterGroup:
             self._kernel.close(counter)
 
 
-def open_group(events: Sequence[Event], *, kernel: PerfInterface) -> CounterGroup:
+def open_group(events: Sequence[CounterEvent], *, kernel: PerfInterface) -> CounterGroup:
     """Return `events` as a group that counts from now on; raise OSError where that is refused."""
     counters: list[int] = []
     try:
@@ -157,7 +157,7 @@ def open_group(events: Sequence[Event], *, kernel: PerfInterface) -> CounterGrou
     return CounterGroup(counters, events=events, kernel=kernel)
 
 
-def attribute_bytes(event: Event, *, is_leader: bool) -> bytes:
+def attribute_bytes(event: CounterEvent, *, is_leader: bool) -> bytes:
     """Return `struct perf_event_attr` for `event`, everything else in it zero."""
     flags = _DISABLED if is_leader else 0
     if event.is_user_only:
@@ -197,7 +197,7 @@ def read_paranoid() -> str:
         return "unknown"
 
 
-def unavailable_reason(event: Event, *, kernel: PerfInterface) -> str:
+def unavailable_reason(event: CounterEvent, *, kernel: PerfInterface) -> str:
     """Return why `event` cannot be counted here and what to do, empty when it can."""
     try:
         open_group([event], kernel=kernel).close()

@@ -44,7 +44,7 @@ Shape = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class IterationTotals:
     """What one iteration has to do; `uncounted` names operators whose arithmetic is not in it."""
 
     flops: int
@@ -92,7 +92,7 @@ def report_work(context: Context) -> None:
         )
 
 
-def count_work(subject: Subject) -> Work:
+def count_work(subject: Subject) -> IterationTotals:
     """Return what one eager iteration of `subject` has to do."""
     subject.zero_grad()
     traffic = Traffic(subject.alive())
@@ -107,7 +107,7 @@ def count_work(subject: Subject) -> Work:
         gradients = traffic.new_storages([item.grad for item in subject.model.parameters()])
         read_bytes += sum(gradients.values())
         written_bytes += sum(gradients.values())
-    return Work(
+    return IterationTotals(
         flops=sum(by_operator.values()),
         read_bytes=read_bytes,
         written_bytes=written_bytes,

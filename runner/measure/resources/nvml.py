@@ -37,7 +37,7 @@ class NvmlMissingError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class GpuReading:
     """One look at the GPU; what it does not tell is None. Reasons are words of REASONS."""
 
     clock_sm_mhz: float | None
@@ -56,10 +56,10 @@ class Gpu:
     instance: Any
     is_mig: bool
 
-    def read(self) -> Reading:
+    def read(self) -> GpuReading:
         """Return clocks, temperature, power and throttle reasons of this moment."""
         nvml, handle = self.nvml, self.handle
-        return Reading(
+        return GpuReading(
             clock_sm_mhz=self._ask(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
             clock_memory_mhz=self._ask(
                 lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compile_hud.runner.measure.context import Context
-from compile_hud.runner.measure.resources.nvml import Gpu, NvmlMissingError, Reading, open_gpu
+from compile_hud.runner.measure.resources.nvml import Gpu, GpuReading, NvmlMissingError, open_gpu
 
 # NVML's own figures are renewed every 20 to 100 ms; asking takes up to a millisecond.
 MIN_INTERVAL_S = 0.05
@@ -21,7 +21,7 @@ class Telemetry:
         self._gpu = gpu
         self._now_s = now_s
         self._next_s = -float("inf")
-        self._readings: list[Reading] = []
+        self._readings: list[GpuReading] = []
         # Looked at before and after the samples alone: the question is slow.
         self._num_others = gpu.num_other_processes() or 0
 

@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 from compile_hud.db.store import utc_now
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.http_client import (
+    HttpReply,
     HttpRules,
-    Reply,
     Request,
     RequestFailed,
     TargetRefused,
@@ -59,7 +59,7 @@ class GitHubApi:
     token: str = field(repr=False)
     now: Callable[[], datetime] = utc_now
     rules: HttpRules = field(default_factory=HttpRules)
-    request: Callable[..., Reply] = field(default=request, repr=False)
+    request: Callable[..., HttpReply] = field(default=request, repr=False)
 
     def get(
         self,
@@ -86,7 +86,7 @@ class GitHubApi:
         body = json.dumps(content, allow_nan=False).encode("ascii")
         return self._content(self._reply(method, path, body=body))
 
-    def _reply(self, method: str, path: str, *, body: bytes | None) -> Reply:
+    def _reply(self, method: str, path: str, *, body: bytes | None) -> HttpReply:
         request = Request(
             url=f"{self.url.rstrip('/')}/repos/{self.repository}/{path}",
             method=method,
@@ -107,7 +107,7 @@ class GitHubApi:
         except RequestFailed as error:
             raise GitHubFailed(failure_response(error)) from error
 
-    def _content(self, reply: Reply) -> Any:
+    def _content(self, reply: HttpReply) -> Any:
         if not 200 <= reply.status < 300:
             raise GitHubFailed(_refusal(reply, now=self.now()))
         try:
@@ -120,7 +120,7 @@ class GitHubApi:
         return content
 
 
-def _refusal(reply: Reply, *, now: datetime) -> Response:
+def _refusal(reply: HttpReply, *, now: datetime) -> Response:
     answer = response_of(reply, now=now)
     pause_s = _limit_s(reply, now=now)
     if pause_s is not None:
@@ -132,7 +132,7 @@ def _refusal(reply: Reply, *, now: datetime) -> Response:
     return answer
 
 
-def _limit_s(reply: Reply, *, now: datetime) -> float | None:
+def _limit_s(reply: HttpReply, *, now: datetime) -> float | None:
     """Return for how long to ask nothing more, None where no limit is the reason."""
     if reply.status not in _LIMITED:
         return None

@@ -30,7 +30,7 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.rows.mapping import put_notifications
 from compile_hud.db.store import Store
-from compile_hud.runner.analysis.alerts.triage import Decision
+from compile_hud.runner.analysis.alerts.triage import TriageDecision
 from tests.support.builders import make_alert, make_case, make_notification
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -71,7 +71,7 @@ def tell(store: Store, *alerts: Alert, receiver: str = "team", title: str = "slo
 def revise(store: Store, alerts: Iterable[Alert]) -> None:
     revised = tuple(alerts)
     revisions = tuple(Revision(alert=alert) for alert in revised)
-    store.revise_alerts(lambda _: Decision(alerts=revised, revisions=revisions), by="judge")
+    store.revise_alerts(lambda _: TriageDecision(alerts=revised, revisions=revisions), by="judge")
 
 
 def link(store: Store, action: Action = Action.ACKNOWLEDGE, *, days: float = 14) -> str:

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from compile_hud.app.auth import access
 from compile_hud.app.auth.access import ChildSettings
 from compile_hud.app.data import operations as metrics_data
-from compile_hud.app.data.operations import MAX_AGE_S, Answer, Desk
+from compile_hud.app.data.operations import MAX_AGE_S, Desk, OperationalFigures
 from compile_hud.app.data.store import URL_VARIABLE
 from compile_hud.app.server.metrics_routes import (
     TOKEN_FILE_VARIABLE,
@@ -133,9 +133,9 @@ def test_the_store_is_asked_once_in_a_while_however_many_ask() -> None:
     clock = [0.0]
     reads: list[float] = []
 
-    def ask() -> Answer:
+    def ask() -> OperationalFigures:
         reads.append(clock[0])
-        return Answer(operations=None)
+        return OperationalFigures(operations=None)
 
     desk = Desk(ask, clock_s=lambda: clock[0])
     for step in range(100):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.interop.importers import nsight
-from compile_hud.runner.interop.importers.nsight import Reading, match_names, read_counters
+from compile_hud.runner.interop.importers.nsight import CounterMean, match_names, read_counters
 from tests.support.examples import examples
 
 TRITON = "triton_poi_fused_add_0"
@@ -41,7 +41,7 @@ DETAILS = f'''"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Met
 '''
 
 
-def read(folder: Path, text: str | bytes) -> dict[str, dict[str, Reading]]:
+def read(folder: Path, text: str | bytes) -> dict[str, dict[str, CounterMean]]:
     path = folder / "kernels.csv"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return read_counters(path)
@@ -51,7 +51,7 @@ def test_a_summary_of_nsight_systems_is_read_in_seconds(tmp_path: Path) -> None:
     reports = read(tmp_path, SUMMARY)
     assert set(reports) == {TRITON, VECTORIZED}
     readings = reports[TRITON]
-    assert readings["nsys.calls"] == Reading(value=3, unit="calls", num_rows=1)
+    assert readings["nsys.calls"] == CounterMean(value=3, unit="calls", num_rows=1)
     assert readings["nsys.total_s"].value == pytest.approx(6e-6)
     assert readings["nsys.mean_s"].value == pytest.approx(2e-6)
     assert set(readings) == {
@@ -64,8 +64,8 @@ def test_raw_counters_are_means_over_calls_in_plain_units(tmp_path: Path) -> Non
     readings = read(tmp_path, RAW)
     assert readings == {
         TRITON: {
-            "dram__bytes.sum": Reading(value=pytest.approx(1.001e9), unit="byte", num_rows=2),
-            "sm__throughput.avg.pct": Reading(value=50.0, unit="%", num_rows=2),
+            "dram__bytes.sum": CounterMean(value=pytest.approx(1.001e9), unit="byte", num_rows=2),
+            "sm__throughput.avg.pct": CounterMean(value=50.0, unit="%", num_rows=2),
         }
     }
 

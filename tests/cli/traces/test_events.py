@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from compile_hud.runner.errors import TraceError
 from compile_hud.runner.traces import chrome_trace as events
 from compile_hud.runner.traces import chrome_trace as stream
-from compile_hud.runner.traces.chrome_trace import Event, Header, TraceReader, read_events
+from compile_hud.runner.traces.chrome_trace import Header, TraceEvent, TraceReader, read_events
 from tests.support.records.traces import annotation, operator, write_trace
 
 ADD = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 10.5, "dur": 2}
-ADD_EVENT = Event("X", "cpu_op", "aten::add", 1, 2, 10_500, 2_000, {})
+ADD_EVENT = TraceEvent("X", "cpu_op", "aten::add", 1, 2, 10_500, 2_000, {})
 
 
-def read(folder: Path, content: str | bytes) -> list[Event]:
+def read(folder: Path, content: str | bytes) -> list[TraceEvent]:
     path = folder / "trace.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return list(read_events(path))

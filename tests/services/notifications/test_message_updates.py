@@ -25,7 +25,7 @@ from compile_hud.db.schema.tables import MessageTable
 from compile_hud.db.store import Store
 from compile_hud.runner.alerting import notifier as outlet
 from compile_hud.runner.alerting.notifier import send_waiting
-from compile_hud.runner.analysis.alerts.triage import Decision
+from compile_hud.runner.analysis.alerts.triage import TriageDecision
 from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.events import Event, LogMessage
@@ -67,7 +67,7 @@ class Office:
 
     def revise(self, *alerts: Alert) -> None:
         revisions = tuple(Revision(alert=alert) for alert in alerts)
-        decided = Decision(alerts=alerts, revisions=revisions)
+        decided = TriageDecision(alerts=alerts, revisions=revisions)
         self.store.revise_alerts(lambda _: decided, by="somebody")
 
     def send(self) -> list[str]:

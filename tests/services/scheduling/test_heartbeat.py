@@ -17,15 +17,17 @@ from compile_hud.runner.config.load import parse_config
 from compile_hud.runner.config.schedules import Schedule
 from compile_hud.runner.scheduling.heartbeat import HealthReporter, store_folder
 from compile_hud.runner.scheduling.scheduler import scheduling
-from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.system.machine import ProgramOutput
 from compile_hud.runner.workspace import Dependencies, Workspace
 from tests.support.builders import make_run
 from tests.support.fakes import FakeClock, FakeMachine
 
 MACHINE = FakeMachine(
     replies={
-        "--query-gpu": Reply(text="0, GPU-a, Fake GPU, 570, Enabled, Disabled, 700, 700, 1980"),
-        "--query-compute-apps": Reply(text="GPU-a, 7, python3"),
+        "--query-gpu": ProgramOutput(
+            text="0, GPU-a, Fake GPU, 570, Enabled, Disabled, 700, 700, 1980"
+        ),
+        "--query-compute-apps": ProgramOutput(text="GPU-a, 7, python3"),
     }
 )
 

@@ -22,7 +22,7 @@ from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.results import RunDocument, RunState
 from compile_hud.db.records.triage import Revision
 from compile_hud.db.store import Store
-from compile_hud.runner.analysis.alerts.triage import Decision
+from compile_hud.runner.analysis.alerts.triage import TriageDecision
 from compile_hud.runner.cli.serve import make_watches
 from compile_hud.runner.config.schedules import ExecutorKind, Watch, WatchKind
 from compile_hud.runner.errors import (
@@ -36,7 +36,7 @@ from compile_hud.runner.run_requests import RunRequest
 from compile_hud.runner.scheduling.job_worker import JobRunner, JobWorker
 from compile_hud.runner.scheduling.scheduler import scheduling
 from compile_hud.runner.system.interrupts import Interrupts
-from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.system.machine import ProgramOutput
 from tests.support.builders import make_alert, make_run
 from tests.support.fakes import FakeExecutor, FakeMachine
 from tests.support.runs.bisection import git
@@ -246,8 +246,8 @@ def test_a_commit_is_measured_once_and_so_is_the_next_one(
     assert num_runs == [1, 1, 2, 2]
 
 
-def decide(opened: Revision, _alerts: tuple[Alert, ...]) -> Decision:
-    return Decision(alerts=(opened.alert,), revisions=(opened,))
+def decide(opened: Revision, _alerts: tuple[Alert, ...]) -> TriageDecision:
+    return TriageDecision(alerts=(opened.alert,), revisions=(opened,))
 
 
 def test_a_budget_is_spent_on_what_the_store_says_is_worth_most(sandbox: JobSandbox) -> None:
@@ -405,7 +405,10 @@ def test_a_gpu_that_somebody_uses_is_waited_for_and_each_result_says_beside_whom
     loop, waited_s = with_gpu(sandbox, set()), []
     gpu, user = "0, GPU-a, Fake GPU, 570, Enabled, Disabled, 700, 700, 1980", "GPU-a, 7, python3"
     machine = FakeMachine(
-        replies={"--query-gpu": Reply(text=gpu), "--query-compute-apps": Reply(text=user)}
+        replies={
+            "--query-gpu": ProgramOutput(text=gpu),
+            "--query-compute-apps": ProgramOutput(text=user),
+        }
     )
 
     def sleep(seconds: float) -> None:

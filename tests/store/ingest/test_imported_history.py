@@ -18,7 +18,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.store import Store
-from compile_hud.runner.interop.importers.case_evidence import Evidence, result_of
+from compile_hud.runner.interop.importers.case_evidence import CaseEvidence, result_of
 from compile_hud.runner.interop.importers.importer import merge_results
 from compile_hud.runner.interop.importers.vocabulary import find_metric
 from tests.support.builders import START, make_case, make_document, make_run
@@ -29,7 +29,7 @@ def night(number: int, *models: str, metric: str = "speedup", value: float = 1.5
     at = START + timedelta(days=number)
     cases = [make_case(model) for model in models]
     run = make_run(f"import-{number}", plan=cases, started_at=at, finished_at=at)
-    evidence = Evidence()
+    evidence = CaseEvidence()
     evidence.add_launches(find_metric(metric), [(value,)])
     results = [result_of(evidence, case=case, run_id=run.id, at=at) for case in cases]
     return make_document(run, results=results)

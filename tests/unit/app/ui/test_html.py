@@ -13,8 +13,8 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.app.ui.html import (
     Bar,
     Cell,
-    Column,
-    Group,
+    ExpandableRow,
+    HtmlColumn,
     Note,
     Part,
     banner,
@@ -62,7 +62,7 @@ def test_what_is_between_backticks_in_a_notice_is_code(text: str, content: str) 
 def test_no_text_becomes_an_element_or_an_attribute(text: str) -> None:
     cell = Cell(text=text, href=text, title=text, notes=(Note(text=text, href=text),))
     page = (
-        table([Column(label=text, title=text)], [[cell]], label=text)
+        table([HtmlColumn(label=text, title=text)], [[cell]], label=text)
         + key_values([(text, cell)])
         + metric_tiles([(text, cell)])
         + collapsible(text, "")
@@ -82,7 +82,7 @@ def test_no_text_becomes_an_element_or_an_attribute(text: str) -> None:
 
 
 def test_markup_in_a_cell_is_shown_as_it_was_written() -> None:
-    page = table([Column(label="model")], [[Cell(text=HOSTILE)]], label="models")
+    page = table([HtmlColumn(label="model")], [[Cell(text=HOSTILE)]], label="models")
     assert "&lt;img src=x onerror=&quot;alert(1)&quot;&gt;&#x27;&amp;" in page
 
 
@@ -92,19 +92,25 @@ def test_sign_that_turns_the_writing_is_shown_as_a_question_mark() -> None:
 
 def test_revision_breaks_before_its_commit_and_nowhere_else() -> None:
     cell = Cell(text="2.14.0.dev20261112+cpu.06a9", style="revision", href="run")
-    assert ">2.14.0.dev20261112+<wbr>cpu.06a9</a>" in table([Column(label="")], [[cell]], label="")
+    assert ">2.14.0.dev20261112+<wbr>cpu.06a9</a>" in table(
+        [HtmlColumn(label="")], [[cell]], label=""
+    )
 
 
 def test_name_of_a_kernel_breaks_between_its_words_and_its_link_stays_whole() -> None:
     cell = Cell(text="aten::add_relu", style="symbol strong", href="kernel-diff?change=other_code")
-    html = table([Column(label="")], [[cell]], label="")
+    html = table([HtmlColumn(label="")], [[cell]], label="")
     assert ">aten:<wbr>:<wbr>add_<wbr>relu</a>" in html
     assert 'href="kernel-diff?change=other_code"' in html
 
 
 def test_row_of_a_group_opens_to_its_content() -> None:
-    group = Group(row=[Cell(text="<a>"), Cell(text="2")], summary="2 alerts", content="<p>x</p>")
-    html = grouped_table([Column(label="event"), Column(label="n")], [group], label="events")
+    group = ExpandableRow(
+        row=[Cell(text="<a>"), Cell(text="2")], summary="2 alerts", content="<p>x</p>"
+    )
+    html = grouped_table(
+        [HtmlColumn(label="event"), HtmlColumn(label="n")], [group], label="events"
+    )
     assert html.endswith(
         '<tbody class="group"><tr><td><div class="text">&lt;a&gt;</div></td>'
         '<td><div class="text">2</div></td></tr>'
@@ -115,18 +121,18 @@ def test_row_of_a_group_opens_to_its_content() -> None:
 
 def test_long_texts_are_cut() -> None:
     cell = Cell(text="x" * 10_000, title="y" * 10_000)
-    assert len(table([Column(label="model")], [[cell]], label="models")) < 1500
+    assert len(table([HtmlColumn(label="model")], [[cell]], label="models")) < 1500
 
 
 @pytest.mark.parametrize(("href", "num_stops"), [("", 1), ("run", 0)])
 def test_table_that_scrolls_is_reached_by_keyboard(href: str, num_stops: int) -> None:
-    html = table([Column(label="a")], [[Cell(text="1", href=href)]], label="t")
+    html = table([HtmlColumn(label="a")], [[Cell(text="1", href=href)]], label="t")
     stop = '<div class="hud-scroll" tabindex="0" role="group" aria-label="t">'
     assert html.count(stop) == html.count("tabindex") == num_stops
 
 
 def test_a_table_in_full(words: SnapshotAssertion) -> None:
-    columns = [Column(label="model"), Column(label="speedup", title="why", is_number=True)]
+    columns = [HtmlColumn(label="model"), HtmlColumn(label="speedup", title="why", is_number=True)]
     cell = Cell(
         text="1.34x",
         href="series?case=c",
@@ -138,7 +144,7 @@ def test_a_table_in_full(words: SnapshotAssertion) -> None:
 
 @pytest.mark.parametrize("name", ["spare", "brief"])
 def test_a_column_that_is_less_in_a_narrow_window_is_marked_in_heading_and_cells(name: str) -> None:
-    column = Column(label="a", is_number=True, **{f"is_{name}": True})
+    column = HtmlColumn(label="a", is_number=True, **{f"is_{name}": True})
     html = table([column], [[Cell(text="1")]], label="t")
     assert html.count(f'class="number {name}"') == 2
 
@@ -174,23 +180,23 @@ def test_a_fact_is_cut_short_unless_it_is_there_to_be_read_whole() -> None:
 
 
 def test_a_trend_is_an_outline_from_the_oldest_to_the_newest() -> None:
-    html = table([Column(label="a")], [[Cell(text="2", trend=(1.0, 1.0, 2.0))]], label="t")
+    html = table([HtmlColumn(label="a")], [[Cell(text="2", trend=(1.0, 1.0, 2.0))]], label="t")
     assert "clip-path:polygon(0.0% 84%, 50.0% 84%, 100.0% 0%, 100% 100%, 0% 100%)" in html
 
 
 def test_the_lowest_number_of_a_trend_is_seen_too() -> None:
-    html = table([Column(label="a")], [[Cell(text="2", trend=(1.0, 1.0, 2.0, 2.0))]], label="t")
+    html = table([HtmlColumn(label="a")], [[Cell(text="2", trend=(1.0, 1.0, 2.0, 2.0))]], label="t")
     assert "polygon(0.0% 92%, 33.3% 92%, 66.7% 0%, 100.0% 0%, 100% 100%, 0% 100%)" in html
 
 
 @pytest.mark.parametrize("values", [(), (1.0,), (1.0, math.nan), (math.inf, 1.0)])
 def test_one_number_is_no_trend(values: tuple[float, ...]) -> None:
-    html = table([Column(label="a")], [[Cell(text="2", trend=values)]], label="t")
+    html = table([HtmlColumn(label="a")], [[Cell(text="2", trend=values)]], label="t")
     assert "clip-path" not in html
 
 
 def test_noise_looks_flat_and_what_never_moves_is_in_the_middle() -> None:
-    html = table([Column(label="a")], [[Cell(text="2", trend=(5.0, 5.0))]], label="t")
+    html = table([HtmlColumn(label="a")], [[Cell(text="2", trend=(5.0, 5.0))]], label="t")
     assert "polygon(0.0% 46%, 100.0% 46%," in html
-    html = table([Column(label="a")], [[Cell(text="0", trend=(0.0, 0.0))]], label="t")
+    html = table([HtmlColumn(label="a")], [[Cell(text="0", trend=(0.0, 0.0))]], label="t")
     assert "polygon(0.0% 0%, 100.0% 0%," in html

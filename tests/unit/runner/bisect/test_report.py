@@ -9,7 +9,14 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.analysis.comparison.bisection import Mark, Reading
-from compile_hud.runner.bisect.record import Axis, Bisection, Ending, Limits, Revision, Step
+from compile_hud.runner.bisect.record import (
+    BisectEnding,
+    Bisection,
+    BisectRevision,
+    BisectStep,
+    Limits,
+    RevisionAxis,
+)
 from compile_hud.runner.bisect.report import (
     change_text,
     conclusion,
@@ -37,19 +44,19 @@ def reading(ratio: float, *, spread: float = 1.02) -> Reading:
     )
 
 
-def step(index: int, mark: Mark) -> Step:
+def step(index: int, mark: Mark) -> BisectStep:
     ratio = 1.2 if mark is Mark.BAD else 1.0
     step_reading = None if mark is Mark.SKIPPED else reading(ratio)
-    return Step(index=index, mark=mark, reason="it broke", reading=step_reading, took_s=60.0)
+    return BisectStep(index=index, mark=mark, reason="it broke", reading=step_reading, took_s=60.0)
 
 
 ENDS = reading(1.2)
 BISECTION = Bisection(
     id="b1",
     started_at=START,
-    axis=Axis.TOOLCHAIN,
+    axis=RevisionAxis.TOOLCHAIN,
     origin={},
-    revisions=tuple(Revision(name=name) for name in ("a", "b", "c", "d")),
+    revisions=tuple(BisectRevision(name=name) for name in ("a", "b", "c", "d")),
     case=make_case(),
     toolchain="current",
     settings=MeasureSettings(),
@@ -66,7 +73,7 @@ def first_line(bisection: Bisection) -> str:
 
 
 def test_a_check_that_carries_the_change_names_the_revision() -> None:
-    assert BISECTION.ending is Ending.FOUND
+    assert BISECTION.ending is BisectEnding.FOUND
     assert first_line(BISECTION) == "first bad revision: c"
 
 
@@ -82,7 +89,7 @@ def test_a_check_that_carries_the_change_names_the_revision() -> None:
 )
 def test_a_check_that_does_not_names_none_and_says_why(check: Reading, text: str) -> None:
     bisection = replace(BISECTION, check=check)
-    assert bisection.ending is Ending.UNCONFIRMED
+    assert bisection.ending is BisectEnding.UNCONFIRMED
     assert first_line(bisection).startswith("no single revision: the search ended at c, ")
     assert first_line(bisection).endswith(text)
 
@@ -96,19 +103,21 @@ def test_it_goes_on_while_there_is_somebody_to_ask() -> None:
 def test_a_step_that_compared_the_two_is_the_evidence() -> None:
     bisection = replace(BISECTION, steps=(step(1, Mark.BAD),), check=None)
     assert bisection.evidence is bisection.steps[0].reading
-    assert bisection.ending is Ending.FOUND
+    assert bisection.ending is BisectEnding.FOUND
 
 
 def test_only_skipped_revisions_between_leave_a_range(words: SnapshotAssertion) -> None:
     bisection = replace(BISECTION, steps=(step(1, Mark.SKIPPED), step(2, Mark.BAD)), check=None)
-    assert bisection.ending is Ending.RANGE
+    assert bisection.ending is BisectEnding.RANGE
     assert list(conclusion(bisection))[:3] == words
 
 
 def test_a_commit_is_told_by_its_subject() -> None:
-    commit = Revision(name="0123456789abcdef", title="Widen it", authored_at="2026-01-01")
+    commit = BisectRevision(name="0123456789abcdef", title="Widen it", authored_at="2026-01-01")
     assert revision_text(commit) == '0123456789 "Widen it"'
-    assert revision_text(Revision(name="nightly", title="torch 2.14")) == "nightly (torch 2.14)"
+    assert (
+        revision_text(BisectRevision(name="nightly", title="torch 2.14")) == "nightly (torch 2.14)"
+    )
 
 
 def test_a_change_has_its_interval_and_its_pairs() -> None:
@@ -127,7 +136,7 @@ def test_one_step_is_one_step() -> None:
 def test_the_repro_of_commits_names_the_toolchain_and_the_metric() -> None:
     bisection = replace(
         BISECTION,
-        axis=Axis.COMMIT,
+        axis=RevisionAxis.COMMIT,
         origin={"repository": "/home/me/my models"},
         toolchain="night",
         metric="peak_bytes",

@@ -7,14 +7,14 @@ from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.doctor.check import Check, CheckState
 from compile_hud.runner.doctor.machine import COSTS, machine_checks
-from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.system.machine import ProgramOutput
 from tests.support.fakes import FakeMachine
 
 OK, WARN = CheckState.OK, CheckState.WARN
 CPU = "/sys/devices/system/cpu"
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 GPU = "0, GPU-a, NVIDIA H100 80GB HBM3, 570.124.06, Enabled, Disabled, 700.00, 700.00, 1980"
-SETARCH = {"setarch": Reply()}
+SETARCH = {"setarch": ProgramOutput()}
 # As a virtual machine with two CPUs and no GPU says of itself.
 VIRTUAL = {
     THP: "always [madvise] never",
@@ -38,7 +38,10 @@ def look(machine: FakeMachine) -> dict[str, Check]:
 
 
 def on_gpu(line: str, *, users: str = "") -> dict[str, Check]:
-    replies = {"--query-gpu": Reply(text=line), "--query-compute-apps": Reply(text=users)}
+    replies = {
+        "--query-gpu": ProgramOutput(text=line),
+        "--query-compute-apps": ProgramOutput(text=users),
+    }
     return look(FakeMachine(replies=replies))
 
 
@@ -121,7 +124,9 @@ def test_one_of_several_gpus_is_measured() -> None:
 def test_a_driver_without_a_gpu_says_why() -> None:
     machine = FakeMachine(
         {"/proc/driver/nvidia/version": "NVRM version: 570"},
-        replies={"nvidia-smi": Reply(problem="nvidia-smi ended with code 18: version mismatch")},
+        replies={
+            "nvidia-smi": ProgramOutput(problem="nvidia-smi ended with code 18: version mismatch")
+        },
     )
     check = look(machine)["gpu"]
     assert check.state is WARN
@@ -131,7 +136,7 @@ def test_a_driver_without_a_gpu_says_why() -> None:
 def test_random_addresses_are_warned_of_where_workers_have_them_too(
     words: SnapshotAssertion,
 ) -> None:
-    refused = Reply(problem="setarch: failed to set personality: Operation not permitted")
+    refused = ProgramOutput(problem="setarch: failed to set personality: Operation not permitted")
     check = look(FakeMachine(VIRTUAL, replies={"setarch": refused}))["aslr"]
     assert (check.state, check.commands) == (WARN, ())
     assert "Operation not permitted" in check.text
@@ -141,7 +146,7 @@ def test_random_addresses_are_warned_of_where_workers_have_them_too(
 
 @pytest.mark.parametrize(("output", "state"), [("yes", OK), ("no", WARN), ("", OK)])
 def test_a_clock_that_nobody_sets_right_is_warned_of(output: str, state: CheckState) -> None:
-    check = look(FakeMachine(replies={"timedatectl": Reply(text=output)}))["time"]
+    check = look(FakeMachine(replies={"timedatectl": ProgramOutput(text=output)}))["time"]
     assert check.state is state
     assert check.commands == (("sudo timedatectl set-ntp true",) if state is WARN else ())
 

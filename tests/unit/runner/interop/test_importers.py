@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.results import Outcome
-from compile_hud.runner.interop.importers.case_evidence import Evidence, evidence_of, result_of
+from compile_hud.runner.interop.importers.case_evidence import CaseEvidence, evidence_of, result_of
 from compile_hud.runner.interop.importers.dynamo_name import DynamoName, parse_name
 from compile_hud.runner.interop.importers.torchbench import METRICS as TORCHBENCH_METRICS
 from compile_hud.runner.interop.importers.vocabulary import (
@@ -25,8 +25,8 @@ from tests.support.builders import START, make_case
 CASE = make_case()
 
 
-def evidence(**launches: list[tuple[float, ...]]) -> Evidence:
-    joined = Evidence()
+def evidence(**launches: list[tuple[float, ...]]) -> CaseEvidence:
+    joined = CaseEvidence()
     for name, values in launches.items():
         for launch in values:
             joined.add_launches(find_metric(name), [launch])
@@ -208,7 +208,7 @@ def test_evidence_of_a_failed_case_is_stored() -> None:
 
 
 def test_the_worst_of_what_is_reported_is_the_outcome() -> None:
-    collected = Evidence()
+    collected = CaseEvidence()
     for word in ("pass", "fail_accuracy", "eager_1st_run_OOM: 2 GiB more", "fail_to_run"):
         collected.add_text("accuracy", word)
     result = result_of(collected, case=CASE, run_id="run", at=START)

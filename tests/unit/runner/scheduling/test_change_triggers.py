@@ -18,7 +18,7 @@ from compile_hud.runner.scheduling.change_triggers import (
     find_revision,
 )
 from compile_hud.runner.scheduling.job_requests import JobRequest
-from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.system.machine import ProgramOutput
 from compile_hud.runner.toolchains.torch_releases import TorchSource
 from tests.support.fakes import FakeClock, FakeMachine
 
@@ -111,7 +111,7 @@ def test_what_is_watched_is_told(words: SnapshotAssertion) -> None:
 def look(
     watch: Watch,
     *,
-    reply: Reply | None = None,
+    reply: ProgramOutput | None = None,
     list_versions: Callable[[TorchSource], Sequence[str]] = lambda _source: (),
 ) -> tuple[str, FakeMachine]:
     machine = FakeMachine(replies={} if reply is None else {"ls-remote": reply})
@@ -124,7 +124,7 @@ def look(
 @pytest.mark.parametrize(("ref", "commit"), [("", A), ("main", B), ("v1", A)])
 def test_a_repository_is_at_a_commit(ref: str, commit: str) -> None:
     watch = Watch(kind=WatchKind.GIT, url="/src", ref=ref)
-    state, machine = look(watch, reply=Reply(text=REFS))
+    state, machine = look(watch, reply=ProgramOutput(text=REFS))
     assert state == commit[:12]
     end = ("git", "ls-remote", "--", "/src", ref or "HEAD")
     assert machine.commands == [("env", "GIT_TERMINAL_PROMPT=0", *end)]
@@ -133,12 +133,15 @@ def test_a_repository_is_at_a_commit(ref: str, commit: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "problem"),
     [
-        (Reply(problem="git ended with code 128: no repository"), "looked at: git ended with code"),
-        (Reply(text=""), "git:/src#gone: no gone in that repository"),
-        (Reply(text="nonsense\trefs/heads/gone"), "no gone in that repository"),
+        (
+            ProgramOutput(problem="git ended with code 128: no repository"),
+            "looked at: git ended with code",
+        ),
+        (ProgramOutput(text=""), "git:/src#gone: no gone in that repository"),
+        (ProgramOutput(text="nonsense\trefs/heads/gone"), "no gone in that repository"),
     ],
 )
-def test_a_repository_that_does_not_answer_is_said(reply: Reply, problem: str) -> None:
+def test_a_repository_that_does_not_answer_is_said(reply: ProgramOutput, problem: str) -> None:
     with pytest.raises(WatchFailed, match=problem):
         look(Watch(kind=WatchKind.GIT, url="/src", ref="gone"), reply=reply)
 

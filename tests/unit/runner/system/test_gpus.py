@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compile_hud.runner.system.gpus import list_gpus, list_users, measured_gpu, users_of
-from compile_hud.runner.system.machine import Reply
+from compile_hud.runner.system.machine import ProgramOutput
 from tests.support.fakes import FakeMachine
 
 TWO = """\
@@ -19,7 +19,10 @@ GPU-aaaa, 77, [Insufficient Permissions]
 
 def machine(gpus: str = TWO, users: str = "") -> FakeMachine:
     return FakeMachine(
-        replies={"--query-gpu": Reply(text=gpus), "--query-compute-apps": Reply(text=users)}
+        replies={
+            "--query-gpu": ProgramOutput(text=gpus),
+            "--query-compute-apps": ProgramOutput(text=users),
+        }
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from compile_hud.app.ui.code import MAX_DIFF_LINES, Code, code_of, unified_diff
+from compile_hud.app.ui.code import MAX_DIFF_LINES, HighlightedCode, code_of, unified_diff
 from compile_hud.app.ui.format import microseconds
 from compile_hud.app.ui.urls import KernelDiffState, kernel_diff_url, swapped
 from compile_hud.app.views.kernel_diff.records import DiffPage, DiffRow, DiffSide
@@ -192,14 +192,14 @@ def test_the_code_of_a_side_is_there_once_and_without_what_steers_a_page() -> No
     kernel = make_kernel(source_hash="h")
     sources = {"h": KernelSource(hash="h", language="triton", text="def k():\x1b\n    pass")}
     before = code_of((kernel, kernel), sources)
-    assert before == Code(text="def k():?\n    pass", language="python")
-    assert code_of((make_kernel(),), sources) == Code(text="", language=None)
+    assert before == HighlightedCode(text="def k():?\n    pass", language="python")
+    assert code_of((make_kernel(),), sources) == HighlightedCode(text="", language=None)
 
 
 def test_code_of_too_many_lines_is_not_compared() -> None:
-    long = Code(text="x\n" * (MAX_DIFF_LINES + 1), language=None)
+    long = HighlightedCode(text="x\n" * (MAX_DIFF_LINES + 1), language=None)
     with pytest.raises(ValueError, match="more than 3000 lines"):
-        unified_diff(long, Code(text="x", language=None))
+        unified_diff(long, HighlightedCode(text="x", language=None))
 
 
 def test_swapped_twice_is_what_it_was() -> None:

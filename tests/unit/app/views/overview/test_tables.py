@@ -12,7 +12,7 @@ from compile_hud.app.components.latest_results import silence_text
 from compile_hud.app.components.trend.view import trend_caption
 from compile_hud.app.data.page_records import ModeSummary, RunPage
 from compile_hud.app.ui.format import Scale
-from compile_hud.app.ui.html import Cell, Column
+from compile_hud.app.ui.html import Cell, HtmlColumn
 from compile_hud.app.ui.urls import OverviewState
 from compile_hud.app.views.overview.tables import alert_sections, mode_tile, unwatched_text
 from compile_hud.app.views.runs.measurements import measurement_table
@@ -91,7 +91,7 @@ def test_tile_says_what_is_not_ok_and_what_does_not_count(words: SnapshotAsserti
     assert [note.text for note in cell.notes[1:]] == words
 
 
-def cases_of(page: RunPage) -> tuple[tuple[Column, ...], list[tuple[Cell, ...]]]:
+def cases_of(page: RunPage) -> tuple[tuple[HtmlColumn, ...], list[tuple[Cell, ...]]]:
     return case_table(page, num_shown=100)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from compile_hud.app.ui.charts import sweep_spec
 from compile_hud.app.views.runs.data import sweep_of
-from compile_hud.app.views.runs.shape_sweep import Sweep, sweep_rows, sweep_table
+from compile_hud.app.views.runs.shape_sweep import SweepValues, sweep_rows, sweep_table
 
 GUARD = {"reason": "expected 8, actual 4", "file": "net.py", "line": 3, "function": "forward"}
 
@@ -31,7 +31,7 @@ def details(*rows: dict[str, Any]) -> dict[str, Any]:
     return {"shapes": {"axis": "source_length", "own": 8, "clock": "wall time", "rows": list(rows)}}
 
 
-def swept(*rows: dict[str, Any]) -> Sweep:
+def swept(*rows: dict[str, Any]) -> SweepValues:
     sweep = sweep_of(details(*rows))
     assert sweep is not None
     return sweep

@@ -19,7 +19,7 @@ from compile_hud.runner.notifications.dispatcher import (
     Item,
     Message,
 )
-from compile_hud.runner.notifications.http_client import Reply
+from compile_hud.runner.notifications.http_client import HttpReply
 from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.message_text import render_message
 from compile_hud.runner.notifications.receivers.chat import (
@@ -411,10 +411,10 @@ def test_endless_names_stay_within_what_receivers_take(num_items: int, sign: str
 def test_a_chat_posts_json_and_tells_what_came_of_it() -> None:
     seen: list[bytes] = []
 
-    def post(_url: str, *, body: bytes, headers: dict[str, str], rules: Any) -> Reply:
+    def post(_url: str, *, body: bytes, headers: dict[str, str], rules: Any) -> HttpReply:
         del headers, rules
         seen.append(body)
-        return Reply(status=429, headers={"retry-after": "30"}, body="")
+        return HttpReply(status=429, headers={"retry-after": "30"}, body="")
 
     chat = Chat(poster=Poster(url="https://example.com/", post=post), render=slack)
     answer = chat.send(message(item()))
@@ -430,11 +430,11 @@ class Server:
         self.bodies: list[bytes] = []
         self.kinds: list[str] = []
 
-    def post(self, _url: str, *, body: bytes, headers: dict[str, str], rules: Any) -> Reply:
+    def post(self, _url: str, *, body: bytes, headers: dict[str, str], rules: Any) -> HttpReply:
         del rules
         self.bodies.append(body)
         self.kinds.append(headers["Content-Type"])
-        return Reply(status=self.statuses.pop(0), headers={}, body="")
+        return HttpReply(status=self.statuses.pop(0), headers={}, body="")
 
 
 def test_a_picture_that_is_refused_costs_the_picture_alone() -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import pytest
 
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
-from compile_hud.runner.notifications.http_client import Reply, Request
+from compile_hud.runner.notifications.http_client import HttpReply, Request
 from compile_hud.runner.notifications.receivers.github_api import GitHubApi, GitHubFailed
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -17,8 +17,8 @@ NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 def failure(status: int, body: str = "{}", headers: Mapping[str, str] | None = None) -> Response:
     """Return what a request comes to that is answered so."""
 
-    def request(_request: Request, **_rules: object) -> Reply:
-        return Reply(status=status, headers=headers or {}, body=body)
+    def request(_request: Request, **_rules: object) -> HttpReply:
+        return HttpReply(status=status, headers=headers or {}, body=body)
 
     api = GitHubApi(
         url="https://api.github.com",

@@ -16,8 +16,8 @@ from syrupy.assertion import SnapshotAssertion
 from compile_hud.runner.notifications.delivery_policy import ResponseKind
 from compile_hud.runner.notifications.dispatcher import Item, Message
 from compile_hud.runner.notifications.http_client import (
+    HttpReply,
     HttpRules,
-    Reply,
     RequestFailed,
     TargetRefused,
     check_url,
@@ -51,8 +51,8 @@ def message(*names: str) -> Message:
     return Message(id="msg_1", at=START, items=items)
 
 
-def reply(status: int, body: str = "", **headers: str) -> Reply:
-    return Reply(status=status, headers=headers, body=body)
+def reply(status: int, body: str = "", **headers: str) -> HttpReply:
+    return HttpReply(status=status, headers=headers, body=body)
 
 
 def test_envelope_carries_the_objects_of_the_command_line() -> None:
@@ -72,7 +72,7 @@ def test_envelope_carries_the_objects_of_the_command_line() -> None:
 def posted(message: Message, *, key: bytes | None) -> tuple[bytes, dict[str, str]]:
     seen: list[tuple[bytes, dict[str, str]]] = []
 
-    def keep(_url: str, *, body: bytes, headers: dict[str, str], rules: Any) -> Reply:
+    def keep(_url: str, *, body: bytes, headers: dict[str, str], rules: Any) -> HttpReply:
         del rules
         seen.append((body, headers))
         return reply(200)
