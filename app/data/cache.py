@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 import streamlit as st
 
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.data.store import StoreVersion
 from compile_hud.db.errors import StoreLocked
@@ -67,7 +67,9 @@ class VersionedCache:
 
     def stale(self, key: Hashable) -> CachedValue | None:
         """Return the last value of `key`, of any version, None without one."""
-        return self._entry(key).cached
+        with self._lock:
+            entry = self._entries.get(key)
+        return None if entry is None else entry.cached
 
     def clear(self) -> None:
         """Forget every value."""
@@ -95,7 +97,7 @@ class CachedRead(Generic[_Args, _Value]):
 
         Raises what the function raises, StoreLocked only without a value of an older version.
         """
-        at = data.current_version()
+        at = store.current_version()
         try:
             value = self.read_at(at, *args, **kwargs)
         except StoreLocked as error:

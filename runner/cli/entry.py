@@ -15,9 +15,6 @@ from compile_hud.runner.system.allocator import use_one_heap
 def main() -> None:
     """Run the command line; Ctrl-C while it is being loaded ends it without a traceback."""
     use_one_heap()
-    # No process that is started from here lets the working directory come before what is installed:
-    # a user's own `json.py` or `socket.py` would stand in for Python's.
-    os.environ.setdefault("PYTHONSAFEPATH", "1")
     # The interpreter collects at its end, a fifth of the time of a short command, to free memory
     # that the system takes back anyway.
     atexit.register(gc.freeze)

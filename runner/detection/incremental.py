@@ -35,7 +35,7 @@ from compile_hud.runner.analysis.judging.judge import NEEDED_METRICS, judge_batc
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS
 from compile_hud.runner.analysis.judging.series_rules import SeriesRules
 from compile_hud.runner.errors import JudgeProcessKilled
-from compile_hud.runner.system.processes import begin_work, blocked
+from compile_hud.runner.system.processes import begin_work, blocked, safe_path
 
 # A process takes up to a second to start; so many cases take one core three.
 MIN_CASES_TO_SHARE = 400
@@ -166,7 +166,7 @@ def share(
         waiting: deque[Future[list[AlertCandidate]]] = deque()
         for batch in batches:
             # They inherit what is blocked: Ctrl-C is for this process, which ends them.
-            with blocked(signal.SIGINT):
+            with blocked(signal.SIGINT), safe_path():
                 waiting.append(pool.submit(judge, batch))
             # Not more than is being worked on: a history of years need not fit into memory.
             if len(waiting) > 2 * num_processes:

@@ -17,13 +17,11 @@ from compile_hud.db.shared.text import masked
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.launch_aggregation import HOST_DIED, Ending
 from compile_hud.runner.protocol.messages import ASK_NVML, PROTOCOL_VERSION
+from compile_hud.runner.system.processes import SAFE_PATH_VARIABLE
 
 LOG_TAIL_BYTES = 16_384
 # Every process of a case inherits it, whatever session or parent it has.
 HOST_VARIABLE = "HUD_WORKER_HOST"
-# Python puts no folder before the installed packages: a user's own `json.py` would stand in
-# for the standard library's. Python 3.10 does not know it; worker/start.py sees to that.
-SAFE_PATH_VARIABLE = "PYTHONSAFEPATH"
 
 
 class WorkerHost:
@@ -218,6 +216,10 @@ def package_links(home: Path) -> Path:
     folder = home / "packages"
     folder.mkdir(parents=True, exist_ok=True)
     package = Path(compile_hud.__file__).resolve().parent
+    # Earlier versions linked `db` and `runner` here, which would hide a user's own.
+    for other in folder.iterdir():
+        if other.is_symlink() and other.name != package.name:
+            other.unlink()
     link = folder / package.name
     if not (link.is_symlink() and link.resolve() == package):
         link.unlink(missing_ok=True)

@@ -9,6 +9,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# What Python puts no folder before the installed packages for; Python 3.10 does not know it.
+SAFE_PATH_VARIABLE = "PYTHONSAFEPATH"
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -34,3 +36,20 @@ def blocked(number: signal.Signals) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Keep the working directory out of the import path of interpreters that the block starts.
+
+    A user's own `pickle.py` or `socket.py` would stand in for Python's.
+    """
+    before = os.environ.get(SAFE_PATH_VARIABLE)
+    os.environ[SAFE_PATH_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH_VARIABLE]
+        else:
+            os.environ[SAFE_PATH_VARIABLE] = before

@@ -16,7 +16,8 @@ def main() -> int:
     """Import the worker host with the collector out and serve; return the exit status."""
     orders = sys.argv[1:]
     # Python 3.10 knows no PYTHONSAFEPATH: its `-m` lets the working directory come first.
-    sys.path[:] = [entry for entry in sys.path if entry and entry != os.getcwd()]
+    if sys.version_info < (3, 11) and sys.path[0] in ("", os.getcwd()):
+        del sys.path[0]
     gc.disable()
     worker = importlib.import_module("compile_hud.runner.worker.fork_server")
     gc.enable()

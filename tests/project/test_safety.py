@@ -15,14 +15,29 @@ from compile_hud.runner.notifications.http_client import MAX_ANSWER_BYTES, TOTAL
 from compile_hud.runner.traces.chrome_trace import MAX_UNPACKED_BYTES, MAX_VALUE_BYTES
 from tests.support.sources import ROOT, python_files, text_of
 
+# Ruff knows pickle, marshal and shelve; these read the same format.
+UNSAFE_MODULES = {"cloudpickle", "dill", "joblib"}
+
 
 def unsafe_loads(text: str) -> list[int]:
-    """Return the lines of calls in `text`, the source of a module, that may run what they read."""
-    return [
+    """Return the lines in `text`, the source of a module, that may run what they read."""
+    tree = ast.parse(text)
+    imports = [
         node.lineno
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and _is_unsafe(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and UNSAFE_MODULES & {name.partition(".")[0] for name in _imported(node)}
     ]
+    calls = [
+        node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_unsafe(node)
+    ]
+    return imports + calls
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [alias.name for alias in node.names]
 
 
 def _is_unsafe(node: ast.Call) -> bool:
@@ -30,7 +45,15 @@ def _is_unsafe(node: ast.Call) -> bool:
     keywords = {item.arg: ast.unparse(item.value) for item in node.keywords}
     return (
         (name == "torch.load" and keywords.get("weights_only") != "True")
-        or name in {"np.load", "numpy.load", "compile", "__import__", "subprocess.getoutput"}
+        or name
+        in {
+            "np.load",
+            "numpy.load",
+            "compile",
+            "__import__",
+            "subprocess.getoutput",
+            "ssl._create_unverified_context",
+        }
         or keywords.get("allow_pickle", "False") != "False"
         or keywords.get("shell", "False") != "False"
     )
@@ -49,6 +72,9 @@ def test_no_file_of_the_product_loads_what_may_run() -> None:
 @pytest.mark.parametrize(
     ("text", "is_unsafe"),
     [
+        ("import cloudpickle", True),
+        ("from joblib import load", True),
+        ("ssl._create_unverified_context()", True),
         ("torch.load(x)", True),
         ("torch.load(x, weights_only=False)", True),
         ("torch.load(x, weights_only=flag)", True),

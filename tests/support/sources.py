@@ -64,3 +64,12 @@ def documents() -> tuple[str, ...]:
     return tuple(
         sorted(str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern))
     )
+
+
+def imported_names(tree: ast.AST) -> set[str]:
+    """Return what the statements below `tree` import; `from a.b import c` is `a.b` and `a.b.c`."""
+    names = imported_modules(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names

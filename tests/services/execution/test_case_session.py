@@ -14,7 +14,7 @@ from compile_hud.db.records.results import Outcome
 from compile_hud.runner.execution.case_session import LocalSession
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.execution.launch_aggregation import DISK_FULL, Ending
-from compile_hud.runner.execution.worker_process import WorkerHost
+from compile_hud.runner.execution.worker_process import WorkerHost, package_links
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, RawMetric, Workload
 from tests.support.builders import make_case
@@ -136,3 +136,12 @@ def test_a_launch_that_fails_on_a_full_disk_blames_the_disk(
     assert result.outcome is Outcome.FAILED
     assert (result.details.get("ended_by") == DISK_FULL) is is_blamed
     assert result.reason.startswith(f"the disk under {folder.parent} is full; ") is is_blamed
+
+
+def test_links_of_an_earlier_version_are_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    for name in ("db", "models_zoo", "runner"):
+        (folder / name).symlink_to(tmp_path)
+    assert package_links(tmp_path) == folder
+    assert [path.name for path in folder.iterdir()] == ["compile_hud"]

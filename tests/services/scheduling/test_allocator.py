@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from compile_hud.runner.scheduling import job_worker as jobloop
-from compile_hud.runner.system import allocator as memory
+from compile_hud.runner.scheduling import job_worker
+from compile_hud.runner.system import allocator
 from compile_hud.runner.system.allocator import give_back_memory, use_one_heap
 from tests.support.runs.job_queue import REQUEST, JobSandbox
 from tests.support.runs.run_process import ROOT
@@ -81,10 +81,10 @@ def test_all_threads_of_the_command_line_share_a_heap(heaps: str, is_one: bool) 
 def test_other_c_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[None] = []
     monkeypatch.setattr(ctypes, "CDLL", opened.append)
-    memory._malloc_trim.cache_clear()
+    allocator._malloc_trim.cache_clear()
     give_back_memory()
     use_one_heap()
-    memory._malloc_trim.cache_clear()
+    allocator._malloc_trim.cache_clear()
     assert opened == [None, None]
 
 
@@ -94,7 +94,7 @@ def test_the_loop_gives_memory_back_after_each_job(
     sandbox = JobSandbox(tmp_path)
     calls: list[str] = []
     monkeypatch.setattr(
-        jobloop, "give_back_memory", lambda: calls.append(sandbox.loop.current_job())
+        job_worker, "give_back_memory", lambda: calls.append(sandbox.loop.current_job())
     )
     sandbox.requests.write(REQUEST)
     sandbox.loop.run_queued()

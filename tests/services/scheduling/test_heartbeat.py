@@ -50,7 +50,7 @@ def make_reporter(workspace: Workspace, *, jobs: list[str]) -> HealthReporter:
     )
 
 
-def test_a_beat_tells_of_process_devices_disks_and_spool(workspace: Workspace) -> None:
+def test_a_heartbeat_tells_of_process_devices_disks_and_spool(workspace: Workspace) -> None:
     workspace.spool().write(make_run())
     make_reporter(workspace, jobs=[]).report()
     (state,) = load_health(workspace.store()).schedulers
@@ -74,7 +74,7 @@ def test_devices_are_not_looked_at_beside_a_measurement(workspace: Workspace) ->
     assert len(MACHINE.commands) == num_commands
 
 
-def test_a_locked_store_hears_the_next_beat(
+def test_a_locked_store_hears_the_next_heartbeat(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def locked(*_args: object, **_kwargs: object) -> None:

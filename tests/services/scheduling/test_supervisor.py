@@ -98,7 +98,7 @@ def test_the_dashboard_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None
         f"import os, signal; open({str(ready)!r}, 'w').write(f'{{os.getpid()}}'); signal.pause()"
     )
     parent = (
-        "import os, sys, signal; from runner.supervise import Dashboard\n"
+        "import os, sys, signal; from compile_hud.runner.scheduling.supervisor import Dashboard\n"
         "command = [sys.executable, '-c', sys.argv[1]]\n"
         "with Dashboard(command, environment=os.environ, notify=print): signal.pause()"
     )
@@ -149,7 +149,16 @@ def test_a_missing_dashboard_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_dashboard_is_another_process_on_the_same_store() -> None:
     command = dashboard_command(host="::1", port=7)
-    assert command == [sys.executable, "-m", "compile_hud.app", "--host", "::1", "--port", "7"]
+    assert command == [
+        sys.executable,
+        "-P",
+        "-m",
+        "compile_hud.app",
+        "--host",
+        "::1",
+        "--port",
+        "7",
+    ]
     environment = dashboard_environment(parse_config("", path=None, env={"HUD_DATABASE_URL": URL}))
     assert environment["HUD_DATABASE_URL"] == URL
     assert environment["HUD_TRACES_DIR"] == os.path.abspath("a.duckdb.traces")

@@ -105,3 +105,21 @@ def test_ctrl_c_is_told_by_who_asked_alone(
     assert errors.count("Traceback") == 1
     assert errors.endswith("KeyboardInterrupt\n")
     wait_for(process, num_others=0)
+
+
+def test_modules_of_the_working_directory_stand_in_for_none_of_python(tmp_path: Path) -> None:
+    script = tmp_path / "judging.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name in ("pickle", "socket", "json"):
+        (folder / f"{name}.py").write_text("raise SystemExit('the own module was imported')")
+    finished = subprocess.run(
+        [sys.executable, "-P", script, "0.0"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (finished.returncode, finished.stderr) == (0, "")
