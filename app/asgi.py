@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from compile_hud.app import main
 from compile_hud.app.auth.middleware import CALLBACK, Guard, app_secrets
-from compile_hud.app.server import gc_freeze as heap
+from compile_hud.app.server import gc_freeze
 from compile_hud.app.server.action_routes import action_routes
 from compile_hud.app.server.metrics_routes import metrics_routes
 from compile_hud.app.server.page_routes import shell_routes
@@ -51,11 +51,11 @@ _ROUTES = [
 
 app = streamlit.App(
     Path(main.__file__),
-    lifespan=heap.settling,
+    lifespan=gc_freeze.settling,
     secrets=app_secrets(),
     middleware=[Middleware(Guard, paths=[CALLBACK, *(route.path for route in _ROUTES)])],
     routes=_ROUTES,
 )
 
 # What is imported by now is never garbage: five to seven times the reruns a second.
-heap.freeze()
+gc_freeze.freeze()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import streamlit as st
 
 from compile_hud.app.auth import access
-from compile_hud.app.components import sign_in as signin
+from compile_hud.app.components import sign_in
 from compile_hud.app.components.page_frame import guarded, live, synthetic_banner
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.scripts import keys
 from compile_hud.app.views.alerts import view as alerts
@@ -81,10 +81,10 @@ def draw_framed(show: Callable[[], None]) -> None:
 def _draw(show: Callable[[], None]) -> None:
     person = access.present()
     if not person.may(Role.VIEWER):
-        signin.wall(person)
+        sign_in.wall(person)
         return
     # Taken before anything is read: what is written meanwhile makes the page load again.
-    known_version = data.store_version()
+    known_version = store.store_version()
     loaded = load_newest_runs()
     # Above the page and drawn before it: what came later would push the page down.
     synthetic_banner(loaded.value)
@@ -93,7 +93,7 @@ def _draw(show: Callable[[], None]) -> None:
     show()
     with new_alerts:
         show_new_alerts()
-    signin.foot(person, store=data.store_name())
+    sign_in.foot(person, store=store.store_name())
     keys()
 
 

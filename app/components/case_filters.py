@@ -18,7 +18,7 @@ from compile_hud.app.components.page_frame import (
     stale_note,
     state_page,
 )
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.data.latest_results import load_cells, load_overview, load_silent_schedulers
 from compile_hud.app.data.page_records import Overview
 from compile_hud.app.ui.html import banner
@@ -140,7 +140,7 @@ def load_filled(problems: Sequence[str]) -> Overview | None:
     stale_note(loaded)
     overview = loaded.value
     if not overview.runs:
-        empty_store(data.store_name())
+        empty_store(store.store_name())
         return None
     if not overview.places:
         no_result(overview.runs)

@@ -10,7 +10,7 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.ui.code import HighlightedCode
 from compile_hud.app.ui.format import duration, moment
@@ -148,7 +148,7 @@ def live(summaries: Sequence[RunSummary], *, known_version: int, known_person: P
     The same when who is at the page may do something else than before.
     """
     try:
-        has_changed = data.store_version() != known_version or access.present() != known_person
+        has_changed = store.store_version() != known_version or access.present() != known_person
     except StoreError:
         has_changed = True
     if has_changed:

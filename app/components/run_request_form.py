@@ -9,7 +9,7 @@ import streamlit as st
 
 from compile_hud.app import clock
 from compile_hud.app.auth import access
-from compile_hud.app.data import run_requests as job_data
+from compile_hud.app.data import run_requests
 from compile_hud.app.data.health import load_health_page
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.app.ui.flash import set_flash, show_flash
@@ -40,7 +40,7 @@ def suites_of(runs: Iterable[Run]) -> list[RunChoice]:
 
     A machine that has no scheduler, as a node of a cluster, is asked through any that there is.
     """
-    scheduled = job_data.scheduled_machines()
+    scheduled = run_requests.scheduled_machines()
     choices = (
         RunChoice(
             suite=run.suite,
@@ -80,7 +80,7 @@ def _ask(offered: Sequence[RunChoice], key: str) -> None:
     note = DecisionNote(
         author=str(state.get(f"ask-name-{key}", "")), reason=str(state[f"ask-why-{key}"])
     )
-    problem = job_data.ask_for(
+    problem = run_requests.ask_for(
         choice.suite, toolchain=choice.toolchain, machine=choice.machine, note=note
     )
     message = problem or f"Asked for: {choice.label}. The page Health shows the queue."

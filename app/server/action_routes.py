@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from compile_hud.app import clock
-from compile_hud.app.data import action_links as action_data
+from compile_hud.app.data import action_links
 from compile_hud.app.data.action_links import LinkRequest, MeanwhileChanged
 from compile_hud.app.ui.alert_text import alert_text
 from compile_hud.app.ui.html import escaped
@@ -89,7 +89,7 @@ async def act(request: Request) -> Response:
 
 def _answer(request: Request, reply: Callable[[str, bytes], Response]) -> Response:
     """Return what `reply` makes of a token and the key, or a page that says what is wrong."""
-    key = action_data.link_key()
+    key = action_links.link_key()
     token = request.path_params["token"]
     try:
         if key is None:
@@ -137,7 +137,7 @@ def _perform(token: str, key: bytes, *, form: dict[str, str]) -> Response:
     if not request.alerts:
         return _nothing_left(request)
     try:
-        action_data.act(request, why=form.get(WHY, "").strip()[:MAX_WHY_LENGTH])
+        action_links.act(request, why=form.get(WHY, "").strip()[:MAX_WHY_LENGTH])
     except MeanwhileChanged:
         # Of a double click the second half finds done what it asks for.
         request = _load(token, key)
@@ -150,7 +150,7 @@ def _perform(token: str, key: bytes, *, form: dict[str, str]) -> Response:
 
 
 def _load(token: str, key: bytes) -> LinkRequest:
-    return action_data.load_link_request(read_action(token, key=key, now=clock.now()))
+    return action_links.load_link_request(read_action(token, key=key, now=clock.now()))
 
 
 def _nothing_left(request: LinkRequest) -> Response:

@@ -15,8 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from compile_hud.app import clock
-from compile_hud.app.data import action_links as action_data
-from compile_hud.app.data import store as data
+from compile_hud.app.data import action_links, store
 from compile_hud.db.alerts.action_links import PICTURES_PATH, LinkRefused, read_picture
 from compile_hud.db.shared.trend_images import draw_trends
 
@@ -42,7 +41,7 @@ def picture_routes() -> list[Route]:
 
 def send_picture(request: Request) -> Response:
     """Return the trend that a token is for as a PNG, or why there is none."""
-    key = action_data.link_key()
+    key = action_links.link_key()
     try:
         if key is None:
             raise LinkRefused("no links here")
@@ -52,7 +51,7 @@ def send_picture(request: Request) -> Response:
         return PlainTextResponse(text, status_code=403, headers=_SAFETY)
     try:
         with _one_at_a_time:
-            picture = _drawn(alert_id, data.store_url(), data.store_version())
+            picture = _drawn(alert_id, store.store_url(), store.store_version())
     except LookupError:
         return PlainTextResponse("there is no picture\n", status_code=404, headers=_SAFETY)
     return Response(picture, media_type="image/png", headers=_SAFETY)

@@ -32,7 +32,7 @@ from benchmarks.dashboard.peers import measure_peers
 from benchmarks.dashboard.queries import Questions, measure
 from benchmarks.dashboard.sessions import measure_sessions
 from benchmarks.startup import RESULTS, describe_machine
-from compile_hud.app.server import gc_freeze as heap
+from compile_hud.app.server import gc_freeze
 from compile_hud.db.schema.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
 from compile_hud.db.store import Store
 
@@ -59,7 +59,7 @@ def made(folder: Path, size: Size) -> Path:
 
 def _questions(store: Store, size: Size, *, num_questions: int) -> dict[str, Any]:
     questions = Questions(store, History(size, seed=SEED), seed=SEED)
-    heap.freeze()
+    gc_freeze.freeze()
     return {
         "questions": measure(questions, num_questions=num_questions),
         "num_rows": _num_rows(store),

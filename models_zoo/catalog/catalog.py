@@ -14,17 +14,17 @@ from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.providers import provided_models
 from compile_hud.models_zoo.catalog.rows import (
     decoders,
+    encoder_decoders,
     encoders,
     image_generation,
     kernels,
     other,
     vision,
 )
-from compile_hud.models_zoo.catalog.rows import encoder_decoders as pairs
 from compile_hud.models_zoo.catalog.shapes import UnfitShapeError, split_name, vary
 from compile_hud.models_zoo.catalog.spec import ModelSpec, SizeSpec, near_names
 
-_TABLES = (encoders, decoders, pairs, vision, image_generation, other, kernels)
+_TABLES = (encoders, decoders, encoder_decoders, vision, image_generation, other, kernels)
 CATALOG: dict[str, ModelSpec] = {row.name: row for table in _TABLES for row in table.ROWS}
 
 

@@ -13,7 +13,7 @@ from compile_hud.app.components.trend.rows import (
     trend_chart,
 )
 from compile_hud.app.components.trend.window import part_of
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.commands import repro
 from compile_hud.app.data.page_records import SeriesPage
@@ -71,7 +71,7 @@ def show_trend(
     samples = load_raw(part, metric=metric) if shown.raw else {}
     # Building a layered chart takes longer than everything else on a page.
     spec = computed_once(trend_chart)(
-        data.store_url(),
+        store.store_url(),
         version,
         page.case.key,
         page.machine,

@@ -14,7 +14,7 @@ from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.components.page_frame import banners
 from compile_hud.app.components.sign_in import sign_in_button
-from compile_hud.app.data import triage as decision_data
+from compile_hud.app.data import triage
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.app.ui.html import banner, caption
 from compile_hud.app.views.alerts.tables import DECISIONS, DECISIONS_TEXT, EVENT_TEXT, decidable
@@ -64,7 +64,7 @@ class _Memory:
     def seen(self, alerts: Sequence[Alert]) -> tuple[Alert, ...]:
         """Return the alerts as the page showed them last, and remember them as they are."""
         before: tuple[Alert, ...] = st.session_state.get(self._seen, tuple(alerts))
-        if changed := decision_data.changed_since(before, alerts):
+        if changed := triage.changed_since(before, alerts):
             st.session_state[self._note] = changed
         st.session_state[self._seen] = tuple(alerts)
         return before
@@ -162,9 +162,9 @@ def _save(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -> str
     """Save what was pressed; return why it is not saved, "" when it is, None for nothing."""
     if form_input.state is not None:
         alerts = decidable(seen, form_input.state)
-        return decision_data.decide_state(alerts, form_input.state, note=form_input.note)
+        return triage.decide_state(alerts, form_input.state, note=form_input.note)
     if form_input.is_comment:
-        return decision_data.comment(seen, note=form_input.note)
+        return triage.comment(seen, note=form_input.note)
     return _save_care(seen, form_input, shown=shown) if form_input.is_care else None
 
 
@@ -182,14 +182,14 @@ def _save_care(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -
         )
         for alert in seen
     ]
-    return decision_data.decide_care(seen, cared, note=form_input.note)
+    return triage.decide_care(seen, cared, note=form_input.note)
 
 
 def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
     """Draw what sets the least change that matters in the series of `alert`, and save it."""
     if not person.may(Role.ADMIN):
         return
-    settings = decision_data.load_settings(alert)
+    settings = triage.load_settings(alert)
     key = f"floor-{alert.id}-{memory.round}"
     if settings.floor is not None:
         # Not as its `value`: with a number there a field cannot be emptied.
@@ -213,7 +213,7 @@ def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
     if is_saving:
         floor = None if least_pct is None else round(least_pct / 100, 6)
         note = DecisionNote(author=str(st.session_state.get(_NAME, "")), reason=why.strip())
-        if problem := decision_data.decide_floor(settings, floor, note=note):
+        if problem := triage.decide_floor(settings, floor, note=note):
             st.html(banner(problem))
         else:
             memory.forget()

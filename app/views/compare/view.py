@@ -18,7 +18,7 @@ from compile_hud.app.components.page_frame import (
     stale_note,
     state_page,
 )
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.data.commands import comparing_command, run_command
 from compile_hud.app.data.runs import load_newest_runs
 from compile_hud.app.ui.format import metric_label
@@ -67,7 +67,7 @@ def show() -> None:
     banners(problems)
     summaries = load_newest_runs().value
     if not summaries:
-        empty_store(data.store_name())
+        empty_store(store.store_name())
         return
     if not any(summary.num_by_outcome for summary in summaries):
         no_result(summaries)

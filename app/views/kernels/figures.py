@@ -9,7 +9,7 @@ import streamlit as st
 
 from compile_hud.app.components.page_frame import draw_chart
 from compile_hud.app.components.trend.view import draw_runs
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.page_records import KernelsPage
 from compile_hud.app.ui.charts import PICK, picked
@@ -96,7 +96,7 @@ def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
         return
     st.html(heading("Over the runs", level=3))
     spec = computed_once(_trend)(
-        data.store_url(),
+        store.store_url(),
         loaded.version,
         page.run.id,
         page.result.case.key,
@@ -112,7 +112,7 @@ def _cached(
 ) -> dict[str, Any] | None:
     # Building a chart takes longer than everything else on a page.
     assert page.result is not None
-    key = (data.store_url(), version, page.result.id)
+    key = (store.store_url(), version, page.result.id)
     spec: dict[str, Any] | None = computed_once(make)(*key, _page=page)
     return spec
 

@@ -18,7 +18,7 @@ from compile_hud.app.components.page_frame import (
 from compile_hud.app.components.trend.rows import samples_chart, scale_of
 from compile_hud.app.components.trend.view import TREND_KEY, show_repro, show_trend
 from compile_hud.app.components.trend.window import part_of
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.data.annotations import annotated
 from compile_hud.app.data.cache import computed_once
 from compile_hud.app.data.commands import repro
@@ -42,7 +42,7 @@ from compile_hud.app.ui.urls import (
     runs_url,
 )
 from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
-from compile_hud.app.views.series import tables as seriestable
+from compile_hud.app.views.series import tables
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
 from compile_hud.db.errors import NotFoundError
 
@@ -90,13 +90,13 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw which series it is, the choices and the alerts that it has."""
     name = f"{page.case.model} {page.case.variant}"
     st.html(heading(name))
-    st.html(key_values(seriestable.header_facts(page, metric=state.metric)))
+    st.html(key_values(tables.header_facts(page, metric=state.metric)))
     machines = sorted({header.machine for header in page.headers} | {page.machine})
     with st.container(horizontal=True, gap="small"):
         choose(
             "Metric",
             name="metric",
-            options=seriestable.metrics_of(page),
+            options=tables.metrics_of(page),
             value=state.metric,
             default=DEFAULT_SERIES_METRIC,
             format_func=metric_label,
@@ -111,11 +111,11 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
                 value=page.toolchain,
                 width=240,
             )
-    if siblings := seriestable.sibling_table(page, metric=state.metric):
+    if siblings := tables.sibling_table(page, metric=state.metric):
         st.html(siblings)
-    for text in seriestable.alert_notices(page, metric=state.metric):
+    for text in tables.alert_notices(page, metric=state.metric):
         st.html(banner(text))
-    if links := seriestable.alert_links(page, metric=state.metric):
+    if links := tables.alert_links(page, metric=state.metric):
         st.html(links)
 
 
@@ -170,14 +170,14 @@ def _show_whole() -> None:
 
 def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw what is known of a series without a number."""
-    metrics = ", ".join(metric_label(name) for name in seriestable.metrics_of(page))
+    metrics = ", ".join(metric_label(name) for name in tables.metrics_of(page))
     has_several = len(page.toolchains) > 1
     where = f"{page.machine} in toolchain {page.toolchain}" if has_several else page.machine
     text = [f"This case has no values of {metric_label(state.metric)} on {where}."]
     there = "Over all toolchains it has" if has_several else "It has"
     text.append(f"{there}: {metrics}." if metrics else "It never ended ok, so it has no numbers.")
     state_page("No points", text=text)
-    if outcomes := seriestable.outcome_table(page):
+    if outcomes := tables.outcome_table(page):
         st.html(outcomes)
     show_repro(page.case, toolchain=page.toolchain)
     command = repro(page.case, toolchain=page.toolchain)
@@ -192,7 +192,7 @@ def _profiled(page: SeriesPage) -> set[str]:
 def show_points(page: SeriesPage, *, state: SeriesState) -> None:
     """Draw the points, newest first."""
     first = FirstRows(num_rows=len(page.points), requested=state.rows)
-    rows = seriestable.point_table(
+    rows = tables.point_table(
         page,
         metric=state.metric,
         scale=scale_of(page, metric=state.metric),
@@ -213,10 +213,10 @@ def show_samples(page: SeriesPage, *, state: SeriesState, version: int) -> None:
     point = point or page.points[-1]
     samples = load_result_samples(point.result_id, metric=state.metric).value
     st.html(heading(f"Samples of {point.at:%Y-%m-%d %H:%M} UTC", level=2))
-    facts = seriestable.point_facts(page, point, metric=state.metric, profiled=_profiled(page))
+    facts = tables.point_facts(page, point, metric=state.metric, profiled=_profiled(page))
     st.html(key_values(facts))
     spec = computed_once(samples_chart)(
-        data.store_url(),
+        store.store_url(),
         version,
         (page.machine, page.toolchain),
         metric=state.metric,
@@ -225,4 +225,4 @@ def show_samples(page: SeriesPage, *, state: SeriesState, version: int) -> None:
         _samples=samples,
     )
     draw_chart(spec, key="samples")
-    st.html(caption(seriestable.samples_caption(point.num_samples)))
+    st.html(caption(tables.samples_caption(point.num_samples)))

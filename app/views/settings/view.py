@@ -7,7 +7,7 @@ import os
 import streamlit as st
 
 from compile_hud.app.components.page_frame import banners, state_page
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.ui.html import Cell, HtmlColumn, caption, heading, key_values, table
 from compile_hud.app.ui.urls import parse_settings
 from compile_hud.db.shared.settings_snapshot import (
@@ -29,7 +29,7 @@ def show() -> None:
     _, problems = parse_settings(st.query_params.to_dict())
     banners(problems)
     st.html(heading("Settings"))
-    st.html(key_values([("store", Cell(text=data.store_name()))]))
+    st.html(key_values([("store", Cell(text=store.store_name()))]))
     settings = settings_from_json(os.environ.get(SETTINGS_VARIABLE, ""))
     if not settings:
         text = [

@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from compile_hud.app import clock
 from compile_hud.app.auth import access
 from compile_hud.app.auth import middleware as guard
-from compile_hud.app.data import triage as decision_data
+from compile_hud.app.data import triage
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.db.queries.alerts import load_alert, load_changes, load_series_settings
 from compile_hud.db.records.alerts import AlertState
@@ -120,12 +120,12 @@ def test_writing_is_refused_whatever_a_page_has_shown(
     alert = load_alert(store, ID)
     note = DecisionNote(author="ada@example.org", reason="let me")
     muted = dataclasses.replace(alert, muted_until=dashboard_stores.NOW + timedelta(days=9))
-    settings = decision_data.load_settings(alert)
+    settings = triage.load_settings(alert)
     messages = [
-        decision_data.decide_state([alert], AlertState.NOISE, note=note),
-        decision_data.decide_care([alert], [muted], note=note),
-        decision_data.comment([alert], note=note),
-        decision_data.decide_floor(settings, 0.5, note=note),
+        triage.decide_state([alert], AlertState.NOISE, note=note),
+        triage.decide_care([alert], [muted], note=note),
+        triage.comment([alert], note=note),
+        triage.decide_floor(settings, 0.5, note=note),
     ]
     assert all(text.startswith("Not saved: ") for text in messages)
     assert all(("sign in" if not name else "is a viewer") in text for text in messages)
@@ -142,33 +142,27 @@ def test_whoever_may_not_is_stopped_with_a_reason(name: str, sign_in: SignIn) ->
 
 def test_floor_is_not_a_triagers(store: Store, sign_in: SignIn) -> None:
     sign_in("tom")
-    settings = decision_data.load_settings(load_alert(store, ID))
-    outcome = decision_data.decide_floor(settings, 0.5, note=DecisionNote())
+    settings = triage.load_settings(load_alert(store, ID))
+    outcome = triage.decide_floor(settings, 0.5, note=DecisionNote())
     assert "tom@example.org is a triager; changing how series are judged takes an admin" in outcome
     assert load_series_settings(store) == ()
 
 
 def test_floor_that_somebody_else_has_set_since_is_kept(store: Store, sign_in: SignIn) -> None:
     sign_in("ada")
-    settings = decision_data.load_settings(load_alert(store, ID))
-    assert decision_data.decide_floor(settings, 0.2, note=DecisionNote()) == ""
+    settings = triage.load_settings(load_alert(store, ID))
+    assert triage.decide_floor(settings, 0.2, note=DecisionNote()) == ""
     # The same again is no news, another value is that of somebody who has not read this one.
-    assert decision_data.decide_floor(settings, 0.2, note=DecisionNote()) == ""
-    assert "somebody else has changed it" in decision_data.decide_floor(
-        settings, 0.3, note=DecisionNote()
-    )
+    assert triage.decide_floor(settings, 0.2, note=DecisionNote()) == ""
+    assert "somebody else has changed it" in triage.decide_floor(settings, 0.3, note=DecisionNote())
     assert [item.floor for item in load_series_settings(store)] == [0.2]
 
 
 def test_decision_that_is_sent_again_is_refused(store: Store, sign_in: SignIn) -> None:
     sign_in("tom")
     alert = load_alert(store, ID)
-    assert (
-        decision_data.decide_state([alert], AlertState.NOISE, note=DecisionNote(reason="a")) == ""
-    )
-    store_text = decision_data.decide_state(
-        [alert], AlertState.NOISE, note=DecisionNote(reason="a")
-    )
+    assert triage.decide_state([alert], AlertState.NOISE, note=DecisionNote(reason="a")) == ""
+    store_text = triage.decide_state([alert], AlertState.NOISE, note=DecisionNote(reason="a"))
     assert "changed since it was read: state was open, is noise" in store_text
     assert len(load_changes(store, alert_id=ID)) == 1
 

@@ -10,7 +10,7 @@ import pytest
 
 from compile_hud.app.components.page_frame import POLL_S
 from compile_hud.app.components.trend.view import TREND_CAPTION
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.ui.urls import (
     DEFAULT_SERIES_METRIC,
     OVERVIEW_METRICS,
@@ -51,11 +51,11 @@ def test_metrics_and_defaults_are_documented() -> None:
 def test_numbers_are_those_of_the_code() -> None:
     assert POLL_S == 2
     assert "every two seconds" in TEXT
-    assert f"for more than {data.LOCK_TIMEOUT_S:.0f} seconds" in TEXT
+    assert f"for more than {store.LOCK_TIMEOUT_S:.0f} seconds" in TEXT
     assert f"+- {DEFAULT_CONFIG.noise_band_sds:.0f} robust standard deviations" in TEXT
     middle = f"the middle {100 * (TAILS[1] - TAILS[0]):.0f} %"
     assert f"the larger of {MAD_TO_SD} x the median absolute deviation" in TEXT
     assert f"and 1 / {1 / TAILS_TO_SD:.5g} of the width of {middle})" in TEXT
     assert f"median absolute deviation or {middle}, whichever is larger" in TREND_CAPTION
     assert f"from {DEFAULT_CONFIG.min_baseline_points} points on" in TEXT
-    assert data.DEFAULT_URL == "duckdb:///.hud/store.duckdb"
+    assert store.DEFAULT_URL == "duckdb:///.hud/store.duckdb"

@@ -9,7 +9,7 @@ import pytest
 
 from compile_hud.app import clock
 from compile_hud.app.components.run_request_form import RunChoice, suites_of
-from compile_hud.app.data import run_requests as job_data
+from compile_hud.app.data import run_requests
 from compile_hud.app.data.triage import DecisionNote
 from compile_hud.db.jobs.health import Health, load_health, save_scheduler
 from compile_hud.db.queries.results import load_document
@@ -50,11 +50,13 @@ def test_a_triager_asks_for_the_suite_of_a_run_and_twice_is_once(
 
 def test_two_in_one_minute_have_one_key(store: Store, sign_in: SignIn) -> None:
     sign_in("tom")
-    assert job_data.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote()) == ""
+    assert (
+        run_requests.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote()) == ""
+    )
     job = store.lease_job()
     assert job is not None
     store.finish_job(job.id, run_id=None, state="failed", reason="gone")
-    again = job_data.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote())
+    again = run_requests.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote())
     assert again == "Not asked for: it was asked for in this very minute."
 
 
@@ -75,7 +77,7 @@ def test_each_machine_is_asked_once(
     for minute, machine in enumerate((first, second)):
         now = dashboard_stores.NOW + timedelta(minutes=minute)
         monkeypatch.setattr(clock, "now", lambda now=now: now)
-        job_data.ask_for("nightly", toolchain="stable", machine=machine, note=DecisionNote())
+        run_requests.ask_for("nightly", toolchain="stable", machine=machine, note=DecisionNote())
     assert len(queue_of(store)) == num_jobs
 
 
@@ -119,7 +121,7 @@ def test_nobody_else_may_whatever_the_page_shows(
     sign_in(name)
     page = open_page("run", run="run-003")
     assert not [button for button in page.button if str(button.key).startswith("ask-")]
-    problem = job_data.ask_for(
+    problem = run_requests.ask_for(
         "nightly", toolchain="stable", machine=None, note=DecisionNote(author="eve")
     )
     assert "asking for runs takes a triager" in problem
@@ -129,7 +131,7 @@ def test_nobody_else_may_whatever_the_page_shows(
 @pytest.mark.usefixtures("anybody_triages")
 @pytest.mark.parametrize("name", ["", "  ", "judge"])
 def test_who_is_not_signed_in_gives_a_name(name: str, store: Store) -> None:
-    problem = job_data.ask_for(
+    problem = run_requests.ask_for(
         "nightly", toolchain="stable", machine=None, note=DecisionNote(author=name)
     )
     assert problem == "Not asked for: who asks? Give your name, which is not judge."
@@ -139,6 +141,6 @@ def test_who_is_not_signed_in_gives_a_name(name: str, store: Store) -> None:
 @pytest.mark.usefixtures("locked")
 def test_a_store_that_is_held_says_so(sign_in: SignIn) -> None:
     sign_in("tom")
-    problem = job_data.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote())
+    problem = run_requests.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote())
     assert problem.startswith("Not asked for: ")
     assert "process" in problem

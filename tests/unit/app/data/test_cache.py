@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from compile_hud.app.data import store as data
+from compile_hud.app.data import store
 from compile_hud.app.data.cache import MAX_ENTRIES, VersionedCache, cached_read
 from compile_hud.app.data.page_records import Loaded
 from compile_hud.app.data.store import StoreVersion
@@ -90,8 +90,8 @@ def test_simultaneous_readers_wait_for_one_value() -> None:
 
 @pytest.fixture(autouse=True)
 def _store_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(data.URL_VARIABLE, URL)
-    monkeypatch.setattr(data, "store_version", lambda: 7)
+    monkeypatch.setenv(store.URL_VARIABLE, URL)
+    monkeypatch.setattr(store, "store_version", lambda: 7)
 
 
 def test_a_read_is_cached_by_its_arguments() -> None:
@@ -116,7 +116,7 @@ def test_a_read_within_a_read_sees_the_same_version(monkeypatch: pytest.MonkeyPa
 
     @cached_read
     def load_whole(at: StoreVersion) -> tuple[int, int]:
-        monkeypatch.setattr(data, "store_version", lambda: 8)
+        monkeypatch.setattr(store, "store_version", lambda: 8)
         return at.number, load_part.read_at(at)
 
     assert load_whole().value == (7, 7)
@@ -132,7 +132,7 @@ def test_while_the_store_is_locked_the_last_value_is_shown(
         return f"{name} of {at.url}"
 
     assert load("a").stale_reason == ""
-    monkeypatch.setattr(data, "store_version", lambda: 8)
+    monkeypatch.setattr(store, "store_version", lambda: 8)
     assert load("a") == Loaded(value=f"a of {URL}", version=7, stale_reason="held by process 4711")
     with pytest.raises(StoreLocked):
         load("never read")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compile_hud.app.server import gc_freeze as heap
+from compile_hud.app.server import gc_freeze
 
 
 class _Knot:
@@ -27,25 +27,25 @@ def _thawed() -> Iterator[None]:
 
 
 def test_what_came_to_stay_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap, "MAX_LOOSE", 1000)
+    monkeypatch.setattr(gc_freeze, "MAX_LOOSE", 1000)
     knots = [_Knot() for _ in range(2000)]
-    assert heap.settle()
+    assert gc_freeze.settle()
     assert len(gc.get_objects()) < 1000
     assert gc.get_freeze_count() > len(knots)
-    assert not heap.settle()
+    assert not gc_freeze.settle()
 
 
 def test_garbage_that_was_frozen_is_freed_when_the_heap_settles_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(heap, "MAX_LOOSE", -1)
+    monkeypatch.setattr(gc_freeze, "MAX_LOOSE", -1)
     knot = _Knot()
     is_there = weakref.ref(knot)
-    heap.settle()
+    gc_freeze.settle()
     del knot
     gc.collect()
     assert is_there() is not None
-    heap.settle()
+    gc_freeze.settle()
     assert is_there() is None
 
 
@@ -53,11 +53,11 @@ def test_the_heap_settles_while_the_server_runs_and_not_after(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     is_steady = threading.Event()
-    monkeypatch.setattr(heap, "_CHECK_S", 0.001)
-    monkeypatch.setattr(heap, "settle", is_steady.set)
+    monkeypatch.setattr(gc_freeze, "_CHECK_S", 0.001)
+    monkeypatch.setattr(gc_freeze, "settle", is_steady.set)
 
     async def serve() -> list[threading.Thread]:
-        async with heap.settling(None):
+        async with gc_freeze.settling(None):
             assert is_steady.wait(20)
             return [item for item in threading.enumerate() if item.name == "settling"]
 
