@@ -7,7 +7,7 @@ StoreError
 |   `-- StoreTooOld    the store was written by an older Compile HUD, and is not upgraded yet
 |-- StoreFull          the disk (or quota) under the store is full
 |-- MixedStoreError    synthetic (`hud demo`) and real runs never share a store
-|-- HeldByPattern      an alert has it from the settings of its series, and would keep it
+|-- SetByPattern       an alert has it from the settings of its series, and would keep it
 |-- BackupError        a backup is damaged, or would replace what is there
 |-- RecordError        a document does not describe a valid record
 `-- NotFoundError      what was asked for is not in the store

@@ -1,4 +1,4 @@
-"""What the links of messages read and decide: a part of `app.data.store`, without its cache."""
+"""What the links of messages read and decide: a part of app/data/store.py, without its cache."""
 
 from __future__ import annotations
 

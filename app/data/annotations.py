@@ -1,4 +1,4 @@
-"""What people say of dates, read and written; a part of `app.data.store`.
+"""What people say of dates, read and written; a part of app/data/store.py.
 
 Who writes is asked for again here, whatever the page has shown.
 """

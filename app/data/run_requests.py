@@ -1,4 +1,4 @@
-"""Where pages ask for runs: a part of `app.data.store`.
+"""Where pages ask for runs: a part of app/data/store.py.
 
 It asks itself who is at the page and whether they may, whatever the page has shown.
 """

@@ -1,4 +1,4 @@
-"""Where pages write what people decide: a part of `app.data.store`.
+"""Where pages write what people decide: a part of app/data/store.py.
 
 Each function asks itself who is at the page and whether they may, whatever the page has shown, and
 compares what they have seen with what is stored, in the transaction that saves.

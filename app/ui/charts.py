@@ -36,7 +36,7 @@ def samples_spec(
 ) -> dict[str, Any]:
     """Return every sample of a measurement, launch by launch in the order they were taken.
 
-    The rows are those of `app.components.trend.rows.sample_rows`; `title` has the lines of that of
+    The rows are those of `sample_rows` in app/components/trend/rows.py; `title` has the lines of that of
     the y axis.
     """
     y_scale = alt.Scale(domain=_domain(samples, low=low, high=high), clamp=True, nice=False)
@@ -74,7 +74,7 @@ def samples_spec(
 def sweep_spec(rows: Sequence[Row], *, axis: str, title: str) -> dict[str, Any]:
     """Return latency by shape, eager dashed and hollow; diamonds are shapes that are labelled.
 
-    The rows are those of `app.views.runs.shape_sweep.sweep_rows`.
+    The rows are those of `sweep_rows` in app/views/runs/shape_sweep.py.
     """
     lowest, highest = min(row["value"] for row in rows), max(row["value"] for row in rows)
     # Room for the names behind the last points.

@@ -46,7 +46,7 @@ class Note:
 class Cell:
     """One cell: a text, perhaps a link, perhaps notes under it; `style` is a class of theme.py.
 
-    `picks` are ids that a box in it selects (app/picks.js), which `title` is the name of.
+    `picks` are ids that a box in it selects (app/ui/picks.js), which `title` is the name of.
     `trend` is a small line of numbers beside the text, oldest first; one number alone draws none.
     With the style `coded`, what is between backticks is code.
     """

@@ -114,7 +114,7 @@ class RunPageState:
 class KernelsState:
     """What the kernels page shows: a case of a run, the latest one where it is empty.
 
-    `kernel` is the id of the kernel that is opened (`app.views.kernels.tables.kernel_id`); `text`,
+    `kernel` is the id of the kernel that is opened (`kernel_id` in app/views/kernels/tables.py); `text`,
     `kind` and `library` let through what is in the table.
     """
 

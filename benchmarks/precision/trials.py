@@ -1,6 +1,6 @@
 """Compare models with themselves and with a slower twin, over and over, as a gate would.
 
-Each trial is one paired comparison of the product (runner.paired.measure_pair) with a floor of 5 %.
+Each trial is one paired comparison of the product (`measure_pair`) with a floor of 5 %.
 Half of the trials compare equal code; in the other half the candidate does 5 % more of the same
 work (benchmarks/planted.py). The document is written anew after each trial, so that a run may be
 ended at any time, and `--resume` goes on with what is there.

@@ -1,7 +1,7 @@
 """The one place that opens the store.
 
 DuckDB lets one process write or many read, and an idle connection counts. So every transaction
-opens the file, does one short thing and closes it; `db.engine.readers_writer_lock` orders them.
+opens the file, does one short thing and closes it; db/engine/readers_writer_lock.py orders them.
 PostgreSQL needs no lock files: an advisory lock lets one writer in at a time, so the rules are the
 same on both.
 """

@@ -1,4 +1,4 @@
-"""Errors of DuckDB, PostgreSQL and the operating system, mapped to those of `db.errors`."""
+"""Errors of DuckDB, PostgreSQL and the operating system, mapped to those of db/errors.py."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Create every table: where a store from before the first release begins.
 
-A migration is history: it spells its tables out, since `db.schema.tables` moves on.
+A migration is history: it spells its tables out, since db/schema/tables.py moves on.
 There is no revision before this one: it has the number that the schema had then, so that stores of
 that schema are upgraded, and those of the schemas before it are refused.
 """

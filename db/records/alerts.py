@@ -79,7 +79,7 @@ class Alert:
     def to_json(
         self, *, kernels: Sequence[Mapping[str, Any]] = (), noise: str = ""
     ) -> dict[str, Any]:
-        """Return the regression object of DESIGN 6.2, less `repro` and `url`.
+        """Return the regression object of docs/notifications.md, less `repro` and `url`.
 
         `kernels` are those behind it, which are read with the results and not stored in the alert;
         `noise` says what makes their times uncertain.

@@ -279,7 +279,7 @@ class CaseResult:
         return next((item for item in self.measurements if item.metric == metric), None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a JSON object (DESIGN 6.5)."""
+        """Return the result as a JSON object."""
         return {
             "id": self.id,
             "run_id": self.run_id,
@@ -344,7 +344,7 @@ class Run:
     is_synthetic: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the run as a JSON object (DESIGN 6.5)."""
+        """Return the run as a JSON object."""
         return {
             "id": self.id,
             "started_at": time_to_json(self.started_at),
@@ -389,7 +389,7 @@ class RunDocument:
     results: tuple[CaseResult, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the document as a JSON object (DESIGN 6.5)."""
+        """Return the document as a JSON object."""
         return {
             "schema_version": SCHEMA_VERSION,
             "run": self.run.to_json(),

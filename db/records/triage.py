@@ -1,7 +1,7 @@
 """What people decide about alerts and series, and the record of every change.
 
 Only the standard library is needed; the rules that use these are in
-`runner.analysis.alerts.lifecycle`.
+runner/analysis/alerts/lifecycle.py.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from compile_hud.runner.workspace import Workspace
 
 
 def alerts_json(alerts: Sequence[Alert], *, workspace: Workspace) -> list[dict[str, Any]]:
-    """Return the regression objects of DESIGN 6.2, each with the event it belongs to."""
+    """Return the regression objects of docs/notifications.md, each with the event it belongs to."""
     config = workspace.config
     events = load_events(workspace.store(), ids={alert.event_id for alert in alerts})
     kernels = cause_kernels(alerts, store=workspace.store())

@@ -4,7 +4,7 @@ What is planted, by the share of the nights that have passed, so that every page
 a lasting step, a step that is fixed again, an improvement, a slow drift, a noisy series with
 nothing in it, a case that starts to fail, a case that vanishes, a new driver, and memory that gets
 slower: the machine's doing, which a reference case and a model bound by memory show. Some cases
-have kernels (demo_kernels.py), and those that became slower became so in one of them.
+have kernels (runner/demo/kernels.py), and those that became slower became so in one of them.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def test_each_file_that_builds_a_model_has_a_row() -> None:
         for path in ZOO.rglob("*.py")
         if re.search(r"^def build\(", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
-    assert building - builders == set(), "add a row for each in models_zoo/rows"
+    assert building - builders == set(), "add a row for each in models_zoo/catalog/rows"
 
 
 def test_the_catalog_imports_without_torch() -> None:

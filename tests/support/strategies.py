@@ -29,7 +29,7 @@ from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 
-# What both databases keep as it is: `db.rows.mapping.clean_text` replaces the rest.
+# What both databases keep as it is: `clean_text` in db/rows/mapping.py replaces the rest.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 # What people decide is kept as one line that can be printed.
 LINES = st.text(st.characters(codec="utf-8", categories=["L", "M", "N", "P", "S"]), max_size=20)

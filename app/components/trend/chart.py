@@ -42,7 +42,7 @@ _MARK_TOOLTIP = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """What the chart of a series shows; the rows are those of `app.components.trend.rows`.
+    """What the chart of a series shows; the rows are those of app/components/trend/rows.py.
 
     Points, noise bands, marks of what changed, runs that gave no number, and single samples. `note`
     stands below the axis.

@@ -1,4 +1,4 @@
-"""What the page that compares two runs reads, cached as in `app.data.store`."""
+"""What the page that compares two runs reads, cached as in app/data/store.py."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
 def strip_spec(rows: Sequence[Row], *, unit: str) -> dict[str, Any]:
     """Return a lane for each thread or stream; a click selects a kernel's id.
 
-    The rows are those of `app.views.kernels.timeline.strip_rows`, their times in `unit`.
+    The rows are those of `strip_rows` in app/views/kernels/timeline.py, their times in `unit`.
     """
     lanes = sorted({str(row["lane"]) for row in rows})
     rect = (

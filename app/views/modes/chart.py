@@ -20,7 +20,7 @@ _LABEL_ROOM = 0.45
 def modes_spec(rows: Sequence[Row], *, cache: str) -> dict[str, Any]:
     """Return speedup against compile time; filled modes are on the front, which a line joins.
 
-    The rows are those of `app.views.modes.tables.chart_rows`, by compile time.
+    The rows are those of `chart_rows` in app/views/modes/tables.py, by compile time.
     """
     domain = _domain(rows)
     x = alt.X(

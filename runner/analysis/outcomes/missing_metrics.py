@@ -3,7 +3,7 @@
 Method: no statistics. The ok results of a case in a suite, on a machine in a toolchain, are in the
 order of their runs. A metric is lost where three in a row lack it and nearly all of the eight
 before had it. What comes back for fewer than fourteen goes to and fro, as failures do
-(stretches.py). Each suite is judged by itself: another one may run the same cases for their
+(spans.py). Each suite is judged by itself: another one may run the same cases for their
 accuracy alone. What is seldom there, as a weekly latency between nightly checks, is never missed,
 nor is what any suite of the place still measures as often as it was.
 Like outcomes it compares across environments: a new driver without room for eager is a change.

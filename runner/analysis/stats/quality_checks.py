@@ -1,7 +1,7 @@
 """Can the numbers of a case result be trusted? Warnings as values, with figures and a next step.
 
 All but the energy is judged on the headline of the case, which a verdict rests on: the speedup
-where there is one, else the latency on the steadiest clock (runner.analysis.sample_checks says
+where there is one, else the latency on the steadiest clock (sample_checks.py says
 how). The energy is taken in a loop of its own, which is held against the latency. Thresholds are
 set so that plain noise gives a warning in fewer than 1 of 100 case results.
 """

@@ -4,7 +4,7 @@ Drift: Mann-Kendall's S of each launch, summed over launches; the size is Theil 
 Two modes: the split of a launch's samples into two with the least variance within; Ashman's D, the
 distance of the modes over their spread (Ashman, Bird and Zepf, AJ 108, 1994), separates them. It is
 2.6 for a normal distribution cut in half.
-Launches that differ: Student's interval between launches (runner.analysis.stats) and the lower
+Launches that differ: Student's interval between launches (estimates.py) and the lower
 limit of their standard deviation by chi-square, on logarithms.
 Assumption: samples are in the order in which they were taken.
 """

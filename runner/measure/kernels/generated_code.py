@@ -87,7 +87,7 @@ def _counted(matches: Iterable[re.Match[str]]) -> Iterator[tuple[int, re.Match[s
         seen[match["name"]] += 1
 
 
-# What the first call of each kernel was given, by its name in a trace: runner.measure.arguments.
+# The arguments of the first call of each kernel, by its name in a trace; see `describe_arguments`.
 FirstCalls = dict[str, list[Any]]
 
 

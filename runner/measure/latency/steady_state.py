@@ -70,7 +70,7 @@ def _clearest_drop(times_s: Sequence[float]) -> int:
 def relative_half_width(values: Sequence[float]) -> float:
     """Return half the width of the median's 95 % interval, relative to the median.
 
-    The interval lies between two order statistics, as in runner.analysis.stats, which a worker
+    The interval lies between two order statistics, as in runner/analysis/stats, which a worker
     cannot import. Infinite for fewer than six values, which cannot reach 95 %.
     """
     ordered = sorted(values)
