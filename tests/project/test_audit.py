@@ -66,7 +66,7 @@ def test_where_nobody_can_be_asked_it_is_told_and_no_failure(
 
 
 @pytest.mark.parametrize("name", ["PYSEC-2026-1", "CVE-2026-1"])
-def test_what_is_reported_is_so_until_its_day(audit: Any, name: str) -> None:
+def test_what_is_accepted_is_so_until_its_day(audit: Any, name: str) -> None:
     line = f"# a comment\n{name} until 2026-03-01: we do not call it\n"
     report = {"dependencies": [FLAWED]}
     for today, is_reported in ((date(2026, 3, 1), False), (date(2026, 3, 2), True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -93,8 +94,17 @@ def test_what_fails_fails_the_whole(machine: Machine, failing: str) -> None:
 def test_the_log_of_the_checks_comes_first_and_the_tests_have_the_last_line(
     machine: Machine,
 ) -> None:
-    slow_check = '[[ "$*" != *check ]] || sleep 0.2'
-    machine.add("make", f'#!/bin/bash\n{slow_check}\necho "log of ${{*: -1}}"\n')
+    tests_end = machine.log.with_name("tests_end")
+    os.mkfifo(tests_end)
+    # Opening a FIFO waits for its other end: the checks end after the tests have written their log.
+    machine.add(
+        "make",
+        f"""#!/bin/bash
+[[ "$*" != *check ]] || read -r < {tests_end}
+echo "log of ${{*: -1}}"
+[[ "$*" != *test ]] || echo > {tests_end}
+""",
+    )
     done = machine.start()
     assert done.stdout.splitlines()[-2:] == ["log of check", "log of test"]
 

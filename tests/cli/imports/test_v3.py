@@ -288,7 +288,7 @@ def test_files_without_a_time_take_their_own_and_say_so(
     assert again == words
 
 
-def test_what_was_imported_is_reported_to_be_judged_by_another_command(terminal: Terminal) -> None:
+def test_import_names_the_command_that_judges(terminal: Terminal) -> None:
     (terminal.folder / "new.json").write_text(json.dumps([make_record()]))
     output = terminal.hud("import", "new.json").stdout
     assert output.endswith("\n`hud detect` judges what is new, `hud up` shows it\n")
@@ -306,7 +306,7 @@ def test_a_plan_that_grew_by_a_second_file_leaves_none_that_no_run_has(terminal:
     assert (checked.exit_code, checked.stderr) == (0, "")
 
 
-def test_a_file_that_is_none_of_the_formats_is_answered_with_where_they_are_reported(
+def test_an_unknown_format_names_the_page_of_formats(
     terminal: Terminal,
 ) -> None:
     (terminal.folder / "notes.txt").write_text("root:x:0:0\n")

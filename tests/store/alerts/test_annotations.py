@@ -35,7 +35,7 @@ def make_annotation(
     return dataclasses.replace(annotation, **values)  # type: ignore[arg-type]
 
 
-def test_what_is_written_twice_is_stored_once_and_its_first_author(store: Store) -> None:
+def test_what_is_written_twice_is_stored_once_with_its_first_author(store: Store) -> None:
     first, again = make_annotation(), make_annotation(made_at=START + timedelta(days=1))
     assert put_annotations(store, [first, again]) == 1
     assert put_annotations(store, [again]) == 0

@@ -184,7 +184,7 @@ def test_a_module_without_the_two_functions_names_which() -> None:
     assert "has no function build" in message_of("bench.py:loss")
 
 
-def test_a_build_string_without_a_module_is_shown_what_to_write() -> None:
+def test_a_build_string_without_a_module_says_what_to_write() -> None:
     assert message_of(":make") == (
         "the build string ':make' names no module. Write `package.module`,"
         " `package.module:factory`, `path/to/file.py` or `path/to/file.py:factory`."

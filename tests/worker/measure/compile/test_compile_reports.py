@@ -224,7 +224,7 @@ def fake_cudagraph_trees(
     monkeypatch.setattr(trees, "get_manager", lambda *_args, **_kwargs: manager)
 
 
-def test_a_call_that_enters_compiled_code_is_reported_from_one_that_does_not() -> None:
+def test_a_call_that_enters_compiled_code_differs_from_one_that_does_not() -> None:
     dynamo.reset()
     model = nn.Linear(2, 2)
     compiled = torch.compile(model, backend="eager")
