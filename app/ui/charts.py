@@ -36,8 +36,8 @@ def samples_spec(
 ) -> dict[str, Any]:
     """Return every sample of a measurement, launch by launch in the order they were taken.
 
-    The rows are those of `sample_rows` in app/components/trend/rows.py; `title` has the lines of that of
-    the y axis.
+    The rows are those of `sample_rows` in app/components/trend/rows.py; `title` has the lines of
+    that of the y axis.
     """
     y_scale = alt.Scale(domain=_domain(samples, low=low, high=high), clamp=True, nice=False)
     y = alt.Y("value:Q", scale=y_scale, title=title)

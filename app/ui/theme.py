@@ -53,7 +53,8 @@ _BAR_STYLES = "\n".join(
     for verdict, style in VERDICT_STYLES.items()
 )
 
-# In the document itself (app/server/page_routes.py), so that nothing is drawn without it and moves with it.
+# In the document itself (app/server/page_routes.py), so that nothing is drawn without it and moves
+# with it.
 STYLE_SHEET = (
     """
 <style>

@@ -114,8 +114,8 @@ class RunPageState:
 class KernelsState:
     """What the kernels page shows: a case of a run, the latest one where it is empty.
 
-    `kernel` is the id of the kernel that is opened (`kernel_id` in app/views/kernels/tables.py); `text`,
-    `kind` and `library` let through what is in the table.
+    `kernel` is the id of the kernel that is opened (`kernel_id` in app/views/kernels/tables.py);
+    `text`, `kind` and `library` let through what is in the table.
     """
 
     run: str = ""

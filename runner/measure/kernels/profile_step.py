@@ -1,8 +1,8 @@
 """The step `kernels` of a launch: a few iterations under the profiler, after every sample.
 
 What comes of it are two files: the Chrome trace, and beside it the notes, what this process knows
-of its kernels and no trace tells (runner/protocol/kernel_notes.py): their code, where they come from, what they
-move. The runner reads both; here nothing is judged.
+of its kernels and no trace tells (runner/protocol/kernel_notes.py): their code, where they come
+from, what they move. The runner reads both; here nothing is judged.
 
 The code is that which was sampled: nothing is compiled again. Each iteration is a range
 `hud/iteration` (NVTX too on CUDA); in an eager case each call of a module is a range
