@@ -304,11 +304,16 @@ def test_gaps_are_counted_by_variant_outcome_and_reason(words: SnapshotAssertion
         make_seen("vit", mode="tensorrt", outcome=Outcome.SKIPPED, reason="needs CUDA"),
     ]
     study = make_study(variants=("default", "tensorrt", "openvino"))
-    variants = [
-        (gap.variant, gap.outcome, gap.reason, gap.num_cases, gap.models)
-        for gap in gaps(study, run_of(*results))
-    ]
-    assert variants == words
+    skipped, absent = gaps(study, run_of(*results))
+    assert (skipped.variant, skipped.outcome, skipped.reason) == (
+        "tensorrt",
+        "skipped",
+        "needs CUDA",
+    )
+    assert (skipped.num_cases, skipped.models) == (2, ("bert", "vit"))
+    assert (absent.variant, absent.outcome) == ("openvino", "absent")
+    assert (absent.num_cases, absent.models) == (0, ())
+    assert absent.reason == words
 
 
 def test_models_that_a_run_left_out_are_a_gap() -> None:
