@@ -94,7 +94,7 @@ def put_revisions(
 ) -> None:
     """Insert or replace the alerts of `revisions`, and record every difference.
 
-    Raises HeldByPattern, and saves nothing, where one takes away what its series would give back.
+    Raises SetByPattern, and saves nothing, where one takes away what its series would give back.
     """
     known = read_stored_alerts(session)
     for revision in revisions:
