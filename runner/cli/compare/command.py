@@ -140,14 +140,9 @@ def compare(
         )
     else:
         compared = _load(*names, fail_above=fail_above, store=workspace.store())
-        again = ComparisonConfirmer(
-            num_runs=num_confirmations,
-            fail_above=fail_above,
-            workspace=workspace,
-            notify=new_progress(workspace),
+        compared = _confirm(
+            compared, num_runs=num_confirmations, fail_above=fail_above, workspace=workspace
         )
-        rows = again.rows(compared.rows, baseline=compared.baseline, candidate=compared.candidate)
-        compared = replace(compared, rows=rows)
     if compared.baseline.run.id == compared.candidate.run.id:
         click.echo(f"both sides are run {compared.baseline.run.id}: nothing can differ", err=True)
     _show(compared, show_all=show_all, as_json=as_json)
@@ -187,6 +182,20 @@ def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> 
         machine=machine,
         machine_line=machine_text(machine),
     )
+
+
+def _confirm(
+    compared: _RunPair, *, num_runs: int, fail_above: float, workspace: Workspace
+) -> _RunPair:
+    """Return the comparison after `num_runs` re-measurements of what got worse."""
+    confirmer = ComparisonConfirmer(
+        num_runs=num_runs,
+        fail_above=fail_above,
+        workspace=workspace,
+        notify=new_progress(workspace),
+    )
+    rows = confirmer.rows(compared.rows, baseline=compared.baseline, candidate=compared.candidate)
+    return replace(compared, rows=rows)
 
 
 def _show(compared: _RunPair, *, show_all: bool, as_json: bool) -> None:
