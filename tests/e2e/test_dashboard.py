@@ -26,13 +26,13 @@ pytestmark = pytest.mark.slow
 HOLD = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print(flush=True); sys.stdin.read()"
 INGEST = """
 import sys
-from compile_hud.db.queries import load_run
+from compile_hud.db.queries.runs import load_run
 from compile_hud.db.store import Store
-from tests.app import stores
+from tests.support.stores import dashboard_stores
 
 store = Store(sys.argv[1])
 run = load_run(store, "latest")
-result = stores.result_of(run, run.plan[int(sys.argv[2])], number=0)
+result = dashboard_stores.result_of(run, run.plan[int(sys.argv[2])], number=0)
 store.ingest(run, result, spool_id=result.id)
 """
 

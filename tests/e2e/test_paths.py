@@ -49,14 +49,14 @@ reference_cases = false
 # Dies with a result half written.
 WRITE = """
 import sys
-from compile_hud.db import ingest
-from compile_hud.db.queries import load_run
+from compile_hud.db.ingest import results as ingest
+from compile_hud.db.queries.runs import load_run
 from compile_hud.db.store import Store
-from tests.app import stores
+from tests.support.stores import dashboard_stores
 
 store = Store(sys.argv[1])
 run = load_run(store, "latest")
-result = stores.result_of(run, run.plan[9], number=0)
+result = dashboard_stores.result_of(run, run.plan[9], number=0)
 with store.write() as session:
     ingest.put_result(session, run, result=result, spool_id=result.id, at=result.finished_at)
     session.flush()

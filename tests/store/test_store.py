@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from compile_hud.db.errors import MixedStoreError, NotFoundError, RecordError
-from compile_hud.db.queries import outcomes
+from compile_hud.db.queries import outcomes, series
 from compile_hud.db.queries import results as queries
 from compile_hud.db.queries.alerts import load_alert, load_alerts
 from compile_hud.db.queries.latest import load_latest
@@ -42,7 +42,14 @@ EAGER = make_case("bert", mode="eager")
 VIT = make_case("vit")
 
 
-def test_a_store_that_does_not_exist_reads_as_empty(store: Store) -> None:
+@pytest.fixture(params=["duckdb_url", "postgres_url"])
+def absent(request: pytest.FixtureRequest) -> Store:
+    """Return a store of which nothing exists yet."""
+    return Store(request.getfixturevalue(request.param))
+
+
+def test_a_store_that_does_not_exist_reads_as_empty(absent: Store) -> None:
+    store = absent
     assert load_runs(store) == []
     assert load_latest(store) == ()
     assert find_series(store) == ()
@@ -392,7 +399,7 @@ def test_series_are_looked_up_by_any_part(store: Store) -> None:
 def test_histories_hold_every_series_of_the_metrics(
     store: Store, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(queries, name, 1)
+    monkeypatch.setattr(series, name, 1)
     _fill(store)
     histories = list(load_histories(store, metrics=["latency_s"]))
     assert [item.header.case.model for item in histories] == ["bert", "vit"]

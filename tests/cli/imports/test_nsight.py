@@ -136,9 +136,9 @@ def test_a_file_that_is_cut_or_changed_anywhere_is_read_or_refused(
 
 
 def test_names_match_whole_or_by_their_function_alone() -> None:
-    names = [TRITON, VECTORIZED, "void f<1>(int)", "void f<2>(int)", "gone"]
+    kernel_names = [TRITON, VECTORIZED, "void f<1>(int)", "void f<2>(int)", "gone"]
     names = [TRITON, "vectorized_elementwise_kernel", "f", "(anonymous namespace)::other<3>(int)"]
-    assert match_names(names, kernel_names=names) == {
+    assert match_names(names, kernel_names=kernel_names) == {
         TRITON: TRITON,
         VECTORIZED: "vectorized_elementwise_kernel",
     }

@@ -197,7 +197,7 @@ def _file_of(url: str) -> bytes:
 def test_a_new_store_is_made_without_a_migration(
     duckdb_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("compile_hud.db.schema.migrate.EnvironmentContext", None)
+    monkeypatch.setattr("alembic.runtime.environment.EnvironmentContext", None)
     store = Store(duckdb_url)
     store.save_run(make_run())
     assert [run.run.id for run in load_runs(store)] == ["run-1"]
