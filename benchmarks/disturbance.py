@@ -35,8 +35,8 @@ SCHEMA_VERSION = 1
 METRICS = ("latency_s", "latency_cpu_s", "eager_latency_cpu_s", "speedup")
 NEIGHBOUR = """
 import tempfile, os, torch
-from compile_hud.models_zoo import bert
-from compile_hud.models_zoo.catalog import CATALOG
+from compile_hud.models_zoo.encoders import bert
+from compile_hud.models_zoo.catalog.catalog import CATALOG
 torch.set_num_threads(1)
 config = CATALOG["bert"].sizes["small"].config
 while True:
