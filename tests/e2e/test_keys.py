@@ -22,9 +22,13 @@ FOCUSED = "document.activeElement.getAttribute('aria-label')"
 # Streamlit says so itself while a script runs; this one does not end.
 DRAWING = """
 const app = () => document.querySelector("[data-test-script-state]");
-const draw = () => { app().dataset.testScriptState = "running"; };
+const draw = () => {
+  if (app().dataset.testScriptState !== "running") app().dataset.testScriptState = "running";
+};
 draw();
-setInterval(draw, 5);"""
+// An observer runs before the next key is handled; a timer comes late on a busy machine.
+new MutationObserver(draw).observe(
+  document.body, { attributes: true, childList: true, subtree: true });"""
 
 
 def ready(page: Page, address: str) -> None:
