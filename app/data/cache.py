@@ -8,6 +8,7 @@ changes, so all sessions share them; of each read and its arguments only the las
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import threading
 from collections import OrderedDict
@@ -91,6 +92,7 @@ class CachedRead(Generic[_Args, _Value]):
     def __init__(self, read: Callable[Concatenate[StoreVersion, _Args], _Value]) -> None:
         functools.update_wrapper(self, read)
         self._read = read
+        self._signature = inspect.signature(read)
 
     def __call__(self, *args: _Args.args, **kwargs: _Args.kwargs) -> Loaded[_Value]:
         """Return the value at the present version, or a stale one while the store is locked.
@@ -115,7 +117,10 @@ class CachedRead(Generic[_Args, _Value]):
         return read_cache().get_or_load(key, at.number, load)
 
     def _key(self, at: StoreVersion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-        return (self._read, at.url, args, tuple(sorted(kwargs.items())))
+        # By name or by place, given or left out: the same arguments are one key.
+        bound = self._signature.bind(at, *args, **kwargs)
+        bound.apply_defaults()
+        return (self._read, at.url, tuple(bound.arguments.items())[1:])
 
 
 def cached_read(

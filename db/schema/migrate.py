@@ -7,7 +7,6 @@ The first of them makes every table: nothing upgrades a store that is older than
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import threading
@@ -106,7 +105,6 @@ def upgrade(
         # What `alembic upgrade head` calls; the command itself wants an env.py and a URL.
         return script._upgrade_revs(target, current)
 
-    _register_duckdb(connection)
     with _ONE_AT_A_TIME, EnvironmentContext(Config(), script, fn=steps) as environment:
         environment.configure(connection=connection)
         environment.run_migrations()
@@ -117,24 +115,17 @@ def _create(connection: Connection, *, revision: str) -> None:
 
     # A third of the CPU time of all migrations one after the other.
     Base.metadata.create_all(connection, checkfirst=False)
-    _register_duckdb(connection)
     scripts = _scripts(MIGRATIONS)
     with _ONE_AT_A_TIME:
         MigrationContext.configure(connection).stamp(scripts, revision)
 
 
-def _register_duckdb(connection: Connection) -> None:
-    # The dialect registers itself with Alembic at the first connection, which was before a function
-    # here imported Alembic.
-    if connection.dialect.name == "duckdb":
-        importlib.import_module("duckdb_sqlalchemy.alembic_impl")
-
-
 def _scripts(folder: Path) -> ScriptDirectory:
+    # At the first connection the dialect registers itself with Alembic only where that is imported
+    # already; here nothing has imported it.
     import duckdb_sqlalchemy.alembic_impl  # noqa: F401
     from alembic.script import ScriptDirectory
 
-    # The dialect registers itself with Alembic only where that is imported first.
     return ScriptDirectory(str(folder), version_locations=[str(folder)])
 
 

@@ -106,6 +106,8 @@ def test_a_read_is_cached_by_its_arguments() -> None:
     assert load("a", metric="x").value is first.value
     assert load("a", metric="y").value == [7, "a", "y"]
     assert load("b").value == [7, "b", ""]
+    # The same arguments, written in other ways.
+    assert load(name="b", metric="").value is load("b").value
     assert len(read.calls) == 3
 
 
