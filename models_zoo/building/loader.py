@@ -111,6 +111,8 @@ def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     _extend_path(path.parent)
+    # As for a module: a file in a subfolder imports packages that lie next to hud.toml.
+    _extend_path(Path.cwd())
     # Registered as an import would: dataclasses and pickle look a class's module up by name. The
     # prefix keeps a user's `torch.py` from standing in for torch.
     name = f"hud_model_{path.stem}"

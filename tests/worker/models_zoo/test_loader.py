@@ -79,6 +79,12 @@ def test_a_file_imports_what_lies_next_to_it() -> None:
     assert load_builder("sub/bench.py").build({"width": 5}) is not None
 
 
+def test_a_file_in_a_subfolder_imports_packages_of_the_working_directory() -> None:
+    write("own_widths/__init__.py", "WIDTH = 4")
+    write("models/wide.py", WHOLE, "\nfrom own_widths import WIDTH\n")
+    assert load_builder("models/wide.py").build({"width": 4})
+
+
 def test_a_file_called_torch_does_not_stand_in_for_torch() -> None:
     write("torch.py", WHOLE)
     assert load_builder("torch.py").build({"width": 5}) is not None
