@@ -1,4 +1,4 @@
-"""What `hud doctor` finds, what it costs, and which commands would change it."""
+"""The checks of `hud doctor`: state, cost, and the commands that change it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class CheckState(StrEnum):
-    """How bad it is."""
+    """The severity of a check's result."""
 
     OK = "ok"
     WARN = "warn"
@@ -17,10 +17,10 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One line of `hud doctor`; `hint` says what to do unless the state is ok.
+    """One line of `hud doctor`; unless the state is ok, `hint` names the next step.
 
-    `cost` is what it does to numbers, with the source of every figure, `commands` are what somebody
-    would type to change it.
+    `cost` is the effect on measurements, with the source of every figure. `commands` change the
+    state; the user types them.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What about this machine makes numbers unsteady. Everything is read through `Machine`."""
+"""Checks of machine settings that add noise. They read everything through `Machine`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compile_hud.runner.system.machine import Machine
 _CPU = "/sys/devices/system/cpu"
 _NO_FIGURE = "no figure: nobody has measured it with Compile HUD"
 
-# What each costs. A figure is one that we measured (docs/methodology.md) or that its source states.
+# Each figure was measured here (docs/methodology.md), or the text names its source.
 COSTS: Mapping[str, str] = {
     "persistence": "1 to 3 s before the first CUDA call of every process, and a power limit or"
     " clock that somebody set is forgotten when the last process ends"
@@ -51,7 +51,7 @@ def machine_checks(machine: Machine, *, env: Mapping[str, str]) -> Iterator[Chec
 
 
 def gpu_checks(machine: Machine, *, env: Mapping[str, str]) -> Iterator[Check]:
-    """Yield what there is to say of the GPU that is measured; that there is none is fine."""
+    """Yield the checks of the measured GPU; a machine without a GPU passes."""
     gpus = list_gpus(machine)
     gpu = measured_gpu(gpus, env=env)
     if gpu is None:
@@ -79,7 +79,7 @@ def _no_gpu(machine: Machine) -> Check:
 
 
 def check_persistence(gpu: GpuStatus) -> Check:
-    """Return whether the driver stays loaded while nobody uses the GPU."""
+    """Check that the driver stays loaded while the GPU is idle."""
     name = "persistence"
     if gpu.persistence_mode != "Disabled":
         return _ok(name, gpu.persistence_mode.lower() or "unknown")
@@ -92,7 +92,7 @@ def check_persistence(gpu: GpuStatus) -> Check:
 
 
 def check_clocks(gpu: GpuStatus) -> Check:
-    """Return up to where the clock goes; whether somebody locked it, nvidia-smi does not tell."""
+    """Report the maximal clock. nvidia-smi does not report whether the clock is locked."""
     if gpu.max_clock_sm_mhz is None:
         return _ok("clocks", "unknown")
     return Check(
@@ -106,7 +106,7 @@ def check_clocks(gpu: GpuStatus) -> Check:
 
 
 def check_power(gpu: GpuStatus) -> Check:
-    """Return whether the power limit is what the GPU was made for."""
+    """Check that the power limit is the GPU's default."""
     limit, usual = gpu.power_limit_w, gpu.default_power_limit_w
     if limit is None or usual is None:
         return _ok("power", "unknown")
@@ -143,7 +143,7 @@ def check_gpu_users(users: tuple[str, ...]) -> Check:
 
 
 def check_governor(machine: Machine) -> Check:
-    """Return whether the clock of every CPU is held up."""
+    """Check that every CPU uses the governor `performance`."""
     governors = _read_all(machine, f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor")
     if not governors:
         return _ok("governor", "not adjustable here")
@@ -159,7 +159,7 @@ def check_governor(machine: Machine) -> Check:
 
 
 def check_turbo(machine: Machine) -> Check:
-    """Return whether the clock goes above what it can hold."""
+    """Check that turbo is off: the processor cannot sustain a turbo clock."""
     for path, off, how in (
         (f"{_CPU}/intel_pstate/no_turbo", "1", "; `pyperf system tune` turns it off too"),
         (f"{_CPU}/cpufreq/boost", "0", ""),
@@ -189,7 +189,7 @@ def check_smt(machine: Machine) -> Check:
 
 
 def check_huge_pages(machine: Machine) -> Check:
-    """Return whether memory is given in huge pages to who did not ask for them."""
+    """Check that transparent huge pages are given on request only."""
     path = "/sys/kernel/mm/transparent_hugepage/enabled"
     _, _, chosen = (machine.read(path) or "").partition("[")
     chosen = chosen.partition("]")[0]
@@ -219,7 +219,7 @@ def check_addresses(machine: Machine) -> Check:
 
 
 def check_time(machine: Machine) -> Check:
-    """Return whether the clock of the machine is kept right."""
+    """Check that the system clock is synchronised."""
     answer = machine.ask("timedatectl", "show", "--property=NTPSynchronized", "--value")
     if answer.problem or answer.text not in ("yes", "no"):
         return _ok("time", "nobody here tells whether the clock is kept right")

@@ -1,4 +1,4 @@
-"""Files beside the store that lead nowhere, and results that name a file that is not there."""
+"""Files next to the store that no result names, and results whose file is missing."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from compile_hud.runner.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanFiles:
-    """Files of one kind; without `paths` there is nothing that a repair could remove.
+    """Files of one kind; without `paths` a repair has nothing to remove.
 
-    What is no trouble may be so by the rules.
+    A kind that is no error can be normal operation.
     """
 
     folder: Path
@@ -28,7 +28,7 @@ class OrphanFiles:
 
 
 def find_orphan_files(workspace: Workspace) -> tuple[OrphanFiles, ...]:
-    """Return the traces without a result, the traces that are gone, and what was set aside."""
+    """Return the traces without a result, the missing traces and the broken spooled results."""
     spool = workspace.spool()
     orphans = [*_traces(workspace)]
     if broken := tuple(sorted(spool.broken_directory.glob("*.json"))):

@@ -1,4 +1,4 @@
-"""What a run needs: what is here, what is missing, and what to do about it."""
+"""Checks of a run's requirements: packages, compiler, disk, store, notifications."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def check_spool(spool: Spool) -> Check:
 
 
 def check_notifications(store: Store, *, receivers: Collection[str]) -> Check:
-    """Return whether receivers did not, or will never, get what they should be told."""
+    """Check that no notification has failed for good, and that each has a configured receiver."""
     name = "notifications"
     try:
         counts = count_outbox(store)
@@ -181,13 +181,13 @@ def check_counters(kernel: PerfInterface) -> Check:
     if not why:
         return Check(name="counters", state=CheckState.OK, text="hardware counters can be read")
     text, _, hint = why.partition("; ")
-    # Where nothing can be done about it there is nothing to warn of.
+    # A warning needs a remedy: only a sysctl can enable the counters.
     state = CheckState.WARN if "sysctl" in hint else CheckState.OK
     return Check(name="counters", state=state, text=text, hint=hint)
 
 
 def _ask(command: list[str]) -> str | None:
-    """Return what `command` prints, None when it fails."""
+    """Return the standard output of `command`, None when the command fails."""
     try:
         answer = subprocess.run(
             command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True
