@@ -1,12 +1,13 @@
-"""The worker host: a process with torch and its compiler imported that forks one child a launch.
+"""The worker host: it imports torch and its compiler once, then forks one child a launch.
 
-`python -m compile_hud.runner.worker.start` reads one JSON order a line from standard input and
-answers one JSON line each on standard output. A child is a fresh process in its own session with
-its own compile cache, so nothing that a model does can reach the next one; only imports are shared.
-The host itself executes no operator and touches no CUDA, so that forking it is safe. Where an
-import did touch CUDA all the same, no fork of the host can use it: then each child starts its
-interpreter anew (`perform`) and imports for itself. The host blocks in `select`; when the runner
-dies, standard input ends and the host kills what it started.
+`python -m compile_hud.runner.worker.start` reads JSON orders from standard input, one a line, and
+writes one JSON answer a line. A child is a fresh process in its own session with its own compile
+cache. No model can affect the next one: children share only imports.
+
+The host executes no operator and starts no CUDA, so that forking it is safe. If an import starts
+CUDA, no fork of the host can use it. Each child then starts a new interpreter (`perform`) and
+imports by itself. The host blocks in `select`. When the runner dies, standard input ends and the
+host kills its children.
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ PR_SET_CHILD_SUBREAPER = 36
 def main() -> int:
     """Serve orders until standard input ends; return the exit status."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # Whatever a library prints must not be taken for an answer.
+    # Libraries print to descriptor 1. Their output must not be taken for an answer.
     os.dup2(2, 1)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     _answer(answers, {"event": "ready", "protocol_version": PROTOCOL_VERSION})
     orders = _Orders()
-    # A cancel holds from now on: whoever cancels wants no later launch either.
+    # A cancel also cancels every later launch.
     while not orders.were_cancelled and (order := orders.next()) is not None:
         if order["action"] != "cancel":
             _answer(answers, _serve(order, orders=orders))
@@ -76,7 +77,7 @@ def main() -> int:
 
 
 class _Orders:
-    """The lines of standard input, read without buffering beyond what `select` can see."""
+    """The orders of standard input. `select` cannot see buffered lines, so nothing is buffered."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -95,7 +96,7 @@ class _Orders:
         return order
 
     def read(self) -> None:
-        """Take what is there, waiting for it when there is nothing."""
+        """Read the available input; block while there is none."""
         data = os.read(0, 65536)
         self._rest += data
         self.has_ended = not data
@@ -107,7 +108,7 @@ class _Orders:
 
 
 def perform(text: str) -> int:
-    """Do what one order in JSON asks for, in this process; return the exit status."""
+    """Execute one JSON order in this process; return the exit status."""
     faulthandler.enable()
     work = _prepared(json.loads(text))
     gc.freeze()
@@ -120,7 +121,7 @@ def perform(text: str) -> int:
 
 
 def _prepared(order: Mapping[str, Any]) -> Callable[[], None]:
-    """Import what `order` needs, and return what does it."""
+    """Import the modules that `order` needs, and return the function that executes it."""
     action = order["action"]
     if action == "facts":
         return _facts_work(order)
@@ -140,8 +141,8 @@ def _serve(order: dict[str, Any], *, orders: _Orders) -> dict[str, Any]:
     check_protocol_version(order)
     log_path = Path(order["log_path"])
     work = _work_of(order)
-    # What was imported stays for good: a launch that walked through it at each of its collections
-    # would spend 0.3 s on it and get its own copy of every page.
+    # Imported modules are never garbage. A collector that scans them would take 0.3 s of a launch
+    # at each collection and copy every page.
     gc.freeze()
     started_s = time.monotonic()
     oom_kills = _oom_kills()
@@ -178,10 +179,10 @@ _is_cuda_started = False
 
 
 def _work_of(order: Mapping[str, Any]) -> Callable[[], None]:
-    """Return what a child has to do, once what its imports would be is imported.
+    """Return a child's work, after importing the modules that it needs.
 
-    Where one of these starts CUDA no child can use it, of this order or of any later one: each of
-    them imports for itself.
+    If such an import starts CUDA, no child of this or a later order can use CUDA after a fork. Each
+    of them then starts a new interpreter.
     """
     global _is_cuda_started
     if not _is_cuda_started:
@@ -193,19 +194,19 @@ def _work_of(order: Mapping[str, Any]) -> Callable[[], None]:
 
 
 def _can_fork_use_cuda() -> bool:
-    """Return whether a child may use CUDA, which only a child can tell."""
+    """Return whether a forked child may use CUDA; torch answers this only inside a child."""
     child = os.fork()
     if child == 0:
         cannot = True
         try:
             cannot = torch.cuda._is_in_bad_fork()
         finally:
-            # Never back into the host, even where a torch knows no such function.
+            # The child must never return into the host, even if this torch lacks the function.
             os._exit(cannot)
     handle = os.pidfd_open(child)
     try:
         if not select.select([handle], [], [], FORK_S)[0]:
-            # It hangs, for what another thread of the host held when it was forked.
+            # The child hangs on a lock that another thread of the host had at the fork.
             os.kill(child, signal.SIGKILL)
     finally:
         os.close(handle)
@@ -214,7 +215,7 @@ def _can_fork_use_cuda() -> bool:
 
 
 def _start_anew(order: Mapping[str, Any]) -> NoReturn:
-    """Let a new interpreter take the place of this child: same process, session, log and limits."""
+    """Replace this child with a new interpreter: same process, session, log and limits."""
     words = [sys.executable, "-m", "compile_hud.runner.worker.start", json.dumps(order)]
     os.execv(words[0], words)
 
@@ -223,7 +224,7 @@ _is_compiler_prepared = False
 
 
 def _prepare_compiler() -> None:
-    """Find out once which vector instructions the C++ compiler can target; children inherit it."""
+    """Determine once the vector instructions of the C++ compiler; children inherit the answer."""
     global _is_compiler_prepared
     if not _is_compiler_prepared:
         pick_vec_isa()
@@ -236,7 +237,7 @@ def _live(work: Callable[[], None], *, log_path: Path) -> NoReturn:
     try:
         os.setsid()
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        # When memory runs out, the kernel shall take the case and not the runner.
+        # When memory runs out, the kernel must kill the case and not the runner.
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
@@ -245,7 +246,7 @@ def _live(work: Callable[[], None], *, log_path: Path) -> NoReturn:
         os.dup2(null, 0)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        # The host alone asks NVML whether there is a GPU: the answer of CUDA is the better one.
+        # Only the host asks NVML about the GPU. A child asks CUDA, whose answer is better.
         os.environ.pop(ASK_NVML, None)
         faulthandler.enable()
         work()
@@ -277,7 +278,7 @@ def _limit_memory(limit_bytes: int, *, is_cuda: bool) -> None:
         total = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, limit_bytes / total))
         return
-    # RLIMIT_AS would count what is merely reserved; torch reserves a lot.
+    # RLIMIT_AS would count reserved address space, and torch reserves a lot of it.
     resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
 
 
@@ -297,7 +298,8 @@ def _failure(outcome: Outcome, error: BaseException, *, build: str) -> LaunchRep
     own = user_traceback(error, build=build)
     if own is None:
         if isinstance(error, ModelLoadError):
-            # What a model must offer: the message says all, and no frame would be of their code.
+            # The model file lacks a required name. The message is complete, and no frame is user
+            # code.
             sys.stderr.write(f"{error}\n")
         else:
             traceback.print_exc()
@@ -322,16 +324,17 @@ def _peaks_work(order: Mapping[str, Any]) -> Callable[[], None]:
 
 
 def _prime(mark: str) -> None:
-    """Compile something tiny, so that the precompiled header exists before a case is timed.
+    """Compile a tiny function, so that the precompiled header exists before a case is timed.
 
-    Not where the file `mark` lies beside the header: then that was done, and took two seconds.
+    It takes two seconds. If the file `mark` exists next to the header, the function returns at
+    once.
     """
 
     def tiny(x: torch.Tensor) -> torch.Tensor:
         return torch.relu(x + 1).sum()
 
-    # Inductor keeps it in the machine's folder for temporary files, which may be emptied; another
-    # torch may keep it elsewhere.
+    # Inductor stores the header in the folder for temporary files, which the system may empty.
+    # Another version of torch may use another folder.
     headers = getattr(torch._inductor.codecache, "_HEADER_DIR", None)
     marked = None if headers is None else Path(headers) / mark
     if marked is not None and marked.exists():
@@ -349,7 +352,7 @@ def _wait(child: int, *, timeout_s: float, orders: _Orders) -> str:
     ending = ""
     try:
         while not ending:
-            # The runner says nothing while a child runs but `cancel`, or goes away.
+            # While a child runs, the runner only sends `cancel` or closes standard input.
             if orders.is_waiting or orders.has_ended:
                 orders.next()
                 ending = "cancelled"
@@ -366,7 +369,7 @@ def _wait(child: int, *, timeout_s: float, orders: _Orders) -> str:
     finally:
         os.close(handle)
     if ending:
-        # By itself as well: it may not have got as far as to lead a group of its own.
+        # The child may not lead a process group yet, so it is killed by its own id too.
         os.kill(child, signal.SIGKILL)
         _kill_group(child)
     _, status = os.waitpid(child, 0)
@@ -381,7 +384,7 @@ def _kill_group(child: int) -> None:
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:
-        # Nobody is left in the group: the usual case.
+        # The group is usually empty.
         return
 
 
@@ -404,7 +407,7 @@ def _children() -> list[int]:
 
 
 def _oom_kills() -> int:
-    """Return how often the kernel's out-of-memory killer has struck, 0 where it does not say."""
+    """Return the number of kills by the kernel's out-of-memory killer, 0 if unknown."""
     try:
         lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""Start the worker host; with an order as argument, do that order and end.
+"""Start the worker host; with an order as argument, execute that order and end.
 
-What is imported is never garbage. The collector, which looks for some after every so many objects,
-would take a fifth of the time that torch and its compiler take to be imported.
+The garbage collector is off during imports, since modules are never garbage. It would take a fifth
+of the import time of torch and its compiler.
 """
 
 from __future__ import annotations
@@ -28,5 +28,5 @@ def main() -> int:
 if __name__ == "__main__":
     exit_status = main()
     sys.stderr.flush()
-    # Taking down what was imported lasts a third of a second, and the runner waits for the end.
+    # Interpreter shutdown would take a third of a second, and the runner waits for the exit.
     os._exit(exit_status)
