@@ -26,7 +26,7 @@ _Named = TypeVar("_Named")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCase:
-    """A case and what the worker must build for it."""
+    """A case and its workload for the worker."""
 
     case: Case
     workload: Workload
@@ -39,11 +39,11 @@ def make_plan(
     device: str,
     has_references: bool = False,
 ) -> tuple[PlannedCase, ...]:
-    """Return the cases of `selection` on `device`, model by model, eager before what is compiled.
+    """Return the cases of `selection` on `device`, model by model, eager before compiled.
 
-    A model is left out of the phases that it does not have. With `has_references` the reference
-    cases come first; they can also be named as models. Raises UnknownNameError for a name that
-    matches nothing, and when nothing at all is left.
+    A model without a phase has no cases of that phase. With `has_references` the reference cases
+    come first; a selection can also name them as models. Raises UnknownNameError for a name without
+    a match, and for an empty plan.
     """
     find_names([device], known=DEVICES, kind="device")
     named = [name for name in REFERENCES if has_references or name in selection.models]
@@ -160,7 +160,7 @@ def find_suite(name: str, *, suites: Mapping[str, Suite]) -> Suite:
 
 
 def find_named(name: str, *, known: Mapping[str, _Named], kind: str) -> _Named:
-    """Return what is called `name` in `known`; raise UnknownNameError when nothing is."""
+    """Return the entry `name` of `known`; raise UnknownNameError if it is missing."""
     if name not in known:
         raise UnknownNameError(_no_such(kind, name, known))
     return known[name]

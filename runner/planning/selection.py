@@ -18,11 +18,10 @@ SHAPES_BY_DEVICE = {"cpu": "small", "cuda": "full"}
 def choose_shapes(
     specs: Sequence[ModelSpec], *, selection: Selection, device: str
 ) -> dict[str, tuple[str, ...]]:
-    """Return by the name of each model the shapes that `selection` means on `device`, each once.
+    """Return the shapes of `selection` on `device` by model name, without duplicates.
 
-    A model that is named in full has every shape that is; one that a glob found is left out of
-    those that it does not have. Raises UnknownNameError for a shape that a model must have and has
-    not, and for one that no model has.
+    A model that the selection names in full must have every named shape. A model that matches a
+    glob may lack one. Raises UnknownNameError for a missing shape, and for one that no model has.
     """
     chosen: dict[str, dict[str, None]] = {spec.name: {} for spec in specs}
     for pattern in selection.shapes:
@@ -42,7 +41,7 @@ def choose_shapes(
 
 def _matching(spec: ModelSpec, pattern: str, *, device: str) -> list[str]:
     """Return the names of the shapes of `spec` that `pattern` means; raise UnknownNameError."""
-    # A model from hud.toml has one size, whatever it is called: that one is meant.
+    # A model from hud.toml has one size under any name, so every size name means that one.
     if len(spec.sizes) == 1 and pattern in (AUTO_SHAPE, *ZOO_SIZES):
         return list(spec.sizes)
     if pattern == AUTO_SHAPE:
@@ -50,7 +49,7 @@ def _matching(spec: ModelSpec, pattern: str, *, device: str) -> list[str]:
         return [usual if usual in spec.sizes else next(iter(spec.sizes))]
     if pattern == NIGHTLY_SHAPES:
         return _tracked(spec)
-    # What is there on demand is not asked for by asking for everything.
+    # `*` leaves out on-demand shapes: a user selects them by name.
     named = _tracked(spec) if pattern == "*" else list(spec.shapes)
     matches = [name for name in (*spec.sizes, *named) if fnmatchcase(name, pattern)]
     if not matches:

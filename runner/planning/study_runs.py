@@ -1,4 +1,4 @@
-"""From a study to what a run of it measures here."""
+"""Runs of a study: the suite that measures its cases on this machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from compile_hud.runner.analysis.studies.study import Study
 from compile_hud.runner.planning.plan import find_named, find_names
 from compile_hud.runner.planning.suites import Selection, Suite
 
-# A study asks for many cases once, not for one case night after night: two launches have a cold
-# and a warm compilation, and speedups within a few per cent are what its tables round to.
+# A study measures many cases once, not one case night after night. Two launches have a cold and a
+# warm compilation. Its tables round to speedups within a few per cent.
 _NUM_LAUNCHES = 2
 _NUM_ROUNDS = 30
 _BUDGET_S = 1.0
@@ -27,10 +27,10 @@ def find_study(name: str) -> Study:
 def study_suite(
     study: Study, *, device: str, models: Sequence[str] = (), variants: Sequence[str] = ()
 ) -> Suite:
-    """Return the suite whose run on `device` answers `study`, without what this version lacks.
+    """Return the suite that measures `study` on `device`; it omits cases that this version lacks.
 
-    `models` and `variants`, globs, leave out the others. Raises UnknownNameError for one that
-    matches nothing of the study.
+    The globs `models` and `variants` select a subset. Raises UnknownNameError for a glob without a
+    match in the study.
     """
     cases = study.cases[device]
     cases = replace(
@@ -52,6 +52,6 @@ def study_suite(
         max_launches=_NUM_LAUNCHES,
         num_rounds=_NUM_ROUNDS,
         budget_s=_BUDGET_S,
-        # Its shapes are named; what other shapes do is another question.
+        # A study names its shapes, so it measures no sweep over other shapes.
         sweep=False,
     )

@@ -1,4 +1,4 @@
-"""Selections of cases: what a suite says and the suites that come with Compile HUD."""
+"""Suites: their settings, and the suites that come with Compile HUD."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OWN_SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which cases: globs of model, variant and shape names, and the other axes of a case."""
+    """A choice of cases: globs of model, variant and shape names, and the other axes of a case."""
 
     models: tuple[str, ...] = ("*",)
-    # Of the models those with any of these tags, as globs; all where there are none.
+    # Globs of tags: a model needs one matching tag. Without globs every model matches.
     tags: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     modes: tuple[str, ...] = MODES
@@ -39,9 +39,9 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A named selection of cases; what is None is measured as `[run]` in hud.toml says.
+    """A named selection of cases; a setting of None has its value from `[run]` in hud.toml.
 
-    A run starts cases for `time_budget_s` seconds; None: until all are measured.
+    A run starts cases for `time_budget_s` seconds; None means no limit.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Suite:
     sweep: bool | None = None
 
     def settings(self, measure: MeasureSettings) -> MeasureSettings:
-        """Return `measure` with what this suite says instead."""
+        """Return `measure` with the settings of this suite in place of its own."""
         own = {name: getattr(self, name) for name in _OWN_SETTINGS}
         return replace(measure, **{name: value for name, value in own.items() if value is not None})
 

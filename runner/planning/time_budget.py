@@ -1,4 +1,4 @@
-"""A run with a time budget: whose turn it is, and what becomes of those it has no time for."""
+"""The time budget of a run: the order of its cases, and which ones are deferred."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from compile_hud.runner.format import clock
 
 T = TypeVar("T")
 
-# A case with an open regression is worth four nights of waiting: it is measured nearly every night,
-# and yet what waited longer than that comes first, so that nothing starves.
+# An open regression counts like four nights of waiting, so its case is measured nearly every night.
+# A case that waited longer still comes first, so that none starves.
 SUSPECT_WEIGHT = 4.0
-# Somebody asked for it by name, to be measured every night.
+# A user listed the shape in hud.toml, to have it measured every night.
 TRACKED_WEIGHT = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worth:
-    """What makes cases worth measuring.
+    """The weights of cases under a time budget.
 
-    `last_measured` tells when a run last measured a case, by its key; `suspects` are the keys of
-    those with an open regression. `is_tracked` tells whether hud.toml wants the shape of a case
-    measured every night.
+    `last_measured` has the time of the last measurement by case key. `suspects` are the keys of
+    cases with an open regression. `is_tracked` returns whether hud.toml lists the shape of a case
+    for every night.
     """
 
     last_measured: Mapping[str, datetime] = field(default_factory=dict)
@@ -34,15 +34,15 @@ class Worth:
     is_tracked: Callable[[Case], bool] = lambda _case: False
 
     def weight(self, case: Case) -> float:
-        """Return how much more than another case this one is worth after the same wait."""
+        """Return the factor by which the waiting time of `case` counts."""
         suspect = SUSPECT_WEIGHT if case.key in self.suspects else 1.0
         return suspect * (TRACKED_WEIGHT if self.is_tracked(case) else 1.0)
 
 
 class TimeBudget:
-    """How long a run may start cases, and in which order.
+    """The time in which a run may start cases, and their order.
 
-    It is `limit_s` seconds from now, None for as long as it takes.
+    The budget ends `limit_s` seconds after its creation; None means no limit.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class TimeBudget:
 
     @property
     def text(self) -> str:
-        """Return what is said when it is spent."""
+        """Return the reason of a case that a spent budget defers."""
         assert self._limit_s is not None
         return f"{DEFERRED} of {clock(self._limit_s)} is spent"
 
     def in_turn(self, cases: Sequence[T], *, case_of: Callable[[T], Case]) -> list[T]:
-        """Return `cases`, of which `case_of` tells each, in the order in which it is their turn.
+        """Return `cases` in the order of measurement; `case_of` returns the case of an item.
 
-        The reference cases come first. Of the others those are next that are worth most: the time
-        since they were measured, times their weight. What was never measured waits as long as what
-        waits longest, and comes before it.
+        Reference cases come first. Then the largest worth comes first: the time since the last
+        measurement times the weight. A case without a measurement counts as the longest wait and
+        precedes equals.
         """
         last = self._worth.last_measured
         waits = {key: (self._started_at - at).total_seconds() for key, at in last.items()}
