@@ -1,4 +1,4 @@
-"""Tell what happens in a run as log records, for machines that collect them."""
+"""Progress of a run as log records, for machines that collect them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from compile_hud.runner.events import (
 )
 from compile_hud.runner.format import metric
 
-# Not by the module's name: it stands for the program, and other programs filter by it.
+# The name is the program's and not the module's: log collectors filter by it.
 logger = logging.getLogger("hud")
 
 
 class LogProgress:
-    """Each event is a record; what is said in the middle of a run names the run and the case."""
+    """Write each event as a log record; messages during a run carry the run and the case."""
 
     def __init__(self) -> None:
         self._fields: dict[str, str] = {}

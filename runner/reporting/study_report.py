@@ -28,7 +28,7 @@ from compile_hud.runner.analysis.studies.tables import (
 from compile_hud.runner.config.load import CURRENT_TOOLCHAIN
 from compile_hud.runner.format import clock, quantity
 
-# From here on a count is written out, with commas.
+# Counts from this number on are printed in full, with commas.
 _LARGE_COUNT = 1000
 _METHOD = (
     "Each case is measured in fresh processes, eager and variant in turn. A speedup is eager over"
@@ -45,7 +45,7 @@ _PUBLISHED = (
     "Others measured these with other models, shapes and versions, and on the devices named. They"
     " stand beside ours for orientation; a difference between the two columns is no finding."
 )
-# Facts of the environment that decide what a number means, by what they are called here.
+# Facts of the environment that affect a number, with their labels in the report.
 _FACTS = (
     ("device", "device_name"),
     ("CPU", "cpu_model"),
@@ -95,7 +95,7 @@ def _provenance(study: Study, run: StudyRun) -> str:
     facts = run.run.environment
     rows = [(name, str(facts[key])) for name, key in _FACTS if facts.get(key) is not None]
     if run.device == "cpu":
-        # The device is the CPU: naming it twice tells nothing.
+        # The device already names the CPU.
         rows = [row for row in rows if row[0] != "CPU"]
     rows += [
         ("packages", _packages(facts)),
@@ -113,7 +113,7 @@ def _provenance(study: Study, run: StudyRun) -> str:
 
 
 def _command(study: Study, run: StudyRun) -> str:
-    """Return what measures the same again: with the models and variants of the run, if not all."""
+    """Return the command that repeats the run; it names models and variants only if a subset."""
     selection = study.cases[run.device]
     options = [("device", run.device)]
     if run.run.toolchain != CURRENT_TOOLCHAIN:
@@ -163,7 +163,7 @@ def _outcomes(run: StudyRun) -> str:
 
 
 def _warnings(seen: Sequence[StudyResult]) -> str:
-    """Return how many cases have each warning, with the words of the first; empty without any."""
+    """Return a table of warnings with case counts and the first text of each; empty without any."""
     counts = Counter(code for item in seen for code in {warning.code for warning in item.warnings})
     texts = {warning.code: warning.text for item in seen[::-1] for warning in item.warnings}
     rows = [
@@ -174,7 +174,7 @@ def _warnings(seen: Sequence[StudyResult]) -> str:
 
 
 def _busy(seen: Sequence[StudyResult]) -> str:
-    """Return that the machine had other work, empty where it had none that anybody noticed."""
+    """Return a note on other load of the machine, empty if no case has the warning."""
     number = sum(any(warning.code == _BUSY for warning in item.warnings) for item in seen)
     if not number:
         return ""
@@ -288,7 +288,7 @@ def estimate_text(estimate: Estimate, *, metric: str) -> str:
 
 
 def cohort_text(cell: StudyCell, metric: str) -> str:
-    """Return how many models a number is over, `3 of 4, 1.1x to 1.6x`; empty for one alone."""
+    """Return the number of models of a cell, `3 of 4, 1.1x to 1.6x`; empty for a single one."""
     if cell.estimate is None or cell.num_subjects < 2:
         return ""
     count = f"{cell.num_common} of {cell.num_subjects}"

@@ -26,9 +26,9 @@ from compile_hud.runner.format import clock, metric, mode_text
 
 
 def estimate_left_s(remaining: Sequence[Case], *, finished: Sequence[CaseResult]) -> float | None:
-    """Return how long `remaining` will take in seconds, None before anything is known.
+    """Return the estimated seconds for `remaining`, None before the first result.
 
-    An eager case takes a fraction of a compiled one, so each kind is estimated from its own.
+    An eager case takes a fraction of a compiled one, so each kind has its own estimate.
     """
     means = [
         _mean_s([result for result in finished if result.case.is_eager is is_eager])
@@ -61,7 +61,7 @@ def case_line(result: CaseResult, *, position: int, num_planned: int, label: str
 
 
 class TerminalProgress:
-    """Lines of what happened, and below them, on a terminal, a bar with the time left."""
+    """Print a line for each event; on a terminal, show a bar with the remaining time below."""
 
     def __init__(self, console: Console, *, now: Callable[[], datetime]) -> None:
         self._console = console
@@ -163,7 +163,7 @@ class TerminalProgress:
         return f"{run.id} ({label})" if label else run.id
 
     def _forget(self, run: Run) -> None:
-        """Let the next run be the first one again, once all that go together are over."""
+        """Reset the bar for the next run, once all runs of the group have ended."""
         self._labels.pop(run.id, None)
         self._finished.pop(run.id, None)
         if not self._finished:
@@ -178,7 +178,7 @@ class TerminalProgress:
         try:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
         except OSError as error:
-            # A log on a full disk must not end what it tells of.
+            # A log on a full disk must not end the run.
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
 
