@@ -1,7 +1,7 @@
-"""The kernels behind alerts: what changed between the last good and the first bad run.
+"""The kernels behind alerts: changes between the last good and the first bad run.
 
-Nothing of it is stored: kernels stay in the store as long as their results do, so the answer is
-the same at any time, and a better diff explains old alerts better as well.
+The store has no copy of this diff. It has the kernels as long as their results, so the answer is
+the same at any time, and a better diff improves old alerts too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The links that messages carry, where hud.toml says where people reach the dashboard."""
+"""The links in messages, if hud.toml has the public address of the dashboard."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Linker:
 def make_linker(
     config: Config, *, env: Mapping[str, str], now: Callable[[], datetime]
 ) -> Linker | None:
-    """Return what makes links, None without `[server] url`; raise ConfigError without a secret."""
+    """Return the linker, None without `[server] url`; raise ConfigError without a secret."""
     if not config.public_url:
         return None
     key = link_secret(config, env=env).encode("utf-8")
@@ -78,9 +78,10 @@ def make_linker(
 
 
 def link_secret(config: Config, *, env: Mapping[str, str]) -> str:
-    """Return the secret that signs links, made in the state directory where none is named.
+    """Return the secret that signs links; without a configured one, create it in the state
+    directory.
 
-    Raises ConfigError when it is not where hud.toml says, too short, or cannot be made.
+    Raises ConfigError if the configured secret is missing or too short, or cannot be created.
     """
     base = Path() if config.path is None else config.path.parent
     try:
@@ -114,7 +115,7 @@ def _own_secret(path: Path) -> str:
                 file.write(f"{secrets.token_hex(32)}\n")
                 file.flush()
                 os.fsync(file.fileno())
-            # Of processes that start at the same time the first one wins.
+            # If several processes start at the same time, the first one to link wins.
             with suppress(FileExistsError):
                 os.link(draft, path)
         finally:

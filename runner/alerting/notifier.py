@@ -67,7 +67,7 @@ RENDER_COMMAND = (sys.executable, "-P", "-m", "compile_hud.app.server.trend_png"
 
 
 def make_planner(workspace: Workspace, *, is_held: bool = False) -> NotificationPlanner:
-    """Return what makes notifications; those of one that `is_held` wait for `send_waiting`."""
+    """Return the planner of notifications; with `is_held` they wait for `send_waiting`."""
     return NotificationPlanner(
         routes=routes_of(workspace.config),
         now=workspace.dependencies.now,
@@ -81,7 +81,7 @@ def routes_of(config: Config) -> tuple[Route, ...]:
 
 
 def make_dispatcher(workspace: Workspace, *, limit_s: float = PASS_S) -> Dispatcher:
-    """Return what sends the notifications in the store of `workspace`."""
+    """Return the dispatcher of the notifications in the store of `workspace`."""
     config, dependencies = workspace.config, workspace.dependencies
     return Dispatcher(
         store=workspace.store(),
@@ -101,7 +101,7 @@ def make_dispatcher(workspace: Workspace, *, limit_s: float = PASS_S) -> Dispatc
 def make_updater(
     workspace: Workspace, *, receivers: Mapping[str, Receiver], limit_s: float = PASS_S
 ) -> Updater:
-    """Return what updates messages that were sent to those of `receivers` that can change them."""
+    """Return the updater of sent messages, for the `receivers` whose messages can change."""
     dependencies = workspace.dependencies
     return Updater(
         store=workspace.store(),
@@ -137,7 +137,7 @@ def build_messages(
         else _current_ids(notification, known, at=at, store=store)
         for notification in notifications
     ]
-    # All at once: what is read of the store for one alert can be read for thousands.
+    # One read for all alerts: thousands cost the store as many queries as one.
     listed = {id: known[id] for ids in current_ids for id in ids[:MAX_LISTED_ALERTS]}
     documents = dict(
         zip(listed, alerts_json(tuple(listed.values()), workspace=workspace), strict=True)
@@ -185,7 +185,7 @@ def _weekly(notifications: Sequence[Notification], *, workspace: Workspace) -> d
 
 
 def queue_weekly(workspace: Workspace) -> None:
-    """Put the weekly digests that are due into the outbox, each once."""
+    """Queue each due weekly digest once."""
     at = workspace.dependencies.now()
     put_missing(
         workspace.store(),
@@ -200,7 +200,7 @@ def queue_weekly(workspace: Workspace) -> None:
 
 
 def _deciders(alerts: Iterable[Alert], *, store: Store) -> dict[str, str]:
-    """Return who set the states of those `alerts` that are not open, by the alerts' ids."""
+    """Return the author of the state of each alert that is not open, by alert id."""
     ids = [alert.id for alert in alerts if alert.state is not AlertState.OPEN]
     changes = load_changes_of(store, ids) if ids else ()
     return {item.alert_id: item.by for item in changes if item.field is ChangedField.STATE}
@@ -248,9 +248,9 @@ def _links(
 def send_waiting(
     workspace: Workspace, *, notify: Notify, limit_s: float = PASS_S
 ) -> DispatchReport:
-    """Send what is due, and what this process held back, and say what did not go out.
+    """Send the due notifications and the ones that this process deferred; report failures.
 
-    A receiver that answers slowly is sent nothing more after `limit_s`.
+    After `limit_s` a slow receiver gets no further message.
     """
     if not workspace.config.receivers:
         return DispatchReport()
@@ -276,7 +276,7 @@ def send_waiting(
 
 
 def make_draw(workspace: Workspace) -> Draw:
-    """Return what draws trends; it draws nothing where the dashboard is not installed."""
+    """Return the renderer of trends; without the dashboard's packages it draws nothing."""
     if any(importlib.util.find_spec(name) is None for name in _NEEDED):
         return draw_nothing
     return functools.partial(
