@@ -1,10 +1,10 @@
-"""A synthetic history to look at: labelled as such, in a store of its own, the same for a seed.
+"""A synthetic history: labelled as such, in its own store, identical for a seed.
 
-What is planted, by the share of the nights that have passed, so that every page has its case:
-a lasting step, a step that is fixed again, an improvement, a slow drift, a noisy series with
-nothing in it, a case that starts to fail, a case that vanishes, a new driver, and memory that gets
-slower: the machine's doing, which a reference case and a model bound by memory show. Some cases
-have kernels (runner/demo/kernels.py), and those that became slower became so in one of them.
+Every page gets its case. The plan, by the share of nights, has a lasting step, a fixed step, an
+improvement, a slow drift, a noisy series without a change, a case that starts to fail, and a case
+that vanishes. It also has a new driver, and slower memory, which is a machine drift: a reference
+case and a memory-bound model show it. Some cases have kernels (runner/demo/kernels.py). A slower
+case among them has one slower kernel.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SUITE = "nightly"
 METHOD = "synthetic: drawn from a random generator, nothing was measured"
 NUM_LAUNCHES = 3
 SAMPLES_PER_LAUNCH = 5
-# How far the levels of two nights and two launches of one build lie apart.
+# Standard deviations of the level between nights, between launches and between samples.
 NIGHT_SD, LAUNCH_SD, SAMPLE_SD = 0.006, 0.004, 0.004
 NOISY_SD = 0.05
 
@@ -71,7 +71,7 @@ _COMPILE_FACTOR = dict(zip(_COMPILED, (1.0, 1.1, 4.2, 4.0), strict=True))
 # CUDA graphs keep their pool.
 _MEMORY_FACTOR = dict(zip(_COMPILED, (0.83, 1.04, 1.02, 0.81), strict=True))
 
-# (model, mode) -> what happens to it, with the shares of the nights from which on it does.
+# Each planted change: (model, mode), and the share of the nights from which it applies.
 STEP = ("vit", "reduce-overhead")
 STEP_FROM, STEP_FACTOR = 0.70, 1.08
 FIXED = ("bert", "default")
@@ -206,7 +206,7 @@ def _plan(share: float) -> Iterator[Case]:
 def _result(case: Case, *, night: _Night, index: int, generator: np.random.Generator) -> CaseResult:
     started_at = night.run.started_at + timedelta(seconds=100 * index)
     is_failing = (case.model, case.mode) == FAILING and night.share >= FAILING_FROM
-    # Drawn even when it fails, so that what follows does not depend on it.
+    # A failing case draws too, so that later cases do not depend on it.
     measurements = _measurements(case, night=night, generator=generator)
     kernels = demo_kernels(
         case, latency_s=measurements[0].median, slower=max(1.0, _code_factor(case, night))
@@ -284,7 +284,7 @@ def _code_factor(case: Case, night: _Night) -> float:
 
 
 def _samples(generator: np.random.Generator, *, sd: float) -> np.ndarray:
-    """Return factors around 1 that differ by night, by launch and by sample."""
+    """Return factors around 1 that vary by night, by launch and by sample."""
     night = sd * generator.standard_normal()
     launches = LAUNCH_SD * generator.standard_normal(NUM_LAUNCHES)
     samples = SAMPLE_SD * generator.standard_normal((NUM_LAUNCHES, SAMPLES_PER_LAUNCH))

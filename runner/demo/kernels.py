@@ -1,7 +1,7 @@
-"""Kernels of the synthetic history: made up, so that the pages of kernels can be looked at.
+"""Synthetic kernels for the kernel pages of the demo.
 
-They add up to the latency that was made up for the case: each has a share of it, and what the case
-became slower by is in one generated kernel, whose code became another with it.
+Their times add up to the synthetic latency of the case. A slowdown of the case is in one generated
+kernel, whose code changes at the same time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NUM_LAYERS = 12
 MODELS = ("bert", "vit")
 MODES = ("eager", "default", "reduce-overhead")
 NUM_ITERATIONS = 10
-# What the profiler costs of an iteration, and how much faster the fastest call is than the mean.
+# The profiler's cost as a factor of an iteration, and the fastest call relative to the mean.
 _COST, _FASTEST = 1.02, 0.98
 _SLOWED = "triton_per_fused_add_native_layer_norm"
 _NOTE = "# synthetic: written by hud demo, it was never compiled"
@@ -94,7 +94,7 @@ _COMPILED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoKernels:
-    """What a case result has of kernels, nothing for most cases."""
+    """The kernels, sources and details of a case result, empty for most cases."""
 
     kernels: tuple[Kernel, ...] = ()
     sources: tuple[KernelSource, ...] = ()
@@ -102,7 +102,7 @@ class DemoKernels:
 
 
 def demo_kernels(case: Case, *, latency_s: float, slower: float) -> DemoKernels:
-    """Return the kernels of an iteration that takes `latency_s`, `slower` times what it was."""
+    """Return the kernels of an iteration of `latency_s`, which is slower by the factor `slower`."""
     if case.model not in MODELS or case.mode not in MODES:
         return DemoKernels(details={})
     iteration_s = _COST * latency_s
