@@ -37,18 +37,18 @@ from compile_hud.runner.protocol.messages import (
 
 # The rest stays for the runner, the dashboard and the page cache.
 MEMORY_LIMIT_SHARE = 0.8
-# The first launch finds an empty compile cache, the second what the first one left. The third loads
-# saved artifacts, which costs a C++ compilation on a CPU; so once a case, and later ones are warm.
+# The first launch has an empty compile cache, the second one a warm cache. The third launch loads
+# saved artifacts. On a CPU that costs a C++ compilation, so a case does it once.
 ARTIFACTS_LAUNCH = 2
-# A report with its samples takes tens of kilobytes, what a compilation writes a few megabytes.
+# A report with its samples takes tens of kilobytes; a compilation writes a few megabytes.
 FULL_BYTES = 1 << 20
 
 
 class LocalSession:
-    """A CaseSession on this machine; `folder` is its own and goes with `close`.
+    """A CaseSession on this machine; `close` deletes its `folder`.
 
-    The case's time limit counts the time in its launches, not what happens between them. `amend`
-    gets the result and the path of the trace that the first launch may have left.
+    The time limit of the case counts launches only, not the time between them. `amend` gets the
+    result and the path of the first launch's trace, which may not exist.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LocalSession:
         self._snapshot_path = snapshot_path
         self._oracle_dir = oracle_dir
         self._started_at = now()
-        # The same for every `finish`: what the result leaves on the disk is named by it.
+        # Every `finish` uses the same id, since files on the disk carry it in their names.
         self._result_id = timed_id(self._started_at)
         self._left_s = order.settings.timeout_s
         self._reports: list[LaunchReport] = []
@@ -165,7 +165,7 @@ class LocalSession:
         else:
             report = LaunchReport.from_json(json.loads(text))
             report = replace(report, details={**report.details, "launch_wall_s": wall_s})
-        # Before the folder goes: what the launch left there may be what filled the disk.
+        # This comes before the folder is deleted: the launch's own files may have filled the disk.
         if report.outcome is Outcome.FAILED and _is_full(self._folder):
             return report_disk_full(report, folder=self._folder.parent)
         return report

@@ -1,4 +1,4 @@
-"""Which cases a run with a time budget begins with, by what the store knows of them."""
+"""The weights of cases under a time budget, from the history in the store."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from compile_hud.runner.analysis.stats.rounds import results_by_case
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession, SessionMaker
 from compile_hud.runner.protocol.messages import LaunchReport
 
-# How many launches from an empty compile cache on show the metric once; others take it each time.
+# Number of launches with an empty compile cache until the metric appears, once. Other metrics
+# appear in every launch.
 LAUNCHES_FROM_COLD = {
     "compile_cold_s": 1,
     "compile_cold_cpu_s": 1,

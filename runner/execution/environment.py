@@ -1,4 +1,4 @@
-"""Which environment a run happened in: its revision and its comparability fingerprint."""
+"""The environment of a run: its revision and its comparability fingerprint."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-# What must be equal for two results to be compared. Not torch's own version: that is the revision,
-# the very thing whose effect is measured. Not the host name: machines of one kind compare.
+# Two results compare only if these facts are equal. Torch's version is not among them: it is the
+# revision, whose effect is measured. The host name is not either: machines of one kind compare.
 COMPARABILITY_KEYS = (
     "device_name",
     "driver_version",
@@ -20,7 +20,7 @@ COMPARABILITY_KEYS = (
     "num_threads",
     "flags",
 )
-# On a CPU these tell which build of torch it was, which is the revision's affair.
+# On a CPU these facts depend on the build of torch, which is part of the revision.
 GPU_KEYS = ("driver_version", "cuda_version")
 
 

@@ -13,7 +13,7 @@ from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOrder:
-    """One case to execute: what it is, what to build for it and how to measure it."""
+    """A case to execute, with its workload and its measurement settings."""
 
     run_id: str
     case: Case
@@ -46,7 +46,7 @@ class CaseSession(Protocol):
 
 
 class SessionMaker(Protocol):
-    """What launches of a case come from."""
+    """A source of sessions, in which launches of a case happen."""
 
     def begin(self, order: CaseOrder) -> CaseSession:
         """Return a session of the case, nothing launched yet; raise ExecutorError."""
@@ -91,7 +91,7 @@ class Executor(SessionMaker, Protocol):
 
 
 class MakeExecutor(Protocol):
-    """How an executor is made."""
+    """A factory of executors."""
 
     def __call__(
         self, *, python: Path, state_dir: Path, device: str, num_threads: int = 1

@@ -1,4 +1,4 @@
-"""From the trace that a launch left to the kernels of its case result."""
+"""Convert the trace of a launch into the kernels of its case result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the reports of a case's launches to its one case result. Pure; knows no process."""
+"""Combine the launch reports of a case into one case result. Pure: no processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from compile_hud.runner.analysis.stats.sample_checks import half_width
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.protocol.messages import OUT_OF_MEMORY_TEXTS, LaunchReport, Workload
 
-# Kept from every launch, in order; of the other details the first launch's are kept.
+# These details are lists with an entry for each launch; others have the first launch's value.
 PER_LAUNCH_DETAILS = ("steps", "launch_wall_s", "compile", "sampling", "conditions", "telemetry")
 
 # A launch that did not end in time would cost the case its result: leave room for a slower one.
@@ -42,7 +42,7 @@ class Ending:
 
 
 HOST_DIED = Ending(text="host died")
-# How a launch ended that failed while there was no room on the disk.
+# The ending of a launch that failed on a full disk.
 DISK_FULL = "disk full"
 
 
@@ -98,12 +98,12 @@ def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> Launch
 def needs_launch(
     reports: Sequence[LaunchReport], *, order: CaseOrder, left_s: float = math.inf
 ) -> bool:
-    """Return whether a case with these launches wants another one; one that failed wants none.
+    """Return whether the case needs another launch; a failed launch ends the case.
 
-    Beyond `num_launches` a launch follows while the launches disagree by more than the target. None
-    follows unless `left_s`, what is left of the case's time, is enough for one more of the slowest:
-    what ran out of time would take the launches before it along. A single launch disagrees with
-    nobody.
+    Beyond `num_launches`, another launch follows while the launches disagree by more than the
+    target. `left_s` is the remaining time of the case. It must suffice for another launch as slow
+    as the slowest, since a timeout would cost the case its result. A single launch disagrees with
+    no other.
     """
     settings = order.settings
     if any(report.outcome is not Outcome.OK for report in reports):
@@ -149,7 +149,7 @@ def combine(
         case=order.case,
         outcome=worst.outcome,
         reason=worst.reason,
-        # A launch that was killed tells of no mode, whatever an earlier one ran in.
+        # A killed launch has no mode, even if an earlier launch has one.
         effective_mode=worst.effective_mode,
         started_at=started_at,
         finished_at=finished_at,
@@ -214,7 +214,7 @@ def _details(reports: Sequence[LaunchReport], *, workload: Workload) -> Mapping[
         **({"summary": workload.summary} if workload.summary else {}),
     }
     details["num_launches"] = len(reports)
-    # Of the launch that left no report, which is the last one.
+    # `ended_by` belongs to the last launch, which left no report.
     details |= {key: value for key, value in reports[-1].details.items() if key == "ended_by"}
     for name in PER_LAUNCH_DETAILS:
         if any(name in report.details for report in reports):
@@ -228,12 +228,12 @@ def _distinct(warnings: Sequence[RunWarning]) -> tuple[RunWarning, ...]:
 
 
 def break_even(measured: Mapping[str, Measurement]) -> tuple[Measurement, ...]:
-    """Return after how many calls the cold and the warm compile are paid back by faster ones.
+    """Return the numbers of calls after which faster calls repay the cold and the warm compile.
 
-    Nothing where the variant is not significantly faster: the interval of its speedup holds 1.
+    The result is empty if the speedup is not significant: its interval includes 1.
     """
     speedup = measured.get("speedup")
-    # The clock of the speedup: wall time grows with whatever else the machine does.
+    # The speedup uses this clock too. Wall time would include other work of the machine.
     latency = measured.get("latency_cpu_s") or measured.get("latency_s")
     if speedup is None or latency is None:
         return ()

@@ -29,7 +29,7 @@ FACTS_TIMEOUT_S = 120.0
 PEAKS_TIMEOUT_S = 60.0
 # Compiling the headers that every C++ kernel includes takes some 20 s once a toolchain.
 PRIME_TIMEOUT_S = 300.0
-# What the compiled headers depend on.
+# The compiled headers depend on these facts.
 HEADER_FACTS = (
     "torch_version",
     "torch_git",
@@ -41,10 +41,10 @@ HEADER_FACTS = (
 
 
 class LocalExecutor:
-    """An Executor whose cases run here, one after the other.
+    """An Executor that runs cases on this machine, one at a time.
 
-    `python` is the toolchain's interpreter, `state_dir` the folder for compile caches and logs,
-    `device` the device kind that the facts are about, `num_threads` what its peaks are taken with.
+    `python` is the toolchain's interpreter, `state_dir` the folder for compile caches and logs.
+    `device` is the device kind of the facts, `num_threads` the thread count of the peaks.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class LocalExecutor:
         self._host = WorkerHost(python=python, home=self._home)
         self._work = (state_dir / WORK_FOLDER).absolute()
         self._snapshots = (state_dir / "snapshots").absolute()
-        # Beside the results that wait for the store: whoever stores one takes its trace along.
+        # The spool is next to the pending results: storing a result moves its trace too.
         self._spool = (state_dir / "spool").absolute()
         self._is_cancelled = False
         self._is_primed = False
@@ -86,7 +86,7 @@ class LocalExecutor:
         try:
             self._peaks = self._ask(peaks, limit_s=PEAKS_TIMEOUT_S)
         except ExecutorError as error:
-            # Latencies need no peaks. What follows from peaks is missing then, and this is why.
+            # Latencies need no peaks. A metric that does is missing; this detail has the reason.
             self._peaks = {"reason": str(error)}
         return {**self._facts, "peaks": self._peaks}
 
@@ -144,7 +144,7 @@ class LocalExecutor:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _prime(self) -> None:
-        """Let the toolchain build its precompiled header before a compilation is timed."""
+        """Build the toolchain's precompiled header before a compilation is timed."""
         if self._is_primed or self._is_cancelled:
             return
         order = {"action": "prime", "mark": header_mark(self._facts)}
@@ -183,7 +183,7 @@ class LocalExecutor:
         return self._oracles
 
     def _snapshot_path(self, order: CaseOrder) -> str:
-        """Return where the allocator's history of this case outlives it; empty when unwanted."""
+        """Return the path of the allocator history of a case; empty if the settings disable it."""
         if not order.settings.memory_snapshot:
             return ""
         return str(self._snapshots / order.run_id / f"{order.case.key.replace('/', '-')}.pickle")
@@ -214,7 +214,7 @@ def executor_maker(replacement: MakeExecutor | None) -> MakeExecutor:
 
 
 def header_mark(facts: Mapping[str, Any]) -> str:
-    """Return the name of the file that says that the headers of an environment are compiled."""
+    """Return the name of the marker file for compiled headers of an environment."""
     text = json.dumps([facts.get(name) for name in HEADER_FACTS], sort_keys=True)
     return f"hud-primed-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

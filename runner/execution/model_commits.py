@@ -1,4 +1,4 @@
-"""Which commit the code of each model was at: a model that changed is a suspect of its own step."""
+"""The commit of each model's code: a changed model is a suspect for its own step."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 from compile_hud import models_zoo
 from compile_hud.models_zoo.catalog.spec import ZOO_PREFIX, ModelSpec
 
-# What the models of the catalog are called together; they are of one repository.
+# The common name of the catalog's models, which share a repository.
 ZOO = "models_zoo"
-# `git status` of a large repository on a slow disk; a run shall not wait for it any longer.
+# `git status` of a large repository can be slow on a slow disk; a run waits no longer than this.
 GIT_TIMEOUT_S = 20.0
 NUM_DIGITS = 10
 CHANGED = "+changes"
 
 
 def model_commits(specs: Iterable[ModelSpec]) -> dict[str, str]:
-    """Return the commit that the file of each model is at, by model, ten digits of it.
+    """Return the first ten digits of the commit of each model's file, by model.
 
-    `+changes` follows when the model's folder has changes that are not committed. The models of
-    the zoo are one entry; what is in no repository, or is named as a module, has none.
+    `+changes` marks uncommitted changes in the model's folder. The models of the zoo are one entry.
+    A model outside a repository, or one named as a module, has none.
     """
     folders = {}
     for spec in specs:
@@ -37,7 +37,7 @@ def model_commits(specs: Iterable[ModelSpec]) -> dict[str, str]:
 
 def _commit(folder: Path) -> str | None:
     commit = _git(folder, "rev-parse", "HEAD")
-    # A folder that git does not track belongs to no commit, whatever repository is around it.
+    # An untracked folder has no commit, even inside a repository.
     if not commit or not _git(folder, "ls-files", "."):
         return None
     changes = _git(folder, "status", "--porcelain", "--", ".")
@@ -45,9 +45,9 @@ def _commit(folder: Path) -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Return what git says, None where there is no git or no repository."""
+    """Return the output of git, None without git or a repository."""
     command = ["git", "-C", str(folder), *arguments]
-    # Where hud is started by a hook, these name another repository than the one that is meant.
+    # A git hook that starts hud sets these variables, and they name another repository.
     environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
     try:
         answer = subprocess.run(

@@ -1,7 +1,7 @@
-"""Measure the sides of a comparison with interleaved launches until it is decided.
+"""Measure both sides of a comparison with interleaved launches until it is decided.
 
-A B, B A, A B ...: what drifts meanwhile hits both sides alike, and launch i of one side ran next to
-launch i of the other.
+The order is A B, B A, A B ...: drift affects both sides alike, and launch i of one side runs next
+to launch i of the other.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from compile_hud.runner.analysis.comparison.paired import (
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
 from compile_hud.runner.execution.executor import CaseOrder, CaseSession, SessionMaker
 
-# Fewer pairs than a comparison begins with, for a change of which something is known already or for
-# little time: a large one shows at once, and fewer tell nothing but a catastrophe.
+# A comparison of a suspected change, or one in little time, may start with fewer pairs. A large
+# change shows at once; with fewer pairs than this only a catastrophe would.
 MIN_PAIRS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairSide:
-    """One side of a paired measurement: what is launched, and by whom."""
+    """One side of a paired measurement: the order, and the executor that launches it."""
 
     executor: SessionMaker
     order: CaseOrder
@@ -35,10 +35,10 @@ class PairSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairLimits:
-    """How long to measure: launches a side, and the interval that is narrow enough.
+    """Limits of a paired measurement: launches a side, and the target width of the interval.
 
-    `target_interval` is the half-width of the interval of the time's change, `fail_above` the floor
-    (0.05 is 5 %). `num_cases` pairs are judged together and share the error.
+    `target_interval` is the half-width of the interval of the relative time change. `fail_above` is
+    the floor (0.05 is 5 %). `num_cases` pairs are judged together and share the error.
     """
 
     min_launches: int = 8
@@ -57,7 +57,7 @@ class PairResult:
     rows: tuple[CaseComparison, ...]
 
 
-# Whether to stop after so many pairs of launches.
+# It returns whether to stop after this number of pairs of launches.
 IsEnough = Callable[[PairResult, int], bool]
 
 
@@ -71,10 +71,10 @@ def measure_pair(
 ) -> PairResult:
     """Measure both sides and compare them.
 
-    `on_pair` gets the number of completed pairs. The measurement ends after a launch that is not ok
-    and its counterpart, or when `is_enough` returns true at an interim look; by default that is
-    once the verdict on the time is decided. Raises ExecutorError when a host is gone for good, and
-    ValueError on limits without a launch.
+    `on_pair` gets the number of completed pairs. The measurement ends after a failed launch and its
+    counterpart, or when `is_enough` returns true at an interim look. The default is true once the
+    verdict on the time is decided. Raises ExecutorError when a host cannot be restarted, and
+    ValueError for limits without a launch.
     """
     schedule = looks(limits.min_launches, limits.max_launches)
     standard = PairStandard(

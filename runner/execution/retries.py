@@ -18,12 +18,12 @@ from compile_hud.runner.execution.paired_launches import PairSide
 
 # A worker that is killed three times over is killed for a reason that will not go away by itself.
 MAX_ATTEMPTS = 3
-# Signals that come from outside. A segmentation fault, an abort or an illegal instruction is what
-# compiled code does by itself, and belongs into the result.
+# These signals come from outside. Compiled code itself causes segmentation faults, aborts and
+# illegal instructions; they belong to the result.
 OUTER_SIGNALS = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT")
 ENDED_BY_OTHERS = (*OUTER_SIGNALS, "host died", DISK_FULL)
-# What CUDA and its driver say when the device is gone or unusable for every process, as in
-# cudaGetErrorString and the messages of torch.cuda; not what wrong code provokes.
+# Messages of CUDA and its driver for a device that no process can use. The texts are from
+# cudaGetErrorString and torch.cuda; faulty code causes none of them.
 LOST_DEVICE_TEXTS = (
     "no CUDA-capable device is detected",
     "CUDA-capable device(s) is/are busy or unavailable",

@@ -147,7 +147,8 @@ def run_plans(
         device_lock(device, lock_dir=context.lock_dir, notify=context.notify),
     ):
         try:
-            # Only the first: imports of another host would disturb the peaks measured here.
+            # Only the first executor starts: imports of another host would disturb the peaks
+            # measured here.
             _start_executor(context.executors[0])
             is_resume = any(request.resume_id for request in requests)
             context.writer.drain_before_run(is_resume=is_resume)
@@ -262,7 +263,7 @@ def _execute(
         results = measure_with_retries(
             sides, measure_case=measure_case, is_stopped=stop.were_requested
         )
-        # The result of a killed case says nothing about the case.
+        # The result of a killed case is no result of the case.
         if stop.were_requested():
             return False
         for execution, result in zip(executions, results, strict=True):
@@ -326,7 +327,7 @@ def _cancel(executors: Sequence[Executor]) -> None:
 def _prepare(
     request: ResolvedRun, *, executor: Executor, context: RunContext, users: tuple[str, ...]
 ) -> _Execution:
-    # Read under the lock: the process that held it before may have continued this run.
+    # This reads under the lock: the process before us may have continued this run.
     resumed = (
         None if request.resume_id is None else context.services.load_document(request.resume_id)
     )
@@ -369,7 +370,7 @@ def settings_for(case: Case, settings: MeasureSettings) -> MeasureSettings:
     """Return the settings of `case`; a reference case gets a small budget."""
     if not case.is_reference:
         return settings
-    # No further launches either, however much they disagree: that is the machine, and worth seeing.
+    # A reference case gets no further launches: disagreement is the machine's, and should show.
     return replace(
         settings,
         budget_s=min(settings.budget_s, REFERENCE_BUDGET_S),

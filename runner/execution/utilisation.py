@@ -1,4 +1,4 @@
-"""How much of the device a case uses, against the peaks measured in the same run. Pure."""
+"""Utilisation of the device by a case, relative to the peaks of the same run. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.analysis.stats.launch_noise import launch_spread
 
-# What fp32 convolutions are held against where they may run in TF32: seven times the fp32 rate.
+# The peak for fp32 convolutions that may run in TF32: seven times the fp32 rate.
 TF32_NAME = "tf32_flops_per_s"
 # Under autocast the products run in half precision.
 PEAK_NAMES = {
@@ -28,11 +28,11 @@ COPY_NAME = "copy_bytes_per_s"
 
 
 def with_utilisation(result: CaseResult, *, peaks: Mapping[str, Any]) -> CaseResult:
-    """Return `result` with MFU and bandwidth, as far as its counts and `peaks` go.
+    """Return `result` with MFU and bandwidth, if its counts and `peaks` allow them.
 
-    Sample by sample, launches kept, so that both have intervals; on thread CPU time where there is
-    some, as the peaks: at load 8 on two cores a matrix product by itself had an MFU of 0.20 by wall
-    time and of 0.99 by CPU time.
+    Both are computed sample by sample, launch by launch, so that they have intervals. They use
+    thread CPU time where it exists, as the peaks do. At load 8 on two cores the MFU of a matrix
+    product was 0.20 by wall time and 0.99 by CPU time.
     """
     latency = result.measurement("latency_cpu_s") or result.measurement("latency_s")
     if latency is None:
@@ -47,9 +47,9 @@ def with_utilisation(result: CaseResult, *, peaks: Mapping[str, Any]) -> CaseRes
 
 
 def peaks_in_trace(dtype: Dtype, *, peaks: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers among `peaks` as kernels of a case in `dtype` are held against them.
+    """Return the `peaks` that apply to kernels of a case in `dtype`.
 
-    A trace tells the types of operands alone, and those of products in TF32 are fp32.
+    A trace has only the types of operands, and products in TF32 have fp32 operands.
     """
     numbers = {name: float(peak) for name, peak in peaks.items() if isinstance(peak, int | float)}
     if dtype is Dtype.TF32 and TF32_NAME in numbers:

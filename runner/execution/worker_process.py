@@ -1,4 +1,4 @@
-"""The worker host as a child process: started, asked, ended."""
+"""The worker host as a child process: start, request, end."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from compile_hud.runner.protocol.messages import ASK_NVML, PROTOCOL_VERSION
 from compile_hud.runner.system.processes import SAFE_PATH_VARIABLE
 
 LOG_TAIL_BYTES = 16_384
-# Every process of a case inherits it, whatever session or parent it has.
+# Every process of a case inherits this variable, in any session and under any parent.
 HOST_VARIABLE = "HUD_WORKER_HOST"
 
 
 class WorkerHost:
-    """A `python -m compile_hud.runner.worker.start` that is started when it is needed.
+    """A `python -m compile_hud.runner.worker.start` that starts on first use.
 
-    `python` is the toolchain's interpreter, `home` the folder for what it keeps between runs.
+    `python` is the toolchain's interpreter, `home` the folder for its files between runs.
     """
 
     def __init__(self, *, python: Path, home: Path) -> None:
@@ -176,7 +176,7 @@ class WorkerHost:
             SAFE_PATH_VARIABLE: "1",
             HOST_VARIABLE: self._mark,
             "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
-            # An import that asks whether there is a GPU must not start CUDA: no fork could use it.
+            # An import may query the GPU. That query must not start CUDA, or no fork could use it.
             ASK_NVML: "1",
             # Threads of a library in the host would not survive the fork.
             "OMP_NUM_THREADS": "1",
@@ -194,11 +194,11 @@ def _write_whole(descriptor: int, data: bytes) -> None:
 
 @functools.cache
 def _fixed_addresses() -> tuple[str, ...]:
-    """Return the prefix that starts a command without address randomisation, if it may.
+    """Return the command prefix that disables address randomisation, empty if not permitted.
 
-    All launches of a host share its address layout, so with a random one two runs of the same code
-    differed by 8 % where launches of one run differed by 4 %; fixed, it was 4 % and 2 %
-    (docs/methodology.md). Containers often forbid it; then it is not done, and the facts say so.
+    All launches of a host share its address layout. With a random layout two runs of the same code
+    differed by 8 %, the launches of one run by 4 %. With a fixed one it was 4 % and 2 %
+    (docs/methodology.md). Containers often forbid it; the facts record which layout was in use.
     """
     setarch = shutil.which("setarch")
     if setarch is None:
