@@ -23,18 +23,18 @@ MAX_JSON_BYTES = 512 << 20
 MAX_AHEAD: Final = timedelta(days=1)
 # There was no torch before.
 _FIRST_YEAR: Final = 2016
-# No clock is set back further during a measurement.
+# No clock is set back further than this during a measurement.
 MAX_BACK: Final = timedelta(minutes=1)
-# What to read instead of a file.
+# This path stands for standard input instead of a file.
 STDIN: Final = Path("standard input")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _LOOK: Final = "Look at the clock of the machine that measured it"
 
 
 def read_json(path: Path) -> Any:
-    """Return what the JSON file `path` holds; raise OSError, and RecordError when it is no JSON.
+    """Return the content of the JSON file `path`, which may be packed with gzip.
 
-    It may be packed with gzip. One larger than MAX_JSON_BYTES, unpacked, is none either.
+    Raises OSError, and RecordError for invalid JSON and for more than MAX_JSON_BYTES unpacked.
     """
     content = _read(path)
     if len(content) > MAX_JSON_BYTES:
@@ -64,7 +64,7 @@ def _read(path: Path) -> bytes:
 @contextmanager
 def _opened(path: Path) -> Iterator[io.BufferedReader]:
     if path is STDIN:
-        # Not by a name in /dev: a socket has none. It is left open, and at its end.
+        # A name in /dev would not work for a socket. The stream stays open, at its end.
         stream: io.BufferedReader | None = getattr(sys.stdin, "buffer", None)
         if stream is None:
             raise OSError(errno.EBADF, "it is closed")
@@ -113,7 +113,7 @@ def _check_span(
 
 
 def check_not_ahead(what: str, *, started_at: datetime, now: datetime) -> None:
-    """Raise RecordError where `what` starts after today: it would be the newest for ever."""
+    """Raise RecordError if `what` starts after today: it would remain the newest for ever."""
     if started_at > now + MAX_AHEAD:
         raise RecordError(f"{what} starts at {_later(started_at, now=now)}")
 

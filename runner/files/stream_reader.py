@@ -19,13 +19,13 @@ from compile_hud.runner.errors import ImportFailed
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PIECE_BYTES = 1 << 20
-# One value is a record or a short list of them; what is longer is not what it says it is.
+# A value is a record or a short list of records; a longer text is no valid value.
 MAX_VALUE_CHARS = 16 << 20
 _SPACE = " \t\r\n"
 # Between values of a list, and between documents of a file, commas and spaces alike.
 _BETWEEN = _SPACE + ","
 _NUMBER_CHARS = frozenset("+-.0123456789eE")
-# As json says it; -Infinity and an escaped sign are the longest words that a cut may split.
+# Error texts of `json`. -Infinity and an escaped sign are the longest words that a cut may split.
 _NO_END = "Unterminated string"
 _LONGEST_WORD = 16
 
@@ -46,7 +46,7 @@ class Source:
         return str(self._hash.hexdigest())
 
     def check_digest(self, digest: str) -> None:
-        """Raise ImportFailed when what was read last is not what has this digest."""
+        """Raise ImportFailed unless the last read content has this digest."""
         if self._hash.hexdigest() != digest:
             raise ImportFailed(
                 f"{self.path} was changed while it was read. Nothing of this file was imported;"
@@ -106,9 +106,10 @@ class Source:
             raise self.error(f"this is no CSV: {error}", line) from error
 
     def check_end(self, line: int) -> None:
-        """Raise ImportFailed when no newline ends `line`, a row: its last cell may be cut off.
+        """Raise ImportFailed if row `line` has no newline: its last cell may be cut off.
 
-        Whoever writes such files ends every row, and half of a number looks like another one.
+        Programs that write such files end every row, and half of a number looks like another
+        number.
         """
         if line == self._open_line:
             what = (
@@ -134,7 +135,7 @@ def open_unpacked(path: Path) -> AbstractContextManager[BinaryIO]:
 
 
 class _Objects:
-    """What is read of a source but not yet taken, and where in the file it begins."""
+    """The unparsed text of a source, and its position in the file."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
