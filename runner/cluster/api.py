@@ -26,10 +26,10 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How a node measures in one run.
+    """The settings of a node in one run.
 
-    `python` is the toolchain's interpreter; empty for the one that the task itself runs under.
-    `release` names the record versions of the driver; a node with other versions measures nothing.
+    `python` is the toolchain's interpreter; if empty, the task's own. `release` names the driver's
+    record versions; a node with other versions measures nothing.
     """
 
     device: str
@@ -40,7 +40,7 @@ class Setup:
 
 
 class Status(StrEnum):
-    """What became of a task."""
+    """The result of a task."""
 
     # The device has an environment, or the case a result.
     DONE = "done"
@@ -115,7 +115,7 @@ def connection(cluster: Cluster) -> Iterator[None]:
     handler is restored. Ray prints node failures on standard output, which carries JSON, so they go
     to standard error.
     """
-    # To the very end: some of it is printed when Ray disconnects.
+    # The redirection lasts to the end, since Ray also prints when it disconnects.
     with redirect_stdout(sys.stderr), _preserved_sigterm() as take_back, closing(cluster):
         cluster.open()
         take_back()

@@ -44,7 +44,7 @@ class CaseQueue:
         return tuple(self._waiting)
 
     def take(self, machine: str, *, machines: Collection[str]) -> Assignment | None:
-        """Return a case for `machine`; None when none waits."""
+        """Return a case for `machine`, None if no case is pending."""
         if not self._waiting:
             return None
 
@@ -68,10 +68,10 @@ class CaseQueue:
         return True
 
     def take_back(self, assignment: Assignment, *, is_counted: bool = True) -> bool:
-        """Take a case from a machine; return whether another one may have it.
+        """Withdraw a case from a machine; return whether another machine may have it.
 
-        A machine that did not start the case does not count. A later result for `assignment` is
-        ignored.
+        An assignment that the machine did not start does not count. A later result of `assignment`
+        is ignored.
         """
         if not self.accept(assignment):
             return True

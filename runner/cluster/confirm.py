@@ -16,7 +16,7 @@ from compile_hud.runner.execution.retries import MAX_ATTEMPTS
 from compile_hud.runner.format import clock
 from compile_hud.runner.protocol.messages import LaunchReport
 
-# How long another run is waited for: a suspect is worth minutes, and is known without them too.
+# Limit of the wait for another run. A suspect is worth minutes; its alert exists without them too.
 BUSY_LIMIT_S = 600.0
 
 
@@ -119,4 +119,4 @@ class _NodeSession:
         return self._result
 
     def close(self) -> None:
-        """Do nothing: the machine removed the files of the case."""
+        """Do nothing: the machine has removed the files of the case."""

@@ -1,10 +1,11 @@
 """Execute a plan on the machines of a cluster and store the results.
 
-Each machine has its own run with its environment, its reference cases and the cases assigned to it;
-a free machine gets the next case. All results pass through the spool of the driver, each case once.
-Machines may leave at any time: their case goes to another machine, MAX_ASSIGNMENTS times in all,
-and then gets the outcome `lost`. Machines may join at any time. An interrupted plan continues with
-the cases without a result, on the machines that are connected then.
+Each machine has its own run with its environment, its reference cases and its assigned cases. A
+free machine gets the next case. All results pass through the driver's spool, each case once.
+
+Machines may join and leave at any time. If a machine leaves, its case goes to another one; after
+MAX_ASSIGNMENTS assignments it gets the outcome `lost`. An interrupted plan continues with the cases
+without a result, on the machines that are connected then.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ from compile_hud.runner.protocol.files import whole_file
 from compile_hud.runner.system.heartbeat_thread import heartbeat
 from compile_hud.runner.system.interrupts import Interrupts
 
-# How often the list of nodes is read.
+# Seconds between two reads of the node list.
 POLL_INTERVAL_S = 2.0
 # A node that has died is listed for some seconds more; others take its case meanwhile.
 BACKOFF_S = 60.0
-# What a task takes at most beyond the limit of its case: a lock that is waited for, a worker host,
-# the device's facts and peaks, compiled headers, each with a limit of its own.
+# Limit of a task beyond the limit of its case. It covers the wait for a lock, the start of a worker
+# host, the device's facts and peaks, and compiled headers, each with a limit of its own.
 SETUP_LIMIT_S = 900.0
-# How long no machine may be connected before the plan is given up: a machine restarts, or
-# a preempted one comes back, in a few minutes.
+# The plan ends after this time without any machine: a restarting or preempted machine is back in a
+# few minutes.
 NO_NODES_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SlotTask:
-    """What a slot is doing: a case of the queue, a reference case, or the first look at it."""
+    """The task of a slot: a case of the queue, a reference case, or the query of its facts."""
 
     slot: Slot
     started_at: datetime
@@ -64,9 +65,9 @@ class _SlotTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """Who measures, and how; with `machine` that one alone.
+    """The nodes of a run and their settings; with `machine`, only that one.
 
-    Traces go to `trace_folder`, where the spool looks for them.
+    The spool looks for traces in `trace_folder`.
     """
 
     cluster: Cluster
@@ -160,7 +161,7 @@ class _Driver:
         return sorted(documents, key=lambda document: document.run.machine)
 
     def record_heartbeat(self) -> None:
-        """Tell the store that the runs are alive."""
+        """Record in the store that the runs are alive."""
         for run in list(self._runs.values()):
             run_id = run.run.id
             self._context.writer.record_heartbeat(run_id, log=self._cluster.log_of(run_id))
@@ -353,7 +354,7 @@ class _Driver:
             references = tuple(item for item in reference_plan if item.case not in self._plan)
         run = Run(
             id=uuid.uuid4().hex[:12],
-            # One for all machines: it tells which runs belong together.
+            # All machines share the start time, which identifies runs of one plan.
             started_at=self._started_at,
             suite=request.suite,
             toolchain=request.toolchain,

@@ -69,7 +69,7 @@ class MachineRun:
         self._assigned.discard(case)
 
     def write(self, result: CaseResult) -> None:
-        """Put `result` into the spool; raise SpoolFull."""
+        """Write `result` to the spool; raise SpoolFull."""
         result = with_users(result, users=self._users)
         self._context.writer.write(self.run, result=result)
         self._results.append(result)

@@ -1,7 +1,7 @@
-"""What a node of the cluster does for a run: it measures as `hud run` does on its own machine.
+"""A node of the cluster: it measures cases as `hud run` does on its own machine.
 
-A process of the node serves many tasks, one at a time, and keeps its worker host between them. The
-host and all that it started end with that process, however it ends.
+A process of the node executes many tasks, one at a time, and reuses its worker host. The host and
+its children end with that process in any case.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from compile_hud.runner.system.machine import LocalMachine
 
 # Then the driver hears that the machine is busy, and may give the case to another one.
 LOCK_LIMIT_S = 60.0
-# How often a node sends the log of its case: some kilobytes, for people who watch a run.
+# Seconds between two uploads of a case's log: some kilobytes, for people who watch a run.
 LOG_INTERVAL_S = 5.0
 # Runner and nodes hand each other records of these versions.
 RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"

@@ -1,9 +1,8 @@
 """A Ray cluster as the machines of a run. The only module that knows Ray.
 
-A node offers a device by the custom resource `hud-cpu` or `hud-cuda`, and is named in results by
-the label `hud-machine` or else by its host name. A case is a task that asks for that resource on
-the node that was chosen for it, and for a GPU or a CPU; Ray repeats none by itself, since only the
-run knows the state of a case.
+A node offers a device by the custom resource `hud-cpu` or `hud-cuda`. Its name in results is the
+label `hud-machine`, else its host name. A case is a task for a chosen node that requests this
+resource and a GPU or a CPU. Ray retries no task: only the run knows the state of a case.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class RayCluster:
             ray.init(
                 address=self._address,
                 runtime_env=self._environment or None,
-                # What workers print is in Ray's logs on their nodes.
+                # Ray logs the output of workers on their nodes.
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
@@ -117,8 +116,8 @@ class RayCluster:
 
     def cancel(self, task: str) -> None:
         """Kill a task with all its processes; nothing more is heard of it."""
-        # By force: a worker that waits for its host hears nothing else. The host sees its standard
-        # input end and kills what it started.
+        # A worker that waits for its host reacts to nothing but SIGKILL. The host then sees the end
+        # of its standard input and kills its children.
         ray.cancel(self._forget(task).output, force=True)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is left of a plan that was interrupted while machines of a cluster measured it."""
+"""The remaining cases of an interrupted plan on a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Put a run on a cluster together from the settings in force."""
+"""Set up a run on a cluster from the settings in force."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ THIS_MACHINE = "auto"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayOptions:
-    """Where the cluster is, and the Ray runtime environment of its tasks; empty for their own."""
+    """The cluster's address and the Ray runtime environment of its tasks; empty means the node's
+    own.
+    """
 
     address: str
     environment: Mapping[str, Any] = field(default_factory=dict)
 
 
 def cluster_address(env: Mapping[str, str]) -> str:
-    """Return where the cluster is that `env` names, else the one on this machine."""
+    """Return the cluster address of `env`, by default the cluster on this machine."""
     return env.get(ADDRESS_VARIABLE) or THIS_MACHINE
 
 
@@ -68,10 +70,10 @@ def read_environment(path: Path) -> dict[str, Any]:
 def execute_on_ray(
     request: RunRequest, *, options: RayOptions, workspace: Workspace, notify: Notify
 ) -> list[RunDocument]:
-    """Execute `request` on the nodes of a Ray cluster; return the run of each machine, by its name.
+    """Execute `request` on the nodes of a Ray cluster; return the runs, sorted by machine.
 
-    Raises what `run_on_cluster` raises, UnknownNameError for a toolchain, and ResumeError for a
-    run that is finished.
+    Raises the errors of `run_on_cluster`, UnknownNameError for a toolchain, and ResumeError for a
+    finished run.
     """
     config = workspace.config
     find_names([request.toolchain], known=config.toolchains, kind="toolchain")
@@ -142,7 +144,7 @@ def _node_python(toolchain: str, *, python: Path, options: RayOptions) -> str:
 def _connect(options: RayOptions, *, device: str) -> Cluster:
     if importlib.util.find_spec("ray") is None:
         raise ExecutorError("Ray is not installed; `pip install 'compile-hud[ray]'` installs it")
-    # Only here: importing Ray takes half a second, and few need it.
+    # Importing Ray takes half a second, and few runs need it, so the import is here.
     module = importlib.import_module("compile_hud.runner.cluster.ray_cluster")
     cluster: Cluster = module.RayCluster(
         address=options.address, device=device, environment=options.environment
