@@ -1,7 +1,7 @@
 """Request a run when a repository or the newest torch of an index has changed.
 
-Nothing is remembered on the disk: a revision is part of the key of its job, and no key is queued
-twice. So what changed while no scheduler ran is found at its next start.
+The watch stores nothing on the disk: the revision is part of the job's key, and the queue accepts
+no key twice. A scheduler that starts therefore notices changes since the last one ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compile_hud.runner.scheduling.job_requests import JobRequest
 from compile_hud.runner.system.machine import Machine
 from compile_hud.runner.toolchains.torch_releases import TorchSource
 
-# What does not answer is asked less and less often, but every night still.
+# The wait grows while a repository or index does not answer, but it is queried every night.
 MAX_WAIT_S = 6 * 3600.0
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMIT_DIGITS = 12
@@ -32,7 +32,7 @@ FindRevision = Callable[[Schedule], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchDependencies:
-    """What looking works with; `pythons` are the interpreters of toolchains."""
+    """The dependencies of a watch; `pythons` are the interpreters of toolchains."""
 
     machine: Machine
     list_versions: Callable[[TorchSource], Sequence[str]]
@@ -41,7 +41,7 @@ class WatchDependencies:
 
 @dataclass(kw_only=True)
 class _WatchState:
-    """Where the watch of a schedule stands."""
+    """The state of a schedule's watch."""
 
     next_at: datetime
     revision: str = ""
@@ -137,14 +137,14 @@ def find_revision(schedule: Schedule, *, dependencies: WatchDependencies) -> str
 
 
 def _commit(watch: Watch, *, machine: Machine) -> str:
-    # git must not ask for a password: no terminal is attached.
+    # git must not prompt for a password: no terminal is attached.
     git = ("env", "GIT_TERMINAL_PROMPT=0", "git", "ls-remote")
     answer = machine.ask(*git, "--", watch.url, *([watch.ref] if watch.ref else ["HEAD"]))
     if answer.problem:
         raise WatchFailed(f"{watch.text} cannot be looked at: {answer.problem}")
     lines = [line.split("\t") for line in answer.text.splitlines()]
     commits = {line[1]: line[0] for line in lines if len(line) == 2}
-    # As git resolves a name, but an annotated tag stands for its commit.
+    # The order is git's own for a name. An annotated tag stands for its commit.
     names = (f"refs/heads/{watch.ref}", f"refs/tags/{watch.ref}^{{}}", f"refs/tags/{watch.ref}")
     refs = (*names, watch.ref) if watch.ref else ("HEAD",)
     commit = next((commits[name] for name in refs if name in commits), "")

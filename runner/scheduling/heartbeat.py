@@ -52,7 +52,7 @@ class HealthReporter:
         config, spool = self.workspace.config, self.workspace.spool()
         current_job = self.current_job()
         if not current_job:
-            # Not during a measurement: nvidia-smi takes a tenth of a second of a core.
+            # The query would disturb a measurement: nvidia-smi uses a tenth of a second of a core.
             self._devices = self._look_at_devices()
         return SchedulerState(
             machine=config.machine,

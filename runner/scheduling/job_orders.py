@@ -40,7 +40,7 @@ def schedule_like(job: Job, schedules: Mapping[str, Schedule], *, store: Store) 
     """
     case_key = case_of_suite(job.suite)
     suites = load_suites_of(store, case_key, toolchain=job.toolchain) if case_key else (job.suite,)
-    # Of several the first one in hud.toml.
+    # The first matching schedule in hud.toml counts.
     alike = {
         item.suite: item
         for item in reversed(tuple(schedules.values()))

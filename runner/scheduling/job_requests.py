@@ -1,7 +1,7 @@
-"""Requests for runs on their way to the store's queue.
+"""Requests for runs, on their way to the store's queue.
 
-A schedule fires once, whether the store is free at that moment or not. So a request is a file
-first, as a result is, and goes when the store has it; its key keeps a night from running twice.
+A schedule fires once, even while the store is locked. A request is therefore a file first, like a
+result, until the store has it. Its key prevents a second run of the same night.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ class JobRequests:
         self._unwritten: list[JobRequest] = []
 
     def write(self, request: JobRequest) -> None:
-        """Keep `request` until the store has it; raises OSError when the disk is full."""
+        """Write `request` to the disk until the store has it; raise OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(request.dedupe_key.encode()).hexdigest()[:32]
         write_json(self.directory / f"{name}.json", request.to_json())
 
     def save(self, request: JobRequest) -> None:
-        """Keep `request` on the disk, or in memory while the disk takes nothing; raise nothing."""
+        """Save `request` on the disk, or in memory while the disk is full. Raises nothing."""
         with self._lock:
             if request not in self._unwritten:
                 self._unwritten.append(request)

@@ -45,7 +45,7 @@ TRANSIENT_ERRORS = (StoreError, ExecutorError, SpoolFull, LockUnavailable, Toolc
 # A driver comes back within five minutes; an operator needs a quarter of an hour to free a disk.
 RETRY_S = 300.0
 RETRY_FACTOR = 3.0
-# How soon a job of another process is noticed; our own schedules wake the worker at once.
+# Seconds until a job of another process is noticed; our own schedules wake the worker at once.
 POLL_INTERVAL_S = 30.0
 RENEW_EVERY_S = 600.0
 GPU = "cuda"
@@ -71,7 +71,7 @@ class NotificationSender(Protocol):
     """Sends pending notifications; called between jobs, where it disturbs no measurement."""
 
     def __call__(self) -> object:
-        """Send what is due."""
+        """Send the due notifications."""
         ...
 
 
@@ -120,10 +120,10 @@ class JobServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobWorker:
-    """Takes jobs from the queue of the store and runs them, one at a time.
+    """Takes jobs from the store's queue and runs them, one at a time.
 
-    `cluster` runs the jobs of schedules that ask for Ray. `pending_updates` wait for the store;
-    until it takes them, the lease of their job stays with this process.
+    `cluster` runs the jobs of schedules with a Ray executor. `pending_updates` wait for the store.
+    Until it accepts them, this process renews the lease of their job.
     """
 
     workspace: Workspace
@@ -149,7 +149,7 @@ class JobWorker:
                 is_scheduled = False
                 self._warn("schedules fire no more, by a defect; see the log and start this anew")
             if self.watches is not None:
-                # Not in a thread: `git ls-remote` and pip must not disturb a measurement.
+                # A thread would let `git ls-remote` and pip disturb a measurement.
                 self.watches.look()
             new_error = self.run_queued()
             if new_error and not error_text:
@@ -299,9 +299,9 @@ class JobWorker:
         return documents[0].run.id
 
     def _schedule_for(self, job: Job, store: Store) -> Schedule | None:
-        """Return the schedule that decides about executor and device of a job, if there is one.
+        """Return the schedule that selects the executor and device of a job, None without one.
 
-        That is the job's own schedule, or for a manual job the one that measures the same cases.
+        It is the job's own schedule; for a manual job it is one that measures the same cases.
         """
         config = self.workspace.config
         if (schedule := schedule_of(job, config.schedules)) is not None:

@@ -1,4 +1,4 @@
-"""Fire schedules. APScheduler only asks for jobs; it forgets one during which it is killed."""
+"""Fire schedules. APScheduler only requests jobs: it forgets a job if it is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from compile_hud.runner.system.locks import holder_text, immediate_lock
 
 logger = logging.getLogger(__name__)
 
-# How soon the schedules are looked at again when their file could not be written.
+# Seconds until the schedules are processed again after their file could not be written.
 RETRY_S = 30.0
 
 
 class Scheduler(BackgroundScheduler):  # type: ignore[misc]
-    """APScheduler 3.11 without its last look at the jobs, and not ended by a full disk.
+    """APScheduler 3.11 without its last pass on shutdown, and robust against a full disk.
 
-    On shutdown APScheduler looks at due jobs once more, cannot start them, and marks them as
-    done: a night that is due at that moment would be lost.
+    In its last pass APScheduler cannot start due jobs but marks them as done. A night that is due
+    at that moment would be missed.
     """
 
     requests: JobRequests
@@ -60,7 +60,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]
         try:
             wait_s: float | None = super()._process_jobs()
         except (SQLAlchemyError, OSError) as error:
-            # What has fired fires again then; its key keeps it from being queued twice.
+            # A schedule that fired will fire again; its key prevents a second job.
             logger.warning("schedules are looked at again in %.0f s: %s", RETRY_S, error)
             return RETRY_S
         return wait_s
@@ -77,9 +77,9 @@ def scheduling(
 ) -> Iterator[Scheduler]:
     """Write a job request whenever one of `schedules` fires, and set `wake`.
 
-    What should have fired while no scheduler was running fires once, now. Raises SchedulerBusy when
-    another process schedules from this state directory, LockUnavailable, and SchedulerUnavailable
-    when its file there cannot be used.
+    A schedule that was due while no scheduler ran fires once, now. Raises SchedulerBusy if another
+    process schedules from this state directory, LockUnavailable, and SchedulerUnavailable if its
+    file there is unusable.
     """
     requests = JobRequests(state_dir / "jobs")
     path = state_dir / "schedule.sqlite"
@@ -153,7 +153,7 @@ def _synchronise(scheduler: BackgroundScheduler, schedules: Mapping[str, Schedul
             "catch_up_s": f"{schedule.catch_up_s:g}",
             "coalesce": str(schedule.coalesce),
         }
-        # An unchanged job is left alone: adding it anew would forget that its night was missed.
+        # An unchanged job stays: a new one would not know that its night was missed.
         if known.get(name) != fields:
             scheduler.add_job(
                 fire,

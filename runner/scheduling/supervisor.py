@@ -43,7 +43,7 @@ _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """How long to wait before a restart: doubling, and from the start again after a good while."""
+    """The wait before a restart: it doubles, and starts over after a process that lived long."""
 
     first_s: float = 1.0
     longest_s: float = 60.0
@@ -129,7 +129,7 @@ class Dashboard:
             self._stopping.wait(wait_s)
 
     def _relay(self, process: subprocess.Popen[bytes]) -> None:
-        """Say each line that the dashboard writes, until it ends."""
+        """Relay each line of the dashboard's output until it ends."""
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
@@ -157,8 +157,8 @@ def dashboard_command(*, host: str, port: int, is_open: bool = False) -> list[st
 def dashboard_environment(config: Config) -> dict[str, str]:
     """Return the environment variables that carry the settings to the dashboard.
 
-    Not arguments: a URL may hold a password, and everybody can read the arguments of a process.
-    Raises ConfigError when the secret of links is not where hud.toml says.
+    Arguments would expose a password in a URL, since every user can read a process's arguments.
+    Raises ConfigError if the secret of links is not in its configured source.
     """
     folder = config.traces_dir
     secret = link_secret(config, env=os.environ) if config.public_url else ""
@@ -190,7 +190,7 @@ def check_dashboard(*, host: str, port: int) -> int:
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
-        # As the server does: a port whose last connection is closing is free.
+        # The server sets this option too: a port with a closing connection counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -248,7 +248,7 @@ def find_listener(port: int) -> int | None:
 
 
 def _inodes(table: str, *, port: int) -> set[str]:
-    # Of each line the second word is the address, the fourth the state, the tenth the inode.
+    # The second word of a line is the address, the fourth the state, the tenth the inode.
     try:
         _, *lines = Path(table).read_text(encoding="ascii").splitlines()
     except (OSError, ValueError):

@@ -22,18 +22,18 @@ def timetable_of(workspace: Workspace) -> Timetable:
 
 
 def make_timetable(schedules: Mapping[str, Schedule], *, machine: str, now: datetime) -> Timetable:
-    """Return when the scheduled suites are late on `machine`.
+    """Return when the scheduled suites are overdue on `machine`.
 
-    A suite is late half a cadence after it should have begun again: a run waits for its turn, and
-    a night that was missed is measured as soon as the machine is up. With several schedules of one
-    suite and toolchain the first to fire counts.
+    A suite is overdue half a cadence after its due time: a run waits for its turn, and a missed
+    night is measured once the machine is up. Of several schedules of one suite and toolchain, the
+    first to fire counts.
     """
 
     def late_from(suite: str, toolchain: str, last: datetime) -> datetime | None:
         limits = [
             _limit(schedule, last=last)
             for schedule in schedules.values()
-            # What runs when something changes is late at no time.
+            # A run that a change triggers is never overdue.
             if schedule.cron and (schedule.suite, schedule.toolchain) == (suite, toolchain)
         ]
         return min(limits, default=None)
@@ -54,7 +54,8 @@ def fire_times(schedule: Schedule, *, after: datetime) -> Iterator[datetime]:
     trigger = CronTrigger.from_crontab(schedule.cron, timezone=schedule.timezone)
     at = after
     while True:
-        # In UTC: a second later in local time is an hour earlier where clocks have gone back.
+        # The step is in UTC: after clocks go back, a second later can be an hour earlier in local
+        # time.
         at = at.astimezone(timezone.utc) + timedelta(seconds=1)
         fire_time: datetime = trigger.get_next_fire_time(None, at)
         at = fire_time
