@@ -1,4 +1,4 @@
-"""hud.toml: read it, check it, and say where it is wrong."""
+"""Read and check hud.toml; errors name the line."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Config:
 
     @property
     def traces_dir(self) -> Path | None:
-        """Return where traces are kept, None where they are not."""
+        """Return the folder of stored traces, None if traces are not stored."""
         return traces_folder(self.store_url, named=self.traces_folder)
 
     @property
@@ -85,7 +85,7 @@ class Config:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SettingsText:
-    """A hud.toml as text, to say where in it a key stands."""
+    """The text of a hud.toml, which locates a key by its line."""
 
     name: str
     text: str
@@ -156,12 +156,12 @@ def parse_config(
     built: Callable[[Path], Mapping[str, Path]] = lambda _state_dir: {},
     installed: Callable[[], Mapping[str, ModelSpec]] = dict,
 ) -> Config:
-    """Return the settings that `content`, the text of `path`, describes.
+    """Return the settings in `content`, the text of `path`.
 
-    `built` tells which toolchains `hud toolchain add` has built in a state directory, `installed`
-    which models packages offer; those that `content` names itself win.
+    `built` returns the toolchains that `hud toolchain add` built in a state directory. `installed`
+    returns the models of installed packages. Entries of `content` override both.
 
-    Raises ConfigError naming file, line and key.
+    Raises ConfigError with file, line and key.
     """
     name = CONFIG_NAME if path is None else str(path)
     source = _SettingsText(name=name, text=content, tables=_parse_toml(content, name=name))
@@ -215,7 +215,7 @@ def _sign_in(source: _SettingsText, base: Path, *, is_open: bool) -> SignIn:
 
 
 def _reached(server: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where the dashboard is and where it leads, as fields of Config."""
+    """Return the address of the dashboard and its links, as fields of Config."""
     return {
         "host": server["host"],
         "port": server["port"],
@@ -307,7 +307,7 @@ def _values(source: _SettingsText, section: str, table: Any, *, rows: str = "") 
 def _check_launches(
     source: _SettingsText, section: str, table: Mapping[str, Any], *, values: Mapping[str, Any]
 ) -> None:
-    # Of what nobody set the default gives way.
+    # A default of `launches` yields to an explicit `max_launches`.
     if "max_launches" in table and "launches" in table:
         least, most = values["launches"], values["max_launches"]
         if most < least:
@@ -457,7 +457,7 @@ def _with_shapes(
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean ...?` with the near names, or what there is when none is near."""
+    """Return `; did you mean ...?` with similar names, or the list of all if none is similar."""
     names = list(known)
     near = near_names(name, names)
     return f"; did you mean {near}?" if near else f"; there is {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""The shapes that hud.toml names: which models have them, and what each is called."""
+"""The shapes that hud.toml names: their models and their names."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class NamedShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeRule:
-    """A `[shapes.NAME]`: the size of some models along axes, with one or several values of each.
+    """A `[shapes.NAME]`: the size of some models along axes, with one or several values each.
 
-    `axes` has the values by the keys of axes; `lists` are those that were given as lists, which
-    the names of the shapes tell.
+    `axes` has the values by axis key. `lists` are the axes whose setting is a list; the names of
+    the shapes contain their values.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The settings of hud.toml about notifications: receivers and routes, and what they accept."""
+"""The settings of receivers and routes in hud.toml, with their validation."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from compile_hud.runner.notifications.receivers.settings import (
 )
 from compile_hud.runner.notifications.routes import NOTIFIED_KINDS, Route
 
-# What every server of mail takes: ASCII, nothing quoted, nothing that could end a header.
+# Every mail server accepts this: ASCII, no quotes, no character that ends a header.
 _MAILBOX = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,253}")
-# https://docs.github.com/rest/repos/repos: what owners and names are made of.
+# https://docs.github.com/rest/repos/repos has the characters of owners and names.
 _REPOSITORY = re.compile(r"[A-Za-z0-9-]{1,39}/(?!\.\.?$)[A-Za-z0-9._-]{1,100}")
 
 
 class WrongReceiver(ValueError):
-    """A section says too little or too much; `key` is where, None for the whole section."""
+    """A section has a missing or a surplus key; `key` names it, None means the whole section."""
 
     def __init__(self, text: str, *, key: str | None = None) -> None:
         super().__init__(text)
@@ -47,7 +47,7 @@ class WrongReceiver(ValueError):
 
 
 def check_receiver(settings: ReceiverSettings) -> None:
-    """Raise WrongReceiver unless `settings` have what their kind needs, and nothing else."""
+    """Raise WrongReceiver unless `settings` have exactly the keys of their kind."""
     keys = KIND_KEYS[settings.kind]
     for key in ALL_KEYS:
         is_set = getattr(settings, key) is not None
@@ -74,16 +74,18 @@ def check_receiver(settings: ReceiverSettings) -> None:
 
 
 def secret_source(value: Any) -> str:
-    """Return where a secret is: in the environment or in a file; raise SecretRefused otherwise."""
+    """Return the source of a secret, an environment variable or a file; raise SecretRefused
+    otherwise.
+    """
     if not isinstance(value, str) or not _is_secret_source(value):
         raise SecretRefused(f"{SECRET_SOURCES}, never the secret itself")
     return value
 
 
 def address(value: Any) -> str:
-    """Return an address, or where it is kept; raise SecretRefused otherwise.
+    """Return an address or the source of one; raise SecretRefused otherwise.
 
-    Of a chat's webhook the path is a secret.
+    The path of a chat's webhook is a secret.
     """
     if isinstance(value, str) and _is_secret_source(value):
         return value

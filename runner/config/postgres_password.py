@@ -15,10 +15,10 @@ PASSWORD_FILE_VARIABLE: Final = "HUD_DATABASE_PASSWORD_FILE"
 
 
 def with_password(url: str, *, env: Mapping[str, str]) -> str:
-    """Return `url` with the password of the file that the environment names.
+    """Return `url` with the password from the file that the environment names.
 
-    Only where it is one of a server and has no password; an empty file is none. Raises ConfigError
-    when the file cannot be read.
+    It applies to the URL of a server without a password; an empty file means none. Raises
+    ConfigError for an unreadable file.
     """
     named = env.get(PASSWORD_FILE_VARIABLE)
     if not named:
@@ -29,7 +29,7 @@ def with_password(url: str, *, env: Mapping[str, str]) -> str:
             return url
         password = Path(named).read_text(encoding="utf-8").strip()
     except ArgumentError:
-        # Whoever opens it says what is wrong with it.
+        # The store reports an invalid URL when it is opened.
         return url
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(

@@ -13,7 +13,7 @@ from compile_hud.runner.config.validators import cron, duration, flag, text, tim
 from compile_hud.runner.planning.plan import DEVICES
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-# How soon something that is watched is looked at again unless the schedule says.
+# Seconds between two looks at a watched source, unless the schedule sets `every`.
 DEFAULT_EVERY_S = 1800.0
 # A machine that was off at night still measures the night when it comes up in the morning.
 DEFAULT_CATCH_UP_S = 12 * 3600.0
@@ -21,14 +21,14 @@ _AT = re.compile(rf"(?:({'|'.join(WEEKDAYS)}) )?([01]?[0-9]|2[0-3]):([0-5][0-9])
 
 
 class ExecutorKind(StrEnum):
-    """Who measures what a schedule asks for."""
+    """The kind of executor that measures the jobs of a schedule."""
 
     LOCAL = "local"
     RAY = "ray"
 
 
 class WatchKind(StrEnum):
-    """What can be watched for a change."""
+    """The kinds of sources that a schedule can watch."""
 
     GIT = "git"
     TORCH = "torch"
@@ -55,12 +55,12 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A rule that creates jobs: by `cron`, or by `watch` when something has changed.
+    """A rule that creates jobs: by `cron`, or by `watch` when a source has changed.
 
-    What was missed by `catch_up_s` seconds at most is made up for, several times at once unless
-    `coalesce`. `every_s` is how often what is watched is looked at. With `build` the toolchain is
-    built again before it is measured. `executor` measures, on a `device` of that kind or, when it
-    is None, on what there is.
+    A missed job is made up for within `catch_up_s` seconds. With `coalesce` several missed jobs
+    become one. `every_s` is the interval between looks at the watched source. With `build` the
+    toolchain is rebuilt before the run. `executor` measures on a `device` of that kind; None means
+    the available one.
     """
 
     name: str
@@ -112,7 +112,7 @@ def device(value: Any) -> str:
 
 
 def watch(value: Any) -> Watch:
-    """Return what `value` says is watched; raise ValueError otherwise."""
+    """Return the watch that `value` describes; raise ValueError otherwise."""
     problem = (
         'what to watch: "git:URL" or "git:URL#BRANCH", "torch" or "torch:URL" (releases at an'
         ' index), "torch-nightly:URL"'
@@ -128,7 +128,7 @@ def watch(value: Any) -> Watch:
     # Neither may be taken for an option of git.
     if not url or url.startswith("-") or ref.startswith("-"):
         raise ValueError(problem)
-    # A service is started in another folder than the one somebody wrote this in.
+    # A service starts in another folder than the user's.
     if ":" not in url and not url.startswith("/"):
         raise ValueError(f"{problem}; a path must be absolute")
     return Watch(kind=WatchKind.GIT, url=url, ref=ref)
@@ -173,7 +173,7 @@ def make_schedule(name: str, values: Mapping[str, Any], *, built: Collection[str
 
 
 def _check_executor(values: Mapping[str, Any], *, is_built: bool) -> None:
-    """Raise ScheduleError for what a Ray cluster cannot do."""
+    """Raise ScheduleError for settings that a Ray cluster does not support."""
     if values["executor"] is not ExecutorKind.RAY:
         return
     if values["device"] is None:

@@ -1,6 +1,6 @@
-"""Every setting of hud.toml, one row each: name, default, meaning and what it accepts.
+"""Every setting of hud.toml, one row each: name, default, meaning and accepted values.
 
-A section that ends in `.NAME` may be there any number of times, once for each name.
+A section that ends in `.NAME` may occur any number of times, once for each name.
 """
 
 from __future__ import annotations

@@ -8,15 +8,16 @@ from typing import Any
 
 
 class SecretRefused(ValueError):
-    """What a setting was given may be a secret: nobody is shown it."""
+    """The rejected value of a setting may be a secret, so the message does not contain it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One key of hud.toml. `accept` returns the value or raises ValueError saying what it takes.
+    """One key of hud.toml. `accept` returns the value or raises ValueError with the accepted
+    values.
 
-    `unit` is what a whole number counts, one of them, for people who read it; `variable` is the one
-    of the environment that wins over the file.
+    `unit` is the singular noun that a whole number counts. `variable` is the environment variable
+    that overrides the file.
     """
 
     section: str

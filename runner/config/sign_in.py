@@ -17,7 +17,7 @@ from compile_hud.runner.config.validators import duration, flag, text, texts
 from compile_hud.runner.errors import ConfigError
 from compile_hud.runner.notifications.receivers.secrets import NotReady, resolve_secret
 
-# What `[auth] anonymous` says where nobody gets in without signing in.
+# The value of `[auth] anonymous` that denies access without sign-in.
 NO_ROLE = "nobody"
 DEFAULT_SCOPE = "openid email profile"
 # 128 random bits as hexadecimal digits.
@@ -26,10 +26,10 @@ _LEAST_SECRET = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """Who gets in, and where the secrets of the sign-in are kept.
+    """The access rules, and the sources of the sign-in's secrets.
 
-    `base` is what relative paths of files are relative to. `is_open` says that the dashboard may
-    listen anywhere without sign-in.
+    Relative paths of files are relative to `base`. With `is_open` the dashboard may listen on any
+    address without sign-in.
     """
 
     base: Path
@@ -43,9 +43,9 @@ class SignIn:
 def make_sign_in(
     auth: Mapping[str, Any], *, is_open: bool, base: Path, fail: Callable[[str, str], Any]
 ) -> SignIn:
-    """Return what `[auth]` says; call `fail` with a key and what is wrong with it.
+    """Return the settings of `[auth]`; call `fail` with a key and its error.
 
-    Who is not signed in may look where there is no sign-in, and nothing where there is one.
+    Without a sign-in, anonymous users may view pages; with one, they have no access by default.
     """
     issuer = (auth["issuer"] or "").rstrip("/")
     for key in ("client_id", "client_secret"):
@@ -77,11 +77,11 @@ def make_sign_in(
 
 
 def export_to_child(sign_in: SignIn, *, url: str, path: Path | None, env: Mapping[str, str]) -> str:
-    """Return what the dashboard's process is told of `sign_in`, as JSON with the secrets in it.
+    """Return `sign_in` as JSON for the dashboard's process, secrets included.
 
-    `url` is where people open the dashboard, `path` the hud.toml from which it reads the lists of
-    people again. Raises ConfigError where a secret is not there, or where the sign-in could be
-    listened to on its way.
+    `url` is the public address of the dashboard. The dashboard rereads the lists of people from the
+    hud.toml at `path`. Raises ConfigError for a missing secret, and for a URL over which others
+    could intercept the sign-in.
     """
     settings: dict[str, Any] = {
         "rules": sign_in.rules.to_json(),
@@ -123,7 +123,7 @@ def _check_url(url: str) -> None:
 
 
 def _is_private(url: str) -> bool:
-    """Return whether nobody can listen on the way to `url`."""
+    """Return whether the connection to `url` is protected: HTTPS or loopback."""
     parts = urlsplit(url)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 

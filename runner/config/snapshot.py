@@ -1,4 +1,4 @@
-"""The settings in force, for people who look at the dashboard: each with its value, no secret."""
+"""The settings in force for the dashboard: each with its value, without secrets."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from compile_hud.runner.config.validators import (
 )
 from compile_hud.runner.notifications.receivers.settings import ENV, FILE
 
-# Keys whose values are no secret only where they name the place of one.
+# The value of such a key is a secret, unless it names the source of one.
 _SECRET = re.compile(r"secret|password|token|user$|headers?")
-# Whoever may look need not know everybody's address.
+# Viewers need no full mail addresses of other people.
 _PERSON = re.compile(r"[^\s,@*]+@")
 _HIDDEN = "(not shown)"
 # All of them travel in one variable of the environment.
@@ -42,9 +42,10 @@ _SHARES = (share, multiple)
 
 
 def shown_settings(path: Path | None, *, env: Mapping[str, str]) -> tuple[ShownSetting, ...]:
-    """Return every setting of the hud.toml at `path` and every default, none that is unreadable.
+    """Return the settings of the hud.toml at `path` with the defaults; unreadable tables are left
+    out.
 
-    Where a variable in `env` wins over the file, its value is the one in force.
+    A variable in `env` overrides the file.
     """
     tables = {} if path is None else _tables(path)
     rows: list[ShownSetting] = []
@@ -88,25 +89,25 @@ def _rows(
 
 
 def without_links(text: str) -> str:
-    """Return a description in one line whose links, which lead into the documents, are words.
+    """Return a description in one line whose links, which lead into the documents, are plain text.
 
-    A link that stands alone in brackets says nothing without its page, and goes.
+    A link alone in brackets means nothing without its page and is removed.
     """
     return _LINK.sub(r"\1", _LINK_ALONE.sub("", one_line(text)))
 
 
 def _value(row: Setting, *, key: str, value: object) -> str:
     *before, last = value if isinstance(value, (list, tuple)) and value else (value,)
-    # Of several numbers the last has the unit.
+    # Of several numbers only the last one carries the unit.
     if type(last) in (int, float) and (row.unit or not before):
         return ", ".join([*map(str, before), number_text(last, row=row)])
     return shown_value(key, value)
 
 
 def number_text(value: float, *, row: Setting) -> str:
-    """Return a number with the unit that `row` takes it in: `12 h`, `2 GB`, `20 %`, `1 night`.
+    """Return a number with the unit of `row`: `12 h`, `2 GB`, `20 %`, `1 night`.
 
-    Nothing is rounded: of units the largest is taken that goes into a duration without a rest.
+    Nothing is rounded: a duration has the largest unit that divides it.
     """
     if row.accept in _DURATIONS:
         fits = [(unit_s, name) for name, unit_s in DURATION_UNITS.items() if value % unit_s == 0]
@@ -122,10 +123,10 @@ def number_text(value: float, *, row: Setting) -> str:
 
 
 def shown_value(key: str, value: object) -> str:
-    """Return the value of a setting as text, without what could be a secret.
+    """Return the value of a setting as text, without possible secrets.
 
-    The place of a secret is none. Of an address only scheme and host are shown: paths of web hooks
-    and users of stores let in whoever knows them.
+    The source of a secret is no secret. An address is reduced to scheme and host: the path of a
+    webhook and the user of a store grant access.
     """
     if value is None:
         return ""
@@ -145,7 +146,7 @@ def shown_value(key: str, value: object) -> str:
 
 
 def _table_text(key: str, values: Mapping[str, object]) -> str:
-    """Return a table as hud.toml has it in one line; a number is no secret, whatever its name."""
+    """Return a table as one line of TOML; a number is never a secret, whatever its key."""
     if _SECRET.search(key):
         return _HIDDEN
     texts = {

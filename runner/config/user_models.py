@@ -1,8 +1,8 @@
-"""Models that are not of the zoo: those of hud.toml, and those that installed packages offer.
+"""Models outside of the zoo: those of hud.toml, and those of installed packages.
 
-A package offers one by an entry point of the group `compile_hud.models`: its name is the model's,
-its value the build string. Nothing of the package is imported here: the worker does, under the
-toolchain's interpreter.
+A package offers a model by an entry point of the group `compile_hud.models`: its name is the
+model's, its value the build string. This module imports nothing of the package. The worker does,
+under the toolchain's interpreter.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def own_model(name: str, values: Mapping[str, Any], *, folder: Path, source_name
 def installed_models(
     distributions: Iterable[Distribution] | None = None,
 ) -> dict[str, ModelSpec]:
-    """Return the models that installed packages offer, by name.
+    """Return the models of installed packages, by name.
 
-    What cannot be one is a warning that names the package, and is left out.
+    An invalid entry is left out with a warning that names the package.
     """
     models: dict[str, ModelSpec] = {}
     if distributions is None:
@@ -101,7 +101,7 @@ def installed_models(
 def _entries(distributions: Iterable[Distribution]) -> Iterator[tuple[str, EntryPoint]]:
     for distribution in distributions:
         try:
-            # Most packages have nothing for us: what is not read costs no time.
+            # Most packages have no such entry point, and parsing all of them would take time.
             if ENTRY_POINTS not in (distribution.read_text("entry_points.txt") or ""):
                 continue
             package = distribution.metadata["Name"] or "without a name"

@@ -1,6 +1,6 @@
-"""What values the settings of hud.toml take: each function returns the value or says what it takes.
+"""Validation of values in hud.toml: a function returns the value or raises ValueError.
 
-What is refused is a ValueError whose text completes "takes ...".
+The text of the error completes "takes ...".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_SECONDS = 7 * 24 * 3600
 MAX_MULTIPLE = 10
 DURATION_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _DURATION_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)\s*")
-# Part of a case's key, and what the axes of a shape are written behind.
+# The name of a size is part of a case's key, and precedes the axes in the name of a shape.
 _SIZE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 SIZE_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?B?)\s*")
@@ -83,7 +83,7 @@ def tolerances(value: Any) -> Mapping[str, Tolerance]:
             is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
             if not is_number or not 0 <= limit < math.inf:
                 raise ValueError(problem)
-            # No result has a cosine above 1, so such a limit would call every one inaccurate.
+            # A cosine is at most 1, so a larger limit would make every result inaccurate.
             if name.endswith("cosine") and limit > 1:
                 raise ValueError(problem)
     return {dtype: Tolerance(**limits) for dtype, limits in value.items()}
@@ -174,7 +174,7 @@ def duration(value: Any) -> float:
 
 
 def waiting(value: Any) -> float:
-    """Return how long to wait in seconds, as `duration` does, or 0; raise ValueError otherwise."""
+    """Return a wait in seconds, as `duration` does, or 0; raise ValueError otherwise."""
     if value == 0 and not isinstance(value, bool):
         return 0.0
     try:
