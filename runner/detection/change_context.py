@@ -23,10 +23,10 @@ def attach_bounds(
     *,
     stored: Iterable[Alert],
 ) -> list[Alert]:
-    """Return the alerts that were just found, each with its ends and the cause by all evidence.
+    """Return the new alerts, each with its last good and first bad run and its most probable cause.
 
-    What `stored` knows of them already, their confirmation included, is not looked up again, also
-    where their onset moved.
+    An alert that `stored` has already keeps its data, its confirmation included, even if its change
+    point moved.
     """
     before, together = list(stored), list(detected)
     known = match_stored(together, stored=before)
@@ -34,7 +34,7 @@ def attach_bounds(
     alerts = attach_differences(
         store, [_with_known(alert, known.get(alert.id)) for alert in together]
     )
-    # The reason of a failure is looked up once and kept in the text, which then stays as it is.
+    # The reason of a failure is read once and becomes part of the text, which stays fixed.
     return [
         with_evidence(alert) if alert.kind in EXPLAINED_KINDS or alert.id not in ids else alert
         for alert in alerts
@@ -42,7 +42,7 @@ def attach_bounds(
 
 
 def attach_differences(store: Store, alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts, each with what its two ends differ in, warnings of steps among it.
+    """Return the alerts with the differences between their two runs, warnings of steps included.
 
     An alert whose runs are no longer in the store has no difference.
     """
@@ -68,7 +68,7 @@ def _with_known(alert: Alert, known: Alert | None) -> Alert:
 
 
 def _differences(store: Store, alerts: Sequence[Alert]) -> dict[str, dict[str, Any]]:
-    """Return what the ends of each alert differ in, by its id, where both are in the store."""
+    """Return the differences between the runs of each alert, by its id, if the store has both."""
     bounds = {
         alert.id: (alert.last_good.run_id, alert.first_bad.run_id)
         for alert in alerts

@@ -56,11 +56,11 @@ from compile_hud.runner.system.interrupts import Interrupts
 from compile_hud.runner.system.locks import device_lock
 from compile_hud.runner.workspace import Workspace
 
-# What a clock hardly sees; nothing that is launched is faster.
+# A clock can hardly measure less; no launch is faster.
 MIN_LAUNCH_S = 1e-3
 # First launches a side: each costs as much as a whole case, and they differ by 5 % and more.
 MIN_COLD_PAIRS = 3
-# What one launch from an empty cache shows.
+# A single launch with an empty cache yields these metrics.
 _COLD = frozenset(name for name, num_launches in LAUNCHES_FROM_COLD.items() if num_launches == 1)
 _LIMITS = PairLimits()
 
@@ -75,7 +75,7 @@ class ConfirmReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunSuspects:
-    """What one run brought up, with the histories that it is held against."""
+    """The suspects of one run, with the histories to compare with."""
 
     known: Sequence[Alert]
     early: Sequence[Alert]
@@ -91,12 +91,12 @@ def confirm_run(
     notify: Notify,
     planner: NotificationPlanner = NO_NOTIFICATIONS,
 ) -> ConfirmReport:
-    """Measure the suspects of `document`, a finished run, again and return what that says.
+    """Re-measure the suspects of `document`, a finished run, and return the results.
 
-    `alerts` are those in the store, just judged; `planner` makes the notifications of what is found
-    beside them. What is found is saved case by case. Holds the
-    device meanwhile. Raises what the store raises before anything is measured, LockUnavailable, and
-    RunInterrupted when it was stopped before it began.
+    `alerts` are the stored ones, judged a moment ago. `planner` makes the notifications of the
+    conclusions. Each conclusion is saved when its case is done. The device is locked meanwhile.
+    Raises the store's errors before the first measurement, LockUnavailable, and RunInterrupted for
+    a stop before the first measurement.
     """
     suspects = _find_suspects(document, alerts=alerts, store=workspace.store())
     if not suspects.known and not suspects.early:
@@ -125,7 +125,7 @@ def confirm_run(
 
 
 def run_seconds(document: RunDocument) -> float:
-    """Return how long the cases of a run took together; what it was paused is not in it."""
+    """Return the total duration of a run's cases in seconds, without pauses."""
     worked = sum((item.finished_at - item.started_at).total_seconds() for item in document.results)
     run = document.run
     if run.finished_at is None:
@@ -187,11 +187,11 @@ class _Confirming:
         self._suspects = suspects
         self._by_case = sort_by_severity([*suspects.known, *suspects.early])
         self._early = {alert.id for alert in suspects.early}
-        # Those of the run until they are measured once more.
+        # These are the run's own reference results until they are measured again.
         self._references = self._results
 
     def cancel(self) -> None:
-        """Kill what is running."""
+        """Kill the current measurement."""
         self._bench.cancel()
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class _Confirming:
         for group in self._by_case.values():
             started_at = self._workspace.dependencies.now()
             results, how = self._measure(group)
-            # What a killed case left behind says nothing.
+            # The results of a killed case mean nothing.
             if self._stop.were_requested():
                 return
             seconds = (self._workspace.dependencies.now() - started_at).total_seconds()
@@ -229,7 +229,7 @@ class _Confirming:
         try:
             return self._measure_now(group, max_pairs=int(remaining_s / (2 * needed_s)))
         except (ExecutorError, UnknownNameError) as error:
-            # Of a run that is judged later the settings may have forgotten a model.
+            # When an old run is judged, hud.toml may no longer have its model.
             return [not_measured(str(error)) for _ in group], {}
 
     def _measure_now(
@@ -242,7 +242,7 @@ class _Confirming:
             return self._measure_alone(group)
         is_cold = all(alert.metric in _COLD for alert in group)
         least = MIN_COLD_PAIRS if is_cold else MIN_PAIRS
-        # With fewer one more measurement, compared with the history, shows more in the same time.
+        # With fewer pairs, one more measurement against the history shows more in the same time.
         baseline = self._bench.baseline(worst.last_good.revision) if max_pairs >= least else None
         # Opening it took time as well.
         max_pairs = int(self._left_s() / (2 * self._launch_s(worst.case)))
@@ -311,7 +311,7 @@ class _Confirming:
         return bad_in_both(result, self._by_history(alert, pair.candidate))
 
     def _by_history(self, alert: Alert, result: CaseResult) -> ConfirmationResult:
-        """Hold `result` against the nights before, and the reference cases against theirs."""
+        """Compare `result` with the nights before, and the reference cases with their own."""
         history = baseline_history(
             alert,
             self._suspects.histories,
@@ -334,7 +334,7 @@ class _Confirming:
         return self._budget_s - used_s
 
     def _launch_s(self, case: Case) -> float:
-        """Return how long a launch of `case` took in the run, in seconds above 0."""
+        """Return the mean duration of a launch of `case` in the run, in seconds above 0."""
         result = self._results[case.key]
         num_launches = result.details.get("num_launches") or self._bench.settings.num_launches
         took_s = (result.finished_at - result.started_at).total_seconds()
@@ -347,7 +347,7 @@ class _Confirming:
         results: Sequence[ConfirmationResult],
         how: Mapping[str, Any],
     ) -> None:
-        """Say what was found about one case, and store it."""
+        """Log and store the conclusion about one case."""
         facts = {
             "run_id": self._document.run.id,
             "at": self._workspace.dependencies.now().isoformat(),
@@ -362,7 +362,7 @@ class _Confirming:
             alerts.append(with_conclusion(alert, result, document=document, is_early=is_new))
             self._say(conclusion_text(alerts[-1]))
         self.done += alerts
-        # Of a suspicion that was not looked into there is nothing to keep.
+        # A suspicion that was not measured has no conclusion to store.
         measured = [
             alert
             for alert, result in zip(alerts, results, strict=True)

@@ -24,9 +24,9 @@ from compile_hud.runner.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonConfirmer:
-    """How suspects are measured again: `num_runs` times each, in turn with each other.
+    """Re-measures suspects `num_runs` times each, interleaved with each other.
 
-    Where a toolchain is at the baseline's revision both sides are measured, launches in turn.
+    If a toolchain has the baseline's revision, both sides are measured with interleaved launches.
     """
 
     num_runs: int
@@ -92,7 +92,8 @@ class ComparisonConfirmer:
                 for case in suspects
                 for row in _in_turn(bench, case, other, limits, case.key in cold)
             ]
-        # Round by round, so that what the machine does for a minute does not meet one case alone.
+        # Each round measures every case, so that a disturbance of a minute does not affect one case
+        # alone.
         results = [bench.measure(case) for _ in range(self.num_runs) for case in suspects]
         keys = {case.key for case in suspects}
         before = [item for item in baseline.results if item.case.key in keys]
@@ -102,7 +103,9 @@ class ComparisonConfirmer:
 def _in_turn(
     bench: Bench, case: Case, other: Toolchain, limits: PairLimits, has_cold: bool
 ) -> list[CaseComparison]:
-    """Return the rows of launches in turn; what only a first launch shows by such alone."""
+    """Return the rows of interleaved launches; metrics of a cold compile come from first launches
+    only.
+    """
     pair = bench.measure_in_turn(case, baseline=other, limits=limits)
     rows = {row.metric: row for row in pair.rows}
     if has_cold:

@@ -56,13 +56,13 @@ def detect(
     planner: NotificationPlanner = NO_NOTIFICATIONS,
     check: Callable[[], None] = no_op,
 ) -> DetectReport:
-    """Judge every history in `store` and save what changed; a second time changes nothing.
+    """Judge every history in `store` and save the changes. A second call changes nothing.
 
-    Only cases with new results are read, all with `is_full`, and the same comes out. `timetable`
-    says which suites are late; `planner` makes the notifications that are saved with the alerts.
-    `check` is called now and then until something is saved; what it raises ends the judging.
-    Raises what the store raises. Nothing is locked while the numbers are looked at. The alerts are
-    read and saved in one transaction, so that what people set meanwhile is kept.
+    It reads only cases with new results; with `is_full` it reads all, with the same result.
+    `timetable` says which suites are overdue. `planner` makes the notifications that are saved with
+    the alerts. `check` is called now and then before anything is saved, and its errors end the
+    judging. Raises the store's errors. Judging needs no lock. One transaction reads and saves the
+    alerts, so that concurrent triage decisions stay.
     """
     stored = load_alerts(store)
     rules = series_rules(stored, settings=load_series_settings(store))
@@ -121,7 +121,7 @@ def _accepted(
 
 
 def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | None) -> list[Alert]:
-    # A reference case that is missing, or fails, says nothing about a model.
+    # A reference case that is missing or fails is no evidence about a model.
     histories = [
         history
         for history in load_unusual_outcomes(store, runs=runs)

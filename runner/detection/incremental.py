@@ -1,8 +1,8 @@
-"""Judge only cases with new results again, and carry the candidates of the others on.
+"""Judge only the cases with new results, and reuse the stored candidates of the others.
 
-The candidates of a case follow from its results, from those of the reference cases in the same
-runs, from the rules that people set and from the code. A stamp of these four is stored with them;
-as long as it is equal, judging again would give the same.
+The candidates of a case depend on its results, on the results of the reference cases in the same
+runs, on user-defined rules and on the code. Their stamp covers these four. While it is equal, a
+second judgement would have the same result.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def find_candidates(
 ) -> JudgeResult:
     """Return the candidates of every case; only cases with a new stamp are read and judged.
 
-    Those that `observer` needs are read too; all of them with `is_full`, and the same comes out.
-    `check` is called between batches of cases, and may raise. Raises JudgeProcessKilled.
+    Cases that `observer` needs are read too. With `is_full` all are read, with the same result.
+    `check` is called between batches of cases and may raise. Raises JudgeProcessKilled.
     """
     common = _digest(rules)
     stamps = {key: f"{common} {stamp}" for key, stamp in load_case_stamps(store).items()}
@@ -129,7 +129,7 @@ def _judge(
             for candidate in candidates:
                 by_case[candidate.alert.case.key].append(candidate)
     except BrokenProcessPool:
-        # Who stops this process may end those at the same time.
+        # A signal that stops this process may end its children at the same time.
         check()
         raise JudgeProcessKilled(JUDGING_LOST) from None
     return by_case
@@ -165,7 +165,8 @@ def share(
     try:
         waiting: deque[Future[list[AlertCandidate]]] = deque()
         for batch in batches:
-            # They inherit what is blocked: Ctrl-C is for this process, which ends them.
+            # The processes inherit the blocked signals. Ctrl-C is for this process, which ends
+            # them.
             with blocked(signal.SIGINT), safe_path():
                 waiting.append(pool.submit(judge, batch))
             # Not more than is being worked on: a history of years need not fit into memory.

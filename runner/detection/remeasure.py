@@ -39,15 +39,15 @@ class Toolchain:
 
 
 class Bench:
-    """Where the cases of `run` are measured again, in the settings that it was measured in.
+    """Re-measures the cases of `run` with the settings of that run.
 
-    Toolchains are opened when they are first needed and stay so until `close`.
+    Toolchains are opened on first use and stay open until `close`.
     """
 
     def __init__(self, run: Run, *, workspace: Workspace) -> None:
         self._run = run
         self._workspace = workspace
-        # What a run keeps of the allocator's history is that of the run, not of this.
+        # The allocator history belongs to the run; a re-measurement records none.
         self._settings = dataclasses.replace(
             recorded_settings(run, default=workspace.config.measure), memory_snapshot=False
         )
@@ -58,11 +58,11 @@ class Bench:
 
     @property
     def settings(self) -> MeasureSettings:
-        """Return what the run was measured with."""
+        """Return the settings of the run."""
         return self._settings
 
     def candidate(self) -> Toolchain:
-        """Return the toolchain of the run; raise ExecutorError when it is not what it was."""
+        """Return the toolchain of the run; raise ExecutorError if it has changed."""
         if self._candidate is None:
             name = self._run.toolchain
             python = self._workspace.config.toolchains.get(name)
@@ -78,9 +78,9 @@ class Bench:
         return self._candidate
 
     def baseline(self, identity: str) -> Toolchain | None:
-        """Return a toolchain at the revision `wanted`, None when none of those there is.
+        """Return a toolchain at the revision `identity`, None if no toolchain has it.
 
-        None, too, for what lies on other machines.
+        For a run of another machine it is None too.
         """
         if identity == self._run.revision or self._workspace.elsewhere is not None:
             return None
@@ -89,9 +89,9 @@ class Bench:
         return self._baselines[identity]
 
     def measure(self, case: Case, *, num_launches: int | None = None) -> CaseResult:
-        """Return what `case` does now in the toolchain of the run.
+        """Measure `case` in the toolchain of the run.
 
-        With `num_launches` in just so many fresh processes, else in as many as in the run.
+        `num_launches` overrides the run's number of fresh processes.
         """
         order = self._order(case, num_launches=num_launches)
         return self.candidate().executor.execute(order)
@@ -104,9 +104,9 @@ class Bench:
         limits: PairLimits,
         is_enough: IsEnough | None = None,
     ) -> PairResult:
-        """Return what `case` does now on both sides, launches interleaved, until `is_enough`.
+        """Measure `case` on both sides with interleaved launches until `is_enough`.
 
-        By default until the time is decided.
+        By default the measurement ends when the time is decided.
         """
         order = self._order(case)
         return measure_pair(
@@ -119,9 +119,9 @@ class Bench:
     def compile_in_turn(
         self, case: Case, *, baseline: Toolchain, limits: PairLimits, is_enough: IsEnough
     ) -> PairResult:
-        """Return what first launches of `case` show on both sides, as often as there are launches.
+        """Measure first launches of `case` on both sides until `is_enough`, within `limits`.
 
-        Each pair of launches is a session of its own, so that every one finds nothing.
+        Each pair of launches has a session of its own, so that every compile cache is empty.
         """
         order = self._order(case, num_launches=1)
         standard = PairStandard(
@@ -140,7 +140,7 @@ class Bench:
         return result
 
     def cancel(self) -> None:
-        """Kill what is running; whatever is measured from now on ends at once."""
+        """Kill the current measurement; later measurements end at once."""
         self._is_cancelled = True
         for executor in self._executors:
             executor.cancel()
@@ -189,7 +189,7 @@ class Bench:
         return executor, executor.open()
 
     def _is_as(self, facts: Mapping[str, Any], identity: str) -> bool:
-        """Return whether an environment is at the revision `wanted` and compares with the run's."""
+        """Return whether an environment has the revision `identity` and compares with the run."""
         known = {**facts, "num_threads": self._settings.num_threads}
         return revision(facts) == identity and fingerprint(known) == self._run.fingerprint
 
