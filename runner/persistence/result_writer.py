@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 
 # A write to a locked store waits for the lock timeout (30 s): not after every case.
 BACKOFF = timedelta(seconds=120)
-# Nor for what follows directly after a case, such as the end of the run.
+# The next write directly after a timeout, such as the end of the run, does not wait either.
 COOLDOWN = timedelta(seconds=5)
 
 
 class ResultWriter:
-    """Where results go. Without a store they stay in the spool, without a spool in memory alone."""
+    """The destination of results: the store, without one the spool, without both memory alone."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ResultWriter:
             self._write_task = self._thread.submit(self._drain_unless_backing_off)
 
     def _finish(self) -> None:
-        """Drain the spool at the end of a run and report what the store refuses."""
+        """Drain the spool at the end of a run, and report the results that the store refuses."""
         previous_error = self._error
         self._wait()
         if not self._is_in_cooldown():
@@ -162,10 +162,10 @@ class ResultWriter:
         return report
 
     def mark_stale_runs_interrupted(self, *, machine: str, device: str) -> None:
-        """Mark runs interrupted whose process died.
+        """Mark the runs of dead processes interrupted.
 
-        The caller holds the device of this machine, so no other run on it can be alive; runs of
-        other machines are known by their heartbeats.
+        The caller has locked the device of this machine, so every other run on it is dead. On other
+        machines the heartbeats decide.
         """
         if self.store is None or self.is_backing_off():
             return

@@ -1,4 +1,4 @@
-"""Remove what the settings do not keep: traces, samples and texts of notifications."""
+"""Retention of traces, samples and texts of notifications."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from compile_hud.runner.persistence.trace_retention import TraceRules, prune_tra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRules:
-    """What is kept: None for a folder that is not there and for samples of all nights."""
+    """The limits of retention; without `sample_nights` all samples stay."""
 
     traces_dir: Path | None
     traces: TraceRules
@@ -36,10 +36,10 @@ def clean_up(
     now: Callable[[], datetime],
     notify: Notify,
 ) -> None:
-    """Remove what `rules` do not keep after a run; an error is only reported.
+    """Remove data past its retention after a run; an error is only reported.
 
-    While results wait for the store, it took nothing a moment ago and is hardly waited for: the
-    next run removes what is locked. On a full disk the removal makes room.
+    Pending results mean that the store was locked a moment ago. The removal then has a short
+    timeout; the next run removes the rest. On a full disk the removal makes room.
     """
     is_refused = bool(spool.pending())
     lines: list[str] = []
@@ -60,9 +60,9 @@ def clean_up(
 def prune(
     store: Store, *, rules: RetentionRules, now: Callable[[], datetime], is_dry_run: bool = False
 ) -> list[str]:
-    """Remove what `rules` do not keep, and return a line about each kind of it.
+    """Remove data past its retention, and return a line about each kind of it.
 
-    A dry run removes nothing. Raises OSError and what the store raises.
+    A dry run removes nothing. Raises OSError and the store's errors.
     """
     lines = []
     if rules.traces_dir is not None:

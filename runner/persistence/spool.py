@@ -1,7 +1,8 @@
-"""The spool: a directory where each case result is a file before anything else is done with it.
+"""The spool: a directory with a file for each case result that the store does not have yet.
 
-A file is whole or absent, and goes only after the store has committed it. What cannot be read is
-set aside in `broken/` and never stands in the way of the others.
+The file is written before any other use of the result. It is complete or absent, and is removed
+only after the store has committed it. An unreadable file is moved to `broken/` and does not block
+the others.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ORPHAN_AGE_S = 3600.0
 
 
 class ResultStore(Protocol):
-    """What the spool needs of a store."""
+    """The spool's interface to a store."""
 
     def save_run(self, run: Run) -> None:
         """Store `run`, replacing an earlier version of it."""

@@ -1,4 +1,4 @@
-"""Whether a store takes what is about to be measured."""
+"""Check before a run that the store accepts its results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check_takes_runs(store: Store) -> StoreLocked | None:
     Returns the error of a store that stayed locked.
     """
     store.check_is_store()
-    # What waits in the spool for a store that cannot be read now goes in later.
+    # A store that is unreadable now gets the spooled results later.
     try:
         with suppress(StoreTooNew, StoreUnavailable):
             store.check_takes_measured()

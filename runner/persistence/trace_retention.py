@@ -1,4 +1,4 @@
-"""Which traces are kept, and the removal of the others. Rows of the store are never touched."""
+"""Retention of traces. It never changes rows of the store."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from compile_hud.runner.persistence.trace_store import traces_in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRules:
-    """How long traces are kept: for so many nights, and never more than so many bytes in all.
+    """The limits of trace retention: a number of nights, and a total size.
 
-    A night is a day (UTC) on which a run began that has a trace. Those that alerts point at are
-    kept longer, unless there is no room for them.
+    A night is a day (UTC) on which a run with a trace began. A trace that an alert refers to is
+    kept longer, as far as the size permits.
     """
 
     num_nights: int = 14
@@ -36,9 +36,9 @@ class StoredTrace:
 
 
 def traces_to_remove(stored: Sequence[StoredTrace], *, rules: TraceRules) -> list[StoredTrace]:
-    """Return the traces of `stored` to remove: first old ones, then the oldest until the rest fits.
+    """Return the traces to remove: first the ones past their nights, then the oldest over the size.
 
-    Those that an alert points at go last, and never for their age.
+    Traces that an alert refers to go last, and never for their age.
     """
     nights = sorted({item.at.date() for item in stored}, reverse=True)[: rules.num_nights]
     removed = [item for item in stored if not item.is_watched and item.at.date() not in nights]
@@ -54,10 +54,10 @@ def traces_to_remove(stored: Sequence[StoredTrace], *, rules: TraceRules) -> lis
 
 
 def prune_traces(folder: Path, *, store: Store, rules: TraceRules, is_dry_run: bool = False) -> str:
-    """Remove from `folder` what `rules` do not keep; return a line about it, empty for nothing.
+    """Remove the traces in `folder` past their retention; return a line about them, empty for none.
 
-    A dry run only says what it would be. A trace whose result is not in the store yet counts as of
-    the time it was written. Raises OSError and what the store raises.
+    A dry run removes nothing. A trace without a stored result has the time of its file. Raises
+    OSError and the store's errors.
     """
     paths = traces_in(folder)
     if not paths:

@@ -1,8 +1,7 @@
-"""The folder of kept traces: one file for each case result that has one, named by the result.
+"""The folder of stored traces: one file for each case result with a trace, named by its id.
 
-The executor leaves the trace of a result beside the spool, and whoever stores the result moves the
-trace here. A trace is evidence beside the numbers: whatever keeps it from being kept costs the
-trace and never the result.
+The executor writes the trace of a result next to the spool. When the store has the result, the
+trace moves here. A trace is evidence only: an error costs the trace and never the result.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ def traces_in(folder: Path) -> dict[str, Path]:
 
 
 class TraceFolder:
-    """Where traces are kept; without a folder they are not."""
+    """The folder of stored traces; None stores no traces."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self._has_warned = False
 
     def find(self, result_id: str) -> Path | None:
-        """Return the kept trace of a result, None without one."""
+        """Return the stored trace of a result, None without one."""
         return find_trace(self.folder, result_id)
 
     def take(self, result: CaseResult, *, waiting: Path) -> CaseResult:
         """Move the trace of `result` out of the folder `waiting`; return the result with its name.
 
-        The name, `trace` of the result's profile, is empty where there is no trace or it cannot be
-        kept. A second time changes nothing.
+        The name, `trace` of the result's profile, is empty without a trace and after an error. A
+        second call changes nothing.
         """
         profile = result.details.get("profile")
         if not isinstance(profile, Mapping) or not profile.get("trace"):
