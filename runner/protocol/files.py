@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 
 def write_json(path: Path, document: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write `document` so that `path` is what it was or whole; raise OSError (see `whole_file`)."""
+    """Write `document` to `path`, completely or not at all; raise OSError (see `whole_file`)."""
     with whole_file(path) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8")
         json.dump(document, text, allow_nan=False)
@@ -22,10 +22,11 @@ def write_json(path: Path, document: Mapping[str, Any] | Sequence[Any]) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a stream whose content is at `path`, and on the disk, when the block has ended.
+    """Yield a stream whose content replaces `path` at the end of the block, synchronised to the
+    disk.
 
-    Raises OSError (a full disk among them); then, as when the block raises, `path` is what it was
-    and no temporary file is left. A device or a pipe is written to as it is.
+    Raises OSError, also for a full disk. After an error, `path` is unchanged and no temporary file
+    remains. A device or a pipe is written to directly.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as stream:

@@ -28,11 +28,11 @@ LANGUAGES = ("triton", "cpp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelNote:
-    """One generated kernel: its code, its work and where it came from.
+    """One generated kernel: its code, its work and its origin.
 
-    `num_bytes` and `flops` are of one call, None where nobody knows them, `dtype` is that of the
-    operations of a product, else empty. `arguments` are what its first call was given
-    (runner/measure/kernels/generated_code.py), JSON values; none where nobody saw it.
+    `num_bytes` and `flops` are of one call, None if unknown. `dtype` is the type of a matrix
+    product's operations, else empty. `arguments` are the JSON values of its first call
+    (runner/measure/kernels/generated_code.py), empty if that was not recorded.
     """
 
     language: str
@@ -75,9 +75,9 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelNotes:
-    """The notes of one trace by the kernels' names; all empty for a trace of somebody else.
+    """The notes of one trace by kernel name; all fields are empty for a trace of another program.
 
-    `num_iterations` is 0 and `device` empty where nobody said.
+    `num_iterations` is 0 and `device` is empty if unknown.
     """
 
     device: str = ""

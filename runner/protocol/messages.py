@@ -16,34 +16,33 @@ from compile_hud.db.records.results import Case, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.models_zoo.catalog.spec import NO_TRANSFORM, ModelTransform
 
-# Has torch.cuda.is_available() ask NVML instead of CUDA, which no fork could use any more.
+# torch.cuda.is_available() then asks NVML. It would start CUDA, which no fork could use afterwards.
 ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 # 1: first version.
 PROTOCOL_VERSION = 1
-# What a launch finds in its compile cache: nothing, what the first launch left there, or what
-# torch.compiler.load_cache_artifacts brings from the artifacts that the first launch saved.
+# The compile cache of a launch is empty, filled by the first launch, or loaded with
+# torch.compiler.load_cache_artifacts from the artifacts that the first launch saved.
 CacheState = Literal["cold", "warm", "artifacts"]
-# What torch and the C++ library say when an allocation fails, in lower case.
+# Messages of torch and the C++ library for a failed allocation, in lower case.
 OUT_OF_MEMORY_TEXTS = ("can't allocate memory", "out of memory", "std::bad_alloc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureSettings:
-    """How a case is measured.
+    """The settings of a case's measurement.
 
-    `num_launches` is the least number of fresh processes a case gets; the first one of a compiled
-    case has an empty compile cache, the later ones find it filled. A case whose launches disagree
+    `num_launches` is the least number of fresh processes of a case. The first launch of a compiled
+    case has an empty compile cache, the later ones a filled one. A case whose launches disagree
     gets more, up to `max_launches`, until half of the 95 % interval of its headline is within
-    `target_interval`, relative to its value; 0 stops nothing and adds nothing. `budget_s` bounds
-    the sampling of one launch in wall seconds, `num_rounds` the samples it takes. With `kernels`
-    the first launch ends with a few iterations under the profiler, and with `sweep` with other
-    shapes through the compiled model, where the workload names any. With `energy` it reads the
-    device's counters over a second of iterations.
+    `target_interval` of its value; 0 disables this. `budget_s` bounds the sampling of one launch in
+    wall seconds, `num_rounds` its number of samples. With `kernels` the first launch ends with a
+    few iterations under the profiler. With `sweep` it runs the other shapes of the workload through
+    the compiled model. With `energy` it reads the device's counters over a second of iterations.
 
-    `turn_pipe` is a named pipe that a launch opens once it has compiled, and reads to its end
+    `turn_pipe` is a named pipe. A launch opens it after it has compiled, and reads it to its end
     before it warms up: the writer lets several launches compile at a time and one sample.
-    `device_lock` is a file that such a launch locks while it computes its oracle, which takes most
-    memory, and around each benchmark of the autotuner. Both are empty for no waiting.
+    `device_lock` is a file. Such a launch locks it for its oracle, which takes most memory, and for
+    each benchmark of the autotuner. Empty paths mean no waiting.
     """
 
     num_launches: int = 3
@@ -82,11 +81,11 @@ class ShapeSweep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What the worker must build: the model's file and one size of it.
+    """The model's file and one size of it, for the worker to build.
 
-    `tolerance` holds what the catalog gives for the model and the case's dtype, by name. With a
-    `checkout` the code is that commit's. `sweep` is None where no other shapes are measured.
-    `summary` is what the catalog says that the model stresses.
+    `tolerance` has the catalog's limits for the model and the case's dtype, by name. With a
+    `checkout` the code is from that commit. `sweep` is None without other shapes. `summary` is the
+    catalog's description of the model.
     """
 
     build: str
@@ -124,16 +123,13 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest:
-    """One fresh process: which case, which launch of it, and where things go.
+    """One fresh process: its case, its launch number and its output paths.
 
-    `artifacts_path` is where the first launch saves the cache artifacts that a later one may load;
-    empty for nowhere.
-    `snapshot_path` is where the history of the allocator goes; empty when nobody asked for it.
-    `trace_path` is where the trace of the kernels goes (its notes beside it, see `notes_path`);
-    empty for none.
-    `oracle_dir` is where cases of one run leave their eager oracle for the next; empty for nowhere.
-    Where a launch `is_watched` by another profiler, its iterations get their ranges without ours:
-    two profilers cannot have one GPU.
+    The first launch saves its cache artifacts at `artifacts_path` for a later launch.
+    `snapshot_path` is for the allocator history, `trace_path` for the trace of the kernels (its
+    notes are next to it, see `notes_path`). `oracle_dir` shares the eager oracle among the cases of
+    a run. An empty path disables its output. With `is_watched` another profiler is active.
+    Iterations then have their ranges but no trace of ours: two profilers cannot share one GPU.
     """
 
     case: Case
@@ -201,7 +197,7 @@ class RawMetric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchReport:
-    """What one launch found; metrics only when the outcome is ok."""
+    """The report of one launch; it has metrics only if the outcome is ok."""
 
     outcome: Outcome
     reason: str = ""
@@ -244,7 +240,7 @@ class LaunchReport:
 
 
 def notes_path(trace: Path) -> Path:
-    """Return where the notes on the kernels in the file `trace` are."""
+    """Return the path of the kernel notes that belong to the file `trace`."""
     return trace.with_name(f"{trace.name.partition('.')[0]}.notes.json")
 
 

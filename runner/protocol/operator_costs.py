@@ -1,9 +1,9 @@
 """The bytes and operations of an operator from its recorded inputs, and its share of the roofline.
 
-An operation is one addition or one multiplication, so that a product of m x k and k x n has 2mkn.
-Bytes are each input read once and the output written once: the least that must be moved, whatever
-the caches do. An input that is spread over a dimension (stride 0) is read as it lies in memory.
-Only what the shapes decide is computed; everything else is None. docs/kernels.md has the table.
+An operation is one addition or one multiplication, so a product of m x k and k x n has 2mkn. Bytes
+are each input read once and the output written once: the minimum for any cache. An input that is
+expanded over a dimension (stride 0) counts at its size in memory. A value that the shapes do not
+determine is None. docs/kernels.md has the table.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _BINARY = (
     "add sub mul div maximum minimum atan2 tanh_backward sigmoid_backward threshold_backward"
     " gelu_backward silu_backward _softmax_backward_data _log_softmax_backward_data"
 )
-# No memory holds more: sizes beyond are not of a tensor, and no product of them shall overflow.
+# No memory holds more elements. A larger size is no tensor's, and its products would overflow.
 _MAX_ELEMENTS = 2**60
-# As many as an operator of torch takes.
+# An operator of torch takes no more dimensions.
 _MAX_DIMENSIONS = 64
-# How c10 names its types (c10/core/ScalarType.h), how torch does, and the bytes of an element.
+# The name of a type in c10 (c10/core/ScalarType.h), its name in torch, and the bytes of an element.
 DTYPES = {
     "float": ("float32", 4),
     "double": ("float64", 8),
@@ -61,10 +61,10 @@ _COPY_PEAK = "copy_bytes_per_s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one call does; None where the shapes do not say it.
+    """The work of one call; None for values that the shapes do not determine.
 
-    `dtype` is that of the operations, empty where they are not known. `is_on_device` says that the
-    bytes are moved between the device and its own memory.
+    `dtype` is the type of the operations, empty if unknown. With `is_on_device` the bytes move
+    between the device and its own memory.
     """
 
     num_bytes: float | None = None
@@ -75,9 +75,9 @@ class Work:
 
 
 def work_of(operator: str, *, tensors: Tensors, values: Values) -> Work:
-    """Return what one call of `operator` with these inputs does.
+    """Return the work of one call of `operator` with these inputs.
 
-    `values` are the concrete inputs of a convolution, as the trace has them.
+    `values` are the concrete inputs of a convolution, as in the trace.
     """
     name = operator.removesuffix("_") if operator.startswith("aten::") else operator
     rule = _RULES.get(name)
@@ -88,7 +88,7 @@ def work_of(operator: str, *, tensors: Tensors, values: Values) -> Work:
 
 
 def _unknown() -> LookupError:
-    """Return the error that the shapes do not say it, as a missing input does not."""
+    """Return the error for shapes that do not determine the work."""
     return LookupError("the shapes do not say it")
 
 
@@ -100,7 +100,7 @@ def _known(tensors: Tensors, index: int, *, rank: int | None = None) -> Tensor:
 
 
 def _product(left: Tensor, right: Tensor, *others: Tensor) -> Work:
-    """Return the work of (batch of) m x k times k x n, with what is added to it."""
+    """Return the work of (batch of) m x k times k x n, with the addends `others`."""
     *batch, m, k = left.sizes
     *right_batch, right_k, n = right.sizes
     if k != right_k or batch != right_batch:
@@ -158,7 +158,7 @@ def _linear(weight_index: int) -> Callable[[Tensors, Values], Work]:
 
 @dataclass(frozen=True, slots=True)
 class _ConvolutionPlaces:
-    """Where a convolution has its settings."""
+    """The indices of a convolution's settings among its inputs."""
 
     stride: int
     padding: int
@@ -192,7 +192,7 @@ def _convolution(places: _ConvolutionPlaces) -> Callable[[Tensors, Values], Work
 def _spatial(
     x: Tensor, weight: Tensor, places: _ConvolutionPlaces, values: Values
 ) -> tuple[int, ...]:
-    """Return the sizes of the result beside batch and channels."""
+    """Return the sizes of the result without batch and channels."""
     num = len(x.sizes) - 2
     if num < 1 or len(weight.sizes) != len(x.sizes):
         raise _unknown()
@@ -220,10 +220,10 @@ def _for_each(value: Any, num: int) -> tuple[int, ...]:
 
 
 def _attention(tensors: Tensors, values: Values) -> Work:
-    """Return the work of softmax(q k') v: two products; a causal mask is not taken off.
+    """Return the work of softmax(q k') v: two products; a causal mask reduces nothing.
 
-    q is (batch, heads, queries, e), k (batch, heads, keys, e), v (batch, heads, keys, f), with as
-    many heads of k and v or a divisor of them.
+    q is (batch, heads, queries, e), k (batch, heads, keys, e), v (batch, heads, keys, f). The
+    number of heads of k and v equals that of q or divides it.
     """
     del values
     return _attend(*(_known(tensors, index, rank=4) for index in range(3)))
@@ -356,12 +356,11 @@ class Tensor:
 
     @property
     def num_elements(self) -> int:
-        """Return how many numbers it holds."""
         return math.prod(self.sizes)
 
     @property
     def num_bytes(self) -> int:
-        """Return how much of the memory it takes, whatever part of it is read."""
+        """Return the bytes in memory, also if an operation reads only a part."""
         num = self.num_elements if self.num_stored is None else self.num_stored
         return num * self.element_bytes
 
@@ -372,7 +371,7 @@ Tensors = Sequence[Tensor | None]
 def tensors_of(
     dims: Sequence[Any], types: Sequence[Any], strides: Sequence[Any] = ()
 ) -> tuple[Tensor | None, ...]:
-    """Return the inputs in order; None for what is no tensor or has an unknown type."""
+    """Return the inputs in order; None for an input that is no tensor or has an unknown type."""
     tensors = [_tensor(sizes, kind) for sizes, kind in zip(dims, types, strict=False)]
     for index, (tensor, steps) in enumerate(zip(tensors, strides, strict=False)):
         if tensor is not None and isinstance(steps, list) and len(steps) == len(tensor.sizes):
@@ -402,7 +401,7 @@ def _are_sizes(sizes: Any) -> bool:
 
 
 def shapes_text(dims: Sequence[Any], types: Sequence[Any], values: Sequence[Any]) -> str:
-    """Return the inputs that are tensors as text, and `values` that change what is computed."""
+    """Return the tensors among the inputs as text, and the `values` that affect the result."""
     shapes = [_shape(sizes, kind) for sizes, kind in zip(dims, types, strict=False)]
     settings = " ".join(value for value in values if isinstance(value, str) and value)
     text = ", ".join(shape for shape in shapes if shape)
@@ -429,10 +428,10 @@ def numbers_of(value: Any) -> tuple[int, ...] | None:
 
 
 def share_of_peak(work: Work, *, mean_s: float, peaks: Mapping[str, float]) -> float | None:
-    """Return the part of the measured roofline that a call reaches, None where nobody knows.
+    """Return the share of the measured roofline that a call reaches, None if unknown.
 
-    That is the larger of the achieved bytes/s over the peak of copies and of the achieved FLOP/s
-    over the peak of products in that type.
+    It is the larger of two shares: the achieved bytes/s of the peak of copies, and the achieved
+    FLOP/s of the peak of products in that type.
     """
     if mean_s == 0:
         return None
@@ -447,7 +446,7 @@ def share_of_peak(work: Work, *, mean_s: float, peaks: Mapping[str, float]) -> f
 
 
 def _flops_name(work: Work, peaks: Mapping[str, float]) -> str:
-    # cuDNN runs fp32 convolutions in TF32 unless told not to.
+    # By default cuDNN runs fp32 convolutions in TF32.
     if work.is_convolution and work.dtype == "float32" and _peak(peaks, _TF32_PEAK):
         return _TF32_PEAK
     return _PEAKS.get(work.dtype, "")
