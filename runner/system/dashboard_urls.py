@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from compile_hud.db.records.alerts import Alert
 
-# What a server listens on and no browser can open.
+# A server can listen on these addresses, but a browser cannot open them.
 _ANY_HOSTS = ("0.0.0.0", "::", "")
 
 

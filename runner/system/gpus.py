@@ -1,7 +1,7 @@
-"""The GPUs of this machine and who computes on them, as nvidia-smi tells.
+"""The GPUs of this machine and their processes, from nvidia-smi.
 
-The runner has no torch, and nvidia-smi comes with every driver; what happens during the samples is
-read by the worker through NVML itself.
+The runner has no torch, and every driver includes nvidia-smi. During the samples the worker itself
+reads the GPU through NVML.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from compile_hud.runner.system.machine import Machine
 
 _SMI = "nvidia-smi"
 _FORMAT = "--format=csv,noheader,nounits"
-# In the order of the fields of Gpu.
+# The order is that of the fields of GpuStatus.
 _FIELDS = (
     "index",
     "uuid",
@@ -26,13 +26,15 @@ _FIELDS = (
     "power.default_limit",
     "clocks.max.sm",
 )
-# Which GPUs CUDA sees, and as which it numbers them.
+# The variable selects and numbers the GPUs that CUDA sees.
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuStatus:
-    """One GPU; what its driver does not tell is empty or None. Power in watts, clocks in MHz."""
+    """One GPU; a value that its driver does not report is empty or None. Power in watts, clocks in
+    MHz.
+    """
 
     index: str
     uuid: str
@@ -84,10 +86,10 @@ def list_users(machine: Machine) -> tuple[GpuUser, ...]:
 
 
 def measured_gpu(gpus: Sequence[GpuStatus], *, env: Mapping[str, str]) -> GpuStatus | None:
-    """Return the GPU that torch calls `cuda:0`, None where there is none.
+    """Return the GPU that torch calls `cuda:0`, None without a GPU.
 
-    By the first name in CUDA_VISIBLE_DEVICES. A number there counts by speed unless
-    CUDA_DEVICE_ORDER says otherwise, which among equal GPUs is nvidia-smi's order.
+    The first name in CUDA_VISIBLE_DEVICES decides. By default CUDA numbers GPUs by speed
+    (CUDA_DEVICE_ORDER), which is nvidia-smi's order among equal GPUs.
     """
     first = env.get(VISIBLE_VARIABLE, "").partition(",")[0].strip()
     named = [gpu for gpu in gpus if first and (gpu.index == first or gpu.uuid.startswith(first))]
@@ -95,7 +97,7 @@ def measured_gpu(gpus: Sequence[GpuStatus], *, env: Mapping[str, str]) -> GpuSta
 
 
 def users_of(device: str, *, machine: Machine, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Return for people who computes on the GPU that is measured; nobody does on a CPU."""
+    """Return descriptions of the processes that use the measured GPU; empty for a CPU."""
     if device != "cuda":
         return ()
     users = list_users(machine)
@@ -120,15 +122,17 @@ def _gpu(row: Sequence[str]) -> GpuStatus:
 
 
 def _program(command: str) -> str:
-    """Return the program of a command line; all of what a process calls itself instead.
+    """Return the program of a command line, or the whole text if it has no path.
 
-    It is `[Insufficient Permissions]` or `[Not Found]` where this user, or container, may not know.
+    The text is `[Insufficient Permissions]` or `[Not Found]` if this user or container lacks
+    access.
     """
     return command.split()[0].rpartition("/")[2] if command.startswith("/") else command
 
 
 def _number(text: str) -> float | None:
-    # `[N/A]`, `[Not Supported]` and `[Unknown Error]` where the GPU does not tell.
+    # The text is `[N/A]`, `[Not Supported]` or `[Unknown Error]` if the GPU does not report a
+    # value.
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A thread that says now and then that a run is alive."""
+"""A thread that records the heartbeat of a run."""
 
 from __future__ import annotations
 

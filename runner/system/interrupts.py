@@ -23,7 +23,7 @@ class Interrupts:
     """
 
     def __init__(self, *, note: str = "") -> None:
-        """Be ready to be entered; `said` is what RunInterrupted says, else where a run stood."""
+        """Create the context; `note` replaces the default text of RunInterrupted."""
         self._said = note
         self._is_requested = False
         self._previous: dict[int, Any] = {}
@@ -48,9 +48,9 @@ class Interrupts:
         return self._is_requested
 
     def check(self) -> None:
-        """Raise RunInterrupted when a signal has come.
+        """Raise RunInterrupted after a signal.
 
-        What a signal raises may end up in a library that logs whatever it catches and goes on.
+        A library may have logged and swallowed the exception that the signal handler raised.
         """
         if self._is_requested:
             raise RunInterrupted(self._said or "stopped between two jobs")

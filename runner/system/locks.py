@@ -13,9 +13,9 @@ from pathlib import Path
 from compile_hud.runner.errors import LockUnavailable
 from compile_hud.runner.events import LogMessage, Notify
 
-# Not from TMPDIR or XDG_RUNTIME_DIR: they differ between a login, cron and systemd.
+# TMPDIR and XDG_RUNTIME_DIR would differ between a login, cron and systemd.
 MACHINE_LOCK_DIR = Path("/tmp/compile-hud-locks")
-# A look costs a system call; whoever measures has the lock for minutes.
+# A look costs a system call; a run has the lock for minutes.
 _LOOK_EVERY_S = 0.2
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -28,9 +28,9 @@ def machine_lock_dir(env: Mapping[str, str]) -> Path:
 
 @contextmanager
 def waiting_lock(path: Path, *, on_wait: Callable[[int | None], None]) -> Iterator[None]:
-    """Hold the lock at `path`, which users of the machine share; raise LockUnavailable.
+    """Lock the file at `path`, which users of the machine share; raise LockUnavailable.
 
-    `on_wait` is told the holder's PID before it blocks.
+    `on_wait` gets the holder's PID before the call blocks.
     """
     descriptor = _open_shared(path)
     try:
@@ -45,7 +45,7 @@ def waiting_lock(path: Path, *, on_wait: Callable[[int | None], None]) -> Iterat
 
 @contextmanager
 def device_lock(device: str, *, lock_dir: Path, notify: Notify) -> Iterator[None]:
-    """Hold `device`, on which one run at a time measures; say so before it is waited for.
+    """Lock `device`, on which one run at a time measures; log a message before waiting.
 
     Raises LockUnavailable.
     """
@@ -59,9 +59,9 @@ def device_lock(device: str, *, lock_dir: Path, notify: Notify) -> Iterator[None
 
 @contextmanager
 def patient_lock(path: Path, *, limit_s: float) -> Iterator[bool]:
-    """Yield whether the lock at `path`, which users of the machine share, is held.
+    """Yield whether the lock at `path`, which users of the machine share, is acquired.
 
-    It is waited for `limit_s` seconds at most. Raises LockUnavailable.
+    The wait lasts `limit_s` seconds at most. Raises LockUnavailable.
     """
     descriptor = _open_shared(path)
     try:
@@ -77,9 +77,9 @@ def patient_lock(path: Path, *, limit_s: float) -> Iterator[bool]:
 
 @contextmanager
 def immediate_lock(path: Path, *, on_conflict: Callable[[int | None], Exception]) -> Iterator[None]:
-    """Hold the lock at `path`, or raise what `on_conflict` makes of the holder's PID.
+    """Lock the file at `path`, or raise the error that `on_conflict` makes of the holder's PID.
 
-    Raises LockUnavailable when there can be no such file.
+    Raises LockUnavailable if the file cannot be created.
     """
     descriptor = _open(path)
     try:
@@ -123,7 +123,7 @@ def _open_shared(path: Path) -> int:
     except OSError as error:
         raise _unavailable(path, str(error.strerror)) from error
     status = os.fstat(descriptor)
-    # The holder's PID is written into it: a link to somebody's file would cost them its content.
+    # The holder writes its PID into the file. Through a link that would overwrite a file of a user.
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(descriptor)
         raise _unavailable(path, "it is no file of its own")
@@ -135,7 +135,7 @@ def _make_shared(folder: Path) -> None:
         folder.mkdir(parents=True)
     except FileExistsError:
         return
-    # Not by mkdir's mode, which the umask narrows.
+    # The mode of mkdir would be narrowed by the umask.
     folder.chmod(0o1777)
 
 

@@ -1,4 +1,4 @@
-"""The one place through which doctor and scheduler look at the machine: its files, its programs."""
+"""The interface of doctor and scheduler to the machine: its files and its programs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ASK_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOutput:
-    """What a program printed, or why it did not do what it was asked; one of the two is empty."""
+    """The output of a program, or the reason of its failure; one of the two is empty."""
 
     text: str = ""
     problem: str = ""
 
 
 class Machine(Protocol):
-    """What can be looked at."""
+    """The files and programs of a machine."""
 
     def read(self, path: str) -> str | None:
         """Return the text of a file without its last newline, None when it cannot be read."""
@@ -31,7 +31,7 @@ class Machine(Protocol):
         ...
 
     def ask(self, *command: str) -> ProgramOutput:
-        """Return what a program replies, also when there is no such program."""
+        """Return the output of a program; a missing program is a problem in it."""
         ...
 
 
@@ -55,7 +55,6 @@ class LocalMachine:
         return sorted(f"/{path.relative_to(self.root)}" for path in paths)
 
     def ask(self, *command: str) -> ProgramOutput:
-        """Return what a program replies, also when there is no such program."""
         try:
             answer = subprocess.run(
                 command,

@@ -1,4 +1,4 @@
-"""What a child process is told about its parent."""
+"""Signals and environment of child processes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# What Python puts no folder before the installed packages for; Python 3.10 does not know it.
+# With this variable Python adds no folder before the installed packages. Python 3.10 ignores it.
 SAFE_PATH_VARIABLE = "PYTHONSAFEPATH"
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
 
 def die_with_parent() -> None:
-    """Let SIGTERM end this process when the thread that started it does; for `preexec_fn`."""
+    """Let SIGTERM end this process with the thread that started it; for `preexec_fn`."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def begin_work() -> None:
-    """Let SIGTERM end this process with its parent, which may be gone by now; for pools."""
+    """Let SIGTERM end this process with its parent, which may be dead already; for pools."""
     die_with_parent()
     parent = multiprocessing.parent_process()
     if parent is not None and not parent.is_alive():
@@ -30,7 +30,7 @@ def begin_work() -> None:
 
 @contextmanager
 def blocked(number: signal.Signals) -> Iterator[None]:
-    """Let the signal wait until the block is over; processes that it starts never get it."""
+    """Block the signal during the block; processes started in it never receive it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield
@@ -40,9 +40,9 @@ def blocked(number: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Keep the working directory out of the import path of interpreters that the block starts.
+    """Exclude the working directory from the import path of interpreters started in the block.
 
-    A user's own `pickle.py` or `socket.py` would stand in for Python's.
+    A user's own `pickle.py` or `socket.py` would shadow Python's.
     """
     before = os.environ.get(SAFE_PATH_VARIABLE)
     os.environ[SAFE_PATH_VARIABLE] = "1"

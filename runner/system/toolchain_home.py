@@ -7,6 +7,6 @@ from pathlib import Path
 
 
 def toolchain_home(state_dir: Path, *, python: Path) -> Path:
-    """Return the folder of what is kept between runs under `python`: logs, compiled headers."""
+    """Return the folder of files that runs under `python` share: logs, compiled headers."""
     name = hashlib.sha256(str(python).encode()).hexdigest()[:16]
     return (state_dir / "toolchains" / name).absolute()
