@@ -1,4 +1,4 @@
-"""Build a toolchain: a virtual environment with a torch of its own and what the zoo needs."""
+"""Build a toolchain: a virtual environment with its own torch and the packages of the zoo."""
 
 from __future__ import annotations
 
@@ -67,11 +67,10 @@ _CONFLICT = re.compile(r"^ERROR: (Cannot install .*|No matching distribution fou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolchainRequest:
-    """A toolchain that somebody wants.
+    """A toolchain to build.
 
-    `torch` is a version, None for the newest one; with `is_nightly` pre-releases count. It takes
-    the place of the one of that name, if there is one.
-    `index_url` is where torch comes from, None for what pip is set to.
+    `torch` is a version, None for the newest one; with `is_nightly` pre-releases count. It replaces
+    a toolchain of the same name. `index_url` is torch's package index, None for pip's default.
     """
 
     name: str
@@ -99,10 +98,9 @@ class ToolchainRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallDependencies:
-    """What the installation works with; tests replace it.
+    """The dependencies of an installation; tests replace them.
 
-    `facts` starts the worker under an interpreter and returns what it says, or raises
-    ExecutorError.
+    `facts` starts the worker under an interpreter and returns its facts, or raises ExecutorError.
     """
 
     facts: Callable[[Path], Mapping[str, Any]]
@@ -113,15 +111,15 @@ class InstallDependencies:
 def build_toolchain(
     request: ToolchainRequest, *, state_dir: Path, dependencies: InstallDependencies
 ) -> Path:
-    """Build the toolchain, see that the worker runs under it, and return its interpreter.
+    """Build the toolchain, check that the worker runs under it, and return its interpreter.
 
-    Raises ToolchainError, and RunInterrupted when it was stopped; then nothing is left of it but,
-    after an error, the log, and the toolchain that it was to replace is as it was.
+    Raises ToolchainError, and RunInterrupted after a stop. Both remove the new toolchain, except
+    the log of an error, and restore the toolchain that it would replace.
     """
     _check_version(request.torch)
     version = _python_version(request.python)
     with changing(request.name, state_dir=state_dir) as folder, Interrupts() as interrupts:
-        # What an interrupted installation left behind.
+        # An interrupted installation may have left files.
         put_back(folder, state_dir=state_dir)
         check_unused(folder)
         try:
@@ -155,7 +153,7 @@ def _build(
     installation.create(request.python)
     installation.install(*torch_arguments(request), torch=request.torch)
     say(LogMessage(text="installing what the models need"))
-    # Other Pythons have other newest packages; then pip chooses within what the project declares.
+    # Other Pythons have other newest packages; pip then chooses within the declared requirements.
     pins = installed_pins() if python_minor == sys.version_info[:2] else []
     constraints = folder / "constraints.txt"
     torch_pin = f"{TORCH}=={installation.version_of(TORCH)}"
@@ -186,7 +184,7 @@ def build_again(name: str, *, state_dir: Path, dependencies: InstallDependencies
 
 
 def torch_arguments(request: ToolchainRequest) -> list[str]:
-    """Return what pip is asked for to install the torch of `request`."""
+    """Return pip's arguments to install the torch of `request`."""
     minimum = next(item for item in declared_requirements() if package_name(item) == TORCH)
     index = ["--index-url", request.index_url] if request.index_url else []
     pre = ["--pre"] if request.is_nightly else []
@@ -194,7 +192,7 @@ def torch_arguments(request: ToolchainRequest) -> list[str]:
 
 
 def zoo_arguments(request: ToolchainRequest, *, constraints: Path) -> list[str]:
-    """Return what pip is asked for to install everything beside torch."""
+    """Return pip's arguments to install everything except torch."""
     requirements = [item for item in declared_requirements() if package_name(item) != TORCH]
     # A package that goes with torch, such as torchvision, is where torch is.
     index = ["--extra-index-url", request.index_url] if request.index_url else []
@@ -223,11 +221,11 @@ def explain_failure(output: str, *, torch: str | None) -> str:
 
 
 class _Installation:
-    """A virtual environment that is being filled; what is said goes to a log as well."""
+    """A virtual environment during its installation; messages go to a log as well."""
 
     def __init__(self, folder: Path, *, notify: Notify, interrupts: Interrupts) -> None:
         self.folder = folder
-        # Not by `with_suffix`: a version in the name would lose its last part.
+        # `with_suffix` would cut a version in the name.
         self.log = folder.with_name(f"{folder.name}.log")
         self._notify = notify
         self._interrupts = interrupts
@@ -241,7 +239,7 @@ class _Installation:
             raise self._error(f"{python} cannot create a virtual environment: {lines[-1]}")
 
     def install(self, *arguments: str, torch: str | None) -> None:
-        """Let pip install something; raise ToolchainError."""
+        """Install packages with pip; raise ToolchainError."""
         # Writing byte code for every module takes half of the time, and few are imported.
         pip = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-compile")
         python = str(python_of(self.folder))
@@ -266,9 +264,9 @@ class _Installation:
         return ToolchainError(f"{reason}. The whole log is in {self.log}")
 
     def _run(self, command: Sequence[str]) -> str | None:
-        """Return None when `command` succeeds, and what it printed when it fails.
+        """Return None if `command` succeeds, else its output.
 
-        Raises RunInterrupted when a signal came meanwhile.
+        Raises RunInterrupted after a signal.
         """
         lines: list[str] = []
         with (

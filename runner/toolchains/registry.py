@@ -1,7 +1,7 @@
-"""The toolchains that `hud toolchain add` built, each a virtual environment of its own.
+"""The toolchains of `hud toolchain add`: virtual environments in `venvs` of the state directory.
 
-They live in `venvs` of the state directory. A toolchain is there once its folder has a file that is
-written last: what an interrupted installation leaves behind is none, and goes with the next one.
+A toolchain is complete once its folder has the marker file, which is written last. The next
+installation removes an incomplete one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROBE_TIMEOUT_S = 120.0
 _MARKER = "toolchain.json"
 # The name is a folder's, a key's in hud.toml and an option's.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-# No name begins with a dot, so this is none.
+# A toolchain's name has no leading dot, so this matches none.
 _ASIDE = re.compile(r"\.(.+)\.old")
 _PROBE = (
     "import json, platform, torch;"
@@ -40,7 +40,7 @@ _PROBE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What an interpreter says of itself; `problem` is empty when torch can be imported."""
+    """The versions under an interpreter; `problem` is empty if it can import torch."""
 
     python_version: str = ""
     torch_version: str = ""
@@ -66,9 +66,9 @@ def python_of(folder: Path) -> Path:
 
 
 def built_toolchains(state_dir: Path) -> Mapping[str, Path]:
-    """Return the interpreters of the toolchains that are complete, by name.
+    """Return the interpreters of the complete toolchains, by name.
 
-    One that is just being replaced counts: what names it is not wrong for these minutes.
+    A toolchain counts while it is being replaced, so that settings that name it stay valid.
     """
     venvs = state_dir / "venvs"
     names = {marker.parent.name for marker in venvs.glob(f"*/{_MARKER}")}
@@ -88,7 +88,7 @@ def set_aside(folder: Path) -> None:
 
 
 def put_back(folder: Path, *, state_dir: Path) -> None:
-    """Move back what was set aside unless something complete took its place."""
+    """Restore the old toolchain unless a complete one has replaced it."""
     if is_complete(folder):
         (_aside(folder) / _MARKER).unlink(missing_ok=True)
         shutil.rmtree(_aside(folder), ignore_errors=True)
@@ -116,9 +116,9 @@ def register(
 
 
 def recipe_of(folder: Path) -> Mapping[str, Any]:
-    """Return what the toolchain in `folder` was built by; raise ToolchainError when nobody knows.
+    """Return the recipe of the toolchain in `folder`; raise ToolchainError if it is unknown.
 
-    Those that were built by earlier releases do not tell.
+    Earlier releases stored no recipe.
     """
     try:
         recipe = json.loads((folder / _MARKER).read_text(encoding="utf-8")).get("recipe")
@@ -133,7 +133,7 @@ def recipe_of(folder: Path) -> Mapping[str, Any]:
 
 
 def discard(folder: Path, *, state_dir: Path) -> None:
-    """Remove the toolchain in `folder`, whole or not, and what was compiled under it."""
+    """Remove the toolchain in `folder`, complete or not, with its compiled files."""
     # First of all, so that half a folder is no toolchain.
     (folder / _MARKER).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
@@ -142,7 +142,7 @@ def discard(folder: Path, *, state_dir: Path) -> None:
 
 @contextmanager
 def changing(name: str, *, state_dir: Path) -> Iterator[Path]:
-    """Yield the folder of `name` while nobody else builds or removes it; raise ToolchainError."""
+    """Yield the folder of `name`, locked against concurrent changes; raise ToolchainError."""
 
     def lock_error(pid: int | None) -> ToolchainError:
         return ToolchainError(f"toolchain {name} is being built or removed by {holder_text(pid)}")
@@ -167,15 +167,15 @@ def _programs() -> Iterator[tuple[int, str]]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             program = (process / "cmdline").read_bytes().split(b"\0")[0].decode()
-            # Not the executable: that of a virtual environment is a link to the real one.
+            # The executable of a virtual environment would be a link to the real interpreter.
             yield int(process.name), os.path.abspath((process / "cwd").readlink() / program)
         except (OSError, ValueError):
-            # It ended meanwhile, or belongs to somebody else.
+            # The process ended meanwhile, or belongs to another user.
             continue
 
 
 def probe(python: Path) -> Probe:
-    """Return what `python` says of itself and of its torch, which it imports."""
+    """Return the versions of `python` and of its torch, which it imports."""
     try:
         answer = subprocess.run(
             [str(python), "-c", _PROBE], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S

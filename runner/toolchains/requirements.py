@@ -1,4 +1,4 @@
-"""Which packages a toolchain needs beside torch, as the project itself declares them."""
+"""The packages of a toolchain other than torch, as the project declares them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import tomllib
 
 PROJECT = "compile-hud"
-# The models, and what reads clocks and energy of a GPU.
+# The extras cover the models, and the packages that read clocks and energy of a GPU.
 EXTRAS = ("zoo", "gpu")
 TORCH = "torch"
-# What the worker needs beside torch, whatever the model is.
+# Every worker needs these, for any model.
 WORKER_PACKAGES = ("numpy",)
-# A CUDA build of torch asks for them through the extras of a package of its own.
+# A CUDA build of torch requires these through the extras of a package of its own.
 _CUDA_PREFIXES = ("nvidia-", "cuda-", "triton")
 
 _REQUIREMENT_NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
@@ -31,14 +31,14 @@ def package_name(requirement: str) -> str:
 
 
 def declared_requirements() -> list[str]:
-    """Return what the worker and the zoo need, torch included, as pip takes it."""
+    """Return the requirements of the worker and the zoo for pip, torch included."""
     if _PYPROJECT.is_file():
         return from_pyproject(tomllib.loads(_PYPROJECT.read_text(encoding="utf-8")))
     return from_metadata(importlib.metadata.requires(PROJECT) or [])
 
 
 def from_pyproject(content: dict[str, Any]) -> list[str]:
-    """Return what the worker and the zoo need by the pyproject.toml of a checkout."""
+    """Return the requirements of the worker and the zoo from a checkout's pyproject.toml."""
     project = content["project"]
     optional = project["optional-dependencies"]
     return [
@@ -48,7 +48,7 @@ def from_pyproject(content: dict[str, Any]) -> list[str]:
 
 
 def from_metadata(lines: Iterable[str]) -> list[str]:
-    """Return what the worker and the zoo need by the metadata of an installation."""
+    """Return the requirements of the worker and the zoo from the metadata of an installation."""
     always: list[str] = []
     optional: dict[str, list[str]] = {name: [] for name in EXTRAS}
     for line in lines:
@@ -66,7 +66,7 @@ def _worker_only(requirements: Iterable[str]) -> list[str]:
 
 
 def installed_pins() -> list[str]:
-    """Return `name==version` of every package here but torch and what torch itself brings.
+    """Return `name==version` of every installed package except torch and its dependencies.
 
     With these a toolchain of the same Python differs from this environment in torch alone.
     """

@@ -30,9 +30,9 @@ _DIGEST_DIGITS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchSource:
-    """Where torch comes from, and the Python that its toolchains are built on.
+    """A package index for torch, and the Python for its toolchains.
 
-    `index_url` is empty for what pip is set to.
+    An empty `index_url` means pip's default.
     """
 
     python: Path
@@ -57,7 +57,7 @@ class TorchSource:
 def list_versions(source: TorchSource) -> tuple[str, ...]:
     """Return the torch versions that the index has for this Python, oldest first.
 
-    Without what follows a plus, which says only how they were built. Raises BisectError.
+    The local part after a plus is removed, since it only names the build. Raises BisectError.
     """
     index = ("--index-url", source.index_url) if source.index_url else ()
     pre = ("--pre",) if source.is_nightly else ()
@@ -88,10 +88,10 @@ def _cannot_list(reason: str) -> str:
 
 
 def expand(texts: Sequence[str], *, available: Callable[[], Sequence[str]]) -> tuple[str, ...]:
-    """Return the versions that `texts` name, in order; `A..B` is every one from A to B.
+    """Return the versions that `texts` name, in order; `A..B` is every version from A to B.
 
-    `available` are those to be had, oldest first; it is asked only for a range. Raises BisectError
-    for the end of a range that is not among them.
+    `available` returns all versions, oldest first; only a range calls it. Raises BisectError for an
+    end of a range that is not available.
     """
     versions: list[str] = []
     for text in texts:
@@ -112,7 +112,7 @@ def _between(first: str, last: str, available: Sequence[str]) -> Sequence[str]:
 
 
 class TorchToolchains:
-    """A toolchain for each version, built when it is asked for."""
+    """A toolchain for each version, built on first use."""
 
     def __init__(
         self, source: TorchSource, *, state_dir: Path, dependencies: InstallDependencies
@@ -148,7 +148,7 @@ class TorchToolchains:
             with changing(name, state_dir=self._state_dir) as folder:
                 discard(folder, state_dir=self._state_dir)
         except ToolchainError:
-            # Somebody else works on it: it is theirs now.
+            # Another process is building it and now owns it.
             return
 
     def name(self, version: str) -> str:
