@@ -44,7 +44,7 @@ class SpoolFull(RunnerError):
 
 
 class ExecutorError(RunnerError):
-    """No case can be executed any more."""
+    """No further case can be executed."""
 
 
 class ToolchainUnusable(ExecutorError):
@@ -52,15 +52,15 @@ class ToolchainUnusable(ExecutorError):
 
 
 class DeviceUnavailable(ExecutorError):
-    """No process reaches the device any more; earlier results are kept."""
+    """No process can reach the device any more; earlier results are stored."""
 
 
 class DiskFull(ExecutorError):
-    """The disk has no room for a case; earlier results are kept."""
+    """The disk has no room for a case; earlier results are stored."""
 
 
 class BisectError(RunnerError):
-    """A bisection cannot begin or go on; its steps are kept."""
+    """A bisection cannot start or continue; its steps are stored."""
 
 
 class RevisionUnusable(BisectError):
@@ -76,7 +76,7 @@ class ResumeError(RunnerError):
 
 
 class LockUnavailable(RunnerError):
-    """Without the lock, two runs could measure at once; the message says what to do."""
+    """Without the lock, two runs could measure at once; the message has the remedy."""
 
 
 class SchedulerBusy(RunnerError):
@@ -84,7 +84,7 @@ class SchedulerBusy(RunnerError):
 
 
 class SchedulerUnavailable(RunnerError):
-    """Nothing can be scheduled: the file of the schedules is damaged, or its disk full."""
+    """Schedules cannot run: their file is damaged, or the disk is full."""
 
 
 class WatchFailed(RunnerError):
@@ -112,7 +112,7 @@ class ImportFailed(RunnerError, ValueError):
 
 
 class TraceError(RunnerError, ValueError):
-    """A trace is damaged, too large, or not what its notes say."""
+    """A trace is damaged, too large, or contradicts its notes."""
 
 
 class ProfilerFailed(RunnerError):
@@ -120,8 +120,8 @@ class ProfilerFailed(RunnerError):
 
 
 class DashboardUnavailable(RunnerError):
-    """Nothing can be served."""
+    """The dashboard cannot be served."""
 
 
 class RunInterrupted(RunnerError):
-    """The run was stopped from outside; its results are kept."""
+    """A signal or Ctrl-C stopped the run; its results are stored."""

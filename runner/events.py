@@ -52,7 +52,7 @@ class CaseFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
-    """Nothing more will be executed."""
+    """The run has ended; no further case follows."""
 
     run: Run
 

@@ -77,7 +77,7 @@ def metric(result: CaseResult, name: str) -> str:
 
 
 def mode_text(result: CaseResult) -> str:
-    """Return the variant, with what really ran when that is something else."""
+    """Return the variant, with the effective mode if that differs."""
     case = result.case
     if result.effective_mode in ("", case.mode):
         return case.variant

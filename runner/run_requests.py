@@ -25,15 +25,15 @@ from compile_hud.runner.system.gpus import users_of
 from compile_hud.runner.workspace import Workspace
 
 AUTO_DEVICE = "auto"
-# What follows the waiting for a locked store before a run.
+# The end of the message about a locked store before a run.
 _MEASURING_THEN = ". Then it is measured all the same: the spool keeps the results"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """A run that a person, a schedule or a job requests; the suite gives what is None.
+    """A run that a person, a schedule or a job requests; the suite replaces fields of None.
 
-    Of a cluster, only `machine` measures; None means every node.
+    On a cluster only `machine` measures; None means every node.
     """
 
     suite: Suite
@@ -58,10 +58,10 @@ def execute_together(
     notify: Notify,
     measure_case: MeasureCase = launch_interleaved,
 ) -> list[RunDocument]:
-    """Execute `requests`, which differ in their toolchain alone, each case under all in turn.
+    """Execute `requests`, which differ only in their toolchain; each case runs under all in turn.
 
-    Returns their runs, on the device that they name or on the one there is. Raises what `run_plans`
-    raises, what `make_run_context` does, and UnknownNameError for a toolchain.
+    Returns their runs, on the requested or the available device. Raises the errors of `run_plans`
+    and `make_run_context`, and UnknownNameError for a toolchain.
     """
     for request in requests:
         find_names([request.toolchain], known=workspace.config.toolchains, kind="toolchain")
@@ -89,7 +89,7 @@ def execute_together(
 
 
 def clean_up_after_run(workspace: Workspace, *, notify: Notify) -> None:
-    """Remove what the settings do not keep; an error is only reported."""
+    """Remove data past its retention; an error is only reported."""
     clean_up(
         workspace.spool(),
         store=workspace.store() if workspace.has_store else None,
@@ -100,7 +100,7 @@ def clean_up_after_run(workspace: Workspace, *, notify: Notify) -> None:
 
 
 def retention_rules(config: Config) -> RetentionRules:
-    """Return what the settings keep."""
+    """Return the retention rules of the settings."""
     return RetentionRules(
         traces_dir=config.traces_dir,
         traces=config.trace_rules,
@@ -130,7 +130,7 @@ def resolve_run(request: RunRequest, *, device: str, config: Config) -> Resolved
 def make_run_context(
     requests: Sequence[RunRequest], *, device: str, workspace: Workspace, notify: Notify
 ) -> RunContext:
-    """Return the context of the runs of `requests`; raise what `check_takes_runs` does."""
+    """Return the context of the runs of `requests`; raise the errors of `check_takes_runs`."""
     config, dependencies = workspace.config, workspace.dependencies
     store = workspace.store() if workspace.has_store else None
     spool = workspace.spool() if workspace.has_store else None

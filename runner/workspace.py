@@ -1,4 +1,4 @@
-"""The settings in force, with what they name on this machine."""
+"""The settings in force, with the store and files that they name on this machine."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _GPU_NODE = Path("/dev/nvidiactl")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependencies:
-    """Where the product meets the outside; tests replace them.
+    """The product's connections to its environment; tests replace them.
 
-    Without `make_executor` cases are executed on this machine.
+    Without `make_executor` cases run on this machine.
     """
 
     make_executor: MakeExecutor | None = None
@@ -47,7 +47,7 @@ class Dependencies:
 class Workspace:
     """The settings in force, the store they name and the dependencies.
 
-    `elsewhere` makes executors on the machine that a run is of; None: all runs are of this one.
+    `elsewhere` makes executors on the machine of a run; None means that all runs are on this one.
     """
 
     config: Config
@@ -56,9 +56,9 @@ class Workspace:
     elsewhere: Callable[[Run], MakeExecutor] | None = None
 
     def store(self, *, afterwards: str = "") -> Store:
-        """Return the store; raise StoreUnavailable when its URL is none.
+        """Return the store; raise StoreUnavailable for an invalid URL.
 
-        `afterwards` is told beside a long wait for it: what happens where that is in vain.
+        `afterwards` completes the message about a long wait: the consequence of a timeout.
         """
 
         # Else half a minute of silence looks as if the program hung.
@@ -73,7 +73,7 @@ class Workspace:
         return Spool(folder, now=self.dependencies.now, traces=self.traces())
 
     def traces(self) -> TraceFolder:
-        """Return the folder of kept traces."""
+        """Return the folder of stored traces."""
         return TraceFolder(self.config.traces_dir)
 
     def lock_dir(self) -> Path:
