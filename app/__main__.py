@@ -21,10 +21,10 @@ _STARTUP_FAILED = 3
 
 
 class Server(uvicorn.Server):
-    """A server that says when it answers: loading the dashboard takes seconds."""
+    """A server that prints a line once it listens: loading the dashboard takes seconds."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, and say so on stdout."""
+        """Start to listen, and report it on stdout."""
         await super().startup(sockets)
         if self.started:
             sys.stdout.write("the dashboard answers now\n")
@@ -58,13 +58,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "compile_hud.app.asgi:app",
         host=options.host,
         port=options.port,
-        # Ours alone writes; uvicorn's own would write text beside JSON.
+        # uvicorn's own configuration writes text; our handler writes JSON where that is set.
         log_config=None,
         log_level="warning",
-        # As Streamlit's own server does: compressing costs more than loopback and LAN gain.
+        # Streamlit's own server turns compression off too: it costs more time than loopback and LAN
+        # gain.
         ws="websockets-sansio",
         ws_per_message_deflate=False,
-        # Open pages would otherwise keep the server from ending.
+        # Open pages keep their connections, and the server would wait for them.
         timeout_graceful_shutdown=2,
     )
     server = Server(config)

@@ -28,12 +28,12 @@ async def healthz(_request: Request) -> PlainTextResponse:
 
 
 async def to_overview(request: Request) -> RedirectResponse:
-    """Lead to the overview, with the same parameters."""
+    """Redirect to the overview with the same parameters."""
     return RedirectResponse(f"./?{request.url.query}" if request.url.query else "./")
 
 
 async def to_icon(_request: Request) -> RedirectResponse:
-    """Lead to the icon of the pages: browsers ask for one beside whatever has no page around it."""
+    """Redirect to the icon of the pages; browsers request this path for responses without one."""
     return RedirectResponse("./favicon.png")
 
 
@@ -45,7 +45,7 @@ _ROUTES = [
     *action_routes(),
     *picture_routes(),
     *shell_routes(["", *(view.path for view in main.VIEWS[1:])]),
-    # The overview is at `/`, and Streamlit knows the path of its first page nowhere else.
+    # Streamlit serves its first page at `/` only, under no path of its own.
     Route(f"/{main.VIEWS[0].path}", to_overview, methods=["GET", "HEAD"]),
 ]
 
@@ -57,5 +57,6 @@ app = streamlit.App(
     routes=_ROUTES,
 )
 
-# What is imported by now is never garbage: five to seven times the reruns a second.
+# The modules imported so far are never garbage. Freezing them gives five to seven times the reruns
+# a second.
 gc_freeze.freeze()

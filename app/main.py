@@ -32,7 +32,7 @@ from compile_hud.db.shared.access_rules import Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A page: its name in the navigation, its path and what draws it."""
+    """A page: its name in the navigation, its path and the function that draws it."""
 
     title: str
     path: str
@@ -66,7 +66,7 @@ def main() -> None:
         ],
         position="top",
     )
-    # Tabs side by side are told apart by their titles.
+    # Browser tabs show only titles, so each page has its own.
     st.set_page_config(
         page_title=f"{page.title} - Compile HUD", layout="wide", initial_sidebar_state="collapsed"
     )
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def draw_framed(show: Callable[[], None]) -> None:
-    """Draw a view between what all pages have: banner and live progress above, store below."""
+    """Draw a view in the frame of all pages: banner and live progress above, store below."""
     guarded(lambda: _draw(show))
 
 
@@ -83,10 +83,10 @@ def _draw(show: Callable[[], None]) -> None:
     if not person.may(Role.VIEWER):
         sign_in.wall(person)
         return
-    # Taken before anything is read: what is written meanwhile makes the page load again.
+    # The version is read before anything else: a write meanwhile makes the page load again.
     known_version = store.store_version()
     loaded = load_newest_runs()
-    # Above the page and drawn before it: what came later would push the page down.
+    # This is above the page and drawn before it; drawn later it would push the page down.
     synthetic_banner(loaded.value)
     live(loaded.value, known_version=known_version, known_person=person)
     new_alerts = st.container()

@@ -1,8 +1,8 @@
-"""Who is at the page, and what they may do: asked again for every page, route and write.
+"""The person at the page and their role, checked again for every page, route and write.
 
-What `hud` hands over is taken out of the environment at once, so that no child process has it. The
-lists of people are read again whenever hud.toml changes: a role that is taken away is gone before
-the next write, in pages that are open too.
+The settings that `hud` exports are removed from the environment at once, so no child process sees
+them. The lists of people are read again whenever hud.toml changes. A role that is taken away is
+gone before the next write, in open pages too.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from compile_hud.db.shared.access_rules import ACCESS_VARIABLE, AccessRules, Per
 
 logger = logging.getLogger(__name__)
 
-# Set by the server's own start with `--without-sign-in`.
+# The server's own start with `--without-sign-in` sets it.
 OPEN_VARIABLE = "HUD_WITHOUT_SIGN_IN"
 
-# Sign-ins end by themselves; what is kept of those that were ended by hand need not grow for ever.
+# Sign-ins expire, so the list of those that were ended by hand can be short.
 _MAX_ENDED = 10_000
 _NEEDED = {
     Role.VIEWER: "looking at it",
@@ -37,15 +37,15 @@ _NEEDED = {
 
 
 class NotAllowed(Exception):
-    """Whoever asks may not do this; the text says what to do about it."""
+    """The person has no role that allows this; the text says how to get one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSettings:
     """The settings of this process: access rules, and the secrets of the sign-in.
 
-    `path` is the hud.toml with the lists of people, empty where there is none; `url` is where
-    people open the dashboard. The rest is empty where there is no sign-in.
+    `path` is the hud.toml with the lists of people, empty without one; `url` is the address of the
+    dashboard. The other fields are empty without a sign-in.
     """
 
     rules: AccessRules = field(default_factory=AccessRules)
@@ -63,7 +63,7 @@ def is_open() -> bool:
 
 @functools.cache
 def child_settings() -> ChildSettings:
-    """Return what `hud` handed over, else the rules of a dashboard that only shows."""
+    """Return the settings that `hud` exported, else those of a read-only dashboard."""
     text = os.environ.pop(ACCESS_VARIABLE, "")
     if not text:
         return ChildSettings()
@@ -72,7 +72,9 @@ def child_settings() -> ChildSettings:
 
 
 def rules() -> AccessRules:
-    """Return the access rules of hud.toml as it is now; no roles where the file is broken."""
+    """Return the access rules of hud.toml, read again after a change; no roles if the file is
+    broken.
+    """
     settings = child_settings()
     if not settings.rules.has_sign_in or not settings.path:
         return settings.rules
@@ -102,7 +104,7 @@ def claims() -> Mapping[str, Any]:
 
 
 def present() -> Person:
-    """Return who is at this page."""
+    """Return the person at this page."""
     return person_from_claims(claims())
 
 
@@ -112,7 +114,7 @@ def person_from_claims(user_claims: Mapping[str, Any]) -> Person:
 
 
 def require(person: Person, role: Role, *, action: str = "") -> None:
-    """Raise NotAllowed unless `person` may do what `role` may; `action` names it in the message."""
+    """Raise NotAllowed unless `person` has the rights of `role`; the message names `action`."""
     if text := refusal(person, role, action=action):
         what = action or _NEEDED[role]
         logger.warning("refused: %s by %r, who is %s", what, person.name, person.role)
@@ -120,7 +122,9 @@ def require(person: Person, role: Role, *, action: str = "") -> None:
 
 
 def refusal(person: Person, role: Role, *, action: str = "") -> str:
-    """Return why `person` may not do what `role` may and what to do about it, "" for who may."""
+    """Return the reason why `person` lacks the rights of `role`, and a remedy; "" with these
+    rights.
+    """
     if person.may(role):
         return ""
     action = action or _NEEDED[role]
@@ -140,7 +144,7 @@ def refusal(person: Person, role: Role, *, action: str = "") -> str:
 
 
 def end(person: Person) -> None:
-    """Let the sign-in of `person` end in every page and for every copy of its cookie."""
+    """End the sign-in of `person` in every page and for every copy of its cookie."""
     ended = _ended()
     if person.is_signed_in:
         ended[person.session] = None

@@ -1,8 +1,12 @@
-"""What every request passes: sign-in, sign-out, the way back, and headers that keep pages safe.
+"""Checks of every request: sign-in, sign-out, return to the page, and headers that protect pages.
 
 Streamlit's own routes do the OpenID Connect exchange (authorisation code with PKCE, state and
-nonce). Around them this does what they leave open: back to the page that one came from, a page that
-says that a sign-in was refused, sign-outs that hold for copies of the cookie, and `Secure`.
+nonce). This middleware adds the rest:
+
+- the return to the page where the sign-in began,
+- a page for a refused sign-in,
+- sign-outs that hold for copies of the cookie,
+- `Secure` on cookies.
 """
 
 from __future__ import annotations
@@ -32,25 +36,25 @@ from compile_hud.db.shared.access_rules import Person, Role
 from compile_hud.db.shared.text import shortened
 
 LOGIN, LOGOUT, CALLBACK = "/auth/login", "/auth/logout", "/oauth2callback"
-# Where one was when one went to sign in; for the time that signing in takes.
+# The page to return to after a sign-in; the cookie lasts as long as a sign-in may take.
 BACK_COOKIE = "hud_back"
 _BACK_S = 600
-# Longer ones are no page of ours, and cookies have 4 kB.
+# No page of ours has a longer address, and cookies are limited to 4 kB.
 _MAX_BACK = 2000
 _HEADERS = {
-    # A page in somebody else's frame can be made to be clicked on.
+    # Another site could show the page in a frame and lure clicks onto it.
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    # The way back needs it; other sites get nothing.
+    # The return after a sign-in needs it; other sites get no referrer.
     "Referrer-Policy": "same-origin",
 }
-# Of Streamlit: files that pages offer, and how its server does.
+# Streamlit serves these: files that pages offer, and metrics of its server.
 _FOR_VIEWERS = ("/media/", "/_stcore/metrics")
-# Programs ask these under whatever name the network has for this machine.
+# Probes use these under any name that the network has for this machine.
 _FOR_MACHINES = ("/healthz", "/readyz", "/metrics")
-# Of an address that leads nowhere.
+# An unknown address is shown no longer than this.
 _MAX_PATH_LENGTH = 100
-# Where Streamlit's own answers lie, and its files; every page has a document of ours.
+# Streamlit serves its own routes and files below these names; each page has a document of ours.
 _STREAMLITS = frozenset({"_stcore", "auth", "component", "media"}).union(
     path.name
     for path in (Path(streamlit.__file__).parent / "static").iterdir()
@@ -61,12 +65,12 @@ Endpoint = Callable[[Request], Response]
 
 @functools.cache
 def cookie_secret() -> str:
-    """Return what cookies are signed with: without one of hud.toml's a new one for each process."""
+    """Return the key that signs cookies: the one of hud.toml, else a random one of this process."""
     return access.child_settings().cookie_secret or secrets.token_hex(32)
 
 
 def app_secrets() -> dict[str, Any] | None:
-    """Return what `st.App` needs for the sign-in, None without one."""
+    """Return the secrets that `st.App` needs for the sign-in, None without one."""
     settings = access.child_settings()
     if not settings.rules.has_sign_in:
         return None
@@ -83,12 +87,12 @@ def app_secrets() -> dict[str, Any] | None:
 
 
 def person_of_request(request: Request) -> Person:
-    """Return who sends `request`, by the cookie of the sign-in."""
+    """Return the person whose sign-in cookie `request` carries."""
     return access.person_from_claims(_claims(request.cookies))
 
 
 def _claims(cookies: Mapping[str, str]) -> Mapping[str, Any]:
-    """Return what a cookie of ours says, empty where there is none that we signed for this URL."""
+    """Return the claims of the sign-in cookie, empty unless this server signed it for this URL."""
 
     def read(name: str) -> bytes | None:
         value = cookies.get(name)
@@ -105,7 +109,9 @@ def _claims(cookies: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def guarded(endpoint: Endpoint, *, role: Role = Role.VIEWER) -> Endpoint:
-    """Return `endpoint` for those who may do what `role` may; others get a page that says so."""
+    """Return `endpoint` with a check of the role; without the rights of `role` it returns a 403
+    page.
+    """
 
     def checked(request: Request) -> Response:
         return _refused(request, role) or endpoint(request)
@@ -126,20 +132,20 @@ def _refused(request: Request, role: Role) -> Response | None:
 
 
 class Guard:
-    """Middleware around the whole application.
+    """The outermost middleware of the application.
 
-    `paths` are those that have an answer; where there are any, other names of pages have none.
+    `paths` are the routes that exist. With any given, every other page address gets a 404.
     """
 
     def __init__(self, app: ASGIApp, *, paths: Collection[str] = ()) -> None:
         self._app = app
         self._paths = frozenset(paths)
-        # Those of files that have a name each.
+        # Routes with a parameter serve a file for each name in their folder.
         folders = (path.split("/")[1] for path in self._paths if "{" in path)
         self._folders = _STREAMLITS.union(folders)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and its answer back with what it needs."""
+        """Check the request, pass it on, and add headers to the response."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -159,8 +165,8 @@ class Guard:
         if path.startswith(_FOR_VIEWERS) and (refused := _refused(request, Role.VIEWER)):
             app = refused
         if self._paths and self._is_nowhere(path):
-            # Streamlit would draw the overview and say over it in words of its own what is wrong,
-            # or below a folder an empty page.
+            # Streamlit would draw the overview with a message of its own over it, or below a folder
+            # an empty page.
             shown_path = shortened(path, limit=_MAX_PATH_LENGTH)
             text = f"This dashboard has no page {shown_path}. The overview leads to all it has."
             app = status_page("No such page", text, status=HTTPStatus.NOT_FOUND)
@@ -174,10 +180,11 @@ class Guard:
 
 
 def _is_own_name(host: str, *, path: str) -> bool:
-    """Return whether a browser may call this server by the name `host`.
+    """Return whether `host` is a name of this server.
 
-    A page of any site can give its own name the address of this machine, and is then of one origin
-    with what answers there. It can give it no number for a name, and not the one of `[server] url`.
+    DNS rebinding: any site can point its own name at the address of this machine, and its pages
+    then share an origin with this server. It cannot do that with a numeric address or with the name
+    of `[server] url`.
     """
     settings = access.child_settings()
     is_named = host == "localhost" or host == urlsplit(settings.url).hostname or _is_number(host)
@@ -205,7 +212,7 @@ async def _refuse_name(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class _ResponseSender:
-    """Sends an answer on; that of a callback is replaced by the way back, or by a refusal."""
+    """Sends a response; a sign-in callback gets a redirect to the page, or a refusal, instead."""
 
     def __init__(self, request: Request, *, send: Send) -> None:
         self._request = request
@@ -227,7 +234,8 @@ class _ResponseSender:
         if self._path != CALLBACK:
             return
         cookies = headers.getlist("set-cookie")
-        # Streamlit answers everything with the way to the first page; only who got in has this.
+        # Streamlit redirects to the first page in every case; only a successful sign-in sets this
+        # cookie.
         if any(_is_set(cookie, USER_COOKIE_NAME) for cookie in cookies):
             self._instead = RedirectResponse(_return_page(self._request), status_code=302)
         elif "state" in self._request.query_params or "error" in self._request.query_params:
@@ -243,7 +251,7 @@ class _ResponseSender:
             _protect(self._instead.headers)
 
     async def finish(self, scope: Scope, receive: Receive) -> None:
-        """Send what is to be sent instead."""
+        """Send the response that replaces the original one, if any."""
         if self._instead is not None:
             await self._instead(scope, receive, self._send)
 
@@ -254,7 +262,7 @@ def _is_set(cookie: str, name: str) -> bool:
 
 
 def _protect(headers: MutableHeaders) -> None:
-    """Add the headers of every page; over HTTPS its cookies go nowhere else."""
+    """Add the headers of every page; cookies of a server with HTTPS become `Secure`."""
     for name, value in _HEADERS.items():
         headers.setdefault(name, value)
     cookies = headers.getlist("set-cookie")
@@ -267,7 +275,7 @@ def _protect(headers: MutableHeaders) -> None:
 
 
 def _back_of(request: Request) -> str:
-    """Return the page of ours that led to `request`, "" where none did."""
+    """Return the page of ours that `request` came from, "" for none."""
     parts = urlsplit(request.headers.get("referer", ""))
     if f"{parts.scheme}://{parts.netloc}" != access.child_settings().url:
         return ""
@@ -279,7 +287,7 @@ def _return_page(request: Request) -> str:
 
 
 def _own_page(page: str) -> str:
-    """Return `page` where it is a path on this server, "" for anything that could lead away."""
+    """Return `page` if it is a path on this server, "" for one that could leave it."""
     is_path = page.startswith("/") and not page.startswith("//")
     is_plain = page.isascii() and page.isprintable() and "\\" not in page
     is_loop = page.partition("?")[0] in (LOGIN, LOGOUT, CALLBACK)

@@ -1,4 +1,4 @@
-"""Which alerts come first, and how one reads as a row. Pure: records in, cells out."""
+"""Order of alerts, and one alert as a row of a table. Pure."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def open_alerts(alerts: Iterable[Alert], *, verdict: Verdict) -> list[Alert]:
 
 
 def is_by_machine(alert: Alert) -> bool:
-    """Return whether the reference cases say that the machine made this change."""
+    """Return whether the reference cases attribute this change to the machine."""
     return alert.cause_kind == "machine"
 
 
 def lets_through(state: CaseState, case: Case) -> bool:
-    """Return whether the filters of `state` (the machine aside) let `case` through."""
+    """Return whether `case` passes the filters of `state`, apart from the machine."""
     filters = (
         (state.device, case.device),
         (state.phase, case.phase),
@@ -83,7 +83,7 @@ def alert_row(
 ) -> Sequence[Cell]:
     """Return the cells of `alert` for ALERT_COLUMNS; the change links to the series.
 
-    `names_toolchain` is for tables of more than one; that of an imported history is always named.
+    `names_toolchain` is for tables of several toolchains; an imported history always names its own.
     Without `has_link` the row has no link to the page of the alert.
     """
     case, text = alert.case, alert_text(alert)
@@ -121,7 +121,7 @@ def alert_row(
 
 
 def revision_cell(alert: Alert, *, now: datetime) -> Cell:
-    """Return the first bad revision with a link to its run; a late case has but a day."""
+    """Return the first bad revision with a link to its run; an overdue case has only a date."""
     seen = alert.first_bad
     when = f"{age(seen.at, now=now)}, {moment(seen.at)}"
     if alert.kind == "late":

@@ -1,4 +1,4 @@
-"""What people say of dates below a trend: the list, and the forms of those who may write it."""
+"""The annotations below a trend: the list, and the forms for triagers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LABEL_LENGTH = 80
 
 
 def show_annotations(page: SeriesPage, *, metric: str) -> None:
-    """Draw the annotations of a series, and for triagers what adds and removes one."""
+    """Draw the annotations of a series, and for triagers the forms to add and remove one."""
     if page.annotations:
         st.html(heading("Annotations", level=2))
         st.html(annotation_table(page, metric=metric))
@@ -110,7 +110,7 @@ def _remove(labels: dict[str, Annotation]) -> None:
     state = st.session_state
     annotation = labels.get(state[f"{_KEY}-which"])
     if annotation is None:
-        # A second click, when the first has removed it.
+        # The first of two clicks has removed it.
         return
     note = DecisionNote(author=str(state.get(f"{_KEY}-name-drop", "")))
     problem = annotation_data.remove(annotation, note=note)

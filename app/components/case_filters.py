@@ -29,16 +29,16 @@ from compile_hud.db.records.summaries import LatestCell, Scope
 FILTERS = ("model", "phase", "shape", "dtype", "device")
 _WIDTHS = {"machine": 210, "model": 190}
 _DEFAULT_WIDTH = 130
-# A key leads to this one.
+# A keyboard shortcut focuses this filter.
 _SEARCHED = "model"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredResults:
-    """The latest results of one machine in one toolchain, and those that the filters let through.
+    """The latest results of one machine in one toolchain, and those that pass the filters.
 
-    `alerts` are all of the machine, `has_several_toolchains` says whether results or alerts of more
-    than one toolchain are there.
+    `alerts` are all of the machine. `has_several_toolchains` says whether there are results or
+    alerts of more than one toolchain.
     """
 
     machine: str
@@ -56,15 +56,15 @@ class FilteredResults:
 
     @property
     def alerts_in_toolchain(self) -> tuple[Alert, ...]:
-        """Return the alerts of the toolchain that is shown."""
+        """Return the alerts of the selected toolchain."""
         return tuple(alert for alert in self.alerts if alert.toolchain == self.toolchain)
 
 
 def selected_scope(overview: Overview, state: CaseState) -> tuple[str, str]:
-    """Return the machine and the toolchain that `state` shows of `overview`, which has a run.
+    """Return the machine and the toolchain that `state` selects in `overview`, which has a run.
 
-    Without a machine in the URL it is that of the latest run, without a toolchain that of the
-    latest result there, "" without one.
+    The default machine is that of the latest run. The default toolchain is that of the latest
+    result on the machine, "" without one.
     """
     machine = state.machine or overview.runs[0].run.machine
     there = [scope for scope in overview.places if scope.machine == machine]
@@ -75,7 +75,9 @@ def selected_scope(overview: Overview, state: CaseState) -> tuple[str, str]:
 def filter_results(
     overview: Overview, state: CaseState, *, candidates: tuple[LatestCell, ...]
 ) -> FilteredResults:
-    """Return what `state` shows of `candidates`, the latest results at its place."""
+    """Return those of `candidates`, the latest results of the scope, that pass the filters of
+    `state`.
+    """
     machine, toolchain = selected_scope(overview, state)
     return FilteredResults(
         machine=machine,
@@ -90,7 +92,7 @@ def filter_results(
 def nothing_fits(
     state: CaseState, overview: Overview, candidates: Sequence[LatestCell]
 ) -> list[str]:
-    """Return which filters leave nothing of `candidates`, and what they could be."""
+    """Return sentences on the filters that exclude all of `candidates`, and on a remedy."""
     filters = query_params(state)
     if not candidates:
         return _nothing_there(filters, overview.places)
@@ -131,9 +133,9 @@ def _num_fitting(state: CaseState, cells: Sequence[LatestCell]) -> int:
 
 
 def load_filled(problems: Sequence[str]) -> Overview | None:
-    """Say what is wrong with the URL, and return where there are latest results.
+    """Draw the problems of the URL, and return the overview.
 
-    Where there is none, say why instead, and return None.
+    Without a run or a result, draw the reason and return None.
     """
     loaded = load_overview()
     banners(problems)
@@ -151,14 +153,14 @@ def load_filled(problems: Sequence[str]) -> Overview | None:
 def load_filtered_results(
     overview: Overview, state: CaseState, *, metrics: Sequence[str]
 ) -> FilteredResults:
-    """Return the latest results that `state` shows, with the measurements of `metrics`."""
+    """Return the latest results that `state` selects, with the measurements of `metrics`."""
     machine, toolchain = selected_scope(overview, state)
     cells = load_cells(machine=machine, toolchain=toolchain, metrics=tuple(sorted(metrics))).value
     return filter_results(overview, state, candidates=cells)
 
 
 def draw_filters(state: CaseState, overview: Overview, *, results: FilteredResults) -> None:
-    """Draw the choices of machine, toolchain and cases, in a container of the caller's."""
+    """Draw the filters for machine, toolchain and cases; the caller provides the container."""
     machines = list(dict.fromkeys(item.machine for item in overview.places))
     choose(
         "Machine", name="machine", options=machines, value=results.machine, width=_width("machine")
@@ -175,7 +177,7 @@ def draw_filters(state: CaseState, overview: Overview, *, results: FilteredResul
     for name in FILTERS:
         values = sorted({str(getattr(cell.summary.case, name)) for cell in results.candidates})
         if name != _SEARCHED and len(values) < 2 and not getattr(state, name):
-            # There is nothing to choose, and what matters comes sooner.
+            # A filter with a single value only takes space from the results.
             continue
         choose(
             name.capitalize(),
@@ -188,7 +190,7 @@ def draw_filters(state: CaseState, overview: Overview, *, results: FilteredResul
 
 
 def draw_silence(results: FilteredResults) -> None:
-    """Say that the scheduler of the machine is silent, where it was and no longer is heard of."""
+    """Draw a banner if the scheduler of the machine stopped sending heartbeats."""
     if late := load_silent_schedulers().get(results.machine):
         st.html(banner(silence_text(late, now=clock.now())))
 
@@ -196,7 +198,7 @@ def draw_silence(results: FilteredResults) -> None:
 def show_nothing_fits(
     state: CaseState, overview: Overview, *, results: FilteredResults, everything: CaseState
 ) -> None:
-    """Say which filters leave nothing, and offer the page in the state `everything`."""
+    """Draw the filters that exclude every result, and a link to the state `everything`."""
     text = nothing_fits(state, overview, results.candidates)
     state_page("Nothing matches the filters", text=text)
     st.link_button("Show everything", cases_url(everything))

@@ -36,7 +36,7 @@ def confirmation_text(alert: Alert) -> str:
 def difference_table(
     differences: Mapping[str, Sequence[Any]], *, ends: Sequence[str], label: str
 ) -> str:
-    """Return a row for each fact that two `ends` differ in; "" for none."""
+    """Return a row for each environment fact that differs between two revisions; "" for none."""
     columns = [HtmlColumn(label="differs"), *(HtmlColumn(label=name) for name in ends)]
     rows = [
         (

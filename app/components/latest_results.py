@@ -14,7 +14,7 @@ from compile_hud.db.jobs.health import SchedulerState
 from compile_hud.db.records.summaries import LatestCell, RunSummary
 from compile_hud.db.shared.text import short_revision
 
-# A notice has room for so many.
+# A banner has room for so many.
 _SHOWN_SCHEDULES = 3
 
 
@@ -25,9 +25,9 @@ def latest_facts(
     names_toolchain: bool = True,
     runs: Sequence[RunSummary],
 ) -> str:
-    """Return what all cells have in common, and the newest run among them.
+    """Return the facts that all cells share, and the newest run among them.
 
-    Of `runs`, the newest of the store, there may be one before it that it can be compared with.
+    `runs` are the newest of the store; one before the newest run gives a comparison to link to.
     """
     newest = max(cells, key=lambda cell: cell.run_started_at)
     run = Cell(
@@ -49,7 +49,7 @@ def latest_facts(
 
 
 def silence_text(late: SchedulerState, *, now: datetime) -> str:
-    """Return since when a scheduler is silent, what it should have done, and what to do now."""
+    """Return since when a scheduler is silent, which runs it has missed, and a remedy."""
     due = [
         schedule
         for schedule in late.schedules

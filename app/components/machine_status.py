@@ -1,4 +1,4 @@
-"""What the reference cases say about the machine, in words and cells. Pure."""
+"""Texts and cells about the machine, from its reference cases. Pure."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _COLUMNS = (
 
 
 def machine_notice(moves: Sequence[MachineMove]) -> str:
-    """Return the banner of a run on which the machine moved, "" when it did not."""
+    """Return the banner of a run with machine drift, "" without any."""
     texts = [move_text(move) for move in moves if move.verdict == MOVED]
     return f"The machine moved: {', '.join(texts)}. {_CAUTION}" if texts else ""
 
 
 def move_text(move: MachineMove) -> str:
-    """Return a move in words: `memory +9.0 % [+6.1, +12.0] %`."""
+    """Return a change in words: `memory +9.0 % [+6.1, +12.0] %`."""
     if move.change_pct is None:
         return move.kind
     interval = f" {percent_interval(move.interval_pct)}" if move.interval_pct else ""
@@ -51,7 +51,7 @@ def move_text(move: MachineMove) -> str:
 
 
 def moved_cell(moves: Sequence[MachineMove]) -> Cell:
-    """Return one cell on the machine: what moved, `steady`, or `-` where it is not known."""
+    """Return one cell on the machine: its drift, `steady`, or `-` if it is not known."""
     movers = [move for move in moves if move.verdict == MOVED]
     title = "\n".join(f"{move.model}: {move.verdict}, {move.reason}" for move in moves)
     if movers:
@@ -66,9 +66,9 @@ def moved_cell(moves: Sequence[MachineMove]) -> Cell:
 
 
 def reference_table(page: RunPage) -> str:
-    """Return the reference cases of a run and how they stand; "" when it measured none.
+    """Return the reference cases of a run and their changes; "" if it measured none.
 
-    The heading of their times says which clock it is, where it is one for all.
+    The heading of their times names the clock, if it is the same for all.
     """
     by_model = {move.model: move for move in page.machine}
     results = [item for item in page.results if item.case.is_reference]

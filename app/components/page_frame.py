@@ -1,4 +1,4 @@
-"""What several views draw: notices, states, filters, the live part of a page."""
+"""The frame that several views share: banners, states, filters, the live part of a page."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from compile_hud.db.errors import NotFoundError, StoreError, StoreLocked, StoreT
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.access_rules import Person
 
-# Live enough for people, and nothing for the store: the poll reads a stamp file.
+# Two seconds are live enough for people and cost the store nothing: the poll reads a stamp file.
 POLL_S = 2.0
-# Trying again costs a wait of data.LOCK_TIMEOUT_S each time.
+# Each attempt waits up to data.LOCK_TIMEOUT_S for the lock.
 RETRY_S = 5.0
-# What is the matter with a store may take some lines.
+# The message of a store error may take some lines.
 _LONG_TEXT = 2000
-# In pixels.
+# Pixels.
 _CODE_HEIGHT = 560
 
 
 def guarded(draw: Callable[[], None]) -> None:
-    """Draw, and in place of a store error the page that says what to do about it."""
+    """Draw; on a store error draw the error page with advice instead."""
     try:
         draw()
     except StoreError as error:
@@ -66,7 +66,7 @@ def state_page(
     commands: Sequence[str] = (),
     links: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Draw a page that has nothing to show: what is the matter, what to type, and where to go.
+    """Draw a page without data: the problem, a command to type, and links.
 
     `links` are texts and addresses.
     """
@@ -77,18 +77,18 @@ def state_page(
 
 
 def not_found_page(title: str, error: NotFoundError) -> None:
-    """Draw a page of a run, or of a result of one, that is not there, with a link to all runs."""
+    """Draw the page of a run or result that does not exist, with a link to all runs."""
     state_page(title, text=[str(error)], links=[("To all runs", runs_url(RunsState()))])
 
 
 def _sentence(text: str) -> str:
-    """Return `text`, which may be that of an error, as it stands in a paragraph of its own."""
+    """Return `text`, which may be an error message, as a sentence of its own."""
     end = "" if text.endswith((".", ":", "?")) else "."
     return f"{text[:1].upper()}{text[1:]}{end}"
 
 
 def empty_store(name: str) -> None:
-    """Draw what to type when the store has no run."""
+    """Draw the command that fills an empty store."""
     text = (
         f"The store {name} is empty. Type one of these in the project's folder; this page fills by"
         " itself while the run is going."
@@ -102,7 +102,7 @@ def empty_store(name: str) -> None:
 
 
 def no_result(summaries: Sequence[RunSummary]) -> None:
-    """Draw what to expect when there are runs and no result."""
+    """Draw the progress to expect when there are runs and no result."""
     going = running(tuple(summaries))
     if any(not progress_of(summary, now=clock.now()).is_silent for summary in going):
         text = "Results appear here as they come in, case by case; the page updates by itself."
@@ -117,20 +117,20 @@ def no_result(summaries: Sequence[RunSummary]) -> None:
 
 
 def banners(texts: Sequence[str]) -> None:
-    """Draw each text as a notice."""
+    """Draw each text as a banner."""
     for text in texts:
         st.html(banner(text))
 
 
 def stale_note(loaded: Loaded[Any]) -> None:
-    """Say that what is shown may be out of date, and try again; nothing when it is not."""
+    """Draw a banner and try again if the page may be out of date."""
     if loaded.stale_reason:
         st.html(banner(f"Shown as it was last read: {loaded.stale_reason}"))
         _retrying([])
 
 
 def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
-    """Say that the numbers are made up, when they are."""
+    """Draw a banner if the numbers are synthetic."""
     if any(summary.run.is_synthetic for summary in summaries):
         st.html(
             banner(
@@ -143,9 +143,9 @@ def synthetic_banner(summaries: Sequence[RunSummary]) -> None:
 
 @st.fragment(run_every=POLL_S)
 def live(summaries: Sequence[RunSummary], *, known_version: int, known_person: Person) -> None:
-    """Draw the progress of running runs, and draw the whole page again when the store changed.
+    """Draw the progress of running runs, and redraw the page after a change of the store.
 
-    The same when who is at the page may do something else than before.
+    A change of the rights of the person at the page redraws it too.
     """
     try:
         has_changed = store.store_version() != known_version or access.present() != known_person
@@ -159,7 +159,7 @@ def live(summaries: Sequence[RunSummary], *, known_version: int, known_person: P
 
 
 def progress_html(summary: RunSummary, progress: Progress) -> str:
-    """Return the progress of a run as a line of words over a bar."""
+    """Return the progress of a run as a line of text over a bar."""
     share = progress.num_done / progress.num_planned if progress.num_planned else 0.0
     words = [f"{progress.num_done} of {progress.num_planned} cases"]
     if progress.is_silent:
@@ -188,8 +188,8 @@ def choose(
 ) -> None:
     """Draw a choice whose state is the URL parameter `name`.
 
-    `value` is what the URL says now; it is offered even when no data have it, so that one sees
-    what filters everything away. `shown` goes to st.selectbox.
+    `value` is the present one of the URL. It is offered even if no data have it, so that one sees
+    which filter excludes everything. `shown` goes to st.selectbox.
     """
     key = f"choice-{name}"
     st.session_state[key] = value
@@ -198,24 +198,23 @@ def choose(
 
 
 def draw_chart(spec: Mapping[str, Any], *, key: str, **shown: Any) -> Any:
-    """Draw a chart as wide as the page, and return what is selected in it.
+    """Draw a chart as wide as the page, and return the selection in it.
 
-    Its room is there before it is: what is below it does not move. `shown` goes to
-    st.vega_lite_chart.
+    Its height is reserved, so the page below does not jump. `shown` goes to st.vega_lite_chart.
     """
     chart = dict(spec)
     return st.vega_lite_chart(chart, key=key, width="stretch", height=chart["height"], **shown)
 
 
 def draw_code(code: HighlightedCode) -> None:
-    """Draw generated code, in a box that scrolls where it is long."""
+    """Draw generated code in a box; long code scrolls."""
     st.code(code.text, language=code.language, height=_CODE_HEIGHT if code.is_long else "content")
 
 
 def type_in(label: str, *, name: str, value: str, **shown: Any) -> None:
-    """Draw a field for a text whose state is the URL parameter `name`.
+    """Draw a text field whose state is the URL parameter `name`.
 
-    `value` is what the URL says now; `shown` goes to st.text_input.
+    `value` is the present one of the URL; `shown` goes to st.text_input.
     """
     key = f"choice-{name}"
     st.session_state[key] = value
@@ -232,7 +231,7 @@ def _chosen(name: str, default: str) -> None:
 
 @st.fragment(run_every=RETRY_S)
 def _retrying(drawn: list[datetime]) -> None:
-    # The first call is part of drawing the page, the following ones are the clock's.
+    # Streamlit calls the fragment once while it draws the page, then by the timer.
     if drawn:
         st.rerun(scope="app")
     drawn.append(clock.now())

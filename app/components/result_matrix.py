@@ -30,7 +30,7 @@ from compile_hud.db.records.triage import worsening, worst_first
 from compile_hud.db.shared.text import counted
 
 DIMENSIONS = ("phase", "shape", "dtype", "device")
-# Nightly runs start within minutes of each other; what is older than this missed a night.
+# Nightly runs start within minutes of each other; an older run missed a night.
 _STALE_AFTER = timedelta(hours=36)
 # Some screens, the worst first: the trends of thousands of cells are most of a page's bytes.
 _ROWS_WITH_TREND = 60
@@ -54,14 +54,14 @@ def variants_in_order(cases: Iterable[Case]) -> list[str]:
 
 
 def common_dimensions(cases: Iterable[Case]) -> dict[str, str]:
-    """Return what all `cases` agree in, of phase, shape, dtype and device."""
+    """Return those of phase, shape, dtype and device that all `cases` share."""
     values = [tuple(str(getattr(case, name)) for name in DIMENSIONS) for case in cases]
     columns = zip(DIMENSIONS, zip(*values, strict=True), strict=False)
     return {name: column[0] for name, column in columns if len(set(column)) == 1}
 
 
 def effective_note(case: Case, effective_mode: str) -> str:
-    """Return `ran as default` when another mode ran than was asked for; else nothing."""
+    """Return `ran as default` if another mode ran than the requested one, else ""."""
     return f"ran as {effective_mode}" if effective_mode not in ("", case.mode) else ""
 
 
@@ -76,8 +76,8 @@ def build_matrix(
 ) -> Matrix:
     """Return the latest results as a table, worst first; the first `num_shown` rows, or all.
 
-    `cells` and `alerts` are of one machine and one toolchain, and so are `trends`, the last medians
-    by case key and metric.
+    `cells` and `alerts` are of one machine and one toolchain. `trends` has their last medians by
+    case key and metric.
     """
     variants = variants_in_order(cell.summary.case for cell in cells)
     common = common_dimensions([cell.summary.case for cell in cells])
@@ -112,7 +112,7 @@ def build_matrix(
 
 
 def _marks(alerts: Sequence[Alert]) -> dict[str, Alert]:
-    """Return the worst live alert of each case; what the machine did marks none."""
+    """Return the worst live alert of each case, without changes of the machine."""
     live = [alert for alert in _live(alerts) if not is_by_machine(alert)]
     regressions = [alert for alert in live if alert.verdict is Verdict.REGRESSION]
     improvements = [alert for alert in live if alert.verdict is Verdict.IMPROVEMENT]
@@ -123,14 +123,14 @@ def _marks(alerts: Sequence[Alert]) -> dict[str, Alert]:
 def _marks_of(
     cell: LatestCell | None, marks: Mapping[str, Alert], missing: Mapping[str, Alert]
 ) -> list[Alert]:
-    """Return the worst alert of a cell, and the one that it has no new results."""
+    """Return the worst alert of a cell, and its alert about missing results."""
     key = "" if cell is None else cell.summary.case.key
     by_id = {alert.id: alert for alert in (marks.get(key), missing.get(key)) if alert}
     return list(by_id.values())
 
 
 def num_rows_of(cells: Iterable[LatestCell]) -> int:
-    """Return how many rows a matrix of `cells` has."""
+    """Return the number of rows of a matrix of `cells`."""
     return len({_subject(cell.summary.case) for cell in cells})
 
 
@@ -165,9 +165,9 @@ def _is_regression(alert: Alert) -> bool:
 
 
 def first_metric(cells: Sequence[LatestCell]) -> str:
-    """Return the default metric of a matrix of `cells`: the speedup, where there is one.
+    """Return the default metric of a matrix of `cells`: the speedup, if there is one.
 
-    Of what was imported often nobody knows more than latencies.
+    Imported results often have latencies only.
     """
     measured = {metric for cell in cells for metric in cell.summary.measurements}
     return "latency_s" if "latency_s" in measured and "speedup" not in measured else "speedup"

@@ -1,4 +1,4 @@
-"""The small form in which people ask for a run, or for one case again."""
+"""The small form that queues a run, or one case again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from compile_hud.db.shared.access_rules import Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunChoice:
-    """What a run is to be of, and on which machine; None for any."""
+    """The suite and toolchain of a requested run, and its machine; None for any."""
 
     suite: str
     toolchain: str
@@ -30,15 +30,14 @@ class RunChoice:
 
     @property
     def label(self) -> str:
-        """Return it in words."""
         text = f"{self.suite} in {self.toolchain}"
         return text if self.machine is None else f"{text} on {self.machine}"
 
 
 def suites_of(runs: Iterable[Run]) -> list[RunChoice]:
-    """Return what may be wanted of the suites of `runs`, each once.
+    """Return the suites of `runs` that can be requested, each once.
 
-    A machine that has no scheduler, as a node of a cluster, is asked through any that there is.
+    Any scheduler takes the request for a machine without one, such as a node of a cluster.
     """
     scheduled = run_requests.scheduled_machines()
     choices = (
@@ -53,9 +52,9 @@ def suites_of(runs: Iterable[Run]) -> list[RunChoice]:
 
 
 def run_request_form(title: str, choices: Sequence[RunChoice], *, key: str) -> None:
-    """Draw a button that opens a form to ask for one of `choices`; nothing for who may not.
+    """Draw a button that opens a form to queue one of `choices`, for triagers only.
 
-    What was measured elsewhere cannot be asked for.
+    Imported results have no suite to request.
     """
     person = access.present()
     offered = [item for item in choices if not is_imported(item.toolchain)]
@@ -88,7 +87,7 @@ def _ask(offered: Sequence[RunChoice], key: str) -> None:
 
 
 def _what_happens() -> str:
-    """Return which machines will run it, or what to do without a scheduler."""
+    """Return a text on the machines that will execute the run, or on a missing scheduler."""
     try:
         health = load_health_page().value.health
     except StoreError:

@@ -1,4 +1,4 @@
-"""What a page says about who is at it: the way in, the way out, and why it shows nothing."""
+"""Sign-in and sign-out on a page, and the page of a visitor without a role."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compile_hud.db.shared.access_rules import Person
 
 
 def wall(person: Person) -> None:
-    """Draw the page for a visitor without a role: how to sign in, or why access is refused."""
+    """Draw the page for a visitor without a role: sign-in, or the reason why access is refused."""
     if person.is_signed_in:
         text = [
             f"You are signed in as {person.name}, who may not look at this dashboard.",
@@ -32,7 +32,7 @@ def sign_in_button(key: str = "sign-in") -> None:
 
 
 def foot(person: Person, *, store: str) -> None:
-    """Draw the line below each page: the store, and who looks at it."""
+    """Draw the line below each page: the store, and the person who is signed in."""
     if not access.rules().has_sign_in:
         st.html(f'<div class="note">store {escaped(store)}</div>')
         return

@@ -1,4 +1,6 @@
-"""What the links of messages read and decide: a part of app/data/store.py, without its cache."""
+"""Read and apply the requests of signed links in messages: a part of app/data/store.py, without its
+cache.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,14 @@ from compile_hud.runner.analysis.errors import AlertStateError
 
 
 class MeanwhileChanged(Exception):
-    """An alert is not as it was a moment ago; nothing was changed."""
+    """An alert changed after the page was read; the request was not applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRequest:
-    """What a link asks for: `alerts` are those it would change, `settled` those as it wants them.
+    """The request of a link: `alerts` would change, `settled` are in the requested state already.
 
-    `changed` are others whose states were changed after the message was sent.
+    `changed` are alerts whose states changed after the message was sent.
     """
 
     title: str
@@ -37,14 +39,15 @@ class LinkRequest:
 
 
 def link_key() -> bytes | None:
-    """Return what signs links, None where the dashboard was given nothing."""
+    """Return the key that signs links, None without one."""
     return os.environ.get(LINK_SECRET_VARIABLE, "").encode("utf-8", "surrogateescape") or None
 
 
 def load_link_request(link: ActionLink) -> LinkRequest:
-    """Return what `link` asks for, as things are; raise NotFoundError and what the store raises.
+    """Return the request of `link` against the alerts as they are now.
 
-    Raises NotFoundError when the store no longer has what the message was about.
+    Raises NotFoundError when the store no longer has the alerts of the message, and the errors of
+    the store.
     """
     store = data.open_store(data.store_url())
     notification = load_notification(store, link.notification_id)
@@ -55,7 +58,7 @@ def load_link_request(link: ActionLink) -> LinkRequest:
     others = [alert for alert in alerts if alert.state is not state]
     ids = [alert.id for alert in others]
     changed = load_ids_changed_after(store, link.number, alert_ids=ids)
-    # As on the page of an event, even for one alert: what is fixed stays fixed.
+    # The page of an event leaves settled alerts alone, and so does a link, even of one alert.
     pending = [item for item in others if item.id not in changed and item.state in ONGOING]
     return LinkRequest(
         title=notification.title,
@@ -68,9 +71,10 @@ def load_link_request(link: ActionLink) -> LinkRequest:
 
 
 def act(request: LinkRequest, *, why: str) -> None:
-    """Move the alerts of `asked` to its state, on record.
+    """Move the alerts of `request` to its state, on record.
 
-    Raises MeanwhileChanged when one is not as it was asked about, and what the store raises.
+    Raises MeanwhileChanged if an alert changed since `request` was read, and the errors of the
+    store.
     """
     states = {alert.id: alert.state for alert in request.alerts}
     decision = set_state(states, request.state, why=why)

@@ -1,6 +1,6 @@
-"""What people say of dates, read and written; a part of app/data/store.py.
+"""Read and write annotations of dates; a part of app/data/store.py.
 
-Who writes is asked for again here, whatever the page has shown.
+Each write checks the role of the person again, whatever the page has shown.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def annotated(page: SeriesPage, *, metric: str) -> SeriesPage:
 
 
 def patterns_of(case: Case, *, metric: str) -> dict[str, str]:
-    """Return what an annotation can concern, in words, with the pattern of each."""
+    """Return the pattern of each scope that an annotation can have, by its name."""
     return {
         "this series": f"{glob_escape(case.key)}#{glob_escape(metric)}",
         f"model {case.model}": f"{glob_escape(case.model)}/*",
@@ -53,7 +53,7 @@ def patterns_of(case: Case, *, metric: str) -> dict[str, str]:
 
 
 def write(text: str, *, at: datetime, pattern: str, note: DecisionNote) -> str:
-    """Keep an annotation; return why it is not kept, "" when it is."""
+    """Save an annotation; return the reason if it is not saved, else ""."""
 
     def save(by: str) -> str:
         made = new_annotation(text, at=at, pattern=pattern, by=by, made_at=clock.now())
@@ -61,7 +61,7 @@ def write(text: str, *, at: datetime, pattern: str, note: DecisionNote) -> str:
             return problem
         store = data.open_store(data.store_url())
         put_annotations(store, [made])
-        # Who clicks twice has said it once.
+        # A second click makes an annotation with the same id, which is stored already.
         is_there = any(item.id == made.id for item in load_annotations(store))
         return "" if is_there else _REMOVED
 
@@ -69,7 +69,7 @@ def write(text: str, *, at: datetime, pattern: str, note: DecisionNote) -> str:
 
 
 def remove(annotation: Annotation, *, note: DecisionNote) -> str:
-    """Take an annotation away, on record; return why it is not done, "" when it is."""
+    """Remove an annotation, on record; return the reason if it is not removed, else ""."""
 
     def save(by: str) -> str:
         store = data.open_store(data.store_url())
@@ -80,7 +80,9 @@ def remove(annotation: Annotation, *, note: DecisionNote) -> str:
 
 
 def _authorised(save: Callable[[str], str], *, note: DecisionNote) -> str:
-    """Call `save` with the name for the record when who is at the page may; return the problem."""
+    """Call `save` with the name for the record if the person is a triager; return the problem, or
+    "".
+    """
     person = access.present()
     try:
         access.require(person, Role.TRIAGER, action=ACTION)

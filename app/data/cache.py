@@ -1,8 +1,8 @@
 """Reads of the store, cached for all sessions until the store changes.
 
-Streamlit's `cache_data` pickles each value and unpickles it at each rerun, which takes longer for
-the newest results of a thousand cases than to draw them. A read returns records that nobody
-changes, so all sessions share them; of each read and its arguments only the last value is cached.
+Streamlit's `cache_data` pickles each value and unpickles it at each rerun. For the newest results
+of a thousand cases that takes longer than to draw them. A read returns immutable records, so all
+sessions share them. The cache has only the last value of each read and its arguments.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 # Words of the URL are part of a key, so a visitor decides how many keys there are. A value has a
 # few hundred kilobytes; the results of a run of a thousand cases have some megabytes.
 MAX_ENTRIES: Final = 48
-# Charts are a few hundred kilobytes; those of old versions of the store are of no use.
+# A chart has a few hundred kilobytes, and one of an old version of the store is of no use.
 _MAX_COMPUTED: Final = 32
 
 _Value = TypeVar("_Value")
@@ -45,7 +45,7 @@ class CachedValue:
 
 @dataclass(slots=True)
 class _Entry:
-    # Who needs the same value meanwhile waits for it instead of reading as well.
+    # Other sessions that need the value wait for it instead of reading it as well.
     lock: threading.Lock = field(default_factory=threading.Lock)
     cached: CachedValue | None = None
 
@@ -117,7 +117,7 @@ class CachedRead(Generic[_Args, _Value]):
         return read_cache().get_or_load(key, at.number, load)
 
     def _key(self, at: StoreVersion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-        # By name or by place, given or left out: the same arguments are one key.
+        # Positional, named and default arguments give one key.
         bound = self._signature.bind(at, *args, **kwargs)
         bound.apply_defaults()
         return (self._read, at.url, tuple(bound.arguments.items())[1:])
@@ -139,5 +139,6 @@ def read_cache() -> VersionedCache:
 @functools.cache
 def computed_once(compute: Callable[..., _Value]) -> Callable[..., _Value]:
     """Return `compute` with its values cached by its arguments, except those named `_...`."""
-    # Not as a decorator: before the server runs, Streamlit warns that it has no runtime.
+    # A decorator would run at import, and Streamlit warns of a missing runtime before the server
+    # runs.
     return st.cache_data(max_entries=_MAX_COMPUTED, show_spinner=False)(compute)

@@ -8,9 +8,9 @@ from compile_hud.runner.analysis.repro import compare_command, repro_command, su
 
 
 def run_command(run: Run) -> str:
-    """Return the command that measures what `run` did again, "" where there is none.
+    """Return the command that measures the cases of `run` again, "" for none.
 
-    A selection by hand has no name.
+    A selection by hand has no name, so no command repeats it.
     """
     if run.suite == CUSTOM_SUITE:
         return ""
@@ -25,6 +25,7 @@ def comparing_command(baseline: Run, candidate: Run) -> str:
 def repro(case: Case, *, toolchain: str) -> str:
     """Return the command that measures `case` in `toolchain` again.
 
-    A sign that cannot be printed is a `?`, which stands for any sign in the name of a model.
+    A character that cannot be printed becomes `?`, which matches any character in the name of a
+    model.
     """
     return printable(repro_command(case, toolchain=toolchain))

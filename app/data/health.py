@@ -21,17 +21,18 @@ from compile_hud.db.shared.access_rules import Role
 from compile_hud.db.shared.settings_snapshot import SETTINGS_VARIABLE, settings_from_json
 
 logger = logging.getLogger(__name__)
-# As often as the page asks by itself: a heartbeat is no news, and raises no generation.
+# The page polls at this interval. A heartbeat raises no version of the store, so time is part of
+# the key.
 FRESH_S = 15.0
 _RECEIVERS = "receivers."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthPage:
-    """How schedulers, jobs and devices do, and what could not be sent.
+    """The state of schedulers, jobs and devices, and the notifications that failed.
 
-    `dead` are the notifications that were given up, oldest first; `num_notifications` counts all by
-    receiver and state, `unclaimed` those by receiver that wait for one that hud.toml does not name.
+    `dead` are the failed notifications, oldest first. `num_notifications` counts all by receiver
+    and state. `unclaimed` counts, by receiver, those for a receiver that hud.toml does not define.
     """
 
     health: Health
@@ -41,14 +42,14 @@ class HealthPage:
 
 
 def load_health_page() -> Loaded[HealthPage]:
-    """Return how everything does, at most FRESH_S old."""
+    """Return the state of all components, at most FRESH_S old."""
     return _health(int(clock.now().timestamp() // FRESH_S))
 
 
 def send_again(ids: Collection[str]) -> str:
-    """Let what was given up be sent again; return why that is not done, "" when it is.
+    """Queue failed notifications again; return the reason if that is refused, else "".
 
-    Who did it is in the log.
+    The log records who did it.
     """
     person = access.present()
     try:
@@ -71,6 +72,6 @@ def _health(at: StoreVersion, _period: int) -> HealthPage:
         health=load_health(store),
         dead=load_outbox(store, states=[NotificationState.DEAD]),
         num_notifications=counts,
-        # Started alone, the dashboard knows of no hud.toml.
+        # A dashboard that was started by itself has no hud.toml.
         unclaimed=count_unclaimed(counts, receivers=names) if settings else {},
     )

@@ -25,13 +25,13 @@ from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.analysis.comparison.run_selection import previous_run
 from compile_hud.runner.analysis.judging.machine_state import CLOCKS, MachineChange, machine_history
 
-# A month of nights; more would be no line at the width of a cell.
+# A month of nights; more would not fit the width of a cell.
 NUM_RECENT = 30
 
 
 @cached_read
 def load_overview(at: StoreVersion) -> Overview:
-    """Return where there are results, the alerts and the newest runs."""
+    """Return the scopes with results, the alerts and the newest runs."""
     store = at.store
     runs = load_newest_runs.read_at(at)
     moves = load_machine_moves.read_at(at)
@@ -39,7 +39,7 @@ def load_overview(at: StoreVersion) -> Overview:
         places = load_scopes(store)
         alerts = load_alerts(store, states=ONGOING)
         dead_letters = count_dead_letters(store)
-    # The newest run that has a reference case says how its machine stands.
+    # The machine's state is that of the newest run with a reference case.
     return Overview(
         runs=runs,
         places=tuple(scope for scope in places if scope.has_cases),
@@ -56,10 +56,7 @@ def load_overview(at: StoreVersion) -> Overview:
 def load_cells(
     at: StoreVersion, *, machine: str, toolchain: str, metrics: tuple[str, ...]
 ) -> tuple[LatestCell, ...]:
-    """Return the newest results of a machine and toolchain, with these measurements only.
-
-    Reference cases are not among them.
-    """
+    """Return the newest results of a machine and toolchain, without reference cases."""
     latest = load_latest(at.store, machine=machine, toolchain=toolchain, metrics=metrics)
     return tuple(cell for cell in latest if not cell.summary.case.is_reference)
 
@@ -78,7 +75,7 @@ def load_trends(at: StoreVersion, *, machine: str, toolchain: str, metric: str) 
 
 @cached_read
 def load_machine_moves(at: StoreVersion) -> Mapping[str, tuple[MachineMove, ...]]:
-    """Return how the reference cases of each run stand against the runs before, by run id."""
+    """Return the changes of the reference cases of each run against earlier runs, by run id."""
     histories = load_histories(at.store, metrics=CLOCKS, family=REFERENCE_FAMILY)
     return {
         run_id: tuple(map(machine_move, changes))
@@ -87,7 +84,7 @@ def load_machine_moves(at: StoreVersion) -> Mapping[str, tuple[MachineMove, ...]
 
 
 def machine_move(change: MachineChange) -> MachineMove:
-    """Return the change of a reference case as pages show it."""
+    """Return the change of a reference case as the record for pages."""
     has_interval = change.low is not None and change.high is not None
     return MachineMove(
         model=change.model,
@@ -103,9 +100,9 @@ def machine_move(change: MachineChange) -> MachineMove:
 
 
 def load_silent_schedulers() -> Mapping[str, SchedulerState]:
-    """Return the schedulers that were not heard of for so long that they have probably ended.
+    """Return the schedulers whose heartbeats stopped so long ago that they have probably ended.
 
-    By machine; none while the store cannot be read, which the page says anyway.
+    By machine; empty while the store cannot be read, since the page reports that anyway.
     """
     now = clock.now()
     # A heartbeat changes no version of the store.
@@ -128,7 +125,7 @@ def shown_metrics(metric: str) -> list[str]:
 
 
 def _shown_metric(variant: str, metric: str) -> str:
-    # Eager is 1.00x by definition; its latency is what the speedups stand on.
+    # Eager is 1.00x by definition; its latency is the base of the speedups.
     return "latency_s" if variant == "eager" and metric == "speedup" else metric
 
 

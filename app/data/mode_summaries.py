@@ -14,18 +14,18 @@ from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.analysis.stats.cohort import cohort_means, pass_rate
 
 MODE_ORDER = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-# Kinds of alerts that say that a case has no new results.
+# These kinds of alerts mean that a case has no new results.
 MISSING_KINDS = ("vanished", "late")
 
 
 def mode_summaries(
     cells: Sequence[LatestCell], *, alerts: Sequence[Alert]
 ) -> tuple[ModeSummary, ...]:
-    """Return what each compile mode does for the models of `cells`, over the common cohort.
+    """Return a summary of each compile mode for the models of `cells`, over the common cohort.
 
-    The cohort is common to PyTorch's modes alone: variants that only some models have would
-    shrink it. A case that vanished or is late is not ok, whatever its newest result was. `cells`
-    and `alerts` are of one machine and one toolchain.
+    The cohort is common to PyTorch's modes only: variants that few models have would shrink it. A
+    missing or overdue case is not ok, whatever its newest result was. `cells` and `alerts` are of
+    one machine and one toolchain.
     """
     missing = missing_cases(alerts)
     by_mode = {
@@ -67,7 +67,7 @@ def mode_summaries(
 
 
 def _ended_badly(outcomes: Sequence[Outcome], *, is_attempted: bool) -> tuple[tuple[str, int], ...]:
-    """Return how often each bad outcome is there, of those that count as tried or of the others."""
+    """Return the number of each bad outcome, of attempted cases or of the others."""
     counts = Counter(outcomes)
     return tuple(
         (str(outcome), counts[outcome])
@@ -79,7 +79,7 @@ def _ended_badly(outcomes: Sequence[Outcome], *, is_attempted: bool) -> tuple[tu
 
 
 def subject_of(case: Case) -> str:
-    """Return what the variants of one case share, its model first."""
+    """Return the fields that all variants of one case share, its model first."""
     return "/".join((case.model, case.phase, case.shape, case.dtype, case.device))
 
 
@@ -101,9 +101,9 @@ def _fallbacks(cells: Sequence[LatestCell]) -> tuple[tuple[str, int], ...]:
 
 
 def missing_cases(alerts: Iterable[Alert]) -> dict[str, Alert]:
-    """Return the ongoing alert of each case that vanished or is late: its results are old.
+    """Return the ongoing alert of each missing or overdue case: its results are old.
 
-    A case that is both has vanished; one without a metric has new results.
+    A case that is both counts as missing. A case that only lacks a metric has new results.
     """
     live = [alert for alert in _live(alerts) if alert.metric == OUTCOME]
     return {

@@ -1,4 +1,4 @@
-"""What `/metrics` and `/readyz` tell, read from the store once in a few seconds at most."""
+"""The figures of `/metrics` and `/readyz`, read from the store once in a few seconds at most."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from compile_hud.app.data.store import open_store, store_url
 from compile_hud.db.errors import StoreError
 from compile_hud.db.jobs.operations import Operations, load_operations
 
-# The store is opened no more often than this, however many requests come.
+# However many requests come, the store is opened no more often than this.
 MAX_AGE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationalFigures:
-    """The operational figures of the store, or why they cannot be read."""
+    """The operational figures of the store, or the error of reading them."""
 
     operations: Operations | None
     error: str = ""
 
 
 class Desk:
-    """Keeps the last answer for a while; one caller asks, and the others wait for its answer."""
+    """Caches the last figures; one thread reads the store, and the others wait for its result."""
 
     def __init__(
         self,
@@ -41,17 +41,17 @@ class Desk:
         self._answer = OperationalFigures(operations=None)
 
     def answer(self) -> OperationalFigures:
-        """Return an answer that is at most MAX_AGE_S old."""
+        """Return figures that are at most MAX_AGE_S old."""
         with self._lock:
             if self._asked_s is None or self._clock_s() - self._asked_s > MAX_AGE_S:
                 self._answer = self._ask()
-                # Counted from its end: a store that is locked takes seconds to say so.
+                # The age counts from the end: a locked store takes seconds to answer.
                 self._asked_s = self._clock_s()
             return self._answer
 
 
 def ask_store() -> OperationalFigures:
-    """Return what the store of this dashboard says now."""
+    """Return the figures of this dashboard's store, read now."""
     try:
         return OperationalFigures(operations=load_operations(open_store(store_url())))
     except StoreError as error:
@@ -60,5 +60,5 @@ def ask_store() -> OperationalFigures:
 
 @functools.cache
 def desk() -> Desk:
-    """Return the desk of this process."""
+    """Return the cache of this process."""
     return Desk(ask_store)

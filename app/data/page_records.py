@@ -1,4 +1,4 @@
-"""What the views are given: one record a page."""
+"""The data of the views: one record a page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded(Generic[_Value]):
-    """A value, the version of the store it is of, and why it may be stale (empty: it is not)."""
+    """A value, its version of the store, and the reason why it may be stale ("" if it is not)."""
 
     value: _Value
     version: int
@@ -36,10 +36,10 @@ class Loaded(Generic[_Value]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMove:
-    """How a reference case of a run stands against the runs before it.
+    """The change of a reference case of a run against earlier runs.
 
-    `kind` is what it is bound by, `verdict` is moved, steady or unknown; the numbers are None where
-    there is nothing to compare with. Above 0 is slower.
+    `kind` is the resource that bounds it; `verdict` is moved, steady or unknown. The numbers are
+    None without an earlier run. Above 0 is slower.
     """
 
     model: str
@@ -53,11 +53,11 @@ class MachineMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The scopes with latest results, and what the overview shows for all of them.
+    """The scopes with latest results, and the data of the overview for all of them.
 
-    `places` are those with more than reference cases. `machine` says for each machine and toolchain
-    how it stood in the newest run, `dead_letters` for each receiver how many notifications it never
-    got.
+    `places` are scopes with more than reference cases. `machine` has the reference cases of the
+    newest run of each machine and toolchain, `dead_letters` the number of failed notifications of
+    each receiver.
     """
 
     runs: tuple[RunSummary, ...]
@@ -91,9 +91,9 @@ class EnvironmentChange:
 class SeriesPage:
     """Everything the series page shows: one case on one machine in one toolchain.
 
-    `headers` are all series of the case, `toolchains` all that measured it on the machine. `paced`
-    are the points at one pace of the machine, which is what the judge looks at; empty where no pace
-    was measured. `alerts` are those to mark, `annotations` what people said of dates.
+    `headers` are all series of the case, `toolchains` all that measured it on the machine.
+    `normalised` are the points divided by the machine's speed, which the detector judges; empty
+    without a speed probe. `alerts` are those to mark, `annotations` those that concern the series.
     """
 
     case: Case
@@ -123,12 +123,12 @@ class RunPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelsPage:
-    """Everything the kernels page shows of a run, and of one of its results where there is one.
+    """Everything the kernels page shows of a run, and of one of its results if there is one.
 
-    `kernels` are those of the result, the longest first. `profile_problem` says why a stored
-    profile cannot be read, `noise` what makes its times uncertain. `cases` are those of the run
-    that have kernels. `has_trace` is whether the trace is kept; `has_traces` whether any trace
-    could be.
+    `kernels` are those of the result, the longest first. `profile_problem` is the reason why a
+    stored profile cannot be read, `noise` the reason why its times are uncertain. `cases` are those
+    of the run that have kernels. `has_trace` tells whether the trace is stored, `has_traces`
+    whether the dashboard has a folder of traces.
     """
 
     run: Run
@@ -144,9 +144,9 @@ class KernelsPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertList:
-    """The alerts of the events that are listed, and these events by id.
+    """The alerts of the listed events, and these events by id.
 
-    `has_others` says whether the store has any alert at all.
+    `has_others` tells whether the store has any alert at all.
     """
 
     alerts: tuple[Alert, ...]
@@ -167,10 +167,10 @@ class EventPage:
 class AlertPage:
     """Everything the page of one alert shows; `changes` come oldest first.
 
-    `num_beside` is how many other alerts its event has. `series` is the one that shows the alert,
-    with this alert alone; None when the store no longer has it. `fails_now` says how a case that
-    still fails does so by now, where that is not what the alert tells. `profiled` are the ids of
-    the runs that have kernels of its case.
+    `num_other_alerts` is the number of other alerts of its event. `series` is the one that shows
+    the alert, with this alert only; None when the store no longer has it. `fails_now` is the
+    present outcome of a case that still fails, if it differs from that of the alert. `profiled` are
+    the ids of the runs that have kernels of its case.
     """
 
     alert: Alert
@@ -185,15 +185,14 @@ class AlertPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeSummary:
-    """What one compile mode does for the models of a table.
+    """The results of one compile mode for the models of a table.
 
-    `mean` is the geometric mean of the speedups over `num_common` of `num_subjects` models (each
-    with its phase, shape, dtype and device); None when no model is ok in every mode.
-    `num_speedups` of them have one in this mode.
-    `failures` counts the cases that ended badly, by outcome, and `untried` those that were skipped
-    or lost, which are none of `num_tried`.
-    `missing` counts the cases without new results, the vanished apart from the late;
-    `effective_modes` counts the modes that ran instead, by name.
+    `mean` is the geometric mean of the speedups over `num_common` of `num_subjects` models; None
+    when no model is ok in every mode. A model counts once for each phase, shape, dtype and device.
+    `num_speedups` of them have one in this mode. `failures` counts bad outcomes of the
+    `num_attempted` cases, `untried` the cases that were skipped or whose node disconnected.
+    `missing` counts missing and overdue cases separately. `effective_modes` counts the modes that
+    ran instead, by name.
     """
 
     variant: str

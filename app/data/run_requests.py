@@ -1,6 +1,6 @@
-"""Where pages ask for runs: a part of app/data/store.py.
+"""Run requests from pages: a part of app/data/store.py.
 
-It asks itself who is at the page and whether they may, whatever the page has shown.
+Each request checks the role of the person again, whatever the page has shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_WHY = 200
 
 
 def scheduled_machines() -> frozenset[str]:
-    """Return the machines on which a scheduler was ever heard of; none where the store is held."""
+    """Return the machines that ever had a scheduler; none while the store is locked."""
     try:
         health = load_health_page().value.health
     except StoreError:
@@ -30,10 +30,10 @@ def scheduled_machines() -> frozenset[str]:
 
 
 def ask_for(suite: str, *, toolchain: str, machine: str | None, note: DecisionNote) -> str:
-    """Queue a run of `suite` on `machine`, or any; return why that is not done, "" when it is.
+    """Queue a run of `suite` on `machine`, or any; return the reason if it is not queued, else "".
 
-    One who clicks twice asks once: what is queued or at work is not queued again, and two asked for
-    in one minute have one key. The queue keeps who asked, when and why.
+    A second click queues nothing: an equal job that is queued or in progress is refused, and two
+    requests in one minute share a key. The queue records the person, the time and the reason.
     """
     person = access.present()
     try:
@@ -47,7 +47,7 @@ def ask_for(suite: str, *, toolchain: str, machine: str | None, note: DecisionNo
 def _enqueue(
     suite: str, *, toolchain: str, machine: str | None, person: Person, note: DecisionNote
 ) -> str:
-    """Queue the run; return why it is not queued, "" when it is."""
+    """Queue the run; return the reason if it is not queued, else ""."""
     if not person.is_signed_in and note.author.strip() in ("", JUDGE):
         return f"who asks? Give your name, which is not {JUDGE}"
     store = data.open_store(data.store_url())

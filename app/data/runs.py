@@ -7,7 +7,7 @@ from compile_hud.app.data.store import StoreVersion
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.records.summaries import RunSummary
 
-# More nights than anybody scrolls through.
+# Few people scroll further back than so many nights.
 MAX_RUNS = 400
 
 

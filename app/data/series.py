@@ -52,9 +52,9 @@ MAX_SAMPLES = 4000
 def load_series_page(
     at: StoreVersion, case_key: str, *, metric: str, machine: str, toolchain: str
 ) -> SeriesPage:
-    """Return the history of a case; raise NotFoundError when the store never saw it.
+    """Return the history of a case; raise NotFoundError if the store has no result of it.
 
-    An empty machine means the one that measured the case last, an empty toolchain that of the
+    The default machine is the one that measured the case last, the default toolchain that of the
     newest point.
     """
     store = at.store
@@ -145,7 +145,7 @@ def _siblings(
     for headers in by_variant.values():
         newest = max(headers, key=lambda header: header.last_at)
         if any(header.last_run_id not in in_toolchain for header in headers):
-            # A series has the points of all toolchains, and says what the last one was.
+            # A series has the points of all toolchains, and its header names the last one.
             points = load_trend(
                 store,
                 case_key=newest.case.key,
@@ -183,7 +183,7 @@ def load_result_samples(at: StoreVersion, result_id: str, *, metric: str) -> tup
 
 
 def load_raw(page: SeriesPage, *, metric: str) -> Mapping[str, tuple[Sample, ...]]:
-    """Return the samples of those points of `page` that have them drawn, by result."""
+    """Return the single samples of the points of `page` that have them drawn, by result."""
     return _raw_samples(tuple(point.result_id for point in with_samples(page)), metric).value
 
 
@@ -195,7 +195,7 @@ def _raw_samples(
 
 
 def with_samples(page: SeriesPage) -> tuple[TrendPoint, ...]:
-    """Return the newest points of `page` whose samples together are no more than can be drawn."""
+    """Return the newest points of `page` whose samples together fit into a chart."""
     num_samples = 0
     selection: list[TrendPoint] = []
     for point in reversed(page.points):
@@ -207,10 +207,7 @@ def with_samples(page: SeriesPage) -> tuple[TrendPoint, ...]:
 
 
 def reportable_alerts(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
-    """Return the alerts that say that something changed.
-
-    Not what people called noise, nor suspicions that measuring again did not confirm.
-    """
+    """Return the alerts to show: neither noise nor unconfirmed."""
     return tuple(
         alert
         for alert in alerts
@@ -232,10 +229,10 @@ def segments(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:
 def differences(
     before: Mapping[str, Any], *, after: Mapping[str, Any]
 ) -> tuple[tuple[str, str, str], ...]:
-    """Return the environment facts that differ, torch's own aside: those are the revision.
+    """Return the environment facts that differ and start a new baseline.
 
-    Nor the peaks, which are measured and so differ each time, nor packages and commits of models:
-    no baseline starts anew with them.
+    Torch's own facts are the revision. Peaks are measured and so differ each time. Packages and
+    commits of models start no baseline.
     """
     names = sorted(set(before) | set(after))
     return tuple(
@@ -272,8 +269,8 @@ def noise_bands(points: Sequence[TrendPoint]) -> tuple[Band, ...]:
     """Return the levels of a series with their noise bands.
 
     A level ends where the environment changes or the detector finds a step. Its band is the median
-    of its points +- NOISE_MULTIPLE robust standard deviations of them. Levels with fewer than
-    MIN_BASELINE_POINTS points, and series that touch 0, have none.
+    of its points +- NOISE_MULTIPLE robust standard deviations. Levels with fewer than
+    MIN_BASELINE_POINTS points have none, nor have series that touch 0.
     """
     bands = []
     for segment in segments(points):
@@ -293,11 +290,12 @@ def normalised_points(
     paces: Sequence[TrendPoint],
     headers: Sequence[SeriesHeader],
 ) -> tuple[TrendPoint, ...]:
-    """Return `points`, times of one case, as they would be at one pace: what the judge looks at.
+    """Return `points`, times of one case, divided by the machine's speed: the values that are
+    judged.
 
-    `paces` are the points of the pace in the same runs, `headers` the series of both. Each
-    environment has a pace of its own. Empty where none was measured, of reference cases (they tell
-    how the machine moved) and of what is no time.
+    `paces` are the points of the speed probe in the same runs, `headers` the series of both. Each
+    environment is normalised on its own. Empty without a speed probe, for reference cases (they
+    measure the machine) and for metrics that are no times.
     """
     known = {header.key: header for header in headers}
     by_result: dict[str, TrendPoint] = {}

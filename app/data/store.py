@@ -1,6 +1,6 @@
 """The store that this dashboard shows.
 
-Between reads a file stays open until a writer wants it.
+Between reads a file stays open until a writer requests the lock.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from compile_hud.db.store import Store
 
 URL_VARIABLE = "HUD_DATABASE_URL"
 DEFAULT_URL = "duckdb:///.hud/store.duckdb"
-# A writer holds the store for tens of milliseconds. A process that holds it for seconds is no
-# writer of ours, and a page must not hang behind it.
+# A writer holds the lock for tens of milliseconds. A process that holds it for seconds is no writer
+# of ours, and a page must not wait for it.
 LOCK_TIMEOUT_S = 4.0
 
 
@@ -27,7 +27,6 @@ class StoreVersion:
 
     @property
     def store(self) -> Store:
-        """Return the open store."""
         return open_store(self.url)
 
 
@@ -47,7 +46,7 @@ def store_version() -> int:
 
 
 def current_version() -> StoreVersion:
-    """Return the store as it is now."""
+    """Return the store at its present version."""
     return StoreVersion(store_url(), store_version())
 
 

@@ -1,7 +1,7 @@
-"""Where pages write what people decide: a part of app/data/store.py.
+"""Write triage decisions from pages: a part of app/data/store.py.
 
-Each function asks itself who is at the page and whether they may, whatever the page has shown, and
-compares what they have seen with what is stored, in the transaction that saves.
+Each function checks the role of the person again, whatever the page has shown. It compares the
+alerts that the person saw with the stored ones, in the transaction that saves.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class DecisionNote:
 
 
 def decide_state(seen: Sequence[Alert], state: AlertState, *, note: DecisionNote) -> str:
-    """Move alerts to `state` on record; return why it is not saved, "" when it is."""
+    """Move alerts to `state` on record; return the reason if that is not saved, else ""."""
     return _saved(seen, set_state([alert.id for alert in seen], state, why=note.reason), note=note)
 
 
 def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, note: DecisionNote) -> str:
-    """Give alerts owner and mute of `cared`; return why it is not saved, "" when it is."""
+    """Give alerts owner and mute of `cared`; return the reason if that is not saved, else ""."""
     decisions = [
         set_care(before, owner=after.owner, until=after.muted_until, why=note.reason)
         for before, after in zip(seen, cared, strict=True)
@@ -54,16 +54,16 @@ def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, note: Decision
 
 
 def comment(seen: Sequence[Alert], *, note: DecisionNote) -> str:
-    """Save a comment on alerts; return why it is not saved, "" when it is."""
+    """Save a comment on alerts; return the reason if it is not saved, else ""."""
     if not note.reason:
         return "Not saved: there is no comment to keep; write it as the reason."
     return _saved(seen, add_comment([alert.id for alert in seen], note.reason), note=note)
 
 
 def decide_floor(seen: SeriesSettings, floor: float | None, *, note: DecisionNote) -> str:
-    """Set the least change that matters in a series; return why it is not saved, "" when it is.
+    """Set the relevance floor of a series; return the reason if that is not saved, else "".
 
-    `floor` is a fraction, None the metric's own.
+    `floor` is a fraction, None for the metric's own.
     """
 
     def revise(stored: SeriesSettings) -> SeriesSettings:
@@ -79,12 +79,12 @@ def decide_floor(seen: SeriesSettings, floor: float | None, *, note: DecisionNot
 
 
 def load_settings(alert: Alert) -> SeriesSettings:
-    """Return the settings of the series of `alert` itself, not those of a pattern that fits it."""
+    """Return the settings of the series of `alert` itself, not those of a matching pattern."""
     return _settings(alert.series_key).value
 
 
 def changed_since(seen: Sequence[Alert], alerts: Sequence[Alert]) -> list[str]:
-    """Return what differs between alerts as they were `seen` and as they are, by alert."""
+    """Return the differences between alerts as they were `seen` and as they are, by alert."""
     there = {alert.id: alert for alert in alerts}
     texts = [changed_text(alert, there.get(alert.id, alert)) for alert in seen]
     return [text for text in texts if text]
@@ -99,7 +99,9 @@ def _saved(seen: Sequence[Alert], decision: Decide, *, note: DecisionNote) -> st
 
 
 def _authorised(role: Role, save: Callable[[str], None], *, note: DecisionNote) -> str:
-    """Call `save` with the name for the record when who is at the page may; return the problem."""
+    """Call `save` with the name for the record if the person has the role; return the problem, or
+    "".
+    """
     person = access.present()
     try:
         access.require(person, role)

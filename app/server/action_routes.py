@@ -1,7 +1,7 @@
-"""The routes of the links in messages: a page that asks, and only its button changes anything.
+"""The routes of the links in messages: a page with a button, and only the button changes anything.
 
 Programs open the links of messages before people do (mail scanners, previews of chats), so a GET
-changes nothing. A token says who may do what; nothing else of a request is believed.
+changes nothing. The token carries the permission; nothing else of a request is trusted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from compile_hud.db.records.alerts import Alert, AlertState
 
 PROOF, WHY = "page", "why"
 MAX_WHY_LENGTH = 500
-# A reason whose every sign is four bytes, each of them three characters in a form, and the proof.
+# A reason of four-byte characters has three characters of the form for each byte; then comes the
+# proof.
 _MAX_BODY_BYTES = 12 * MAX_WHY_LENGTH + 1000
 _MAX_ALERTS_SHOWN = 10
 _TITLE_LENGTH = 600
@@ -49,7 +50,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
 }
-# What each decision is called by a button, and what it means.
+# The label of each decision's button, and the effect of the decision.
 _WORDS = {
     AlertState.ACKNOWLEDGED: (
         "Acknowledge",
@@ -73,12 +74,14 @@ def action_routes() -> list[Route]:
 
 
 def ask(request: Request) -> Response:
-    """Return the page that says what would be done and has the button that does it."""
+    """Return the page that describes the decision and has the button for it."""
     return _answer(request, _asking)
 
 
 async def act(request: Request) -> Response:
-    """Do what the link is for when its own page asks for it, and say what came of it."""
+    """Apply the decision of the link when its own page requests it, and return the result as a
+    page.
+    """
     form = await _form(request)
 
     def perform(token: str, key: bytes) -> Response:
@@ -88,7 +91,7 @@ async def act(request: Request) -> Response:
 
 
 def _answer(request: Request, reply: Callable[[str, bytes], Response]) -> Response:
-    """Return what `reply` makes of a token and the key, or a page that says what is wrong."""
+    """Return the reply of `reply` to a token and the key, or a page that names the problem."""
     key = action_links.link_key()
     token = request.path_params["token"]
     try:
@@ -139,7 +142,7 @@ def _perform(token: str, key: bytes, *, form: dict[str, str]) -> Response:
     try:
         action_links.act(request, why=form.get(WHY, "").strip()[:MAX_WHY_LENGTH])
     except MeanwhileChanged:
-        # Of a double click the second half finds done what it asks for.
+        # The second half of a double click finds its request done.
         request = _load(token, key)
         if request.alerts:
             raise
@@ -184,8 +187,8 @@ def _changed_text(request: LinkRequest) -> str:
 
 
 def _refusal(status: HTTPStatus, text: str, *, now: Sequence[Alert] = ()) -> Response:
-    """Return a page that says why nothing was done, and how alerts are `now`."""
-    # Of what was not signed here even the depth of its path is a stranger's choice.
+    """Return a page with the reason of a refusal, and the alerts as they are `now`."""
+    # The path of an unsigned token, even its depth, is a stranger's choice.
     way = "" if status is HTTPStatus.FORBIDDEN else _TO_ALERTS
     content = f"<p>{text}</p>{_list(now)}<p>The dashboard's page of alerts decides too.</p>{way}"
     return _page("Nothing was changed", content, status=status)
@@ -205,7 +208,7 @@ def _page(title: str, content: str, *, status: HTTPStatus = HTTPStatus.OK) -> Re
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a form, none of one that is longer or has more than ours can have."""
+    """Return the fields of a form; none of a form that is longer or has more fields than ours."""
     body = b""
     async for part in request.stream():
         body += part

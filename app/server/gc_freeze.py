@@ -1,8 +1,8 @@
-"""Keep what lives long out of the search for garbage.
+"""Exclude long-lived objects from garbage collection.
 
-Streamlit searches all objects for garbage after every rerun of a page, however small. What lives
-as long as the server, or as a page that somebody keeps open, is frozen: no search looks at it. What
-became garbage since is found when all is thawed, searched once and frozen again.
+Streamlit collects garbage over all objects after every rerun of a page, however small. Objects that
+live as long as the server or an open page are frozen, so no collection visits them. Frozen garbage
+is freed when all objects are unfrozen, collected once and frozen again.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-# A search looks at a million objects in about 0.1 s, and to freeze again takes one of all of them.
+# A collection visits a million objects in about 0.1 s, and freezing again takes a collection of all
+# objects.
 MAX_LOOSE: Final = 15_000
 _CHECK_S: Final = 5.0
 
 
 def freeze() -> None:
-    """Free what is garbage, and let no later search look at what is left."""
+    """Free all garbage, and exclude the remaining objects from later collections."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
 
 def settle() -> bool:
-    """Freeze when more than MAX_LOOSE objects have come to stay; return whether they had."""
+    """Freeze if there are more than MAX_LOOSE new objects; return True if so."""
     has_grown = len(gc.get_objects()) > MAX_LOOSE
     if has_grown:
         freeze()
@@ -35,7 +36,7 @@ def settle() -> bool:
 
 @asynccontextmanager
 async def settling(_app: Any) -> AsyncIterator[None]:
-    """Settle every few seconds while the server runs."""
+    """Run `settle` every few seconds while the server runs."""
     is_over = threading.Event()
 
     def run() -> None:

@@ -1,7 +1,7 @@
-"""Routes for programs that watch: `/metrics` for Prometheus, `/readyz` for orchestrators.
+"""Routes for monitoring: `/metrics` for Prometheus, `/readyz` for orchestrators.
 
-Programs cannot sign in: both need the token of HUD_METRICS_TOKEN, or of the file that
-HUD_METRICS_TOKEN_FILE names, where one is set or people can sign in.
+Programs cannot sign in. Both routes need the token of HUD_METRICS_TOKEN, or of the file that
+HUD_METRICS_TOKEN_FILE names, if one is set or the dashboard has a sign-in.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def send_metrics(request: Request) -> Response:
 
 
 def send_readiness(request: Request) -> Response:
-    """Return 200 while the store can be read, 503 otherwise, and how each scheduler does."""
+    """Return 200 while the store can be read, 503 otherwise, with the state of each scheduler."""
     return _for_token_bearers(request, _readiness)
 
 
 def metrics_token(env: Mapping[str, str]) -> str:
-    """Return the token that is asked for, empty for none; raise OSError where a file is missing."""
+    """Return the token that requests need, "" for none; raise OSError if its file is missing."""
     named = env.get(TOKEN_FILE_VARIABLE)
     if named:
         return Path(named).read_text(encoding="utf-8").strip()

@@ -1,8 +1,9 @@
-"""The routes of the pages: the document of Streamlit, with the address of its server.
+"""The routes of the pages: Streamlit's document, with the address of its server and our style
+sheet.
 
-Left alone, a page at `/run` looks for its server at `/run/_stcore/...` first: two requests that are
-answered 404, two errors on the console of every page, and a wait for them before anything is drawn.
-And it has the style sheet: what is drawn before that is there jumps when it comes.
+Without the address, a page at `/run` looks for its server at `/run/_stcore/...` first. Two requests
+get a 404, the console of every page shows two errors, and drawing waits for them. Without the style
+sheet, elements that are drawn early jump when it arrives.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from starlette.routing import Route
 from compile_hud.app.ui.theme import STYLE_SHEET
 
 _STREAMLITS = Path(streamlit.__file__).parent / "static" / "index.html"
-# Each page lies in the folder of the server, also behind a proxy that puts that folder elsewhere.
+# Each page lies in the folder of the server, also behind a proxy that serves that folder elsewhere.
 _HEAD = (
     '<head><script>window.__streamlit = {BACKEND_BASE_URL: new URL(".", location.href).href}'
     "</script>"
 )
-# What nearly every page draws. Streamlit loads it once it is to be drawn, and until then a grey bar
-# stands for it: what is below it jumps when it comes.
+# Nearly every page draws these. Streamlit loads their scripts late and draws a grey bar until then;
+# the page below jumps when they arrive.
 _DRAWN_EVERYWHERE = ("Html", "Selectbox", "LinkButton", "BidiComponent")
-# What a script cannot run without; a browser need not load that of a script it preloads.
+# The imports of a script; a browser need not load those of a script that it preloads.
 _IMPORTED = re.compile(r'(?:\bfrom|\bimport)"\./([\w.-]+\.js)"')
 
 
@@ -45,10 +46,10 @@ def send_shell(_request: Request) -> Response:
 @functools.cache
 def _shell() -> str:
     page = _STREAMLITS.read_text(encoding="utf-8")
-    # Streamlit names itself until the page says its own title.
+    # Streamlit shows its own name until the page sets a title.
     page = page.replace("<title>Streamlit</title>", "<title>Compile HUD</title>")
-    # In the body: of two rules that are as strong as each other the later one counts, and Streamlit
-    # adds its own to the head.
+    # In the body: of two rules of equal strength the later one counts, and Streamlit adds its own
+    # to the head.
     page = page.replace("<body>", f"<body>{STYLE_SHEET}", 1)
     preloads = "".join(
         f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
@@ -60,7 +61,7 @@ def _shell() -> str:
 
 
 def _preloaded_scripts() -> list[str]:
-    """Return the scripts of what is drawn everywhere, and those that they cannot run without."""
+    """Return the scripts of the elements that are drawn everywhere, and their imports."""
     folder = _STREAMLITS.parent / "static" / "js"
     names = [path.name for name in _DRAWN_EVERYWHERE for path in folder.glob(f"{name}.*.js")]
     for name in names:

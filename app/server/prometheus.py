@@ -1,4 +1,4 @@
-"""How everything does as Prometheus text, format version 0.0.4. Pure.
+"""The operational figures as Prometheus text, format version 0.0.4. Pure.
 
 https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -21,7 +21,7 @@ Point = tuple[dict[str, str], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricFamily:
-    """A metric with what it means."""
+    """A metric with its help text."""
 
     name: str
     text: str
@@ -29,7 +29,7 @@ class MetricFamily:
 
 
 def exposition(operations: Operations | None, *, now: datetime) -> str:
-    """Return the text: all that `operations` says, or only that the store cannot be read."""
+    """Return the text of all `operations`, or only that the store cannot be read."""
     families = [_one("hud_store_up", "Whether the store can be read.", float(bool(operations)))]
     if operations is not None:
         families += [*_of_store(operations), *_of_schedulers(operations, now=now)]

@@ -1,8 +1,8 @@
-"""Routes for kept traces: the file itself, and a page that hands it to the Perfetto UI.
+"""Routes for stored traces: the file itself, and a page that passes it to the Perfetto UI.
 
-The hand-over is what https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui documents:
-open the UI in a window of its own, send `PING` until it answers `PONG`, then send the bytes. They
-go from one window of the browser to another; no other server gets them.
+https://perfetto.dev/docs/visualization/deep-linking-to-perfetto-ui documents the protocol: open the
+UI in a window of its own, send `PING` until it answers `PONG`, then send the bytes. They go from
+one window of the browser to another; no other server gets them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"
 
 
 def trace_routes() -> list[Route]:
-    """Return the routes `/traces/ID` and `/perfetto/ID` of a result's id, for who may look."""
+    """Return the routes `/traces/ID` and `/perfetto/ID` of a result's id, for viewers."""
     return [
         Route("/traces/{result_id}", guarded(send_trace), methods=_METHODS),
         Route("/perfetto/{result_id}", guarded(perfetto_page), methods=_METHODS),
@@ -37,7 +37,9 @@ def trace_routes() -> list[Route]:
 
 
 def send_trace(request: Request) -> Response:
-    """Return the trace of a result as a file to download, or a page that says why there is none."""
+    """Return the trace of a result as a file to download, or a page with the reason why there is
+    none.
+    """
     result_id = request.path_params["result_id"]
     path = trace_path(result_id)
     if path is None:
@@ -46,7 +48,7 @@ def send_trace(request: Request) -> Response:
 
 
 def perfetto_page(request: Request) -> Response:
-    """Return the page that opens the Perfetto UI and gives it the trace of a result."""
+    """Return the page that opens the Perfetto UI and passes it the trace of a result."""
     result_id = request.path_params["result_id"]
     path = trace_path(result_id)
     if path is None:

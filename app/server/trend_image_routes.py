@@ -1,7 +1,7 @@
-"""The route of a trend as a picture, for receivers that fetch what they show.
+"""The route of a trend as a picture, for receivers that fetch images.
 
-A signed token says whose trend may be seen, since chats sign in nowhere. Drawing takes seconds of a
-core: one picture is drawn at a time, and again only when the store has changed.
+A signed token names the trend, since chats cannot sign in. Drawing takes seconds of a core: one
+picture is drawn at a time, and again only when the store has changed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from compile_hud.db.shared.trend_images import draw_trends
 
 _SAFETY = {
     "Cache-Control": "no-store",
-    # Nothing narrower: a browser that shows a picture alone makes a page with styles around it.
+    # A narrower policy would block the styles that a browser adds when it shows a picture by
+    # itself.
     "Content-Security-Policy": "frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex",
 }
-# A process of its own: a crash or an endless loop of the renderer costs one picture.
+# The renderer has a process of its own: a crash or an endless loop costs one picture.
 RENDER_COMMAND = (sys.executable, "-P", "-m", "compile_hud.app.server.trend_png")
 _MAX_IMAGES = 64
 _one_at_a_time = threading.Lock()
@@ -40,7 +41,7 @@ def picture_routes() -> list[Route]:
 
 
 def send_picture(request: Request) -> Response:
-    """Return the trend that a token is for as a PNG, or why there is none."""
+    """Return the trend of a token as a PNG, or the reason why there is none."""
     key = action_links.link_key()
     try:
         if key is None:
@@ -59,5 +60,5 @@ def send_picture(request: Request) -> Response:
 
 @functools.lru_cache(maxsize=_MAX_IMAGES)
 def _drawn(alert_id: str, store_url: str, _version: int) -> bytes:
-    """Return a picture; raise LookupError, which is not kept, where it was not drawn this time."""
+    """Return a picture; raise LookupError, which is not cached, if drawing failed this time."""
     return draw_trends([alert_id], store_url=store_url, command=RENDER_COMMAND)[alert_id]

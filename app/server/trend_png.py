@@ -1,9 +1,9 @@
 """Draw the trends of alerts as PNGs: ids come in and pictures go out as JSON.
 
-Each picture is a line as soon as it is drawn, so that none waits for the next.
+Each picture is written as a line as soon as it is drawn, so that none waits for the next.
 
-The specification is that of the page of a series; it gets a title, a size and a light background,
-since nobody knows on what a chat shows it.
+The specification is that of the page of a series. It gets a title, a size and a light background,
+since the background of a chat is unknown.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from compile_hud.db.errors import NotFoundError, StoreError
 from compile_hud.db.shared.text import one_line, shortened
 
 WIDTH = 760
-# Sharp enough on a phone.
+# This resolution is sharp enough on a phone.
 _SCALE = 1.5
-# A trend has a dozen, and their shades along edges of letters; it makes a tenth of the bytes.
+# A trend has a dozen colours, and their shades along edges of letters; a palette takes a tenth of
+# the bytes.
 _NUM_COLOURS = 128
-# It comes with the renderer: the same picture wherever it is drawn.
+# The font comes with the renderer, so the picture is the same on every machine.
 FONT = "Liberation Sans"
 _TITLE_LENGTH = 90
 _INK = "#24292f"
@@ -65,7 +66,7 @@ def _light(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def draw(spec: Mapping[str, Any]) -> bytes:
-    """Return the PNG of a specification; nothing is fetched for it."""
+    """Return the PNG of a specification; the renderer fetches nothing for it."""
     drawn = vl_convert.vegalite_to_png(dict(spec), scale=_SCALE, allowed_base_urls=[])
     picture = Image.open(io.BytesIO(drawn)).convert("RGB")
     small = io.BytesIO()
@@ -74,7 +75,7 @@ def draw(spec: Mapping[str, Any]) -> bytes:
 
 
 def pictures(alert_ids: list[str]) -> Iterator[dict[str, str]]:
-    """Yield the picture of each alert in base64, by its id, where there is something to show."""
+    """Yield the picture of each alert in base64, by its id, without alerts that have no trend."""
     for alert_id in alert_ids:
         try:
             spec = picture_spec(load_alert_page(alert_id).value)

@@ -1,4 +1,4 @@
-"""How an alert reads: computed once, and shown by every table, page and message. Pure."""
+"""The texts of an alert: computed once, and shown by every table, page and message. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compile_hud.db.records.alerts import VANISHED, Alert, alert_bounds, began
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.shared.text import KIND_WORDS, short_revision, with_kind
 
-# The bounds of an alert that is no regression.
+# The title of the bounds of an alert that is no regression.
 _BETTER_WORDS = {"last good": "last before", "first bad": "first better"}
 
 
@@ -19,13 +19,16 @@ _BETTER_WORDS = {"last good": "last before", "first bad": "first better"}
 class AlertText:
     """The texts of one alert.
 
-    `topic` is a metric, the drift or noise of one, or a kind of outcome. `change` is short:
-    `+21.3 %`, `0 -> 2`, `fails`, `vanished`; `named_change` is for where no metric stands next to
-    it: `+21.3 %`, `speedup vanished`; `mark` is a note in a cell: `latency +21.3 %`, `regression`.
-    `values` are the levels before and after in one unit, `12.3 -> 14.9 ms`, and `interval` that of
-    the change; both may be empty. `metric` is that of the series that shows the alert, "" for an
-    alert about an outcome, and `url` the relative URL of that series. `bounds` are the revisions on
-    both sides of the change, each with its time. `style` is the class of the change in theme.py.
+    - `topic`: a metric, its drift or noise, or a kind of outcome.
+    - `change`: a short text such as `+21.3 %`, `0 -> 2`, `fails`, `vanished`.
+    - `named_change`: the same for texts without the metric: `+21.3 %`, `speedup vanished`.
+    - `mark`: a note in a cell: `latency +21.3 %`, `regression`.
+    - `values`: the levels before and after in one unit, `12.3 -> 14.9 ms`; may be empty.
+    - `interval`: the interval of the change; may be empty.
+    - `metric`: that of the series that shows the alert, "" for an alert about an outcome.
+    - `url`: the relative URL of that series.
+    - `bounds`: the revisions on both sides of the change, each with its time.
+    - `style`: the class of the change in theme.py.
     """
 
     title: str
@@ -74,9 +77,9 @@ def alert_text(alert: Alert) -> AlertText:
 
 
 def event_words(title: str, alert: Alert) -> str:
-    """Return the title of an event without since which revision, and without toolchain and machine.
+    """Return the title of an event without its revision, toolchain and machine.
 
-    For where `alert` is shown, which has these in cells of their own.
+    For tables that have these of `alert` in cells of their own.
     """
     where = f" ({alert.toolchain} on {alert.machine})"
     since = f" since {short_revision(began(alert).revision)}"

@@ -1,7 +1,7 @@
 """The charts, as Vega-Lite specifications. Pure: rows in, dicts out, one house theme.
 
-Values come in the scale they are shown in. Colour says a verdict only; everything else is told by
-shape, by dashes and in words.
+Values come in the scale of the chart. Colour is for verdicts only; shapes, dashes and labels carry
+everything else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compile_hud.app.ui.format import is_interval
 from compile_hud.app.ui.theme import NEUTRAL, VERDICT_COLOURS
 
 Row = Mapping[str, Any]
-# The name of the selection that a click on a point makes.
+# The selection that a click on a point makes.
 PICK = "pick"
 SAMPLES_HEIGHT = 220
 _CONFIG: dict[str, Any] = {
@@ -37,7 +37,7 @@ def samples_spec(
     """Return every sample of a measurement, launch by launch in the order they were taken.
 
     The rows are those of `sample_rows` in app/components/trend/rows.py; `title` has the lines of
-    that of the y axis.
+    the title of the y axis.
     """
     y_scale = alt.Scale(domain=_domain(samples, low=low, high=high), clamp=True, nice=False)
     y = alt.Y("value:Q", scale=y_scale, title=title)
@@ -61,7 +61,7 @@ def samples_spec(
     }
     dots = chart_of([row for row in samples if row["kind"] == "sample"])
     crosses = chart_of([row for row in samples if row["kind"] != "sample"])
-    # Of one sample there is none.
+    # A single sample has no interval.
     chart = alt.layer(
         *([interval] if is_interval(low, high) else []),
         middle,
@@ -72,12 +72,12 @@ def samples_spec(
 
 
 def sweep_spec(rows: Sequence[Row], *, axis: str, title: str) -> dict[str, Any]:
-    """Return latency by shape, eager dashed and hollow; diamonds are shapes that are labelled.
+    """Return latency by shape, eager dashed and hollow; diamonds are labelled shapes.
 
     The rows are those of `sweep_rows` in app/views/runs/shape_sweep.py.
     """
     lowest, highest = min(row["value"] for row in rows), max(row["value"] for row in rows)
-    # Room for the names behind the last points.
+    # Names stand behind the last points.
     domain = [lowest - 0.05 * (highest - lowest), highest + 0.18 * (highest - lowest)]
     x = alt.X(
         "value:Q",
@@ -124,14 +124,14 @@ def sweep_spec(rows: Sequence[Row], *, axis: str, title: str) -> dict[str, Any]:
 
 
 def _domain(samples: Sequence[Row], *, low: float, high: float) -> list[float]:
-    """Return the range of what counts, with a margin; warm-ups beyond it lie on the edge."""
+    """Return the range of the samples, with a margin; warm-ups beyond it lie on the edge."""
     values = [row["value"] for row in samples if row["kind"] == "sample"] + [low, high]
     margin = 0.12 * (max(values) - min(values)) or 0.05 * abs(max(values)) or 1.0
     return [min(values) - margin, max(values) + margin]
 
 
 def chart_of(rows: Sequence[Row]) -> alt.Chart:
-    """Return a chart of these rows that has no mark yet."""
+    """Return a chart of these rows without a mark."""
     values = [dict(row) for row in rows]
     return alt.Chart(alt.Data(values=values))  # type: ignore[no-untyped-call]
 
@@ -142,7 +142,7 @@ def picks(field: str) -> alt.Parameter:
 
 
 def picked(event: Mapping[str, Any], field: str) -> str:
-    """Return the `field` of what was clicked, empty without a click or such a field."""
+    """Return the `field` of the clicked mark, empty without a click or such a field."""
     chosen = event.get("selection", {}).get(PICK) or []
     return str(chosen[0].get(field) or "") if chosen else ""
 
@@ -160,7 +160,7 @@ def verdict_colour() -> alt.Color:
 
 def time_axis() -> alt.Axis:
     """Return the axis of runs over time: dates of nights, hours of runs of one day."""
-    # A night needs its date alone; runs of one day need their hours.
+    # A night needs its date only; runs of one day need their hours.
     form = "utchours(datum.value) || utcminutes(datum.value) ? '%m-%d %H:%M' : '%Y-%m-%d'"
     label = f"utcFormat(datum.value, {form})"
     return alt.Axis(grid=False, labelExpr=label, labelAngle=0, tickCount=8)
@@ -169,8 +169,8 @@ def time_axis() -> alt.Axis:
 def finished(chart: alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
     """Return the specification of `chart` in the house theme.
 
-    Vega warns of the extent of nothing. So a layer without a row is left out, and rows are those of
-    a layer: what is outside of the layers Streamlit hands to a chart that is there already.
+    Each layer has its own rows, because Streamlit passes a chart's outer data to a chart that
+    exists already. A layer without rows is left out, because Vega warns of its empty extent.
     """
     spec: dict[str, Any] = chart.to_dict()
     if (shared := spec.pop("data", None)) is not None:
@@ -188,7 +188,7 @@ def _has_rows(layer: Mapping[str, Any]) -> bool:
 
 
 def _share_rows(layers: Sequence[dict[str, Any]]) -> None:
-    """Let layers that draw the same rows name those of the first: sent, and read, once."""
+    """Let layers with equal rows refer to those of the first, so rows are sent once."""
     named: list[dict[str, Any]] = []
     for layer in layers:
         rows = layer["data"]

@@ -1,4 +1,4 @@
-"""The generated code of kernels, and how that of two sides differs. Pure."""
+"""The generated code of kernels, and the difference of two versions. Pure."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class HighlightedCode:
 
     @property
     def num_lines(self) -> int:
-        """Return how many lines there are."""
+        """Return the number of lines."""
         return len(self.text.splitlines())
 
     @property
     def is_long(self) -> bool:
-        """Return whether it takes more than a screen."""
+        """Return whether the code takes more than a screen."""
         return self.num_lines > _SCREEN_LINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """A script that runs one kernel alone; `text` is "" where there is none, `reason` says why."""
+    """A script that runs a single kernel; `text` is "" if there is none, `reason` says why."""
 
     text: str = ""
     reason: str = ""
 
 
 def code_of(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> HighlightedCode:
-    """Return the code of `kernels`, that of several with the same once."""
+    """Return the code of `kernels`, without repeats."""
     hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)
     known = [sources[name] for name in hashes if name in sources]
     languages = {source.language for source in known}
@@ -52,7 +52,7 @@ def code_of(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> H
 
 
 def unified_diff(before: HighlightedCode, after: HighlightedCode) -> str:
-    """Return how the code differs, "" where it does not; raise ValueError when it is too long."""
+    """Return the unified diff of the code, "" for equal code; raise ValueError if it is too long."""
     if max(before.num_lines, after.num_lines) > MAX_DIFF_LINES:
         raise ValueError(f"code of more than {MAX_DIFF_LINES} lines is not compared here")
     lines = difflib.unified_diff(

@@ -14,7 +14,7 @@ CsvValue = str | float | int | bool | None
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[CsvValue]]) -> str:
     """Return a CSV file with a header; numbers are whole, None is empty.
 
-    A text that a spreadsheet would execute has an apostrophe before it.
+    An apostrophe precedes a text that a spreadsheet would execute.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\r\n")

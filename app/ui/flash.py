@@ -1,7 +1,7 @@
-"""What a page answers to a click, shown for a while.
+"""The reply of a page to a click, shown for a while.
 
-A click that writes to the store makes the page draw itself again at once; what it answered would be
-gone before anybody has read it.
+A click that writes to the store redraws the page at once; without this, the reply would vanish
+before anyone has read it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _SHOWN_FOR = timedelta(minutes=1)
 
 
 def set_flash(text: str, *, key: str) -> None:
-    """Keep an answer for `show_flash` with the same key."""
+    """Store a reply for `show_flash` with the same key."""
     st.session_state[f"said {key}"] = (clock.now(), text)
 
 
 def show_flash(key: str) -> None:
-    """Draw the last answer, where it is new."""
+    """Draw the last reply, if it is new."""
     at, text = st.session_state.get(f"said {key}", (None, ""))
     if at is not None and clock.now() - at < _SHOWN_FOR:
         st.html(banner(text))

@@ -1,4 +1,4 @@
-"""From stored SI numbers to text: the only place that scales units."""
+"""Format stored SI numbers as text: the only module that scales units."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compile_hud.db.shared.text import signed, significant
 _STEPS: dict[str, tuple[tuple[float, str], ...]] = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
     "B": ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")),
-    # Rates of memory are told in powers of ten, sizes in powers of two.
+    # Rates of memory have powers of ten, sizes have powers of two.
     "B/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
     "J": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ")),
     "W": ((1e3, "kW"), (1.0, "W"), (1e-3, "mW")),
@@ -65,9 +65,9 @@ _LABELS = {
     "max_abs_error": "largest error",
     "rmse_ratio": "RMSE ratio",
 }
-# Ends of metric names that say the unit, which a page shows beside the number.
+# A page shows the unit next to the number, so the label of a metric drops this suffix.
 _UNIT_ENDS = {"s": "_s", "B": "_bytes", "B/s": "_bytes_per_s", "J": "_j", "W": "_w"}
-# Of a number in a column; a smaller one is a row of zeros.
+# The smallest number of a column is at least this, in its unit; below it the digits would be zeros.
 _LEAST = 1e-3
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
@@ -98,39 +98,41 @@ class Scale:
         return f"{self.text(median)} {self.interval(low, high)}".rstrip()
 
     def interval(self, low: float, high: float) -> str:
-        """Return `[low, high]` in this scale, without the unit, both ends with as many decimals.
+        """Return `[low, high]` in this scale, without the unit, both bounds with as many decimals.
 
-        Of one sample, and of what does not vary, both are the same number: no interval, "".
+        Returns "" for equal bounds: those of one sample, and of a constant.
         """
         if not is_interval(low, high):
             return ""
         if self.unit == "x":
-            # Two ends that read as one say nothing of how well a ratio is known.
+            # Two equal texts would hide the uncertainty of a ratio.
             return f"[{', '.join(self._apart(low, high, range(2, 5)))}]"
         ends = [self.number(low), self.number(high)]
         fewest, most = sorted(len(end.partition(".")[2]) for end in ends)
-        # Of ends that are far apart the upper one would look more exact than it is.
+        # With equal decimals, the upper of two distant bounds would look more exact than it is.
         if most - fewest > 1 or any("e" in end for end in ends):
             return f"[{', '.join(ends)}]"
         alike = self._fixed(low, high, fewest)
-        # An estimate at the lower end would lie outside of what was rounded up.
+        # Rounding up the lower bound could exclude an estimate that lies on it.
         if len(set(alike)) == 1 or float(alike[0].replace(",", "")) > low / self.factor:
             alike = self._apart(low, high, range(most, most + 3))
         return f"[{', '.join(alike)}]"
 
     def _apart(self, low: float, high: float, places: Sequence[int]) -> list[str]:
-        """Return the ends with as few decimals as tell them apart, with the fewest if none do."""
+        """Return the bounds with the fewest decimals that show a difference, with the fewest if
+        none do.
+        """
         texts = [self._fixed(low, high, number) for number in places]
         return next((ends for ends in texts if ends[0] != ends[1]), texts[0])
 
     def _fixed(self, low: float, high: float, places: int) -> list[str]:
-        # As counts are told by themselves.
+        # Counts have a separator of thousands here too.
         separator = "," if self.unit in ("", "B") else ""
         return [f"{value / self.factor:{separator}.{places}f}" for value in (low, high)]
 
 
 def is_interval(low: float, high: float) -> bool:
-    """Return whether two ends are two numbers: samples that are all alike differ in rounding."""
+    """Return whether two bounds differ by more than rounding."""
     return not math.isclose(low, high, rel_tol=1e-9)
 
 
@@ -154,9 +156,10 @@ def values_text(before: float, after: float, *, unit: str) -> str:
 
 
 def column_scale(unit: str, values: Iterable[float]) -> Scale:
-    """Return the scale of a column of very different numbers: of `scale_for`, or a smaller one.
+    """Return the scale of a column of very different numbers: that of `scale_for`, or a smaller
+    one.
 
-    The least of them then has a digit among the first three behind the point.
+    The smallest number then has a digit among the first three after the point.
     """
     sizes = [abs(value) for value in values if value]
     scale = scale_for(unit, sizes)
@@ -178,7 +181,7 @@ def estimate(median: float, *, low: float, high: float, unit: str) -> str:
 
 def microseconds(time_s: float) -> str:
     """Return a time in microseconds without the unit, `12,345.6`, so that a column adds up."""
-    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
+    # Adding 0.0 turns the minus that rounding leaves before a zero into a plus.
     return f"{round(1e6 * time_s, 1) + 0.0:,.1f}"
 
 
@@ -190,7 +193,7 @@ def exact_times(*times_s: float) -> list[str]:
 
 
 def percent(value_pct: float) -> str:
-    """Return a change with its sign, `+21.3 %`; three digits at most behind large numbers."""
+    """Return a change with its sign, `+21.3 %`; three digits at most for large numbers."""
     decimals = 1 if abs(value_pct) < 100 else 0
     return f"{signed(value_pct, decimals=decimals)} %"
 
@@ -202,7 +205,7 @@ def percent_interval(interval_pct: tuple[float, float]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time for people: `45 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`."""
+    """Return a duration: `45 s`, `3 min 20 s`, `2 h 05 min`, `3 d 4 h`."""
     whole = max(0, round(seconds))
     if whole < _MINUTE_S:
         return f"{whole} s"
@@ -214,9 +217,9 @@ def duration(seconds: float) -> str:
 
 
 def age(at: datetime, *, now: datetime) -> str:
-    """Return how long ago `at` is, in its largest unit: `just now`, `5 min ago`, `3 h ago`.
+    """Return the age of `at` in its largest unit: `just now`, `5 min ago`, `3 h ago`.
 
-    What a clock that goes ahead says is to come: `in 3 h`.
+    A clock that goes ahead gives a time to come: `in 3 h`.
     """
     passed_s = (now - at) / timedelta(seconds=1)
     away_s = abs(passed_s)
@@ -237,7 +240,7 @@ def moment(at: datetime) -> str:
 
 
 def metric_label(name: str) -> str:
-    """Return the metric's name for people; unknown metrics keep theirs."""
+    """Return the label of a metric; unknown metrics keep their names."""
     if name not in METRICS:
         return name
     words = name.removesuffix(_UNIT_ENDS.get(METRICS[name].unit, ""))
@@ -245,7 +248,7 @@ def metric_label(name: str) -> str:
 
 
 def speedup_label(results: Iterable[Mapping[str, MeasurementSummary]]) -> str:
-    """Return what speedups are called, with their clock where that is not the wall clock.
+    """Return the label of speedups, with their clock if it is not the wall clock.
 
     `results` are the measurements of each result.
     """
@@ -254,5 +257,5 @@ def speedup_label(results: Iterable[Mapping[str, MeasurementSummary]]) -> str:
 
 
 def outcome_label(outcome: str) -> str:
-    """Return an outcome for people: `out of memory`."""
+    """Return the label of an outcome: `out of memory`."""
     return outcome.replace("_", " ")

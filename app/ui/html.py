@@ -1,4 +1,4 @@
-"""HTML of tables and facts. Everything that comes from the store is escaped here, and only here."""
+"""HTML of tables and facts. Every text of the store is escaped here, and only here."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from compile_hud.app.ui.format import Scale, is_interval, scale_for
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import printable, shortened
 
-# A name of 10 kB is cut on the page and in its tooltip; whole texts are on the page of their case.
-# The title of an event, with a case, a commit and where it was measured, is in one piece.
+# A name of 10 kB is cut on the page and in its tooltip; the page of its case has it whole. The
+# title of an event has a case, a commit and a machine, so it gets more characters.
 _TEXT_LIMIT = 240
 _TITLE_LIMIT = 600
-# Of our own texts and of commands.
+# These are our own texts and commands.
 _LONG_TEXT = 2000
-# Shades of a bar's parts in theme.py; a further part begins with the first again.
+# Parts of a bar take these shades of theme.py in turn.
 _NUM_SHADES = 6
-# On either side of the median a small trend line has room for this share of it at least.
+# Above and below the median a small trend line shows at least this relative range.
 _TREND_MARGIN = 0.1
-# Percent of its height that its lowest number has, so that it is seen and no gap.
+# Percent of the height; the lowest number of a trend is visible and no gap.
 _TREND_BASE = 8
-# Behind which signs a text of one piece may be broken, by the style of its cell.
+# Characters after which a long word may be broken, by the style of its cell.
 _BREAKS = {"revision": "+@", "symbol": "_:/"}
 # A narrower part has no room for its number; its tooltip has it.
 _LABELLED_SHARE = 0.06
@@ -46,9 +46,9 @@ class Note:
 class Cell:
     """One cell: a text, perhaps a link, perhaps notes under it; `style` is a class of theme.py.
 
-    `picks` are ids that a box in it selects (app/ui/picks.js), which `title` is the name of.
-    `trend` is a small line of numbers beside the text, oldest first; one number alone draws none.
-    With the style `coded`, what is between backticks is code.
+    `picks` are ids that a box in the cell selects (app/ui/picks.js); `title` is the name of the
+    box. `trend` is a small line of numbers next to the text, oldest first; it needs two. In the
+    style `coded`, text between backticks is code.
     """
 
     text: str
@@ -62,10 +62,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HtmlColumn:
-    """A column: its heading, what the heading means, and whether it holds numbers.
+    """A column: its heading, the tooltip of the heading, and whether it holds numbers.
 
-    Where the window is narrow one that `is_spare` is left out, and one that `is_brief` has no notes
-    and a few lines of its text. `picks` are as those of a cell.
+    A narrow window hides a column that `is_spare`, and shows only a few lines and no notes of one
+    that `is_brief`. `picks` are as those of a cell.
     """
 
     label: str
@@ -89,7 +89,7 @@ class ExpandableRow:
 class Part:
     """A part of a bar; `size` is in the unit of the whole chart.
 
-    `style` is a class of theme.py; without one the parts take turns in shades of grey.
+    `style` is a class of theme.py; parts without one take turns in shades of grey.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A bar whose parts follow one another; `whole` is its number where that is not their sum."""
+    """A bar whose parts follow one another; `whole` is its number if that is not their sum."""
 
     name: str
     parts: tuple[Part, ...]
@@ -107,16 +107,16 @@ class Bar:
 
 
 def escaped(text: str, *, limit: int = _TEXT_LIMIT) -> str:
-    """Return `text` cut to `limit` characters and escaped for HTML, `?` for what has no picture."""
-    # A sign that turns the direction of writing would turn everything after it too.
+    """Return `text` cut to `limit` characters and escaped, `?` for unprintable characters."""
+    # A character that reverses the direction of writing would reverse everything after it too.
     return html.escape(printable(shortened(text, limit=limit)), quote=True)
 
 
 def with_code(text: str, *, limit: int = _TEXT_LIMIT) -> str:
-    """Return `text` escaped, what is between backticks in it as code."""
+    """Return `text` escaped; text between backticks is code."""
     parts = escaped(text, limit=limit).split("`")
     if len(parts) % 2 == 0:
-        # The last one opens nothing.
+        # The last backtick has no partner.
         parts[-2:] = ["`".join(parts[-2:])]
     return "".join(
         f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts)
@@ -125,15 +125,15 @@ def with_code(text: str, *, limit: int = _TEXT_LIMIT) -> str:
 
 def heading(text: str, *, level: int = 1) -> str:
     """Return a heading; Streamlit's own would read Markdown in a model's name."""
-    # The sign of a percentage does not go to the next line alone.
+    # A percent sign stays on the line of its number.
     shown = _PERCENT.sub("&nbsp;%", escaped(text))
     return f'<div class="hud-h{level}" role="heading" aria-level="{level}">{shown}</div>'
 
 
 def caption(text: str) -> str:
-    """Return what explains a chart or a table; what is between backticks is code.
+    """Return the caption of a chart or a table; text between backticks is code.
 
-    Streamlit's own has a reader of Markdown first, which takes its time and may misread a name.
+    Streamlit's own caption parses Markdown, which takes time and may misread a name.
     """
     return f'<div class="hud-caption">{with_code(text, limit=_LONG_TEXT)}</div>'
 
@@ -157,7 +157,7 @@ def table(
 ) -> str:
     """Return a table that scrolls sideways when it is too wide; `label` is for screen readers.
 
-    `style` is a class of theme.py: in `lines` the notes are beside their text.
+    `style` is a class of theme.py: in `lines` the notes are next to their text.
     """
     body = "".join(_row(row, columns) for row in rows)
     return _table(columns, f"<tbody>{body}</tbody>", label=label, style=style)
@@ -185,7 +185,7 @@ def long_table(
 ) -> str:
     """Return a table of the first rows; the others are behind a line, `12 further kernels`.
 
-    `rest` is what the line says behind their number.
+    `rest` is the text of that line after the number.
     """
     first, others = rows[:num_shown], rows[num_shown:]
     shown = table(columns, first, label=label)
@@ -199,7 +199,7 @@ def long_table(
 def _table(columns: Sequence[HtmlColumn], bodies: str, *, label: str, style: str = "") -> str:
     head = "".join(_heading(column) for column in columns)
     names = f"hud {style}".strip()
-    # What scrolls must have the focus for the arrow keys to move it; a link in it is enough.
+    # A scroll container needs the focus for the arrow keys to move it; a link in it suffices.
     focus = "" if "<a " in bodies else f' tabindex="0" role="group" aria-label="{escaped(label)}"'
     return (
         f'<div class="hud-scroll"{focus}><table class="{names}" aria-label="{escaped(label)}">'
@@ -227,7 +227,7 @@ def metric_tiles(cards: Iterable[tuple[str, Cell]]) -> str:
 
 
 def stack(bars: Sequence[Bar], *, unit: str, label: str) -> str:
-    """Return bars of one scale, each divided into its parts; every part has its number in words."""
+    """Return bars of one scale, each divided into its parts; every part has its number as text."""
     longest = max((sum(part.size for part in bar.parts) for bar in bars), default=0.0) or 1.0
     scale = scale_for(unit, [longest])
     order = {part.name: part.style for bar in bars for part in bar.parts}
@@ -282,7 +282,7 @@ def collapsible(summary: str, content: str) -> str:
 
 
 def banner(text: str, *, style: str = "") -> str:
-    """Return a quiet framed line; what is between backticks is code."""
+    """Return a quiet framed line; text between backticks is code."""
     content = with_code(text, limit=_TITLE_LIMIT)
     return f'<div class="hud-notice {style}" role="status">{content}</div>'
 
@@ -325,7 +325,7 @@ def _column_style(column: HtmlColumn) -> str:
 
 def _content(cell: Cell) -> str:
     styles = cell.style.split()
-    # A text that is there to be read whole has no link.
+    # A text that is to be read whole has no link.
     is_whole = "whole" in styles
     shown = with_code if "coded" in styles else escaped
     text = shown(cell.text, limit=_TITLE_LIMIT if is_whole else _TEXT_LIMIT)
@@ -337,12 +337,12 @@ def _content(cell: Cell) -> str:
 
 
 def _trend(values: Sequence[float]) -> str:
-    """Return a line of `values` as the outline of a box; "" where there is nothing to see."""
+    """Return a line of `values` as the outline of a box; "" for fewer than two values."""
     numbers = [value for value in values if math.isfinite(value)]
     if len(numbers) < 2:
         return ""
     middle = statistics.median(numbers)
-    # What moves less than the floor of an alert must not look like much.
+    # A change below the relevance floor must not look large.
     margin = _TREND_MARGIN * abs(middle)
     low, high = min(middle - margin, *numbers), max(middle + margin, *numbers)
     share = [(high - value) / ((high - low) or 1.0) for value in numbers]
@@ -378,19 +378,19 @@ WARNINGS_COLUMN = HtmlColumn(label="warnings", is_number=True)
 
 
 def interval_cell(low: float, high: float, *, scale: Scale, num_samples: int) -> Cell:
-    """Return an interval in `scale`, `-` where there is none."""
+    """Return an interval in `scale`, `-` for none."""
     title = _SINGLE if num_samples == 1 and not is_interval(low, high) else ""
     return Cell(text=scale.interval(low, high) or "-", title=title, style="quiet")
 
 
 def interval_notes(low: float, high: float, *, scale: Scale) -> tuple[Note, ...]:
-    """Return an interval in `scale` as the note below its median; none where there is none."""
+    """Return an interval in `scale` as the note below its median; no note without one."""
     interval = scale.interval(low, high)
     return (Note(text=interval),) if interval else ()
 
 
 def warnings_cell(result: ResultSummary) -> Cell:
-    """Return how many warnings a result has; its tooltip has their texts."""
+    """Return the number of warnings of a result; the tooltip has their texts."""
     number = len(result.warnings)
     return Cell(
         text=str(number) if number else "-",

@@ -1,8 +1,7 @@
-// Keys for those who do without a mouse: j and k move through alerts, x selects one, d leads to the
-// form that decides, / to a search. Enter is the browser's own: j and k move the focus from link to
-// link, which screen readers announce. What Streamlit and Vega leave out of reach is mended as it
-// appears: code that scrolls takes the focus, and the brush of a chart, empty without a mouse, is
-// not announced.
+// Keyboard shortcuts: j and k move through alerts, x selects one, d leads to the triage form, / to
+// a search. Enter is the browser's own: j and k move the focus from link to link, which screen
+// readers announce. The script also repairs elements of Streamlit and Vega as they appear: code that
+// scrolls takes the focus, and the brush of a chart, empty without a mouse, is not announced.
 const OFF = "hud-keys-off";
 const SEARCH = "#search";
 const CODE = "[data-testid=stCode] pre";
@@ -46,7 +45,7 @@ function watch(heard) {
   const now = () => {
     frame = 0;
     for (const code of mend()) {
-      // Who is observed anew is told of anew.
+      // An element that is observed a second time would be reported a second time.
       if (known.has(code)) continue;
       known.add(code);
       sizes.observe(code);
@@ -54,7 +53,7 @@ function watch(heard) {
   };
   const observer = new MutationObserver(soon);
   observer.observe(document.body, { childList: true, subtree: true });
-  // Code may begin to scroll while the page stays as it is: once it is shown, or in another font.
+  // Code may begin to scroll without a change of the page: when it is shown, or in another font.
   const sizes = new ResizeObserver(soon);
   document.fonts.addEventListener("loadingdone", soon, heard);
   addEventListener("resize", soon, heard);
@@ -114,14 +113,14 @@ function decide(patience = 20) {
   return Boolean(field);
 }
 
-// A page that is still being drawn may get a search yet: it is not left for want of one.
+// A page that is still being drawn may get a search field later, so the key waits for it.
 function isDrawn() {
   const app = document.querySelector("[data-test-script-state]");
   return !app || app.dataset.testScriptState === "notRunning";
 }
 
 function search(isSent = false, patience = 20, path = location.pathname) {
-  // Whoever has moved on meanwhile looks for something else.
+  // A search for a page that the person has left is dropped.
   if (location.pathname !== path) return true;
   const fields = [...document.querySelectorAll("input[aria-label]")].filter(isTyping);
   const named = (words) => fields.find((one) => words.test(one.getAttribute("aria-label")));

@@ -1,4 +1,4 @@
-// Adds what is new at the end of a log: what one has scrolled to or selected stays as it is.
+// Appends new lines to a log; scroll position and selection stay as they are.
 const MAX_LINES = 1000;
 
 export default function ({ parentElement, data }) {
@@ -6,7 +6,7 @@ export default function ({ parentElement, data }) {
   const known = () => Number(box.lastElementChild?.dataset.offset ?? -1);
   const isFollowing = box.scrollHeight - box.scrollTop - box.clientHeight < 8;
   const newest = data.lines.at(-1)?.[0] ?? 0;
-  // Another case, or the same one anew.
+  // The log is of another case, or of a new attempt of the same one.
   if (box.dataset.log !== data.log || newest < known()) box.replaceChildren();
   box.dataset.log = data.log;
   if (box.lastElementChild && data.lines[0]?.[0] > known()) add(known(), "[...]");

@@ -1,4 +1,4 @@
-// What is selected in a table: boxes of one alert, of an event and of all share one set of ids.
+// The selection in a table: boxes of one alert, of an event and of all share one set of ids.
 export default function (component) {
   const { data, parentElement, setStateValue } = component;
   const said = parentElement.querySelector("[role=status]");

@@ -1,4 +1,4 @@
-"""How far a run is. Pure."""
+"""The progress of a run. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from compile_hud.db.records.summaries import HEARTBEAT_TIMEOUT_S, RunSummary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a run stands; `current` is None when all are done.
+    """The progress of a run; `current` is None when all cases are done.
 
-    `left_s` is None before the first result, and while only eager ones of compiled cases are there.
-    `elapsed_s` is what its results took, without the pauses of a run that was resumed;
-    `since_start_s` goes on with the clock.
+    `left_s` is None before the first result, and while only eager results of compiled cases exist.
+    `elapsed_s` sums the time of its results, without the pauses of a resumed run. `since_start_s`
+    continues with the clock.
     """
 
     num_done: int
@@ -28,17 +28,17 @@ class Progress:
 
     @property
     def is_silent(self) -> bool:
-        """Return whether the run gave no sign of life for so long that it has likely died."""
+        """Return whether the last heartbeat is so old that the run has probably died."""
         return self.silent_s > HEARTBEAT_TIMEOUT_S
 
 
 def progress_of(summary: RunSummary, *, now: datetime) -> Progress:
-    """Return how far the run is; cases execute in the order of the plan."""
+    """Return the progress of the run; cases execute in the order of the plan."""
     run = summary.run
     num_done = sum(summary.num_by_outcome.values())
     num_planned = len(run.plan)
     elapsed_s = summary.worked_s
-    # An eager case takes a fraction of a compiled one, so those that count are the compiled ones.
+    # An eager case takes a fraction of a compiled one, so only compiled cases estimate the rest.
     counted = [not case.is_eager for case in run.plan]
     if not any(counted):
         counted = [True] * num_planned
@@ -56,5 +56,5 @@ def progress_of(summary: RunSummary, *, now: datetime) -> Progress:
 
 
 def running(summaries: tuple[RunSummary, ...]) -> list[RunSummary]:
-    """Return the runs that are going, newest first."""
+    """Return the runs in progress, newest first."""
     return [summary for summary in summaries if summary.run.state is RunState.RUNNING]

@@ -1,4 +1,4 @@
-"""The small scripts of the pages: keys, and what is selected in a table of alerts."""
+"""The small scripts of the pages: keys, and the selection in a table of alerts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 _FOLDER = Path(__file__).parent
-# What the keys do, and the box that turns them off: single letters are in the way of some who speak
-# to their machine.
+# The effect of each key, and the box that turns them off: single letters disturb speech input.
 KEYS_LEGEND = (
     '<div class="hud-legend"><label><input type="checkbox" class="hud-keys" checked> keys</label>'
     " <span><kbd>j</kbd> <kbd>k</kbd> next, previous</span><span><kbd>Enter</kbd> opens</span>"
@@ -40,13 +39,13 @@ def picked(known: Collection[str], *, key: str) -> list[str]:
         default={"picked": []},
         on_picked_change=_nothing,
     )
-    # A browser may say anything.
+    # The value comes from the browser and may be anything.
     values = component.picked if isinstance(component.picked, list) else []
     return [id for id in values if isinstance(id, str) and id in known]
 
 
 def _nothing() -> None:
-    """Take part in a rerun, which is all that a change is for."""
+    """Do nothing: as a callback it makes a change of the component rerun the page."""
 
 
 def script(name: str) -> str:

@@ -1,4 +1,4 @@
-// Copies what leads to this view or says what is on it, and saves the chart as it is drawn.
+// Copies links, summaries and commands of this view, and saves the chart as it is drawn.
 export default function ({ parentElement, data }) {
   const status = parentElement.querySelector("[role=status]");
   const say = (text) => { status.textContent = text; };
@@ -20,7 +20,7 @@ export default function ({ parentElement, data }) {
 }
 
 async function copy(text) {
-  // Browsers have the clipboard on pages with TLS and of this machine alone.
+  // Browsers offer the clipboard only on pages with TLS and on those of this machine.
   if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
   const field = document.createElement("textarea");
   field.value = text;
@@ -65,6 +65,6 @@ function save(blob, name) {
   link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  // A busy browser begins with it some seconds later, and what is revoked by then is not saved.
+  // A busy browser begins to save some seconds later, and a revoked URL would save nothing.
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

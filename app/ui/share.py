@@ -1,4 +1,4 @@
-"""What leads others to a view, or takes it along: links, Markdown, commands, pictures, tables."""
+"""Links, Markdown, commands, pictures and tables with which a view is shared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import streamlit as st
 from compile_hud.app.ui.scripts import script
 from compile_hud.db.shared.text import one_line
 
-# In Markdown of ours, for the address at which the browser shows the page.
+# Our Markdown has this for the address at which the browser shows the page.
 HERE = "HUD-THIS-PAGE"
 _ACTS = {
     "link": ("Copy link", "The link is copied."),
@@ -31,11 +31,11 @@ button:focus-visible { outline: 2px solid currentColor; outline-offset: 1px; }
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What of a view can be taken along, besides its link; what is empty is not offered.
+    """The shareable contents of a view, besides its link; empty ones are not offered.
 
-    `name` is that of files. `markdown` says what is on the page, with HERE for its address;
-    `command` measures it again. `chart` is the key of a chart, `csv` makes a table when asked.
-    `url` is the address that stays where that of the page stands for what is newest.
+    `name` is that of files. `markdown` summarises the page, with HERE for its address; `command`
+    measures it again. `chart` is the key of a chart, `csv` makes a table when it is called. `url`
+    is a permanent address for a page whose own address means the newest.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Share:
 
 
 def show_share(share: Share) -> None:
-    """Draw a row of small buttons for what can be taken along."""
+    """Draw a row of small buttons for the contents of a view."""
     acts = ["link"]
     acts += ["markdown"] if share.markdown else []
     acts += ["command"] if share.command else []
@@ -85,23 +85,24 @@ def show_share(share: Share) -> None:
 def go(url: str) -> None:
     """Let the browser go to a page of the dashboard, as a link does.
 
-    After `st.switch_page` with parameters the way back leads to this page with those parameters.
+    After `st.switch_page` with parameters, the browser's back button shows this page with those
+    parameters.
     """
     st.components.v2.component("hud_go", js=script("go"))(key="go", data={"url": url})
 
 
 def file_name(*parts: str) -> str:
-    """Return a name for a file from names of the store, of signs that every system takes."""
+    """Return a file name made of names in the store, in characters that every system allows."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", " ".join(parts)).strip("-.")[:80] or "hud"
 
 
 def code(text: str) -> str:
-    """Return `text` as code in Markdown, which nothing in it ends."""
+    """Return `text` as inline code in Markdown; backticks in it cannot end the code."""
     return f"`{one_line(text.replace('`', chr(39)))}`"
 
 
 def block(text: str) -> str:
-    """Return `text` as lines of code in Markdown, which nothing in it ends."""
+    """Return `text` as a block of code in Markdown; fences in it cannot end the block."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"

@@ -23,9 +23,9 @@ def status_page(
     link: tuple[str, str] = ("/", "To the dashboard"),
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return a page with `title` and `text`, and a link (address, words) to go on with.
+    """Return a page with `title` and `text`, and a link (address, label) to go on with.
 
-    It runs no script, loads nothing, and answers with `status` and `headers` beside its own.
+    It runs no script and loads nothing. Its response has `status`, and `headers` besides its own.
     """
     nonce = secrets.token_urlsafe(16)
     address, words = link

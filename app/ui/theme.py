@@ -1,7 +1,7 @@
 """The house theme: one style sheet for the tables, one palette for the charts.
 
-Colour says a verdict, and on the page of kernels what a kernel does, in hues that no verdict has.
-It never says it alone: the sign and the words do too. Vermilion and blue stay apart for every
+Colour shows a verdict. On the page of kernels it shows the kind of a kernel, in hues that no
+verdict has. Signs and labels carry the same information. Vermilion and blue stay apart for every
 common kind of colour blindness (Okabe and Ito).
 """
 
@@ -20,11 +20,11 @@ VERDICT_COLOURS = {
     Verdict.INCONCLUSIVE: NEUTRAL,
 }
 
-# The class of a cell by its verdict; what has none looks like any other.
+# The class of a cell by its verdict; other verdicts have none.
 VERDICT_STYLES = {Verdict.REGRESSION: "bad", Verdict.IMPROVEMENT: "good"}
 
-# Light enough for dark letters on them, and dark enough to stand out from a white page. What
-# computes is green to violet, what moves data sand, what is no work grey.
+# Light enough for dark letters on them, and dark enough to stand out from a white page. Kernels
+# that compute are green to violet, kernels that move data are sand, idle time is grey.
 KIND_COLOURS = {
     "gemm": "#4fb39a",
     "convolution": "#8cc87c",
@@ -39,9 +39,9 @@ KIND_COLOURS = {
     "python": "#8f99a5",
     "idle": "#d3d8dd",
 }
-# Of a rectangle that stands for kernels of several kinds.
+# The colour of a rectangle with kernels of several kinds.
 MIXED_KINDS = "#c9ced4"
-# On any of the colours above, on a light and on a dark page.
+# Readable on any of the colours above, on a light and on a dark page.
 KIND_INK = "#14171b"
 _KIND_STYLES = "\n".join(
     f".k-{kind} {{ background: {colour}; color: {KIND_INK}; }}"
@@ -53,8 +53,8 @@ _BAR_STYLES = "\n".join(
     for verdict, style in VERDICT_STYLES.items()
 )
 
-# In the document itself (app/server/page_routes.py), so that nothing is drawn without it and moves
-# with it.
+# The style sheet is in the document itself (app/server/page_routes.py), so that nothing is drawn
+# without it and then moves.
 STYLE_SHEET = (
     """
 <style>
@@ -243,5 +243,5 @@ details.hud > summary { cursor: pointer; color: var(--hud-dim); padding: 2px 0; 
 
 
 def known_kind(kind: str) -> str:
-    """Return `kind` where it has a colour, else `other`."""
+    """Return `kind` if it has a colour, else `other`."""
     return kind if kind in KIND_COLOURS else "other"

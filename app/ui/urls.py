@@ -16,21 +16,21 @@ from compile_hud.db.records.kernels import KINDS, LIBRARIES
 from compile_hud.db.records.results import Dtype, Phase, Verdict
 from compile_hud.db.shared.text import shortened
 
-# How a moment stands in a URL: to the minute, in UTC.
+# The format of a moment in a URL: to the minute, in UTC.
 _MOMENT_FORM = "%Y-%m-%dT%H:%M"
 _DATE_FORM = "%Y-%m-%d"
-# The metrics that the overview can compare models and modes by; all others are on the case's pages.
+# The overview compares models and modes by these metrics; all others are on the case's pages.
 OVERVIEW_METRICS = ("speedup", "latency_s", "compile_cold_s", "compile_warm_s", "peak_bytes")
 DEFAULT_SERIES_METRIC = "latency_s"
-# Whether a process finds what it compiled before: that is what it pays for its mode.
+# A process finds an empty or a filled compile cache; its cost of a mode depends on that.
 CACHES = COLD, WARM = ("cold", "warm")
-# What alerts about a case that fails or vanished have for a metric; any trend shows where it ends.
+# The metric of alerts about a case that fails or is missing; any trend shows where it ends.
 OUTCOME = "outcome"
-# In place of one state of the alerts page.
+# The parameter that stands for all states on the alerts page.
 ALL_STATES = "all"
-# Of a parameter that is there or not.
+# The value of a parameter that is either present or absent.
 YES = "yes"
-# Of a long table, of which the first rows are shown else.
+# The value that shows a long table whole instead of its first rows.
 ALL_ROWS = "all"
 # The study that the page shows first.
 DEFAULT_STUDY = "families"
@@ -40,11 +40,11 @@ _SHOWN_LENGTH = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseState:
-    """Which of the latest results a page shows; an empty filter lets everything through.
+    """The filters of the latest results on a page; an empty filter lets everything through.
 
     `machine` and `toolchain` are the exceptions: numbers of two machines or of two toolchains are
-    never in one table, so empty means the machine of the latest run, and the toolchain of the
-    latest result there. `rows` says how many rows of a long table are shown.
+    never in one table. So empty means the machine of the latest run, and the toolchain of the
+    latest result there. `rows` is the number of rows of a long table.
     """
 
     machine: str = ""
@@ -59,31 +59,31 @@ class CaseState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewState(CaseState):
-    """What the overview shows; an empty metric means the speedup, or latencies without one."""
+    """The state of the overview; an empty metric means the speedup, or latencies without one."""
 
     metric: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModesState(CaseState):
-    """What the page of modes shows; `cache` is the compile time that counts."""
+    """The state of the page of modes; `cache` selects cold or warm compile time."""
 
     cache: str = COLD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsState(CaseState):
-    """What the page of models shows; `text` is in name, family or summary."""
+    """The state of the page of models; `text` is searched in name, family and summary."""
 
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesState:
-    """What the series page shows; an empty result means the latest one.
+    """The state of the series page; an empty result means the latest one.
 
-    `since` and `until` are the part of the time that is drawn (`moment_in`), `raw` whether
-    single samples are drawn beside their points, `rows` how many points are listed.
+    `since` and `until` bound the part of the time that is drawn (`moment_in`). `raw` draws the
+    single samples too, `rows` is the number of listed points.
     """
 
     case: str = ""
@@ -99,9 +99,9 @@ class SeriesState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPageState:
-    """What the run page shows; an empty run means the latest one.
+    """The state of the run page; an empty run means the latest one.
 
-    `samples` is the metric of the case whose samples are drawn, `rows` how many cases are listed.
+    `samples` is the metric of the case whose samples are drawn, `rows` the number of listed cases.
     """
 
     run: str = ""
@@ -112,10 +112,10 @@ class RunPageState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelsState:
-    """What the kernels page shows: a case of a run, the latest one where it is empty.
+    """The state of the kernels page: a case of a run; empty means the latest run.
 
-    `kernel` is the id of the kernel that is opened (`kernel_id` in app/views/kernels/tables.py);
-    `text`, `kind` and `library` let through what is in the table.
+    `kernel` is the id of the opened kernel (`kernel_id` in app/views/kernels/tables.py). `text`,
+    `kind` and `library` filter the table.
     """
 
     run: str = ""
@@ -128,9 +128,9 @@ class KernelsState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelDiffState:
-    """What the kernel diff compares: empty runs are the latest, an empty case the other side's.
+    """The state of the kernel diff: empty runs are the latest, an empty case is the other side's.
 
-    `change` lets one class of changes through; `row` is the number of the row that is opened.
+    `change` filters one class of changes; `row` is the number of the opened row.
     """
 
     baseline_run: str = ""
@@ -143,11 +143,11 @@ class KernelDiffState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareState:
-    """What is compared with what, and which rows are shown.
+    """The two sides of a comparison, and the filters of its rows.
 
-    A run is an id, the unique start of one, `latest` or a revision; an empty candidate is the
-    newest run that has ended, an empty baseline the run before the candidate. With two different
-    variants the one is compared with the other, with one named alone it is the variant of both.
+    A run is an id, the unique start of one, `latest` or a revision. An empty candidate is the
+    newest run that has ended, an empty baseline the run before the candidate. Two different
+    variants are compared with each other; a single one applies to both sides.
     """
 
     baseline: str = ""
@@ -161,7 +161,7 @@ class CompareState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunsState:
-    """What the list of runs shows, and how many of them."""
+    """The state of the list of runs, and the number of its rows."""
 
     machine: str = ""
     rows: str = ""
@@ -169,16 +169,16 @@ class RunsState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudiesState:
-    """Which study is shown."""
+    """The selected study."""
 
     study: str = DEFAULT_STUDY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertsState:
-    """What the alerts page shows: one alert, one event, or all events in some state.
+    """The state of the alerts page: one alert, one event, or all events in some state.
 
-    An event is in each state that an alert of it is in; empty are the ongoing ones.
+    An event is in each state that an alert of it is in; empty means the ongoing ones.
     """
 
     alert: str = ""
@@ -327,7 +327,7 @@ def overview_url(state: OverviewState) -> str:
 
 
 def cases_url(state: CaseState) -> str:
-    """Return the relative URL of the page of the latest results whose state this is."""
+    """Return the relative URL of the page of the latest results with this state."""
     return _url(_CASE_PAGES[type(state)], state)
 
 
@@ -342,7 +342,7 @@ def series_url(
 ) -> str:
     """Return the relative URL of a case's series; without a metric the default one.
 
-    `part` is the part of the time that is drawn (`moment_out`).
+    `part` has the bounds of the time that is drawn (`moment_out`).
     """
     state = SeriesState(
         case=case_key,
@@ -357,7 +357,7 @@ def series_url(
 
 
 def run_url(run_id: str, *, case_key: str = "", samples: str = "") -> str:
-    """Return the relative URL of a run, with one of its cases opened when it is named.
+    """Return the relative URL of a run, with one of its cases opened if it is named.
 
     `samples` names the metric whose samples are drawn as well.
     """
@@ -365,9 +365,9 @@ def run_url(run_id: str, *, case_key: str = "", samples: str = "") -> str:
 
 
 def kernels_url(run_id: str, *, case_key: str = "", kernel: str = "") -> str:
-    """Return the relative URL of the kernels of a case, with one of them opened when it is named.
+    """Return the relative URL of the kernels of a case, with one of them opened if it is named.
 
-    Without a case the page lists those of the run that have kernels.
+    Without a case the page lists the cases of the run that have kernels.
     """
     return _url("kernels", KernelsState(run=run_id, case=case_key, kernel=kernel))
 
@@ -378,7 +378,7 @@ def trace_url(result_id: str) -> str:
 
 
 def perfetto_url(result_id: str) -> str:
-    """Return the relative URL of the page that hands the trace of a result to Perfetto."""
+    """Return the relative URL of the page that passes the trace of a result to Perfetto."""
     return f"perfetto/{quote(result_id, safe='')}"
 
 
@@ -400,7 +400,7 @@ def compare_url(state: CompareState) -> str:
 
 
 def swapped(state: KernelDiffState) -> KernelDiffState:
-    """Return `state` with baseline and candidate changed over."""
+    """Return `state` with baseline and candidate swapped."""
     return dataclasses.replace(
         state,
         baseline_run=state.candidate_run,
@@ -411,7 +411,7 @@ def swapped(state: KernelDiffState) -> KernelDiffState:
 
 
 def decide_url(alert_id: str) -> str:
-    """Return the relative URL of the page on which people decide about an alert."""
+    """Return the relative URL of the page on which an alert is triaged."""
     return _url("alerts", AlertsState(alert=alert_id))
 
 
@@ -421,7 +421,7 @@ def alerts_url(state: AlertsState) -> str:
 
 
 def event_url(event_id: str) -> str:
-    """Return the relative URL of the page on which people decide about all alerts of an event."""
+    """Return the relative URL of the page on which all alerts of an event are triaged."""
     return _url("alerts", AlertsState(event=event_id))
 
 
@@ -432,9 +432,9 @@ def without(state: _CaseState, *names: str) -> _CaseState:
 
 
 def moment_in(text: str) -> datetime | None:
-    """Return the moment that a URL names, of a date its midnight; None where it names none."""
+    """Return the moment that a URL names, midnight of a date; None for neither."""
     if not text.isascii():
-        # strptime takes the digits of every script.
+        # strptime accepts the digits of every script.
         return None
     for form in (_MOMENT_FORM, _DATE_FORM):
         with contextlib.suppress(ValueError):
@@ -443,12 +443,12 @@ def moment_in(text: str) -> datetime | None:
 
 
 def moment_out(at: datetime) -> str:
-    """Return a moment as it stands in a URL."""
+    """Return a moment in the format of a URL."""
     return f"{at:%Y-%m-%dT%H:%M}"
 
 
 def query_params(state: _AnyState) -> dict[str, str]:
-    """Return the URL parameters of `state`, those at their defaults left out."""
+    """Return the URL parameters of `state`, without those at their defaults."""
     return {
         item.name: value
         for item in dataclasses.fields(state)
@@ -457,12 +457,12 @@ def query_params(state: _AnyState) -> dict[str, str]:
 
 
 def _url(page: str, state: _AnyState) -> str:
-    # As `urlencode` does; the names of our parameters are plain words.
+    # `urlencode` encodes in the same way; the names of our parameters are plain words.
     params = "&".join(f"{name}={_quoted(value)}" for name, value in query_params(state).items())
     return f"{page}?{params}" if params else page
 
 
-# A table of a thousand cases leads to each of them with the same words again and again.
+# A table of a thousand cases repeats the same values in the links to each of them.
 @functools.lru_cache(maxsize=2048)
 def _quoted(word: str) -> str:
     return quote_plus(word)

@@ -1,7 +1,7 @@
 """The chart of a series over time, as a Vega-Lite specification. Pure.
 
-A click on a point picks its run, clicks with shift pick a pair, and a brush along the time picks a
-part of it; `picked`, `pair_of` and `brushed` read what was picked.
+A click on a point picks its run, clicks with shift pick a pair, and a brush picks a part of the
+time. `picked`, `pair_of` and `brushed` read these selections.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from compile_hud.app.ui.format import is_interval
 from compile_hud.app.ui.theme import NEUTRAL, VERDICT_COLOURS
 from compile_hud.db.records.results import Verdict
 
-# The selections that clicks with shift and a brush along the time make.
+# Clicks with shift make the one selection, a brush along the time the other.
 PAIR = "pair"
 PART = "part"
 TREND_SELECTIONS = (PICK, PAIR, PART)
@@ -42,10 +42,10 @@ _MARK_TOOLTIP = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """What the chart of a series shows; the rows are those of app/components/trend/rows.py.
+    """The data of a trend chart; app/components/trend/rows.py makes the rows.
 
-    Points, noise bands, marks of what changed, runs that gave no number, and single samples. `note`
-    stands below the axis.
+    They are points, noise bands, marks of changes, runs without a number, and single samples.
+    `note` stands below the axis.
     """
 
     title: str
@@ -58,7 +58,7 @@ class Trend:
 
     @property
     def is_normalised(self) -> bool:
-        """Return whether any point has its level at one pace."""
+        """Return whether any point has a normalised level."""
         return any("level" in point for point in self.points)
 
 
@@ -97,7 +97,7 @@ def pair_of(event: Mapping[str, Any]) -> list[str]:
 
 
 def brushed(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
-    """Return the part of the time that was brushed, None without one."""
+    """Return the brushed part of the time, None without one."""
     chosen = event.get("selection", {}).get(PART) or {}
     ends = chosen.get("at") if isinstance(chosen, Mapping) else None
     if not isinstance(ends, Sequence) or len(ends) != 2:
@@ -105,15 +105,16 @@ def brushed(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
     try:
         first, last = sorted(datetime.fromtimestamp(end / 1000, timezone.utc) for end in ends)
     except (TypeError, ValueError, OverflowError, OSError):
-        # A browser may say anything.
+        # The value comes from the browser and may be anything.
         return None
     return (first, last) if first < last else None
 
 
 def _y_scale(trend: Trend) -> alt.Scale:
-    """Return a scale with room for what is drawn.
+    """Return a scale with room for all layers.
 
-    Of a single value Vega makes the only tick, with all its digits: a count may have that.
+    Vega puts its only tick, with all digits, at a single value. So the axis spans 5 % on either
+    side of it, unless it is a whole number, which reads well.
     """
     names = ("low", "high", "level") if trend.is_normalised else ("low", "high")
     ends = [point[name] for point in trend.points for name in names]
@@ -189,7 +190,7 @@ def _band_layers(bands: Sequence[Row], y_scale: alt.Scale, title: str) -> list[a
 
 
 def _level_layers(base: alt.Chart, x: alt.X, level: alt.Y) -> list[alt.Chart]:
-    """Return the levels at one pace: hollow, so that they differ from medians without a colour."""
+    """Return the normalised levels: hollow, so that they differ from medians without a colour."""
     line = base.mark_line(color=NEUTRAL, strokeWidth=1, strokeDash=[2, 2]).encode(
         x=x, y=level, detail="segment:N"
     )
@@ -200,12 +201,11 @@ def _level_layers(base: alt.Chart, x: alt.X, level: alt.Y) -> list[alt.Chart]:
 
 
 def _mark_layers(marks: Sequence[Row], y_scale: alt.Scale, title: str) -> list[alt.Chart]:
-    """Return a vertical line with words at the top for each mark, on the side with more room.
+    """Return a vertical line for each mark, with its label at the top, on the side with more room.
 
-    Where it is known only that the change lies between two runs, the time between them is shaded. A
-    drift has a slope beside its line, from its first level to its last, and no line where the run
-    that it would stand for is not shown. All marks share their layers, of which each costs time in
-    the browser, and their rows say how each looks.
+    If the change lies somewhere between two runs, that time is shaded. A drift has a slope from its
+    first level to its last, and no line if its run is not shown. All marks share their layers,
+    since each layer costs time in the browser. The rows carry the style of each mark.
     """
     rows = [{**mark, **_mark_style(mark)} for mark in marks]
     base, x = chart_of(rows), alt.X("at:T", scale=alt.Scale(type="utc"))
@@ -257,12 +257,12 @@ def _mark_words(base: alt.Chart, x: alt.X) -> alt.Chart:
 
 
 def _of_row(name: str) -> alt.ExprRef:
-    """Return the property of a mark that each row says for itself."""
+    """Return the property of a mark that each row sets for itself."""
     return alt.ExprRef(f"datum.{name}")
 
 
 def _revision_layer(points: Sequence[Row], x: alt.X) -> alt.Chart:
-    # Of every row with all it says the browser would have twice as much to read.
+    # Only the times go into this layer: whole rows would double the data that the browser reads.
     ticks = chart_of([{"at": row["at"]} for row in points if row["is_new_revision"]])
     layer: alt.Chart = ticks.mark_tick(
         orient="vertical", size=6, thickness=1, color=NEUTRAL, opacity=1

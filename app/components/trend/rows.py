@@ -1,4 +1,4 @@
-"""What the charts of a series show: its records as rows in one scale. Pure."""
+"""The rows of the charts of a series, in one scale. Pure."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from compile_hud.db.records.summaries import MeasurementSummary, Sample, TrendPo
 from compile_hud.db.shared.text import KIND_WORDS, one_line, shortened
 
 _LABEL_LENGTH = 60
-# There may be many, and the list below has all of each.
+# There may be many, and the list below has the whole text of each.
 _ANNOTATION_LENGTH = 40
 _TOOLTIP_LENGTH = 240
-# Of a title beside a chart of samples: its plot is some 160 pixels high.
+# The title of a chart of samples has little room: its plot is some 160 pixels high.
 _LINE_LENGTH = 24
-# Labels of changes close to each other go into rows below one another.
+# Labels of neighbouring changes alternate between rows.
 _NUM_LABEL_ROWS = 3
-# Right of this the words go to the left of their line.
+# Further right, a label goes to the left of its line.
 _RIGHT_PART = 0.6
 _NAMED_DIFFERENCES = 2
-# Today's annotation is of after the last night.
+# Today's annotation is later than the last night.
 _MARGIN = timedelta(days=1)
 
 
@@ -61,9 +61,9 @@ def trend_chart(
     _page: SeriesPage,
     _samples: Mapping[str, Sequence[Sample]] | None = None,
 ) -> dict[str, Any]:
-    """Return the specification of the trend; `_key` tells a cache which page it is.
+    """Return the specification of the trend; `_key` identifies the page for a cache.
 
-    `_samples` are those to draw beside their points, by result.
+    `_samples` are the single samples to draw, by result.
     """
     scale = scale_of(_page, metric=metric)
     points = point_rows(_page, metric=metric, scale=scale)
@@ -82,9 +82,10 @@ def trend_chart(
 
 
 def drawn_indices(page: SeriesPage, *, metric: str) -> list[int]:
-    """Return which points are drawn: of very many the extremes, and each where something changed.
+    """Return the indices of the points to draw: extremes of a long series, and every change.
 
-    Where a pace was measured it is the extremes of what is judged.
+    The extremes are those of the normalised values, if there are any, since the detector judges
+    these.
     """
     judged = {alert.first_bad.run_id for alert in alerts_of(page, metric=metric)}
     judged |= {item.last_good.run_id for item in alerts_of(page, metric=metric) if item.last_good}
@@ -96,7 +97,7 @@ def drawn_indices(page: SeriesPage, *, metric: str) -> list[int]:
 
 
 def thinned_note(num_drawn: int, *, of: int) -> str:
-    """Return what a chart says that draws some of its points alone, "" for one that draws all."""
+    """Return the caption of a chart that draws only some of its points, else ""."""
     if num_drawn == of:
         return ""
     return (
@@ -108,7 +109,7 @@ def thinned_note(num_drawn: int, *, of: int) -> str:
 def raw_rows(
     page: SeriesPage, samples: Mapping[str, Sequence[Sample]], *, scale: Scale
 ) -> list[dict[str, Any]]:
-    """Return a row for each sample of each point, warm-ups left out."""
+    """Return a row for each sample of each point, without warm-ups."""
     return [
         {"at": _time(point.at), "value": sample.value / scale.factor}
         for point in page.points
@@ -122,7 +123,7 @@ def samples_chart(
 ) -> dict[str, Any]:
     """Return the specification of the samples of the point of a result, in the scale of its series.
 
-    `_key` tells a cache which page it is.
+    `_key` identifies the page for a cache.
     """
     scale = scale_of(_page, metric=metric)
     point = next(item for item in _page.points if item.result_id == result_id)
@@ -152,7 +153,7 @@ def result_samples_chart(
 def point_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, Any]]:
     """Return a row for each point, oldest first; the first of a new level has its verdict.
 
-    A drift has no such point.
+    The points of a drift have no verdict.
     """
     judged = {alert.first_bad.run_id: alert for alert in alerts_of(page, metric=metric)}
     changed = {change.run_id for change in page.environment_changes}
@@ -191,7 +192,7 @@ def _level_values(level: float, scale: Scale) -> dict[str, Any]:
 
 
 def point_note(points: Sequence[TrendPoint], number: int, alert: Alert | None) -> str:
-    """Return what is special about a point: a verdict, a new environment; "" when nothing is."""
+    """Return the note on a point: a verdict, a new environment; "" for none."""
     notes = [alert_label(alert)] if alert else []
     if number and points[number - 1].fingerprint != points[number].fingerprint:
         notes.append("new baseline: the environment changed")
@@ -199,7 +200,7 @@ def point_note(points: Sequence[TrendPoint], number: int, alert: Alert | None) -
 
 
 def has_new_revision(points: Sequence[TrendPoint], number: int) -> bool:
-    """Return whether the revision differs from that of the point before."""
+    """Return whether the revision differs from that of the previous point."""
     return number > 0 and points[number - 1].revision != points[number].revision
 
 
@@ -220,12 +221,11 @@ def band_rows(page: SeriesPage, *, scale: Scale) -> list[dict[str, Any]]:
 def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, Any]]:
     """Return a row for each alert, change of the environment and annotation, oldest first.
 
-    Annotations of long before or after the points are left out: they would leave no room for them.
+    Annotations long before or after the points are left out: they would compress the points.
 
-    That of an alert says also after which good run the change came, its cause and what people said
-    of it; that of a drift between which levels it goes, and until when. A drift of which there is a
-    part alone stands at the point that is nearest to the run with which it was first seen, and
-    `is_elsewhere`.
+    The row of an alert also has its last good run, its cause and its note. The row of a drift has
+    its levels and times. If a part of the series does not have the run where a drift was first
+    seen, the row has the nearest point and `is_elsewhere`.
     """
     marks: list[tuple[datetime, str, str, dict[str, Any]]] = [
         _alert_mark(alert, page, scale) for alert in alerts_of(page, metric=metric)
@@ -257,7 +257,7 @@ def mark_rows(page: SeriesPage, *, metric: str, scale: Scale) -> list[dict[str, 
 def _alert_mark(
     alert: Alert, page: SeriesPage, scale: Scale
 ) -> tuple[datetime, str, str, dict[str, Any]]:
-    """Return the moment of an alert, its words, its verdict, and what else its row says."""
+    """Return the moment of an alert, its label, its verdict, and further fields of its row."""
     at, text, about = alert.first_bad.at, _mark_text(alert), _about(alert, page, scale)
     is_inside = not page.points or page.points[0].at <= at <= page.points[-1].at
     if alert.kind == DRIFT and not is_inside:
@@ -289,7 +289,7 @@ def _about(alert: Alert, page: SeriesPage, scale: Scale) -> dict[str, Any]:
 
 
 def _slope(alert: Alert, page: SeriesPage, scale: Scale) -> dict[str, Any]:
-    """Return the line of a drift, as far as there are points: a part of a series has no more."""
+    """Return the line of a drift, cut to the points that are shown."""
     if alert.kind != DRIFT or alert.baseline is None or alert.candidate is None:
         return {}
     ends = began(alert).at, alert.last_seen
@@ -351,9 +351,9 @@ def alerts_of(page: SeriesPage, *, metric: str) -> list[Alert]:
 
 
 def alert_label(alert: Alert, *, interval: str = "") -> str:
-    """Return the words at an alert's line: `regression: +21.3 %`, `drift: +4 %, noise`.
+    """Return the label at an alert's line: `regression: +21.3 %`, `drift: +4 %, noise`.
 
-    `interval` is what stands behind the change.
+    `interval` goes after the change.
     """
     state = "" if alert.state is AlertState.OPEN else f", {alert.state}"
     name = KIND_WORDS.get(alert.kind, alert.verdict)
@@ -361,7 +361,7 @@ def alert_label(alert: Alert, *, interval: str = "") -> str:
 
 
 def change_label(change: EnvironmentChange) -> str:
-    """Return the words at a new environment, `new baseline: driver_version 550 -> 560`."""
+    """Return the label at a new environment, `new baseline: driver_version 550 -> 560`."""
     named = [f"{name} {old} -> {new}" for name, old, new in change.differences[:_NAMED_DIFFERENCES]]
     more = len(change.differences) - len(named)
     text = ", ".join(named) + (f" and {more} more" if more > 0 else "")
@@ -369,7 +369,7 @@ def change_label(change: EnvironmentChange) -> str:
 
 
 def annotation_label(annotation: Annotation) -> str:
-    """Return the words at an annotation, `annotation: new driver`."""
+    """Return the label at an annotation, `annotation: new driver`."""
     return shortened(f"annotation: {one_line(annotation.text)}", limit=_ANNOTATION_LENGTH)
 
 
@@ -379,7 +379,7 @@ def _annotation_text(annotation: Annotation) -> str:
 
 
 def change_from_previous(points: Sequence[TrendPoint], number: int) -> str:
-    """Return the change from the point before, signed; empty over a change of environment."""
+    """Return the change from the previous point, signed; empty across a change of environment."""
     if number == 0 or points[number - 1].fingerprint != points[number].fingerprint:
         return ""
     before = points[number - 1].median

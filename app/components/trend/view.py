@@ -60,11 +60,11 @@ NORMALISED_CAPTION = (
 def show_trend(
     page: SeriesPage, *, metric: str, version: int, state: SeriesState | None = None
 ) -> None:
-    """Draw the trend of `page`, what its signs mean, and the command that measures it again.
+    """Draw the trend of `page`, its legend, and the command that measures it again.
 
-    `version` is that of the store at which the page was read. A click on a point opens its run,
-    clicks with shift on two compare them, and a brush leads to that part of the series. `state` is
-    that of the page of the series, where this is one.
+    `version` is the store's at which the page was read. A click on a point opens its run, clicks
+    with shift compare two runs, and a brush opens that part of the series. `state` is that of the
+    page of the series, None on another page.
     """
     shown = state or SeriesState(case=page.case.key, metric=metric)
     part = part_of(page, since=moment_in(shown.since), until=moment_in(shown.until))
@@ -82,7 +82,7 @@ def show_trend(
         _page=part,
         _samples=samples,
     )
-    # A part has its own key: what was brushed in the whole is not brushed in it.
+    # Each part has its own key, so that a brush in the whole does not select in the part.
     event = draw_chart(
         spec,
         key=f"{TREND_KEY} {shown.since} {shown.until}".strip(),
@@ -95,7 +95,7 @@ def show_trend(
 
 
 def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_series: bool) -> None:
-    """Go where a click or a brush in the trend leads."""
+    """Open the page that a click or a brush in the trend selects."""
     if pair := pair_of(event):
         in_order = {point.run_id: index for index, point in enumerate(page.points)}
         first, last = sorted(pair, key=lambda run_id: in_order.get(run_id, -1))
@@ -118,7 +118,7 @@ def _follow(event: Mapping[str, Any], *, page: SeriesPage, metric: str, is_serie
 
 
 def show_repro(case: Case, *, toolchain: str) -> None:
-    """Draw the command that measures `case` again; a button of the page copies it."""
+    """Draw the command that measures `case` again, with a button that copies it."""
     st.html(command_line(repro(case, toolchain=toolchain)))
 
 
@@ -130,7 +130,7 @@ def draw_runs(spec: Mapping[str, Any], *, case_key: str, key: str) -> None:
 
 
 def trend_caption(page: SeriesPage) -> str:
-    """Return what the signs in the trend of `page` mean."""
+    """Return the legend of the trend of `page`."""
     if not page.points or any(is_interval(point.low, point.high) for point in page.points):
         text = _POINTS_CAPTION
     else:

@@ -1,4 +1,4 @@
-"""Which part of a long series is drawn, and which of its points. Pure."""
+"""The part of a long series that is drawn, and the choice of its points. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from datetime import datetime
 from compile_hud.app.data.page_records import SeriesPage
 from compile_hud.db.records.alerts import DRIFT, Alert, began
 
-# As many hollow dots as lie beside each other on a wide screen; more hide one another, and take
-# longer.
+# A wide screen has room for so many hollow dots; more hide one another, and take longer.
 MAX_POINTS = 120
 
 
 def part_of(page: SeriesPage, *, since: datetime | None, until: datetime | None) -> SeriesPage:
-    """Return `page` with what lies between two moments alone; None leaves that end open."""
+    """Return `page` cut to the time between two moments; None leaves that bound open."""
     if since is None and until is None:
         return page
 
@@ -49,7 +48,7 @@ def part_of(page: SeriesPage, *, since: datetime | None, until: datetime | None)
 
 
 def _drifts(alert: Alert, *, since: datetime | None, until: datetime | None) -> bool:
-    """Return whether `alert` is a drift of which some lies between two moments."""
+    """Return whether `alert` is a drift that overlaps the time between two moments."""
     is_before_end = until is None or began(alert).at <= until
     is_after_start = since is None or alert.last_seen >= since
     return alert.kind == DRIFT and is_before_end and is_after_start
@@ -58,10 +57,11 @@ def _drifts(alert: Alert, *, since: datetime | None, until: datetime | None) -> 
 def thinned_indices(
     values: Sequence[float], *, always: Collection[int], limit: int = MAX_POINTS
 ) -> list[int]:
-    """Return which of `values` are drawn, by their places: all, where there are at most `limit`.
+    """Return the indices of the `values` to draw: all, if there are at most `limit`.
 
-    Else the least and the largest of each of limit / 2 stretches of equal length, the first and the
-    last of all, and what is to be there `always`: no outlier and no change is lost.
+    Else it cuts the values into limit / 2 stretches of equal length. It returns the minimum and the
+    maximum of each, the first and the last value, and all of `always`. Every outlier and every
+    change stays.
     """
     if len(values) <= limit:
         return list(range(len(values)))

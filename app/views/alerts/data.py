@@ -1,4 +1,4 @@
-"""Read alerts, events and what belongs to one alert."""
+"""Read alerts, events and the data of one alert's page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from compile_hud.runner.analysis.outcomes.outcomes import fails_otherwise
 
 @cached_read
 def load_alert_list(at: StoreVersion, state: str) -> AlertList:
-    """Return the alerts in a state, with the others of their events; "" are the ongoing ones."""
+    """Return the alerts in a state, with the others of their events; "" means the ongoing ones."""
     store = at.store
     alerts = load_alerts_with_events(store, states=states_of(state))
     return AlertList(

@@ -32,20 +32,20 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventGroup:
-    """The alerts of one event, the worst first; `event` is None where one stands alone."""
+    """The alerts of one event, the worst first; `event` is None for a single alert."""
 
     event: Event | None
     alerts: tuple[Alert, ...]
 
     @property
     def worst(self) -> Alert:
-        """Return the worst of the ongoing alerts, else of those that are settled."""
+        """Return the worst of the ongoing alerts, else of the settled ones."""
         ongoing = (alert for alert in self.alerts if alert.state in ONGOING)
         return next(ongoing, self.alerts[0])
 
     @property
     def title(self) -> str:
-        """Return the title of the event, else what its worst alert says."""
+        """Return the title of the event, else the text of its worst alert."""
         if self.event is not None:
             return self.event.title
         return f"{self.worst.case.key}: {alert_text(self.worst).named_change}"
@@ -57,16 +57,15 @@ class EventGroup:
 
     @property
     def url(self) -> str:
-        """Return where people decide about the event; about one alert that is its own page."""
+        """Return the URL of the event's triage page; that of its alert for a single one."""
         if len(self.alerts) == 1:
             return decide_url(self.worst.id)
         return event_url(self.worst.event_id)
 
     @property
     def onset(self) -> Alert:
-        """Return the first alert of the run with which most of them begin, or the earlier one.
-
-        Of those that the event is told by.
+        """Return the first alert of the run with which most leading alerts begin; on a tie, the
+        earlier one.
         """
         alerts = leading(self.alerts)
         counts = Counter(began(alert).run_id for alert in alerts)
@@ -105,13 +104,13 @@ def event_table(groups: Sequence[EventGroup], *, now: datetime, can_pick: bool =
 
 
 def events_heading(groups: Sequence[EventGroup]) -> str:
-    """Return how many alerts the list has, in how many events."""
+    """Return the number of alerts and of events in the list."""
     num_alerts = sum(len(group.alerts) for group in groups)
     return f"{counted(num_alerts, 'alert')} in {counted(len(groups), 'event')}".capitalize()
 
 
 def event_facts(group: EventGroup) -> str:
-    """Return what is known of one event."""
+    """Return the facts of one event."""
     worst, onset = group.worst, group.onset
     text = alert_text(worst)
     change = f"{text.topic} {text.change} {text.interval}".rstrip()
@@ -133,9 +132,9 @@ def event_facts(group: EventGroup) -> str:
 
 
 def cause_texts(group: EventGroup) -> tuple[str, str]:
-    """Return the kinds of the causes, the most frequent first, and the words of the worst one.
+    """Return the kinds of the causes, the most frequent first, and the text of the worst one.
 
-    Alerts of which nothing is known do not count; where that is all of them there is no kind.
+    Alerts without a known cause do not count; without any there is no kind.
     """
     kinds = Counter(item.cause_kind for item in group.alerts if item.cause_kind != _UNKNOWN)
     if not kinds:
@@ -146,13 +145,13 @@ def cause_texts(group: EventGroup) -> tuple[str, str]:
 
 
 def cause_text(group: EventGroup) -> str:
-    """Return the causes in one line; a side that the words name themselves is not put before."""
+    """Return the causes in one line; a kind that the text itself names is not repeated."""
     kinds, text = cause_texts(group)
     return text if not kinds or f"{kinds} side" in text else f"{kinds}: {text}"
 
 
 def states_text(alerts: Sequence[Alert]) -> str:
-    """Return how many alerts are in which state, `19 open, 2 noise`."""
+    """Return the number of alerts in each state, `19 open, 2 noise`."""
     counts = Counter(alert.state for alert in alerts)
     return ", ".join(f"{counts[state]} {state}" for state in AlertState if counts[state])
 
@@ -193,9 +192,9 @@ def _row(group: EventGroup, *, now: datetime, names_scope: bool) -> Sequence[Cel
 
 
 def _in_title(alert: Alert) -> str:
-    """Return the change as titles of events tell it, in time, where the metric tells another.
+    """Return the change as a change of time, as titles of events have it; "" if the metric does so.
 
-    Of what is the better the more there is of it: 13.5 % more speedup is 11.9 % less time.
+    This is for metrics of which more is better: 13.5 % more speedup is 11.9 % less time.
     """
     metric = METRICS.get(alert.metric)
     has_ideal = metric is not None and metric.ideal is not None

@@ -15,7 +15,7 @@ _MAX_ALERTS = 20
 
 
 def alert_markdown(alert: Alert, *, text: AlertText, command: str) -> str:
-    """Return what changed, since when, and what is known of it; HERE stands for the address."""
+    """Return an alert's change, its first run and its facts; HERE stands for the address."""
     title = f"{alert.verdict}: {code(text.title)}"
     return summary_text(title, lines=_lines(alert, text), command=command)
 

@@ -26,7 +26,7 @@ def show_new_alerts() -> None:
     try:
         alerts = load_open_regressions().value
     except StoreError:
-        # The page itself says what is the matter.
+        # The page itself reports an error of the store.
         return
     seen: set[str] = st.session_state.setdefault(_SEEN, {alert.id for alert in alerts})
     announced: set[str] = st.session_state.setdefault(_ANNOUNCED, set())
@@ -40,7 +40,7 @@ def show_new_alerts() -> None:
 
 
 def see_all() -> None:
-    """Take all alerts for seen: this is the page that lists them."""
+    """Mark all alerts as seen: this is the page that lists them."""
     st.session_state.pop(_SEEN, None)
 
 

@@ -1,4 +1,4 @@
-"""How alerts and their changes read on the alerts page. Pure: records in, HTML out."""
+"""Tables of alerts and their changes on the alerts page. Pure: records in, HTML out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is_muted
 from compile_hud.db.shared.text import counted
 
-# What a button says, and the state it leads to.
+# The label of each button, and the state that it leads to.
 DECISIONS = {
     "Acknowledge": AlertState.ACKNOWLEDGED,
     "Expected": AlertState.EXPECTED,
@@ -36,7 +36,7 @@ DECISIONS_TEXT = (
     " seen. Noise: it means nothing and stays silent."
     " Reopen takes any of these back."
 )
-# What the evidence is stands on the page of each alert; its cause is that of the event.
+# The page of each alert has the evidence; the cause is that of the event.
 _COLUMNS = (
     HtmlColumn(label="state", title="opens the alert, to decide about it"),
     *ALERT_COLUMNS[:-1],
@@ -67,19 +67,19 @@ def alerts_table(alerts: Sequence[Alert], *, now: datetime, can_pick: bool = Fal
 
 
 def pick_column(alerts: Sequence[Alert], *, can_pick: bool) -> tuple[HtmlColumn, ...]:
-    """Return the column of boxes, whose heading selects all; none where nothing is selected."""
+    """Return the column of boxes, whose heading selects all; none if nothing can be selected."""
     picks = tuple(alert.id for alert in alerts)
     title = f"select all {len(alerts)} alerts of this table"
     return (HtmlColumn(label="", title=title, picks=picks),) if can_pick else ()
 
 
 def pick_cell(alerts: Sequence[Alert], name: str) -> Cell:
-    """Return the box that selects `alerts`, which are called `name`."""
+    """Return the box that selects `alerts`; `name` is its label."""
     return Cell(text="", title=f"select {name}", picks=tuple(alert.id for alert in alerts))
 
 
 def alert_facts(page: AlertPage, *, now: datetime) -> str:
-    """Return what is known of one alert."""
+    """Return the facts of one alert."""
     alert, text = page.alert, page.text
     is_normalised = page.series is not None and bool(page.series.normalised)
     level_name, levels = "level at one pace" if is_normalised else "level", text.values
@@ -127,9 +127,9 @@ def _event_fact(page: AlertPage) -> list[tuple[str, Cell]]:
 
 
 def decidable(alerts: Sequence[Alert], state: AlertState) -> list[Alert]:
-    """Return those of `alerts` that a decision for `state` is about.
+    """Return those of `alerts` that a decision for `state` applies to.
 
-    One alert is always; of several it is those that are ongoing, or to reopen those people decided.
+    A single alert always. Of several the ongoing ones, or, to reopen, those that people settled.
     """
     if len(alerts) == 1:
         return [alert for alert in alerts if alert.state is not state]
@@ -139,7 +139,7 @@ def decidable(alerts: Sequence[Alert], state: AlertState) -> list[Alert]:
 
 
 def changes_table(changes: Sequence[AlertChange], *, alerts: Sequence[Alert]) -> str:
-    """Return a row for each change of `alerts`, the newest first; of several each says of which.
+    """Return a row for each change of `alerts`, the newest first; of several each names its alert.
 
     One decision about several alerts is one row.
     """
@@ -163,7 +163,7 @@ def changes_table(changes: Sequence[AlertChange], *, alerts: Sequence[Alert]) ->
 
 
 def _alike(changes: Sequence[AlertChange]) -> list[tuple[AlertChange, list[str]]]:
-    """Return changes, the newest first, each with the ids of the alerts that had the same."""
+    """Return changes, the newest first, each with the ids of the alerts with an equal one."""
     ids_by_change: dict[AlertChange, list[str]] = {}
     for change in reversed(changes):
         same = dataclasses.replace(change, id="", alert_id="")
@@ -190,9 +190,9 @@ def _state_cell(alert: Alert, *, now: datetime) -> Cell:
 
 
 def run_ref_cell(seen: RunRef | None, *, case_key: str = "", has_kernels: bool = False) -> Cell:
-    """Return a revision with its run, which opens with the case that is named.
+    """Return a revision with its run, which opens with the named case.
 
-    A link to the kernels of that case follows where it `has_kernels`.
+    A link to the kernels of that case follows if it `has_kernels`.
     """
     if seen is None:
         return Cell(text="-")

@@ -1,4 +1,4 @@
-"""The form in which people decide about an alert, or about several at once."""
+"""The form with which people triage one alert or several at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from compile_hud.app.views.alerts.tables import DECISIONS, DECISIONS_TEXT, EVENT
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.shared.access_rules import Person, Role
 
-# Kept by the browser's session, so that one gives it once.
+# The browser's session has the name, so that a person types it once.
 _NAME = "decided-by"
 _Value = TypeVar("_Value")
 
@@ -36,7 +36,7 @@ class _Care:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FormInput:
-    """What was typed and pressed: at most one of the last three."""
+    """The typed texts and the pressed button: at most one of the last three."""
 
     note: DecisionNote
     care: _Care
@@ -46,9 +46,9 @@ class _FormInput:
 
 
 class _Memory:
-    """What has been seen, in this browser window, of the alerts of one form.
+    """The alerts of one form as this browser window has shown them.
 
-    `round` counts what was saved: what was typed for one decision is not the next one's.
+    `round` counts the saved decisions, so that the next form begins empty.
     """
 
     def __init__(self, alerts: Sequence[Alert]) -> None:
@@ -62,7 +62,7 @@ class _Memory:
         return int(st.session_state.get(self._round, 0))
 
     def seen(self, alerts: Sequence[Alert]) -> tuple[Alert, ...]:
-        """Return the alerts as the page showed them last, and remember them as they are."""
+        """Return the alerts as the page showed them last, and store them as they are now."""
         before: tuple[Alert, ...] = st.session_state.get(self._seen, tuple(alerts))
         if changed := triage.changed_since(before, alerts):
             st.session_state[self._note] = changed
@@ -70,21 +70,21 @@ class _Memory:
         return before
 
     def meanwhile(self) -> list[str]:
-        """Return what changed while the page was open, until a decision is saved here."""
+        """Return the changes since the page was opened, until a decision is saved here."""
         changed: list[str] = st.session_state.get(self._note, [])
         return changed
 
     def forget(self) -> None:
-        """Begin anew after something was saved."""
+        """Clear the form and the stored alerts after a decision was saved."""
         st.session_state[self._round] = self.round + 1
         st.session_state.pop(self._seen, None)
         st.session_state.pop(self._note, None)
 
 
 def decision_form(alerts: Sequence[Alert], *, is_brief: bool = False) -> None:
-    """Draw what one may decide about `alerts` at once, and save what is chosen.
+    """Draw the decisions that are possible about `alerts`, and save the chosen one.
 
-    What is brief does not say what each decision means, and sets no floor.
+    A brief form has no explanation of the decisions and no floor.
     """
     person = access.present()
     if not person.may(Role.TRIAGER):
@@ -159,7 +159,9 @@ def _name_field(person: Person) -> str:
 
 
 def _save(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -> str | None:
-    """Save what was pressed; return why it is not saved, "" when it is, None for nothing."""
+    """Save the pressed decision; return the reason if it is not saved, "" if it is, None for no
+    press.
+    """
     if form_input.state is not None:
         alerts = decidable(seen, form_input.state)
         return triage.decide_state(alerts, form_input.state, note=form_input.note)
@@ -169,7 +171,9 @@ def _save(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -> str
 
 
 def _save_care(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -> str:
-    """Save the owner and the mute that are `given`, what is as it was before left to each alert."""
+    """Save the owner and the mute that are `given`; each alert keeps the fields that did not
+    change.
+    """
     until = form_input.care.until
     end = _midnight(until)
     if until != shown.until and end is not None and end <= clock.now():
@@ -186,13 +190,13 @@ def _save_care(seen: Sequence[Alert], form_input: _FormInput, *, shown: _Care) -
 
 
 def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
-    """Draw what sets the least change that matters in the series of `alert`, and save it."""
+    """Draw the field of the relevance floor in the series of `alert`, and save it."""
     if not person.may(Role.ADMIN):
         return
     settings = triage.load_settings(alert)
     key = f"floor-{alert.id}-{memory.round}"
     if settings.floor is not None:
-        # Not as its `value`: with a number there a field cannot be emptied.
+        # A field with a number as its `value` cannot be emptied, so the number is the placeholder.
         st.session_state.setdefault(key, 100 * settings.floor)
     with st.form("floor", border=False):
         with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
@@ -221,7 +225,7 @@ def _floor_form(alert: Alert, *, person: Person, memory: _Memory) -> None:
 
 
 def _shared(values: Sequence[_Value], none: _Value) -> _Value:
-    """Return the value that all have, `none` where they differ."""
+    """Return the value that all have, `none` if they differ."""
     return values[0] if all(value == values[0] for value in values) else none
 
 

@@ -95,7 +95,7 @@ def _show_list(state: str) -> None:
 
 
 def _show_picked(alerts: Sequence[Alert]) -> None:
-    """Draw the decision about what is selected in the table, once something is."""
+    """Draw the form for the alerts that are selected in the table, if any."""
     ids = picked([alert.id for alert in alerts], key="picked")
     chosen = [alert for alert in alerts if alert.id in ids]
     if chosen:
@@ -126,7 +126,7 @@ def show_event(event_id: str) -> None:
 
 
 def show_alert(alert_id: str) -> None:
-    """Draw one alert with what is behind it; raise NotFoundError."""
+    """Draw one alert with its evidence; raise NotFoundError."""
     loaded = load_alert_page(alert_id)
     stale_note(loaded)
     page = loaded.value

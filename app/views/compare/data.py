@@ -1,4 +1,4 @@
-"""What the page that compares two runs reads, cached as in app/data/store.py."""
+"""Read the two runs of the compare page, cached as in app/data/store.py."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from compile_hud.runner.analysis.comparison.runs import (
 from compile_hud.runner.analysis.errors import NotComparableError
 from compile_hud.runner.analysis.judging.machine_state import compare_machine
 
-# What cases are alike in, whatever device measures them.
+# Two cases are alike if they share these fields, whatever device measures them.
 _LIKE = ("model", "phase", "shape", "dtype", "variant")
 
 
 class _Sides(NamedTuple):
-    """The results of both runs that are compared, under the keys of their cases."""
+    """The results of both runs that are compared, by the keys of their cases."""
 
     baseline: Mapping[str, CaseResult]
     candidate: Mapping[str, CaseResult]
 
 
 def load_compare(state: CompareState) -> Loaded[ComparePage]:
-    """Return the comparison of the two runs that `state` names, all rows of it.
+    """Return the comparison of the two runs that `state` names, with all its rows.
 
     Raises NotFoundError when there is no such run, or none before the candidate.
     """
@@ -74,7 +74,7 @@ def _compare_page(
     runs = [item.run for item in summaries.values()]
     after = _find(store, candidate, runs) if candidate else _newest_ended(summaries.values())
     before = _find(store, baseline, runs) if baseline else _before(after, runs)
-    # What is stored of a run is what it was while no result of it was added.
+    # The stored data of a run change only when a result of it is added.
     stamps = tuple(_stamp(summaries.get(run.id)) for run in (before, after))
     variants = (baseline_variant, candidate_variant)
     page: ComparePage = computed_once(_compared)(at.url, (before.id, after.id), stamps, variants)
@@ -157,7 +157,7 @@ def _compared(
 
 
 def _chosen(document: RunDocument, variant: str) -> list[CaseResult]:
-    """Return the results of `variant`, of all where it is empty, and of the reference cases."""
+    """Return the results of `variant`, of all if it is empty, and of the reference cases."""
     return [
         item
         for item in document.results
@@ -203,7 +203,7 @@ def _level_pairs(
         if key in sides[1] and not sides[0][key].case.is_reference
         for metric in OVERVIEW_METRICS
     ]
-    # Eager has no speedup on either side, and nothing failed.
+    # A metric without a unit here has a value on neither side, such as the speedup of eager.
     return tuple(
         pair
         for pair in pairs

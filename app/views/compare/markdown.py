@@ -16,7 +16,7 @@ _MAX_ROWS = 10
 
 
 def compare_markdown(page: ComparePage, *, rows: Sequence[ComparedRow], command: str) -> str:
-    """Return what is compared, how many of `rows` have which verdict, and the worst that changed.
+    """Return the two sides, the number of `rows` by verdict, and the worst changes.
 
     HERE stands for the address.
     """

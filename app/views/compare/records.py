@@ -1,4 +1,4 @@
-"""What the page that compares two runs is given."""
+"""The data of the page that compares two runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from compile_hud.db.records.results import Case, Outcome, Run, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedRow:
-    """One metric of a case, or its `outcome`, on both sides, and what follows from it.
+    """One metric of a case, or its `outcome`, on both sides, and their comparison.
 
-    `ratio` is candidate / baseline with its interval; None where there is none. The two cases
-    differ where variants are compared. `result_id` is that of the candidate, "" without one.
+    `ratio` is candidate / baseline with its interval; None without one. The two cases differ if
+    variants are compared. `result_id` is that of the candidate, "" without one.
     """
 
     baseline_case: Case
@@ -56,7 +56,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A measurement of a case in one run, with its interval; without one, how the case ended."""
+    """A measurement of a case in one run, with its interval; else the outcome of the case."""
 
     outcome: Outcome | None
     median: float | None = None
@@ -78,10 +78,11 @@ class LevelPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonTally:
-    """What many rows come to: of the cases, by key, and of the rows.
+    """Counts over the rows of a comparison, by case and by verdict.
 
-    `by_case` has one row of each, `common` are those that both runs have, `worse` and `better`
-    those of them that have a row of that verdict; of all, `num_cases_by_verdict` have one.
+    `by_case` has one row of each case. `common` are the keys of cases that both runs have; `worse`
+    and `better` are those of them with a row of that verdict. `num_cases_by_verdict` counts cases
+    with a row of each verdict.
     """
 
     by_case: Mapping[str, ComparedRow]
@@ -93,14 +94,14 @@ class ComparisonTally:
     metrics: frozenset[str]
 
 
-# Without slots: what is counted once is kept, as long as the page is.
+# Without slots: the cached property below is stored as long as the page is.
 @dataclass(frozen=True, kw_only=True)
 class ComparePage:
     """Everything the page shows of two runs.
 
-    `environment` has what they differ in, name by name as (before, after). `refusal` says why they
-    do not compare: then there are no rows and no means, but `levels`. `machine` is what the
-    reference cases say, `variants` are all of both runs. The rows are the worst first.
+    `environment` has the facts that differ, name by name as (before, after). `refusal` is the
+    reason why they do not compare: then there are no rows and no means, but `levels`. `machine` has
+    the reference cases, `variants` are all of both runs. The rows are the worst first.
     """
 
     baseline: Run
@@ -115,7 +116,7 @@ class ComparePage:
 
     @functools.cached_property
     def tally(self) -> ComparisonTally:
-        """Return what the rows come to; of a thousand cases that takes as long as to draw them."""
+        """Return the counts over the rows; for a thousand cases that is as slow as drawing them."""
         by_case: dict[str, ComparedRow] = {}
         common: set[str] = set()
         by_verdict: dict[Verdict, set[str]] = {verdict: set() for verdict in Verdict}

@@ -52,14 +52,14 @@ from compile_hud.db.records.results import Case, Run, RunState, Verdict
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import counted, short_revision
 
-# What needs a person's eye comes first; inside each the worst does.
+# Rows that need a person's eye come first; inside each verdict the worst does.
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
-# Some screens; the filters narrow it, and the file has all.
+# Some screens; the filters narrow the table, and the file has all rows.
 SHOWN_ROWS = 150
-# Of what is folded; the filter of its verdict shows more of it.
+# A folded section is shorter; the filter of its verdict shows more of it.
 _FOLDED_ROWS = 40
 _NEAR_ONE = 0.0005
-# How much older than the candidate a baseline is; nights begin within hours of each other.
+# The age of a baseline before the candidate; nights begin within hours of each other.
 _SPANS = {
     "the run before": timedelta(0),
     "a week before": timedelta(days=6, hours=12),
@@ -98,7 +98,7 @@ _CSV_COLUMNS = (
 
 
 def run_label(summary: RunSummary) -> str:
-    """Return a run as one line of a choice: when, of what revision, in which toolchain, where."""
+    """Return a run as one line of a choice: its time, revision, toolchain and machine."""
     run = summary.run
     places = (short_revision(run.revision), run.toolchain, run.machine, run.id)
     parts = [f"{run.started_at:%Y-%m-%d %H:%M}", *places]
@@ -107,7 +107,7 @@ def run_label(summary: RunSummary) -> str:
 
 
 def shown_rows(page: ComparePage, state: CompareState) -> list[ComparedRow]:
-    """Return the rows that the filters let through."""
+    """Return the rows that pass the filters."""
     return [
         row
         for row in page.rows
@@ -118,7 +118,7 @@ def shown_rows(page: ComparePage, state: CompareState) -> list[ComparedRow]:
 
 
 def worst_first(rows: Iterable[ComparedRow]) -> list[ComparedRow]:
-    """Return `rows` as the page lists them: what needs a person's eye, the worst of it first."""
+    """Return `rows` in the order of the page: those that need a person's eye, the worst first."""
     return sorted(rows, key=_rank)
 
 
@@ -136,7 +136,7 @@ def metrics_of(page: ComparePage) -> list[str]:
 
 
 def headline(page: ComparePage) -> str:
-    """Return what came out, in one line: how many of the cases that both have are worse."""
+    """Return the result in one line: the number of common cases that are slower."""
     tally = page.tally
     if not tally.common:
         return "Compare"
@@ -145,7 +145,7 @@ def headline(page: ComparePage) -> str:
 
 
 def verdict_tiles(page: ComparePage) -> str:
-    """Return how many comparisons have which verdict, in how many cases, and of how many cases."""
+    """Return the number of comparisons by verdict, with the number of cases."""
     title = "cases that both runs have; those of one run alone have no comparison"
     common = Cell(text=f"{len(page.tally.common)} of {len(page.tally.by_case)}", title=title)
     tiles = [(str(verdict), _verdict_cell(verdict, page.tally)) for verdict in _ORDER]
@@ -191,10 +191,10 @@ def mean_table(means: Sequence[Mean], *, page: ComparePage) -> str:
 
 
 def row_sections(rows: Sequence[ComparedRow], *, page: ComparePage) -> list[str]:
-    """Return the tables of `rows`: what changed, and folded what did not.
+    """Return the tables of `rows`: changes, and behind a fold everything else.
 
-    Where nothing changed, or all rows have one verdict, nothing is folded. Of each verdict there
-    are the first SHOWN_ROWS, and of what is folded the first _FOLDED_ROWS.
+    Without changes, or with a single verdict, nothing is folded. A verdict shows its first
+    SHOWN_ROWS, a folded one its first _FOLDED_ROWS.
     """
     common = common_dimensions(row.candidate_case for row in page.tally.by_case.values())
     draw = functools.partial(
@@ -233,7 +233,7 @@ def _row_table(
 
 
 def suggestions(page: ComparePage, *, summaries: Sequence[RunSummary]) -> str:
-    """Return links to what else the candidate can be compared with; "" for nothing.
+    """Return links to further baselines of the candidate; "" for none.
 
     `summaries` are the newest runs, newest first.
     """
@@ -278,10 +278,10 @@ def _against(baseline: Run, candidate: Run) -> str:
 
 
 def level_table(pairs: Sequence[LevelPair], *, page: ComparePage) -> str:
-    """Return the levels of both runs side by side, where no verdict can be given."""
+    """Return the levels of both runs side by side, for runs that do not compare."""
     scale = _scale(pairs)
     common = common_dimensions(pair.candidate_case for pair in page.levels)
-    # The device is that of the environment, which the page says above.
+    # The device is that of the environment, which the page shows above.
     varied = [name for name in DIMENSIONS[:3] if name not in common]
     rows = [
         (
@@ -301,7 +301,7 @@ def level_table(pairs: Sequence[LevelPair], *, page: ComparePage) -> str:
 
 
 def side_table(page: ComparePage) -> str:
-    """Return which two runs are compared."""
+    """Return the facts of the two runs."""
     rows = [
         (
             Cell(text=name, style="quiet"),
@@ -349,7 +349,7 @@ def compared_csv(rows: Iterable[ComparedRow], *, page: ComparePage) -> str:
 
 
 def one_sided_text(page: ComparePage) -> str:
-    """Return which cases only one of the runs has, folded; "" when there are none."""
+    """Return a folded list of the cases that only one of the runs has; "" without any."""
     rows = [row for row in page.rows if row.is_one_sided]
     if not rows:
         return ""
@@ -366,7 +366,7 @@ def _rank(row: ComparedRow) -> tuple[int, float, str, str]:
 
 
 def _worse(row: ComparedRow) -> float:
-    """Return by how much the candidate is worse, on logarithms; the outcome before all else."""
+    """Return the log ratio by which the candidate is worse; a changed outcome precedes all else."""
     if row.ratio is None or row.ratio <= 0:
         return math.inf if row.verdict is Verdict.REGRESSION else 0.0
     is_lower = METRICS[row.metric].direction is Direction.LOWER_IS_BETTER
@@ -428,7 +428,7 @@ def _row_links(row: ComparedRow, *, page: ComparePage) -> tuple[Note, ...]:
 
 
 def change_of(row: ComparedRow) -> str:
-    """Return by how much the candidate differs, in words where that is no ratio."""
+    """Return the change of the candidate, in words if it is no ratio."""
     if row.ratio is not None:
         return percent(100 * (row.ratio - 1))
     if row.baseline is not None and row.candidate is not None:
@@ -439,7 +439,7 @@ def change_of(row: ComparedRow) -> str:
 
 
 def name_of(before: Case, after: Case) -> str:
-    """Return the model with the variant, or with both where they differ."""
+    """Return the model with the variant, or with both if they differ."""
     return f"{after.model} {_variant_text(before.variant, after.variant)}"
 
 

@@ -131,7 +131,7 @@ def _show_share(page: ComparePage, state: CompareState, rows: Sequence[ComparedR
 
 
 def _resolved(state: CompareState, page: ComparePage) -> CompareState:
-    """Return `state` with the runs that it stands for, for links that stay."""
+    """Return `state` with the ids of its runs, for links that stay valid."""
     return dataclasses.replace(state, baseline=page.baseline.id, candidate=page.candidate.id)
 
 
@@ -143,7 +143,7 @@ def _is_same_variant(state: CompareState) -> bool:
 def show_choices(
     state: CompareState, summaries: tuple[RunSummary, ...], *, variants: tuple[str, ...]
 ) -> None:
-    """Draw what can be compared: a run and a variant on each side."""
+    """Draw the choices: a run and a variant on each side."""
     labels = {summary.run.id: run_label(summary) for summary in summaries}
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         for label, side in (("Baseline", "baseline"), ("Candidate", "candidate")):
@@ -174,7 +174,7 @@ def show_choices(
 
 
 def show_environment(page: ComparePage) -> None:
-    """Draw what the environments of the two runs differ in."""
+    """Draw the differences between the environments of the two runs."""
     names = list(page.environment)
     content = difference_table(
         page.environment, ends=("baseline", "candidate"), label="what the runs differ in"
@@ -190,7 +190,7 @@ def show_environment(page: ComparePage) -> None:
 
 
 def show_refusal(page: ComparePage, state: CompareState) -> None:
-    """Say why the two runs do not compare, and draw their levels side by side."""
+    """Draw the reason why the two runs do not compare, and their levels side by side."""
     st.html(banner(f"No verdict: {page.refusal}."))
     st.html(heading("Levels of both", level=2))
     choose(
@@ -246,7 +246,7 @@ def _or_all(value: str) -> str:
 
 
 def show_no_other(error: NotFoundError, summaries: tuple[RunSummary, ...]) -> None:
-    """Say that a run is missing that one could compare with, and how one gets there."""
+    """Draw that a second run is missing, and the command that makes one."""
     title = "Nothing to compare with"
     if len(summaries) > 1:
         text = [f"{error}.", "Choose another run above; the page Runs lists all there are."]
@@ -279,7 +279,7 @@ def show_no_other(error: NotFoundError, summaries: tuple[RunSummary, ...]) -> No
 
 
 def show_no_match(page: ComparePage, state: CompareState) -> None:
-    """Say which filter leaves nothing."""
+    """Draw which filter leaves no row."""
     one_less = [
         f"{name} ({num})"
         for name in ("verdict", "metric", "model")

@@ -1,4 +1,4 @@
-"""What the page of health says: what is wrong, and tables of everything that runs. Pure."""
+"""The problems and the tables of the page of health. Pure."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _DEAD_COLUMNS = (
 
 
 def troubles(page: HealthPage, *, now: datetime) -> list[str]:
-    """Return a sentence per problem with what to do, the worst first."""
+    """Return a sentence with a remedy for each problem, the worst first."""
     sentences: list[str] = []
     for scheduler in sorted(page.health.schedulers, key=lambda item: not item.is_late(now=now)):
         sentences += _of_scheduler(scheduler, now=now)
@@ -126,13 +126,13 @@ def _of_scheduler(scheduler: SchedulerState, *, now: datetime) -> list[str]:
 
 
 def is_full(disk: DiskState) -> bool:
-    """Return whether so little is left that a night may not fit."""
+    """Return whether a disk may be too full for the next night."""
     least = min(LEAST_FREE_BYTES, _LEAST_FREE_SHARE * disk.total_bytes)
     return disk.free_bytes < least
 
 
 def wellness(page: HealthPage, *, now: datetime) -> str:
-    """Return what is going on where there is a scheduler and nothing needs anybody."""
+    """Return a sentence on current activity, for a store with a scheduler and without problems."""
     health = page.health
     alive = _alive(page, now=now)
     coming = [item.next_at for one in alive for item in one.schedules if item.next_at is not None]
@@ -145,7 +145,7 @@ def wellness(page: HealthPage, *, now: datetime) -> str:
 
 
 def in_words(at: datetime, *, now: datetime) -> str:
-    """Return how far a time is: `in 3 h 05 min`, or since when it is due."""
+    """Return the distance to a time: `in 3 h 05 min`, or `due for 5 min`."""
     left_s = (at - now).total_seconds()
     return f"in {duration(left_s)}" if left_s > 0 else f"due for {duration(-left_s)}"
 
@@ -224,7 +224,7 @@ def _job_note(job: QueuedJob) -> str:
 
 
 def device_table(page: HealthPage) -> str:
-    """Return a row for each device, with whose processes are on it; "" without any."""
+    """Return a row for each device, with the processes on it and their users; "" without any."""
     rows = [
         (
             Cell(text=item.machine),
@@ -259,7 +259,7 @@ def disk_table(page: HealthPage) -> str:
 
 
 def receiver_table(page: HealthPage) -> str:
-    """Return how many messages of each receiver stand where, "" where there is no receiver."""
+    """Return the number of messages by receiver and state, "" without a receiver."""
     names = sorted({receiver for receiver, _ in page.num_notifications})
     columns = (
         HtmlColumn(label="receiver"),
@@ -283,7 +283,7 @@ def receiver_table(page: HealthPage) -> str:
 
 
 def dead_table(dead: Iterable[Notification], *, now: datetime) -> str:
-    """Return a row for each message that was given up, "" without any."""
+    """Return a row for each message that failed for good, "" without any."""
     rows = [
         (
             Cell(text=item.receiver),

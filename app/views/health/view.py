@@ -1,4 +1,4 @@
-"""How all that runs by itself does: schedulers, next runs, queue, devices, disks, messages."""
+"""The state of schedulers, next runs, queue, devices, disks and messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show() -> None:
     _, problems = parse_health(st.query_params.to_dict())
     banners(problems)
     st.html(heading("Health"))
-    # Read once here: what the store has to say about itself is said by the whole page.
+    # One read here serves the page; the frame of the page reports an error of the store.
     load_health_page()
     _draw()
 
@@ -80,7 +80,7 @@ def _sections(page: HealthPage) -> list[tuple[str, str]]:
 
 
 def _show_dead(page: HealthPage) -> None:
-    """Draw what could not be sent, and let admins send it again."""
+    """Draw the failed notifications, and for admins the button that sends them again."""
     show_flash(_SEND)
     if not page.dead:
         return

@@ -49,7 +49,7 @@ class _Read(NamedTuple):
 
 
 def load_kernel_diff(state: KernelDiffState) -> Loaded[DiffPage]:
-    """Return what changed between the kernels of the two results that `state` names.
+    """Return the changes between the kernels of the two results that `state` names.
 
     An empty run is the latest one, an empty case that of the other side. Raises NotFoundError when
     there is no such run.
@@ -64,7 +64,7 @@ def load_kernel_diff(state: KernelDiffState) -> Loaded[DiffPage]:
 
 
 def load_alert_kernels(alert: Alert) -> Loaded[AlertKernels | None]:
-    """Return the kernels behind `alert`, None where one of its ends has none."""
+    """Return the kernels behind `alert`, None if a run of its bounds has none."""
     return _alert_kernels(alert.id, kernel_bounds(alert), is_slower=is_about_slower(alert))
 
 
@@ -164,7 +164,9 @@ def _read_side(store: Store, run: Run, case_key: str) -> _Read:
 
 
 def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -> tuple[str, str]:
-    """Return why a result has no kernels, and the command that records them, "" where none can."""
+    """Return the reason why a result has no kernels, and the command that records them, "" for
+    none.
+    """
     missing = f"Run {run.id} has no kernels of {case_key}"
     if case is None:
         return f"{missing}: it is not in its plan.", ""

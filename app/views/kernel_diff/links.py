@@ -1,4 +1,4 @@
-"""Where a kernel diff is one click away: on the pages of a case, a series and an alert. Pure."""
+"""Links to the kernel diff on the pages of a case, a series and an alert. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def kernel_links(
 def point_cell(
     points: Sequence[TrendPoint], number: int, *, case_key: str, profiled: Collection[str]
 ) -> Cell:
-    """Return the link from a point of a series to its diff with the point before it.
+    """Return the link from a point of a series to its diff with the previous point.
 
     `profiled` are the ids of the runs that have kernels of the case.
     """
@@ -104,5 +104,5 @@ def _is_eager_of(result: ResultSummary, case: Case) -> bool:
 
 def has_kernels(result: ResultSummary) -> bool:
     """Return whether kernels of a case result were recorded."""
-    # The worker writes where the time goes beside the kernels, or neither.
+    # The worker writes the time breakdown together with the kernels, or neither.
     return "profile" in result.details

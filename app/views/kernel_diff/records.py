@@ -1,4 +1,4 @@
-"""What the page of the kernel diff is given."""
+"""The data of the page of the kernel diff."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from compile_hud.db.records.results import Case, Run, Verdict
 
 
 def class_words(kind: str) -> str:
-    """Return the class of a change for people: `other code`."""
+    """Return the label of a class of changes: `other code`."""
     return kind.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffSide:
-    """One of the two results; `case` is None where the run has no case of that name.
+    """One of the two results; `case` is None if the run has no such case.
 
-    `num_kernels` leaves out what operators do outside of kernels, though it has rows; it is None
-    where none were recorded. `missing` says why there are none, and `hint` how to get them; empty
-    where there are.
+    `num_kernels` excludes the rows of operators outside of kernels; None if no kernels were
+    recorded. `missing` is the reason for that, and `hint` a remedy; both are empty otherwise.
     """
 
     run: Run
@@ -35,12 +34,12 @@ class DiffSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffRow:
-    """One change; times are seconds an iteration, `contribution_s` candidate less baseline.
+    """One change; times are seconds per iteration, `contribution_s` candidate less baseline.
 
-    `number` is its place, the largest contribution first, which is the same when the sides are
-    swapped. `verdict` is `unchanged` for what is within noise and for parts of the profile, which
-    nobody judges. `before_s` and `after_s` are the times of both sides, None where a side has
-    nothing; `count_s` and `time_s` are what calls and the time of one contribute.
+    `number` is its rank, the largest contribution first; swapped sides give the same ranks.
+    `verdict` is `unchanged` within noise and for components of the profile, which have no test.
+    `before_s` and `after_s` are the times of both sides, None for a missing side. `count_s` and
+    `time_s` are the contributions of the number of calls and of the time of one.
     """
 
     number: int
@@ -63,13 +62,13 @@ class DiffRow:
 class DiffPage:
     """Everything the page of the kernel diff shows; without kernels on both sides it has no rows.
 
-    `basis` names what `baseline_s` and `candidate_s` are, `change_s` is their difference and
-    `unexplained_s` what the rows leave of it. The two are rounded to a tenth of a microsecond, so
-    that what is shown of them adds up, and nothing is left over that is less. `environment` has
-    what the runs differ in, name by name as (before, after); `is_comparable` says whether their
-    fingerprints are equal. `sources` is the code of both sides by its hash. `problem` says why
-    there is no diff although both sides have kernels; `noise` what makes its times uncertain, and
-    `unexplained_text` what the unexplained part is, "" where there is none.
+    `basis` names the times `baseline_s` and `candidate_s`. `change_s` is their difference, and
+    `unexplained_s` the part of it that no row explains. Both are rounded to a tenth of a
+    microsecond, so that the shown numbers add up and no smaller remainder is left. `environment`
+    has the facts that differ, name by name as (before, after); `is_comparable` tells whether the
+    fingerprints are equal. `sources` is the code of both sides by its hash. `problem` is the reason
+    why there is no diff although both sides have kernels, `noise` the reason why its times are
+    uncertain. `unexplained_text` describes the unexplained part, "" without one.
     """
 
     baseline: DiffSide
@@ -89,22 +88,21 @@ class DiffPage:
 
     @property
     def explained_s(self) -> float:
-        """Return what the rows contribute together."""
+        """Return the sum of the contributions of the rows."""
         return self.change_s - self.unexplained_s
 
     @property
     def is_same_result(self) -> bool:
-        """Return whether both sides are one result."""
         places = [(side.run.id, side.case_key) for side in (self.baseline, self.candidate)]
         return places[0] == places[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertKernels:
-    """The kernels behind an alert, none where all are within noise; `state` leads to the diff.
+    """The kernels behind an alert, none if all are within noise; `state` leads to the diff.
 
-    `share_text` says how much of `change_s`, seconds per iteration of what `basis` names, the rows
-    explain together. `noise` says what makes their times uncertain, "" where nothing does.
+    `share_text` is the share of `change_s` that the rows explain together; `change_s` is in seconds
+    per iteration of `basis`. `noise` is the reason why their times are uncertain, "" for none.
     """
 
     state: KernelDiffState

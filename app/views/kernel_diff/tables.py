@@ -77,7 +77,7 @@ _ORIGIN_COLUMNS = (HtmlColumn(label="in"), *ORIGIN_COLUMNS)
 
 
 def side_table(page: DiffPage) -> str:
-    """Return which two results are compared."""
+    """Return the facts of the two results."""
     rows = [
         (Cell(text=name, style="quiet"), *_side_cells(side))
         for name, side in zip(SIDES, (page.baseline, page.candidate), strict=True)
@@ -107,12 +107,12 @@ def headline(page: DiffPage) -> str:
 
 
 def environment_table(page: DiffPage) -> str:
-    """Return what the environments of both runs differ in, "" for nothing."""
+    """Return the differences between the environments of both runs, "" for none."""
     return difference_table(page.environment, ends=SIDES, label="environment")
 
 
 def classes_of(page: DiffPage) -> dict[str, int]:
-    """Return how many rows each class has, the class with the largest contribution first."""
+    """Return the number of rows of each class, the class with the largest contribution first."""
     counts: dict[str, int] = {}
     for row in page.rows:
         counts[row.kind] = counts.get(row.kind, 0) + 1
@@ -120,9 +120,9 @@ def classes_of(page: DiffPage) -> dict[str, int]:
 
 
 def diff_tables(page: DiffPage, state: KernelDiffState) -> str:
-    """Return the rows that the filter of `state` lets through, the largest first; "" for none.
+    """Return the rows that pass the filter of `state`, the largest first; "" for none.
 
-    The row that is open is never behind the fold.
+    The opened row is never behind the fold.
     """
     rows = [row for row in page.rows if state.change in ("", row.kind)]
     if not rows:
@@ -140,7 +140,7 @@ def diff_tables(page: DiffPage, state: KernelDiffState) -> str:
 
 
 def row_facts(row: DiffRow) -> str:
-    """Return what is known of one change."""
+    """Return the facts of one change."""
     pairs = [
         ("contributes", Cell(text=f"{signed_us(row.contribution_s)} us an iteration")),
         ("class", Cell(text=class_words(row.kind))),
@@ -153,7 +153,7 @@ def row_facts(row: DiffRow) -> str:
 
 
 def kernel_table(row: DiffRow) -> str:
-    """Return the kernels of both sides of a row, "" where it is about none."""
+    """Return the kernels of both sides of a row, "" if it has none."""
     kernels = [
         (name, kernel)
         for name, side in zip(SIDES, (row.baseline, row.candidate), strict=True)
@@ -177,12 +177,12 @@ def kernel_table(row: DiffRow) -> str:
 
 
 def fact_table(row: DiffRow) -> str:
-    """Return configuration and launch that differ, "" for none."""
+    """Return the differences of configuration and launch, "" for none."""
     return difference_table(differing_facts(row), ends=SIDES, label="configuration and launch")
 
 
 def differing_facts(row: DiffRow) -> dict[str, tuple[str, str]]:
-    """Return configuration and launch that differ, by name as (baseline, candidate)."""
+    """Return the differences of configuration and launch, by name as (baseline, candidate)."""
     before, after = _facts_of(row.baseline), _facts_of(row.candidate)
     names = dict.fromkeys((*before, *after))
     sides = {name: (before.get(name, "-"), after.get(name, "-")) for name in names}
@@ -190,7 +190,7 @@ def differing_facts(row: DiffRow) -> dict[str, tuple[str, str]]:
 
 
 def origin_table(row: DiffRow) -> str:
-    """Return the nodes of the graph that either side computes, "" where nobody knows."""
+    """Return the nodes of the graph that either side computes, "" if none are recorded."""
     sides = [
         dict.fromkeys(origin for kernel in kernels for origin in kernel.origins)
         for kernels in (row.baseline, row.candidate)
@@ -307,7 +307,7 @@ def _side_of(origin: Origin, sides: Sequence[Mapping[Origin, None]]) -> str:
 
 
 def _facts_of(kernels: Sequence[Kernel]) -> dict[str, str]:
-    """Return what the kernels of a side are, each different value once."""
+    """Return the facts of the kernels of a side, each different value once."""
     by_name: dict[str, dict[str, None]] = {}
     for kernel in kernels:
         values = {
@@ -330,7 +330,7 @@ def _calls(kernels: Sequence[Kernel]) -> str:
     if not kernels:
         return "-"
     number = math.fsum(kernel.count for kernel in kernels)
-    # Of a mean over iterations; mostly each has the same calls.
+    # The number is a mean over iterations, which mostly have the same calls.
     return f"{number:,.0f}" if number.is_integer() else significant(number)
 
 
@@ -347,7 +347,7 @@ def _matched(row: DiffRow) -> str:
 
 
 def _code(text: str) -> str:
-    """Return `text` as it may stand between backticks in a cell of a table."""
+    """Return `text` in the form that a cell of a table allows between backticks."""
     return one_line(shortened(text, limit=_NAME_LENGTH)).replace("`", "'").replace("|", "\\|")
 
 

@@ -1,4 +1,4 @@
-"""Changes between the kernels of two results: how much each explains, and why."""
+"""Draw the changes between the kernels of two results: the contribution and reason of each."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ UNEXPLAINED_CAPTION = (
     " Kernels are timed under the profiler and the latencies without it: what profiling costs on"
     " one side more than on the other is unexplained, and so is what disturbed either."
 )
-# Of more cases one chooses the model first: the browser takes long for a list of thousands.
+# With more cases the page has a choice of the model first: the browser is slow with a list of
+# thousands.
 _MAX_CASES = 60
 UNLIKE_TEXT = (
     "The environments of the two runs differ in what decides about times. Which kernels belong"
@@ -106,7 +107,7 @@ def _show_row(page: DiffPage, state: KernelDiffState) -> None:
 
 
 def _show_nothing(page: DiffPage) -> None:
-    """Say which side has no kernels, and how to get them."""
+    """Draw the reason why a side has no kernels, and the command that records them."""
     sides: list[DiffSide] = [page.baseline]
     if not page.is_same_result:
         sides.append(page.candidate)
@@ -126,7 +127,7 @@ def _show_nothing(page: DiffPage) -> None:
 
 
 def _resolved(state: KernelDiffState, page: DiffPage) -> KernelDiffState:
-    """Return `state` with the runs and cases that it stands for, for links that stay."""
+    """Return `state` with the ids of its runs and the keys of its cases, for permanent links."""
     return dataclasses.replace(
         state,
         baseline_run=page.baseline.run.id,
@@ -139,7 +140,7 @@ def _resolved(state: KernelDiffState, page: DiffPage) -> KernelDiffState:
 def show_choices(
     page: DiffPage, state: KernelDiffState, *, summaries: tuple[RunSummary, ...]
 ) -> None:
-    """Draw what can be compared: a run and a case on each side, of one model where many are."""
+    """Draw the choices: a run and a case on each side, of one model if there are many."""
     labels = {
         item.run.id: "  ".join(
             (moment(item.run.started_at), item.run.id, short_revision(item.run.revision))
@@ -157,7 +158,7 @@ def show_choices(
 
 
 def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
-    """Draw what copies the address, and the headline with the largest rows as Markdown."""
+    """Draw buttons that copy the address, and the headline with the largest rows as Markdown."""
     share = Share(
         name=file_name("kernel diff", page.baseline.run.id, page.candidate.run.id),
         url=kernel_diff_url(state),
@@ -167,7 +168,7 @@ def show_diff_share(page: DiffPage, state: KernelDiffState) -> None:
 
 
 def show_waterfall(page: DiffPage, state: KernelDiffState) -> None:
-    """Draw what each change contributes to the difference."""
+    """Draw the contribution of each change to the difference."""
     st.html(heading("What contributes", level=2))
     text = WATERFALL_CAPTION + (UNEXPLAINED_CAPTION if page.unexplained_s else "")
     words = escaped(text, limit=len(text))
@@ -192,7 +193,7 @@ def show_table(page: DiffPage, state: KernelDiffState) -> None:
 
 
 def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
-    """Draw one change in full: both sides, what differs, where it comes from, the code."""
+    """Draw one change in full: both sides, their differences, origin and code."""
     st.html(heading(f"{row.number}. {row.label}", level=2))
     st.html(banner(row.text))
     st.html(row_facts(row))
@@ -244,7 +245,7 @@ def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
 def _choose_model(page: DiffPage, models: Collection[str]) -> None:
     """Draw the choice of the model whose cases can be chosen.
 
-    Both sides then have its case that is like the one before, or else its first.
+    Both sides then have its case that is like the previous one, or else its first.
     """
     now = page.baseline.case
     cases = [*_measured(page.baseline), *_measured(page.candidate)]
@@ -274,7 +275,7 @@ def _choose_case(key: str, cases: Mapping[str, str]) -> None:
 
 
 def _cases_of(side: DiffSide, models: Collection[str]) -> list[str]:
-    """Return the cases to choose from: those of `models` where the run has many."""
+    """Return the cases to choose from: those of `models` if the run has many."""
     cases = _measured(side)
     is_short = len(cases) <= _MAX_CASES
     return [case.key for case in cases if is_short or case.model in models]

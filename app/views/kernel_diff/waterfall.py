@@ -1,8 +1,8 @@
-"""The waterfall of a kernel diff: what each change contributes, from the largest on. Pure.
+"""The waterfall of a kernel diff: the contribution of each change, the largest first. Pure.
 
-It begins at no difference and ends at the difference of the two latencies. Colour says the verdict,
-the sign stands beside each bar. It is HTML, since the browser takes half as long as for an empty
-page to load and draw a chart of twenty bars, and each bar is a link.
+It begins at no difference and ends at the difference of the two latencies. Colour shows the
+verdict; each bar has its sign too. It is HTML, and each bar is a link. For a chart of twenty bars
+the browser would need half the time of loading an empty page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_BARS = 14
 UNEXPLAINED, DIFFERENCE = "unexplained", "difference"
 LABEL = "us an iteration, candidate less baseline"
 _NAME_LENGTH, _TITLE_LENGTH = 44, 600
-# Of the width of the bars, for the number to the right of the last.
+# A share of the width of the bars, for the number to the right of the last.
 _MARGIN = 0.14
 _WORDS = {
     Verdict.REGRESSION: "slower",
@@ -35,9 +35,9 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaterfallBar:
-    """A bar from `start_s` on, in seconds an iteration; `number` is that of the row it stands for.
+    """A bar from `start_s` on, in seconds per iteration; `number` is that of its row.
 
-    `words` say the verdict, `text` why.
+    `words` has the verdict, `text` its reason.
     """
 
     name: str
@@ -52,16 +52,16 @@ class WaterfallBar:
 
     @property
     def end_s(self) -> float:
-        """Return where the bar ends."""
+        """Return the end of the bar."""
         return self.start_s + self.size_s
 
 
 def waterfall_steps(page: DiffPage) -> list[WaterfallBar]:
     """Return the bars from top to bottom.
 
-    The parts of the profile have bars of their own; of the kernels the largest have, the rest is
-    one bar. Then comes what is unexplained, if anything is, and last the whole difference, which
-    begins at 0.
+    The largest kernels and each component of the profile have bars of their own; all other kernels
+    share one. Then comes the unexplained part, if there is any, and last the whole difference,
+    which begins at 0.
     """
     kernels = [row for row in page.rows if not row.is_part]
     shown, rest = kernels[:MAX_BARS], kernels[MAX_BARS:]
@@ -112,7 +112,7 @@ def waterfall(steps: Sequence[WaterfallBar], state: KernelDiffState) -> str:
 
 
 def _step(row: DiffRow) -> WaterfallBar:
-    # Numbers keep two kernels of one label apart, and are those of the table.
+    # Ranks distinguish two kernels of one label, and are those of the table.
     return WaterfallBar(
         name=f"{one_line(shortened(row.label, limit=_NAME_LENGTH))}  #{row.number}",
         size_s=row.contribution_s,

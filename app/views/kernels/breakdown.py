@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes, as bars, numbers and sentences. Pure."""
+"""The time breakdown of an iteration, as bars, numbers and sentences. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compile_hud.db.shared.text import significant
 
 PROFILED, LATENCY, REMAINDER = "profiled", "latency", "remainder"
 ADDED = "idle that recording adds"
-# What no kernel accounts for stands at the end of the bar.
+# Time without a kernel stands at the end of the bar.
 _RESTS = ("dispatch", "python", IDLE)
 _HATCHED = "p3"
 _PARTS_TEXT = "The parts say where the time goes, not how long it is."
@@ -27,12 +27,12 @@ RETENTION_TEXT = (
 
 
 def kind_style(kind: str) -> str:
-    """Return the class of theme.py for a kind; that of `other` for one that it does not know."""
+    """Return the class of theme.py for a kind; that of `other` for an unknown one."""
     return f"k-{known_kind(kind)}"
 
 
 def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
-    """Return the parts, the longest first, and at the end what no kernel accounts for."""
+    """Return the parts, the longest first, and at the end the time without a kernel."""
     return sorted(
         profile.components_without_profiler.items(),
         key=lambda part: (
@@ -43,9 +43,9 @@ def ordered_parts(profile: Profile) -> list[tuple[str, float]]:
 
 
 def parts_bars(profile: Profile, *, is_noisy: bool = False) -> str:
-    """Return the profiled iteration above the sampled latency, and what profiling costs.
+    """Return the profiled iteration above the sampled latency, and the cost of profiling.
 
-    Where recording slowed the host, the latency is above, divided into the parts.
+    If recording slowed the host, the latency is above, divided into the parts.
     """
     bars_html = stack(_bars(profile), unit="s", label="where the time of an iteration goes")
     text = profiler_text(profile, is_noisy=is_noisy)
@@ -95,7 +95,7 @@ def parts_table(profile: Profile) -> str:
 
 
 def profiler_text(profile: Profile, *, is_noisy: bool = False) -> str:
-    """Return a sentence on what the profiler costs, as far as it is known and not disturbed."""
+    """Return a sentence on the cost of the profiler, as far as it is known and undisturbed."""
     whole = quantity(profile.iteration_s, "s")
     if profile.latency_s is None or profile.remainder_s is None:
         return f"An iteration took {whole} under the profiler; no latency was sampled without it."
@@ -127,7 +127,7 @@ def _idle_text(profile: Profile) -> str:
 
 
 def header_facts(page: KernelsPage) -> list[tuple[str, Cell]]:
-    """Return which result it is, how much was profiled and where its trace is."""
+    """Return the facts of the result, of the profiled time and of the trace."""
     result, run = page.result, page.run
     assert result is not None
     case = Cell(text=result.case.key, href=run_url(run.id, case_key=result.case.key))
@@ -164,7 +164,7 @@ def _device_cell(profile: Profile) -> Cell:
 
 
 def no_trace_text(page: KernelsPage) -> str:
-    """Return why there is no trace and what to do, "" where there is one or nothing was traced."""
+    """Return the reason why a profiled result has no trace, with a remedy; else ""."""
     if page.has_trace or page.profile is None:
         return ""
     if not page.has_traces:
@@ -178,7 +178,7 @@ def no_trace_text(page: KernelsPage) -> str:
 
 
 def _count_text(kernels: Sequence[Kernel]) -> str:
-    # What is left of operators beside their kernels has rows, but is none.
+    # Operator time outside of kernels has rows, but is no kernel.
     counts = [kernel.count for kernel in kernels if not kernel.is_dispatch]
     return f"{len(counts)}, {sum(counts):g} calls an iteration"
 

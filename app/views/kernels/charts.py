@@ -1,6 +1,6 @@
 """The charts of the kernels page, as Vega-Lite specifications. Pure.
 
-Colour says the kind of a kernel; labels, shapes and tooltips say it too.
+Colour shows the kind of a kernel; labels, shapes and tooltips show it too.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def roofline_spec(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> dict[str, 
         .encode(
             x=x,
             y=y,
-            # Of the same kinds as the shapes: Vega warns where the two differ.
+            # Colours and shapes have the same domain: Vega warns if the two differ.
             color=_kind_colour(KINDS),
             shape=alt.Shape(
                 "kind:N",
@@ -198,7 +198,7 @@ def strip_spec(rows: Sequence[Row], *, unit: str) -> dict[str, Any]:
 
 
 def kernel_trend_spec(points: Sequence[KernelPoint]) -> dict[str, Any]:
-    """Return the time an iteration of one kernel over the runs; a click selects a run's id."""
+    """Return the time per iteration of one kernel over the runs; a click selects a run's id."""
     scale = scale_for("s", [point.total_s for point in points])
     rows = [
         {

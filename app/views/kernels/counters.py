@@ -1,4 +1,4 @@
-"""What other profilers counted of kernels, as columns of the tables that list them. Pure."""
+"""Counters of other profilers, as columns of the tables of kernels. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compile_hud.db.records.kernel_counters import SHARES, counted, counter_name
 from compile_hud.db.records.kernels import Kernel
 from compile_hud.db.shared.text import printable, shortened
 
-# Nsight Compute counts hundreds of things; a kernel that is opened has all of them.
+# Nsight Compute counts hundreds of things; an opened kernel shows all of them.
 MAX_COLUMNS = 12
 _NAME_LIMIT = 60
 _HELP = "counted by another profiler"
@@ -19,7 +19,7 @@ _HELP = "counted by another profiler"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterColumn:
-    """A counter of each kernel, None where it has none; `label` has the unit of all of them."""
+    """A counter of each kernel, None without a reading; `label` has the unit of all of them."""
 
     label: str
     help: str
@@ -33,7 +33,7 @@ def counter_columns(kernels: Sequence[Kernel]) -> list[CounterColumn]:
     for name in counter_names(kernels)[:MAX_COLUMNS]:
         column = [reading.get(name) for reading in readings]
         units = {item[1] for item in column if item is not None}
-        # Of one profiler a counter has one unit; what differs stays as it was counted.
+        # A counter of one profiler has one unit; readings with several units stay unscaled.
         unit = units.pop() if len(units) == 1 else ""
         scale = scale_for(unit, [item[0] for item in column if item and math.isfinite(item[0])])
         heading = SHARES.get(name, name)
@@ -50,7 +50,7 @@ def counter_columns(kernels: Sequence[Kernel]) -> list[CounterColumn]:
 
 
 def hidden_counters(kernels: Sequence[Kernel]) -> str:
-    """Return a sentence on the counters that no column has, "" where there are none."""
+    """Return a sentence on the counters without a column, "" for none."""
     number = len(counter_names(kernels)) - MAX_COLUMNS
     if number <= 0:
         return ""

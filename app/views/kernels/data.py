@@ -44,7 +44,7 @@ from compile_hud.runner.analysis.kernels.standalone_script import script_of, tit
 
 
 def trace_path(result_id: str) -> Path | None:
-    """Return the kept trace of a result, None without one; never a file outside the folder."""
+    """Return the stored trace of a result, None without one; never a file outside the folder."""
     return find_trace(_traces_folder(), result_id)
 
 
@@ -61,7 +61,7 @@ def load_kernels_page(run_id: str, *, case_key: str) -> Loaded[KernelsPage]:
     """
     loaded = _kernels_page(run_id or "latest", case_key)
     page = loaded.value
-    # Not from the cache: a trace can be removed while nothing is written to the store.
+    # The cache is bypassed: a trace can be removed while nothing is written to the store.
     has_trace = page.result is not None and trace_path(page.result.id) is not None
     return dataclasses.replace(loaded, value=dataclasses.replace(page, has_trace=has_trace))
 
@@ -78,7 +78,7 @@ def load_source(at: StoreVersion, source_hash: str) -> KernelSource | None:
 
 
 def kernel_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> Script:
-    """Return the script that runs `kernel` of `page` alone, or why there is none."""
+    """Return the script that runs only `kernel` of `page`, or the reason why there is none."""
     assert page.result is not None
     title = title_of(kernel, run=page.run, case=page.result.case)
     try:

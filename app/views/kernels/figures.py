@@ -45,7 +45,7 @@ _TREND_TEXT = (
 
 
 def show_icicle(page: KernelsPage, *, version: int) -> None:
-    """Draw where the time is in the model; a click opens a kernel."""
+    """Draw the icicle; a click opens a kernel."""
     spec = _cached(_icicle, page, version)
     if spec is None:
         return
@@ -56,7 +56,7 @@ def show_icicle(page: KernelsPage, *, version: int) -> None:
 
 
 def show_timeline(page: KernelsPage, *, version: int) -> None:
-    """Draw one iteration on a line of time."""
+    """Draw the timeline of one iteration."""
     if page.profile is None:
         return
     st.html(heading("One iteration", level=2))
@@ -84,7 +84,7 @@ def show_roofline(page: KernelsPage, *, version: int) -> None:
 
 
 def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
-    """Draw one kernel over the runs of its case."""
+    """Draw the trend of one kernel over the runs of its case."""
     assert page.result is not None
     loaded = load_kernel_trend(page.result.case.key, kernel)
     points = [
@@ -140,7 +140,7 @@ def _trend(*_key: str | int, _points: Sequence[KernelPoint]) -> dict[str, Any]:
 
 def _draw_kernels(spec: Mapping[str, Any], *, key: str) -> None:
     """Draw a chart in which a click on a kernel opens it."""
-    # By a callback: a selection stays, and would undo what was chosen elsewhere since.
+    # This is a callback: a selection stays, and would later undo a choice made elsewhere.
     draw_chart(spec, key=key, on_select=lambda: _open_picked(key), selection_mode=PICK)
 
 

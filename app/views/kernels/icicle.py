@@ -1,7 +1,7 @@
 """Layout of the icicle: module, operator and kernel, each as wide as its time. Pure.
 
-A rectangle is as wide as its children together, which stand side by side below it: they begin where
-it begins, the longest first.
+A rectangle is as wide as its children together. They stand side by side below it and begin where it
+begins, the longest first.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _ROUNDING_SHARE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rect:
-    """A rectangle: its place on the axis of time in seconds, and what it stands for.
+    """A rectangle: its bounds on the axis of time in seconds, and its module, operators or kernel.
 
-    `share` is that of all rows together, `kind` that of all kernels in it or SEVERAL, `kernel_id`
-    the id of a kernel, empty above the kernels.
+    `share` is its part of the time of all rows, `kind` that of all kernels in it or SEVERAL.
+    `kernel_id` is the id of a kernel, empty above the kernels.
     """
 
     level: int
@@ -39,7 +39,7 @@ class Rect:
 
 
 def layout(kernels: Sequence[Kernel]) -> tuple[Rect, ...]:
-    """Return the rectangles of all levels; none where the kernels took no time."""
+    """Return the rectangles of all levels; none if the kernels took no time."""
     timed = [part for kernel in kernels for part in _parts(kernel) if part.total_s > 0]
     whole_s = sum(kernel.total_s for kernel in timed)
     if not timed:
@@ -82,13 +82,13 @@ def _rect(
 
 
 def _parts(kernel: Kernel) -> list[Kernel]:
-    """Return the kernel once for each module that it is in, and what of it is in none of them."""
+    """Return the kernel once for each of its modules, and its remainder without a module."""
     parts = [
         replace(kernel, module=part.path, count=part.count, total_s=part.total_s)
         for part in modules_of(kernel)
     ]
     rest_s = kernel.total_s - sum(part.total_s for part in parts)
-    # Less is what adding up loses.
+    # A smaller remainder is rounding.
     if not parts or rest_s > _ROUNDING_SHARE * kernel.total_s:
         parts.append(replace(kernel, total_s=rest_s))
     return parts
@@ -105,7 +105,7 @@ def _operators(kernel: Kernel) -> str:
 def _grouped(
     kernels: Sequence[Kernel], named: Callable[[Kernel], str]
 ) -> list[tuple[str, list[Kernel]]]:
-    """Return the kernels by name, the name that takes longest first."""
+    """Return the kernels by name, the name with the longest time first."""
     groups: dict[str, list[Kernel]] = {}
     for kernel in kernels:
         groups.setdefault(named(kernel), []).append(kernel)

@@ -1,8 +1,8 @@
-"""Arithmetic intensity against achieved operations a second, under the measured roofs. Pure.
+"""Arithmetic intensity against achieved operations per second, under the measured roofs. Pure.
 
 Roofline model: S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance
-model for multicore architectures", CACM 52(4), 2009. The roofs are no data sheet's: copies and
-matrix products that the run itself timed (`peaks` of its environment).
+model for multicore architectures", CACM 52(4), 2009. The roofs come from no data sheet: the run
+itself timed copies and matrix products (`peaks` of its environment).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from compile_hud.db.records.kernels import Kernel
 
 _COPY = "copy_bytes_per_s"
 _FLOPS = "_flops_per_s"
-# How far the axis goes beyond the points and the ridges, as a factor.
+# A factor by which the axis extends beyond the points and the ridges.
 _MARGIN = 2.0
-# Of the axis, left of every ridge: as wide as a label may be in a window of 800 px.
+# A part of the axis, left of every ridge: as wide as a label may be in a window of 800 px.
 _LABEL_SHARE = 0.27
-# Of the height of the chart: as high as a line of text.
+# A part of the height of the chart: as high as a line of text.
 _LINE_SHARE = 0.06
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roof:
-    """The most that a device was measured to do: bytes a second, and operations in one dtype."""
+    """The measured limits of a device: bytes per second, and operations per second in one dtype."""
 
     name: str
     flops_per_s: float
@@ -35,17 +35,17 @@ class Roof:
 
     @property
     def ridge(self) -> float:
-        """Return the FLOP a byte from which memory no longer limits."""
+        """Return the FLOP per byte from which memory no longer limits."""
         return self.flops_per_s / self.bytes_per_s
 
     def at(self, intensity: float) -> float:
-        """Return the FLOP/s that the roof allows at so many FLOP a byte."""
+        """Return the FLOP/s that the roof allows at an intensity in FLOP per byte."""
         return min(self.flops_per_s, intensity * self.bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoofLabel:
-    """The name of a roof, or of several that are one line to the eye, and where it ends."""
+    """The name of a roof, or of several that look like one line, and the point where it ends."""
 
     text: str
     intensity: float
@@ -54,7 +54,7 @@ class RoofLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
-    """Where a kernel stands: FLOP a byte and FLOP/s."""
+    """The position of a kernel: FLOP per byte and FLOP/s."""
 
     kernel: Kernel
     intensity: float
@@ -62,7 +62,7 @@ class Spot:
 
 
 def roofs_of(environment: Mapping[str, Any]) -> tuple[Roof, ...]:
-    """Return the roofs that a run measured, the lowest first; none where it measured no copies."""
+    """Return the roofs that a run measured, the lowest first; none without measured copies."""
     peaks = environment.get("peaks")
     known = peaks if isinstance(peaks, Mapping) else {}
     bytes_per_s = _number(known.get(_COPY))
@@ -88,13 +88,13 @@ def spots_of(kernels: Sequence[Kernel]) -> tuple[Spot, ...]:
 
 
 def uncounted(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
-    """Return the kernels that have no place: bytes or operations of a call are not known."""
+    """Return the kernels without a position: bytes or operations of a call are not known."""
     drawn = {id(spot.kernel) for spot in spots_of(kernels)}
     return tuple(kernel for kernel in kernels if id(kernel) not in drawn and not kernel.is_dispatch)
 
 
 def span_of(spots: Sequence[Spot], *, roofs: Sequence[Roof]) -> tuple[float, float]:
-    """Return the FLOP a byte between which roofs are drawn; all spots and ridges lie there."""
+    """Return the range of FLOP per byte in which roofs are drawn; it has all spots and ridges."""
     ridges = [roof.ridge for roof in roofs]
     places = [spot.intensity for spot in spots] + ridges
     begin, end = min(places) / _MARGIN, max(places) * _MARGIN

@@ -27,9 +27,11 @@ _NAME_LIMIT = 60
 _MAX_NAMES = 6
 # The rest is behind a fold.
 NUM_ORIGINS = 8
-# Of the launch: what only one call had, and what has a place of its own.
+# Launch facts leave these out: single calls have arguments, and the others have tables of their
+# own.
 _NOT_LAUNCH = ("arguments", COUNTERS, MODULES)
-# The zoo's models of a library hold it under this name, which says nothing of where one is in it.
+# The zoo's wrapper of a library model has it under this name, which adds nothing to a module's
+# path.
 _WRAPPER = "inner"
 ORIGIN_COLUMNS = (
     HtmlColumn(label="node"),
@@ -51,7 +53,7 @@ class NumberColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelsTable:
-    """The table of kernels, what its number columns mean, and the id of each row."""
+    """The table of kernels, the meaning of its number columns, and the id of each row."""
 
     frame: pd.DataFrame
     numbers: tuple[NumberColumn, ...]
@@ -59,13 +61,15 @@ class KernelsTable:
 
 
 def kernel_id(kernel: Kernel) -> str:
-    """Return what names a kernel in a URL, the same for the same kernel of another result."""
+    """Return the name of a kernel in a URL, the same for the same kernel of another result."""
     named = (kernel.name, kernel.library, kernel.shapes, kernel.source_hash)
     return hashlib.sha256("\0".join(named).encode(errors="replace")).hexdigest()[:_ID_LENGTH]
 
 
 def matching(kernels: Sequence[Kernel], state: KernelsState) -> list[Kernel]:
-    """Return the kernels that the filters let through; the text is in label, operators, module."""
+    """Return the kernels that pass the filters; the text is searched in label, operators and
+    module.
+    """
     text = state.text.casefold().strip()
     return [
         kernel
@@ -140,7 +144,7 @@ def kernel_facts(kernel: Kernel) -> list[tuple[str, Cell]]:
 
 
 def origin_table(kernel: Kernel) -> str:
-    """Return the nodes of the graph that a kernel computes, "" where nobody said."""
+    """Return the nodes of the graph that a kernel computes, "" if none are recorded."""
     if not kernel.origins:
         return ""
     rows = [origin_cells(origin) for origin in kernel.origins]
@@ -162,7 +166,7 @@ def origin_cells(origin: Origin) -> tuple[Cell, ...]:
 
 
 def counter_table(kernel: Kernel) -> str:
-    """Return what other profilers counted of a kernel, "" where nothing was."""
+    """Return the readings of other profilers for a kernel, "" for none."""
     counters = kernel.launch.get(COUNTERS)
     if not isinstance(counters, Mapping) or not counters:
         return ""
@@ -182,7 +186,7 @@ def counter_table(kernel: Kernel) -> str:
 
 
 def repro_command(run: Run, case: Case, kernel: Kernel) -> str:
-    """Return the command that prints the script which runs `kernel` alone."""
+    """Return the command that prints the script which runs only `kernel`."""
     words = ["hud", "kernels", run.id, case.key, "--repro", kernel.name]
     return printable(shlex.join(words))
 
@@ -202,17 +206,17 @@ def value_text(value: Any) -> str:
 
 
 def launch_text(kernel: Kernel) -> str:
-    """Return what the device was asked for: grid, block, registers and the like."""
+    """Return the launch parameters: grid, block, registers and the like."""
     return mapping_text(launch_facts(kernel))
 
 
 def launch_facts(kernel: Kernel) -> dict[str, Any]:
-    """Return what every launch of a kernel has in common, by name."""
+    """Return the parameters that all launches of a kernel share, by name."""
     return {name: value for name, value in kernel.launch.items() if name not in _NOT_LAUNCH}
 
 
 def uncounted_text(kernels: Sequence[Kernel]) -> str:
-    """Return a sentence that names the kernels which have no place under the roofline."""
+    """Return a sentence that names the kernels without a position under the roofline."""
     names = list(dict.fromkeys(kernel.label for kernel in kernels))
     text = ", ".join(shortened(name, limit=_NAME_LIMIT) for name in names[:_MAX_NAMES])
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
@@ -224,7 +228,7 @@ def uncounted_text(kernels: Sequence[Kernel]) -> str:
 
 
 def shown(text: str) -> str:
-    """Return `text` cut to what a cell, a label or a tooltip has room for, without odd signs."""
+    """Return `text` cut to the length of a cell, a label or a tooltip, without odd characters."""
     return printable(shortened(text, limit=_TEXT_LIMIT))
 
 
@@ -234,19 +238,19 @@ def _searched(kernel: Kernel) -> str:
 
 
 def without_wrapper(path: str) -> str:
-    """Return the path of a module in the model of a library, where the zoo wraps one."""
+    """Return the path of a module in the library's model, without the zoo's wrapper."""
     return "" if path == _WRAPPER else path.removeprefix(f"{_WRAPPER}.")
 
 
 def module_text(kernel: Kernel) -> str:
-    """Return the module of a kernel; of several how many there are, and where."""
+    """Return the module of a kernel; of several their number and their common location."""
     modules = modules_of(kernel)
     path = without_wrapper(kernel.module)
     return f"{len(modules)} in {path or 'the model'}" if modules else path
 
 
 def _modules_text(kernel: Kernel) -> str:
-    """Return the modules that a kernel is in with calls and time, the longest first."""
+    """Return the modules of a kernel with calls and time, the longest first."""
     modules = modules_of(kernel)
     texts = [
         f"{without_wrapper(module.path) or 'none'} ({significant(module.count)} calls,"
@@ -270,7 +274,7 @@ _HEADINGS = {
     "rate": "computes",
     "roofline": "roofline",
 }
-# Key, meaning, unit, and where the number is.
+# Key, meaning, unit, and the function that reads the number.
 _SCALED: tuple[tuple[str, str, str, _Read], ...] = (
     ("time", "time an iteration", "s", lambda kernel: kernel.total_s),
     ("mean", "mean time of a call", "s", lambda kernel: kernel.mean_s),
@@ -289,7 +293,7 @@ _SCALED: tuple[tuple[str, str, str, _Read], ...] = (
         lambda kernel: kernel.roofline,
     ),
 )
-# Counters stand before what is no number.
+# Counters precede the columns without numbers.
 _BEFORE_TEXTS = "operators"
 _ORDER = (
     "label",

@@ -16,7 +16,7 @@ _GAPS_TEXT = " The gaps are those under the profiler, longer than without it."
 def strip_rows(
     profile: Profile, kernels: Sequence[Kernel], *, scale: Scale
 ) -> list[dict[str, Any]]:
-    """Return a row for each slice of a kernel that is known, its times in `scale`."""
+    """Return a row for each slice of a known kernel, its times in `scale`."""
     return [
         {
             "start": item.start_s / scale.factor,
@@ -37,12 +37,12 @@ def strip_rows(
 
 
 def lane_name(lane: int, *, device: str) -> str:
-    """Return a lane for people: threads of a CPU are counted, streams of a GPU have numbers."""
+    """Return the label of a lane: threads of a CPU are counted, streams of a GPU have numbers."""
     return f"thread {lane + 1}" if device == _ON_CPU else f"stream {lane}"
 
 
 def strip_text(profile: Profile) -> str:
-    """Return a sentence on which iteration it is and how much of it is drawn."""
+    """Return a sentence that names the iteration and the share of it that is drawn."""
     drawn_s = sum(item.duration_s for item in profile.timeline)
     return (
         f"The median of {profile.num_iterations} iterations, under the profiler: its"

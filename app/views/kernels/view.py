@@ -1,4 +1,4 @@
-"""The kernels of one case in one run: where its time goes, down to the generated code."""
+"""The kernels of one case in one run: its time breakdown, down to the generated code."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _TEXTS = {
     "config": ("autotune configuration", "what the autotuner chose"),
     "launch": ("launch", "what the device was asked for"),
 }
-# In pixels; what is longer opens on a click, and below the table.
+# Pixels; longer texts open on a click, and below the table.
 _WIDTHS: dict[str, int] = {"label": 300, "operators": 190, "module": 190}
 _HOW_TO_GET_THEM = (
     "Kernels are recorded after the samples of every case that ends ok ([run] kernels = true, which"
@@ -106,7 +106,7 @@ def show() -> None:
 
 
 def _show_cases(page: KernelsPage) -> None:
-    """Draw which cases of the run have kernels."""
+    """Draw the cases of the run that have kernels."""
     if not page.cases:
         run = page.run
         text = f"Run {run.id} of {run.revision} ({run.toolchain}) has no kernels."
@@ -152,7 +152,7 @@ def _show_result(page: KernelsPage, state: KernelsState, *, version: int) -> Non
 
 
 def show_table(page: KernelsPage, state: KernelsState) -> None:
-    """Draw the table with its filters; a row that is selected in it is opened."""
+    """Draw the table with its filters; selecting a row opens it."""
     st.html(heading("Kernels", level=2))
     with st.container(horizontal=True, gap="small"):
         type_in("Text in label, operators or module", name="text", value=state.text, width=320)
@@ -174,7 +174,7 @@ def show_table(page: KernelsPage, state: KernelsState) -> None:
 
 
 def show_kernel(page: KernelsPage, kernel: Kernel) -> None:
-    """Draw one kernel: its facts, where it comes from, its code and how to run it alone."""
+    """Draw one kernel: its facts, origin, code and the command that runs it by itself."""
     assert page.result is not None
     st.html(heading(kernel.label, level=2))
     st.html(key_values(kernel_facts(kernel)))
@@ -197,7 +197,7 @@ def show_kernel(page: KernelsPage, kernel: Kernel) -> None:
 
 
 def _show_script(page: KernelsPage, kernel: Kernel, source: KernelSource) -> None:
-    """Draw the script that runs a kernel alone, or why there is none and what measures it again."""
+    """Draw the script that runs a kernel by itself, or why there is none, with a remedy."""
     assert page.result is not None
     case = page.result.case
     st.html(heading("A script that runs it alone", level=3))
@@ -222,13 +222,13 @@ def _or_all(value: str) -> str:
 
 
 def row_id(event: Mapping[str, Any], ids: Sequence[str]) -> str:
-    """Return the id of the row that was selected, empty where none is."""
+    """Return the id of the selected row, empty for none."""
     rows = event.get("selection", {}).get("rows") or []
     return ids[rows[0]] if rows and rows[0] < len(ids) else ""
 
 
 def _mark(kernel: str, *, key: str, ids: Sequence[str]) -> None:
-    """Select the row of the kernel that is open, whether the table, a chart or a link opened it."""
+    """Select the row of the opened kernel, whether the table, a chart or a link opened it."""
     rows = [ids.index(kernel)] if kernel in ids else []
     if row_id(st.session_state.get(key, {}), ids) != (kernel if rows else ""):
         st.session_state[key] = {"selection": {"rows": rows}}
@@ -253,7 +253,7 @@ def _draw(table: KernelsTable, *, key: str) -> None:
     columns["share"] = st.column_config.ProgressColumn(
         "share", help="part of an iteration", format="%.1f %%", min_value=0, max_value=100
     )
-    # By a callback: a selection stays, and would undo what was chosen elsewhere since.
+    # This is a callback: a selection stays, and would later undo a choice made elsewhere.
     st.dataframe(
         table.frame,
         key=key,

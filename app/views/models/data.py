@@ -23,19 +23,19 @@ from compile_hud.db.records.summaries import LatestCell
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import robust_sd
 
-# The metric whose medians tell how noisy a model is.
+# The noise of a model is that of the medians of this metric.
 NOISE_METRIC = "latency_s"
 _COMPILE_METRIC = "compile_cold_s"
-# Of the latest results.
+# The metrics that the page reads of the latest results.
 MODELS_METRICS = (_COMPILE_METRIC,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelHistory:
-    """What is known beside the latest results.
+    """The history that complements the latest results.
 
-    `trends` are the last medians by case key and metric, `last_ok` when each case was last ok, and
-    `summaries` what the catalog says of each model.
+    `trends` are the last medians by case key and metric. `last_ok` has the time of each case's last
+    ok result, `summaries` the catalog's text on each model.
     """
 
     trends: Recent
@@ -45,7 +45,7 @@ class ModelHistory:
 
 @cached_read
 def load_last_oks(at: StoreVersion, *, machine: str, toolchain: str) -> Mapping[str, datetime]:
-    """Return when each case was last ok, by its key."""
+    """Return the time of each case's last ok result, by its key."""
     return load_last_ok(at.store, machine=machine, toolchain=toolchain)
 
 
@@ -55,7 +55,7 @@ def load_summaries(cells: Iterable[LatestCell]) -> Mapping[str, str]:
         cell.summary.case.model: cell
         for cell in sorted(cells, key=lambda cell: cell.run_started_at)
     }
-    # By their names, so that filters of what is shown read nothing again.
+    # The ids are the key of the cache, so that filters of the page read nothing again.
     by_id = {cell.summary.id: model for model, cell in sorted(newest.items())}
     texts = _model_summaries(tuple(by_id)).value
     return {by_id[result_id]: text for result_id, text in texts.items()}
@@ -72,10 +72,10 @@ def model_healths(
     alerts: Sequence[Alert],
     known: ModelHistory,
 ) -> tuple[ModelHealth, ...]:
-    """Return how each model does, by name; all is of one machine and one toolchain.
+    """Return the health of each model, by name; all input is of one machine and one toolchain.
 
-    A case that vanished or is late is not ok, whatever its newest result was. The noise is the
-    median over the cases of what two nights in a row differ by, as a share.
+    A missing or overdue case is not ok, whatever its newest result was. The noise is the median
+    over the cases of the relative difference between consecutive nights.
     """
     by_model: dict[str, list[LatestCell]] = {}
     for cell in cells:
@@ -149,9 +149,9 @@ def _mode(variant: str, cells: Sequence[LatestCell], *, missing: Mapping[str, st
 
 
 def _noise(medians: Sequence[float]) -> float | None:
-    """Return what two nights in a row differ by, None for too few of them.
+    """Return the difference between consecutive nights as robust noise, None for too few of them.
 
-    By differences, so that a step or a drift of the level is no noise.
+    Differences exclude steps and drifts of the level from the noise.
     """
     if len(medians) <= DEFAULT_CONFIG.min_baseline_points or min(medians) <= 0:
         return None
@@ -160,7 +160,7 @@ def _noise(medians: Sequence[float]) -> float | None:
 
 
 def fitting(healths: Sequence[ModelHealth], state: ModelsState) -> list[ModelHealth]:
-    """Return the models in whose name, family or summary the text of `state` is."""
+    """Return the models in whose name, family or summary the text of `state` occurs."""
     text = state.text.lower().strip()
     return [
         item for item in healths if text in f"{item.model} {item.family} {item.summary}".lower()

@@ -1,4 +1,4 @@
-"""What the page of models is given."""
+"""The data of the page of models."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from compile_hud.db.records.results import Case
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeHealth:
-    """How the cases of a model in one variant do; `why` is what the first that is not ok is.
+    """The health of a model's cases in one variant; `why` is the state of the first that is not ok.
 
-    `case` and `run_id` lead to that one, or to the first where all are ok.
+    `case` and `run_id` lead to that one, or to the first if all are ok.
     """
 
     variant: str
@@ -26,12 +26,12 @@ class ModeHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelHealth:
-    """How a model does on one machine in one toolchain.
+    """The health of a model on one machine in one toolchain.
 
-    `summary` is what the catalog said that it stresses, "" where no result has kept it. `coverage`
-    is what of each dimension is measured. `num_open` are its open regressions without what the
-    machine did, `num_by_machine` that. `noise` is a share, `compile_s` the cold compile time of
-    mode default; None where there is none.
+    `summary` is the catalog's text on the model, "" if no result has stored it. `coverage` has the
+    measured values of each dimension. `num_open` counts open regressions without machine drift,
+    `num_by_machine` those by machine drift. `noise` is a share, `compile_s` the cold compile time
+    of mode default; None without one.
     """
 
     model: str
@@ -47,5 +47,5 @@ class ModelHealth:
 
     @property
     def num_bad(self) -> int:
-        """Return how many of its cases are not ok."""
+        """Return the number of its cases that are not ok."""
         return sum(mode.num_cases - mode.num_ok for mode in self.modes)

@@ -23,7 +23,7 @@ _MODEL_COLUMNS = (
 
 
 def models_title(healths: Sequence[ModelHealth]) -> str:
-    """Return how many models there are, and how many of them are all ok."""
+    """Return the number of models, and of those with all cases ok."""
     num_well = sum(not item.num_bad for item in healths)
     noun = "model" if len(healths) == 1 else "models"
     if num_well == len(healths):

@@ -1,4 +1,4 @@
-"""What is in the zoo and why, and how each model does."""
+"""The page of the zoo's models: coverage and health."""
 
 from __future__ import annotations
 

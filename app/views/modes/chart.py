@@ -11,9 +11,9 @@ from compile_hud.app.ui.charts import Row, chart_of, finished
 from compile_hud.app.ui.theme import NEUTRAL
 
 _HEIGHT = 300
-# How far beyond the first and the last compile time the axis reaches.
+# A factor by which the axis extends beyond the first and the last compile time.
 _MARGIN = 1.15
-# What the label of the last mode has to its right besides, as a share of what all modes span.
+# The label of the last mode gets this share of the span of all modes, to its right.
 _LABEL_ROOM = 0.45
 
 

@@ -1,4 +1,4 @@
-"""How the compile modes compare over the latest results: calls the analysis. Pure."""
+"""Comparison of the compile modes over the latest results: calls the analysis. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from compile_hud.runner.analysis.studies.mode_choice import Choice, Cost, choose
 
 MODES = MODE_ORDER[1:]
 _EAGER = MODE_ORDER[0]
-# What the page computes with.
+# The page computes with these metrics.
 MODES_METRICS = (
     "speedup",
     "latency_s",
@@ -37,10 +37,11 @@ MODES_METRICS = (
 
 
 def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: str) -> ModesPage:
-    """Return how the modes compare; `cells` and `alerts` are of one machine and one toolchain.
+    """Return the comparison of the modes; `cells` and `alerts` are of one machine and one
+    toolchain.
 
-    `cache` says whether a process compiles cold or warm. A case that vanished or is late counts as
-    not ok, whatever its newest result was.
+    `cache` selects cold or warm compile time. A missing or overdue case counts as not ok, whatever
+    its newest result was.
     """
     missing = {key: alert.kind for key, alert in missing_cases(alerts).items()}
     by_subject: dict[str, dict[str, LatestCell]] = {}
@@ -71,9 +72,9 @@ def modes_page(cells: Sequence[LatestCell], *, alerts: Sequence[Alert], cache: s
 
 
 def _ran_as(rows: Sequence[ModelRow]) -> dict[str, str]:
-    """Return the modes that are another one under their name, with that one.
+    """Return the modes that another mode ran for, with that mode.
 
-    Where that one was not measured itself, the first mode that ran as it stands in for it.
+    If that mode was not measured itself, the first mode that fell back to it stands in for it.
     """
     ran: dict[str, set[str]] = {mode: set() for mode in MODES}
     for row in rows:
@@ -129,9 +130,10 @@ def _page(
 
 
 def _cost(cell: LatestCell, *, eager: LatestCell | None, cache: str) -> Cost | None:
-    """Return what a mode does for a model, None where a number of it is missing."""
+    """Return the cost of a mode for a model, None if a number of it is missing."""
     measured = cell.summary.measurements
-    # The clock of the speedup: wall time grows with whatever else the machine does.
+    # The interval is that of the speedup's clock: wall time grows with any other load of the
+    # machine.
     latency = measured.get("latency_cpu_s") or measured.get("latency_s")
     speedup = measured.get("speedup")
     compiled = measured.get("compile_cold_s" if cache == COLD else "compile_warm_s")
@@ -150,7 +152,7 @@ def _cost(cell: LatestCell, *, eager: LatestCell | None, cache: str) -> Cost | N
 def _memory(
     measured: Mapping[str, MeasurementSummary], *, eager: LatestCell | None
 ) -> Estimate | None:
-    """Return the peak of a mode over that of eager, in the same process where it is known."""
+    """Return the peak of a mode over that of eager, in the same process if that is known."""
     eager_peak = measured.get("eager_peak_bytes")
     if eager_peak is None and eager is not None:
         eager_peak = eager.summary.measurements.get("peak_bytes")

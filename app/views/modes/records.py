@@ -1,4 +1,4 @@
-"""What the page of modes is given."""
+"""The data of the page of modes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class NumberWithInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeRow:
-    """What a mode does for the common cohort: geometric means, times of compiling in seconds.
+    """The results of a mode for the common cohort: geometric means, compile times in seconds.
 
-    `memory` is the peak over that of eager, None where not every model has it. `beaten_by` are the
-    modes that keep it off the Pareto front. `num_common` of `num_subjects` models are the cohort,
-    `num_ok` are ok in this mode.
+    `memory` is the peak over that of eager, None unless every model has it. `beaten_by` are the
+    modes that dominate it (the Pareto front excludes it). `num_common` of `num_subjects` models are
+    the cohort, `num_ok` are ok in this mode.
     """
 
     variant: str
@@ -38,7 +38,7 @@ class ModeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsRow:
-    """The mode that is best from `from_calls` calls of a process on, and its time over eager's."""
+    """The best mode from `from_calls` calls per process on, and its total time over eager's."""
 
     variant: str
     from_calls: float
@@ -47,10 +47,10 @@ class CallsRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCell:
-    """A mode of one model: without a speedup the outcome says why, or `missing`.
+    """A mode of one model: without a speedup, the outcome or `missing` has the reason.
 
-    `break_even` is after how many calls it has paid for its compilation, None where it never does
-    for certain. `ran_as` is the mode that ran instead, "" where it is this one.
+    `break_even` is the number of calls after which the compile time is recovered, None if the
+    speedup is not significant. `ran_as` is the mode that ran instead, "" for none.
     """
 
     case: Case
@@ -71,13 +71,12 @@ class ModelRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModesPage:
-    """How the modes compare for the models that the filters let through.
+    """The comparison of the modes for the models that pass the filters.
 
-    `modes` are the fastest first, `spans` which one is best for how many calls; both are empty
-    without a model that is ok in every mode. `best` is the mode for a process that lives long, ""
-    where not compiling is. `speedup` is what the speedups are called, with their clock. `ran_as`
-    are the modes that are not compared, each with the one that ran under its name wherever it is
-    ok.
+    `modes` are the fastest first; `spans` has the best mode by number of calls. Both are empty
+    without a model that is ok in every mode. `best` is the mode for a long-lived process, "" for
+    eager. `speedup` is the label of the speedups, with their clock. `ran_as` has the modes that are
+    not compared, each with the mode that ran for it in every ok case.
     """
 
     modes: tuple[ModeRow, ...]
@@ -88,7 +87,7 @@ class ModesPage:
     ran_as: Mapping[str, str]
 
     def speedups(self, row: ModelRow) -> list[NumberWithInterval]:
-        """Return those of a model in the modes that are compared."""
+        """Return the speedups of a model in the compared modes."""
         return [
             cell.speedup
             for mode, cell in row.cells.items()

@@ -34,7 +34,7 @@ _CALLS_COLUMNS = (
 
 
 def answer(page: ModesPage, *, cache: str) -> tuple[str, list[str]]:
-    """Return the recommendation as a heading, and the sentences with its reason and its limits."""
+    """Return the recommendation as a heading, and sentences with its reason and its limits."""
     if not page.modes:
         return "No mode can be recommended", [
             f"No model has a speedup and a {cache} compile time in every mode, so there is no"
@@ -53,7 +53,7 @@ def answer(page: ModesPage, *, cache: str) -> tuple[str, list[str]]:
 
 
 def mode_table(page: ModesPage) -> str:
-    """Return what each mode does for the cohort, the fastest first, below what eager is."""
+    """Return the results of each mode for the cohort, the fastest first, below those of eager."""
     scale = scale_for("s", [mode.compile_s.value for mode in page.modes])
     none = Cell(text="-", style="quiet")
     rows = [
@@ -85,7 +85,7 @@ def mode_table(page: ModesPage) -> str:
 
 
 def calls_table(page: ModesPage) -> str:
-    """Return which mode is best for how many calls of a process."""
+    """Return the best mode by number of calls per process."""
     ends = [span.from_calls for span in page.spans[1:]]
     rows = []
     for number, span in enumerate(page.spans):
@@ -148,7 +148,7 @@ def chart_rows(page: ModesPage) -> list[dict[str, Any]]:
             "shown": f"{mode.speedup.value:.2f}x {_interval(mode.speedup)}".rstrip(),
             "compile": quantity(mode.compile_s.value, "s"),
             "is_front": not mode.beaten_by,
-            # What is on the front for its memory alone lies below the line.
+            # A mode that is on the front only for its memory lies below the line.
             "is_on_line": all(
                 other.speedup.value <= mode.speedup.value
                 for other in page.modes
@@ -161,7 +161,7 @@ def chart_rows(page: ModesPage) -> list[dict[str, Any]]:
 
 
 def about(calls: float) -> str:
-    """Return a number of calls with two digits that count: `1,300`, `45 million`."""
+    """Return a number of calls with two significant digits: `1,300`, `45 million`."""
     rounded = float(f"{calls:.1e}")
     if rounded >= 1e6:
         return f"{significant(rounded / 1e6, digits=2)} million"
@@ -192,7 +192,7 @@ def _reason(best: ModeRow, page: ModesPage, *, cache: str) -> str:
 
 
 def _limits(best: ModeRow, page: ModesPage) -> list[str]:
-    """Return when the recommendation does not hold."""
+    """Return sentences on the cases for which the recommendation does not hold."""
     sentences = []
     if len(page.spans) > 1:
         calls = about(page.spans[-1].from_calls)
@@ -221,7 +221,7 @@ def _limits(best: ModeRow, page: ModesPage) -> list[str]:
 
 
 def _ran_always(best: ModeRow, page: ModesPage) -> str:
-    """Return the one mode that ran under the name of `best` wherever it is ok, "" without such."""
+    """Return the single mode that ran for `best` in every ok case, "" without such."""
     cells = [row.cells.get(best.variant) for row in page.rows]
     ran = {cell.ran_as for cell in cells if cell is not None and cell.speedup is not None}
     return ran.pop() if len(ran) == 1 else ""

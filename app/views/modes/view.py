@@ -1,4 +1,4 @@
-"""Which mode to ship: speedup against compile time and memory, and how many calls decide."""
+"""The page of modes: speedup against compile time and memory, and break-even calls."""
 
 from __future__ import annotations
 

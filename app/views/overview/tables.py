@@ -54,11 +54,11 @@ def alert_sections(
     common: Collection[str] = (),
     names_toolchain: bool = False,
 ) -> tuple[str, list[str]]:
-    """Return the title and the tables of what is open: regressions, then folded the others.
+    """Return the title and the tables of open alerts: regressions, then behind a fold the others.
 
-    The others are what the machine did, and improvements. `newest_runs` are the ids of the newest
-    run of each toolchain, which make an alert a new one. What the dimensions `common` say of the
-    cases is told elsewhere; `names_toolchain` puts the toolchain of an alert into its row.
+    The others are changes of the machine, and improvements. `newest_runs` are the ids of the newest
+    run of each toolchain, whose alerts are new. Rows leave out the dimensions `common`, which all
+    cases share. `names_toolchain` adds the toolchain of an alert to its row.
     """
     open_regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
     by_machine = [alert for alert in open_regressions if is_by_machine(alert)]
@@ -92,7 +92,7 @@ def alert_sections(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionItem:
-    """The open regressions of one case in one toolchain, the worst first; is it a new one?"""
+    """The open regressions of one case in one toolchain, the worst first."""
 
     alerts: tuple[Alert, ...]
     is_new: bool
@@ -104,7 +104,7 @@ class ActionItem:
 
     @property
     def kind(self) -> str:
-        """Return what the matter is: `failing`, `vanished`, `late`, or `worse`."""
+        """Return the kind of the problem: `failing`, `vanished`, `late`, or `worse`."""
         kinds = [alert.kind for alert in self.alerts]
         if "outcome" in kinds:
             return FAILING
@@ -112,9 +112,9 @@ class ActionItem:
 
 
 def action_items(alerts: Sequence[Alert], *, newest_runs: Collection[str]) -> list[ActionItem]:
-    """Return the cases that have any of `alerts`, which come the worst first, in their order.
+    """Return the cases of `alerts`, which come the worst first, in the same order.
 
-    One is new whose first bad run is among `newest_runs`.
+    A case is new if its first bad run is among `newest_runs`.
     """
     by_case: dict[tuple[str, str, str], list[Alert]] = {}
     for alert in alerts:
@@ -160,7 +160,7 @@ def action_items_table(
 
 
 def unwatched_text(cells: Sequence[LatestCell], *, alerts: Sequence[Alert]) -> str:
-    """Return how many results are not ok without an open alert of theirs, empty for none."""
+    """Return the number of results that are not ok and have no open alert, "" for none."""
     regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
     watched = {(alert.case.key, alert.machine, alert.toolchain) for alert in regressions}
     num = sum(
@@ -178,7 +178,7 @@ def unwatched_text(cells: Sequence[LatestCell], *, alerts: Sequence[Alert]) -> s
 
 
 def _concerns(state: OverviewState, alert: Alert) -> bool:
-    # What a reference case says holds for whatever the filters show.
+    # The reference cases are those of the machine, whatever the filters select.
     return alert.case.is_reference or lets_through(state, alert.case)
 
 
@@ -210,7 +210,7 @@ def _counts(numbers: Sequence[tuple[str, int]]) -> list[str]:
 
 
 def _mean_words(summary: ModeSummary) -> tuple[str, str]:
-    """Return the mean of a mode with what it is over, or why there is none."""
+    """Return the mean of a mode with its cohort, or the reason why there is none."""
     if summary.mean is not None:
         over = f"geometric mean over {summary.num_common} of {summary.num_subjects}"
         return f"{summary.mean:.2f}x", over
@@ -231,7 +231,7 @@ def _alert_table(
 
 
 def dead_letter_notice(counts: Mapping[str, int]) -> str:
-    """Return the banner of notifications that were given up, by receiver; "" without any."""
+    """Return the banner of failed notifications, by receiver; "" without any."""
     if not counts:
         return ""
     text = ", ".join(f"{number} to {name}" for name, number in sorted(counts.items()))

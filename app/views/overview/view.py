@@ -56,7 +56,7 @@ def show() -> None:
     if moved := machine_notice(overview.machine.get((results.machine, results.toolchain), ())):
         st.html(banner(moved))
     if results.cells or results.alerts:
-        # Of a place without either nobody can say that nothing needs anybody.
+        # Without results and alerts the page cannot claim that there is no regression.
         _show_alerts(state, results)
     if not results.cells:
         everything = OverviewState(metric=state.metric)

@@ -41,12 +41,12 @@ from compile_hud.db.records.summaries import ResultSummary
 
 _LOG_HEIGHT = 320
 _SHORT_LOG_LINES = 14
-# What each launch reports, by its name in the details of a result.
+# The tables of what each launch reports, by its name in the details of a result.
 _LAUNCH_TABLES = ("conditions", "telemetry", "compile", "sampling")
 
 
 def show_case(page: RunPage, state: RunPageState) -> None:
-    """Draw the case that the URL names, or say why there is nothing to draw."""
+    """Draw the case that the URL names, or the reason why there is nothing to draw."""
     result = next((item for item in page.results if item.case.key == state.case), None)
     if result is None:
         planned = any(case.key == state.case for case in page.run.plan)
@@ -87,7 +87,9 @@ def _show_samples(result: ResultSummary, *, metric: str) -> None:
 
 
 def _show_parts(result: ResultSummary) -> None:
-    """Draw what a number is made of: compile phases, parts of a step, distances from the oracle."""
+    """Draw the components of the numbers: compile phases, parts of a step, distances from the
+    oracle.
+    """
     stacks = (compile_stack(result), training_stack(result))
     for content in (*stacks, accuracy_table(result), tolerance_facts(result)):
         if content:
@@ -95,7 +97,7 @@ def _show_parts(result: ResultSummary) -> None:
 
 
 def _show_sweep(result: ResultSummary) -> None:
-    """Draw what other shapes did in the compiled model, where any went through it."""
+    """Draw the results of other shapes in the compiled model, if there are any."""
     sweep = sweep_of(result.details)
     if sweep is None:
         return

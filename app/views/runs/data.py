@@ -40,7 +40,7 @@ def load_run_page(at: StoreVersion, run_id: str) -> RunPage:
 
 
 def load_local_log(run_id: str) -> LiveLog | None:
-    """Return what the case of a run has printed, where it runs on this machine."""
+    """Return the output of the running case, if the run is on this machine."""
     folder = os.environ.get(STATE_VARIABLE)
     return find_live_log(Path(folder), run_id) if folder else None
 

@@ -1,7 +1,7 @@
-"""What each launch of a case result reported, side by side. Pure.
+"""The reports of each launch of a case result, side by side. Pure.
 
-The launches' details are JSON values that the worker decides; a new key becomes a new row, its unit
-read from the end of its name.
+The launches' details are JSON values that the worker decides. A new key becomes a new row; the
+suffix of its name is its unit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from compile_hud.app.ui.format import Scale, scale_for
 from compile_hud.app.ui.html import Bar, Cell, HtmlColumn, Part, stack, table
 from compile_hud.db.records.summaries import ResultSummary
 
-# Ends of names and the stored units they stand for.
+# Suffixes of names, and their stored units.
 _UNITS = (
     ("_bytes_per_s", "B/s"),
     ("_hz", "Hz"),
@@ -25,11 +25,11 @@ _UNITS = (
     ("_c", "deg C"),
     ("_pct", "%"),
 )
-# What is asked for most, before what else there is.
+# The best known phases precede all others.
 _PHASES = ("dynamo", "aot", "inductor", "backend")
-# Before and after; of more readings the smallest and the largest.
+# Two readings are those before and after; of more the smallest and the largest are shown.
 _NUM_SHOWN_READINGS = 2
-# Below this share of the whole, what no phase claims is rounding.
+# A smaller remainder without a phase is rounding.
 _VISIBLE_SHARE = 0.005
 
 
@@ -44,7 +44,7 @@ def launches_of(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]
 
 
 def launch_table(details: Mapping[str, Any], name: str) -> str:
-    """Return a row for each thing the launches reported, a column for each; "" when none did."""
+    """Return a row for each reported thing, a column for each launch; "" without reports."""
     launches = [_flat(item) for item in launches_of(details, name)]
     keys = list(dict.fromkeys(key for item in launches for key in item))
     keys = [key for key in keys if any(_has_value(item.get(key)) for item in launches)]
@@ -60,7 +60,7 @@ def launch_table(details: Mapping[str, Any], name: str) -> str:
 
 
 def steps_table(details: Mapping[str, Any]) -> str:
-    """Return how long each step of each launch took; "" for results that do not say."""
+    """Return the duration of each step of each launch; "" if the result has none."""
     launches = details.get("steps")
     if not isinstance(launches, list) or not all(isinstance(item, list) for item in launches):
         return ""
@@ -72,7 +72,7 @@ def steps_table(details: Mapping[str, Any]) -> str:
 
 
 def compile_stack(result: ResultSummary) -> str:
-    """Return where the compile time of each launch went, as bars of one scale; "" without any."""
+    """Return the compile time of each launch as bars of one scale; "" without any."""
     bars = []
     # Another runtime has no cache: every launch exports and loads anew.
     is_exported = bool(result.details.get("runtime"))
@@ -95,7 +95,7 @@ def compile_stack(result: ResultSummary) -> str:
 
 
 def training_stack(result: ResultSummary) -> str:
-    """Return how one training step divides into its parts; "" where that was not measured."""
+    """Return the parts of one training step; "" if they were not measured."""
     names = ("data", "forward", "backward", "optimizer")
     measured = {name: result.measurements.get(f"{name}_s") for name in names}
     parts = [Part(name=name, size=item.median) for name, item in measured.items() if item]

@@ -1,4 +1,4 @@
-"""Logs on the page of a run: that of the case which runs now, those of cases that failed."""
+"""Logs on the page of a run: that of the running case, and those of failed cases."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ div { min-height: 1.4em; }
 
 @st.fragment(run_every=POLL_S)
 def show_live_log(run_id: str) -> None:
-    """Draw what the running case of a run has printed last, and add what is new.
+    """Draw the last output of the running case, and append new output.
 
-    What one has scrolled to or selected stays as it is; at its end the log follows.
+    The scroll position and the selection stay as they are; at its end the log follows.
     """
     log, where = _live_log(run_id)
     if log is None:
@@ -59,7 +59,7 @@ def _live_log(run_id: str) -> tuple[LiveLog | None, str]:
     try:
         return load_stored_log(run_id).value, _STORED_TEXT
     except (StoreError, RecordError):
-        # The page itself says what is the matter with the store.
+        # The page itself reports an error of the store.
         return None, ""
 
 
@@ -69,7 +69,7 @@ def failed_logs(results: Sequence[ResultSummary]) -> str:
     shown = "".join(
         collapsible(
             f"{item.case.model} {item.case.variant}: {outcome_label(item.outcome)}",
-            # What scrolls must have the focus for the arrow keys to move it.
+            # A scroll container needs the focus for the arrow keys to move it.
             f'<pre class="hud-log" tabindex="0" role="group" aria-label="end of the log">'
             f"{_end(item.log_tail)}</pre>",
         )

@@ -18,7 +18,8 @@ _REASON_LENGTH = 160
 
 
 def run_markdown(page: RunPage, *, case: str, command: str) -> str:
-    """Return how the run went and what did not end ok, with the case whose key is `case` first.
+    """Return the state of a run and its cases that are not ok; that with the key `case` comes
+    first.
 
     HERE stands for the address.
     """

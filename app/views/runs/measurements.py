@@ -20,7 +20,7 @@ _COLUMNS = (
     HtmlColumn(label="samples", title="a click shows them, launch by launch", is_number=True),
     HtmlColumn(label="how"),
 )
-# Parts of a result's details that say why something was not measured.
+# These parts of a result's details have the reasons why something was not measured.
 _MISSING = "missing"
 OTHER = "other"
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -107,7 +107,7 @@ def missing_reasons(details: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def missing_table(details: Mapping[str, Any]) -> str:
-    """Return what was not measured and why as a table; "" when nothing is known to be missing."""
+    """Return the missing metrics with their reasons as a table; "" without any."""
     reasons = missing_reasons(details)
     columns = (HtmlColumn(label="not measured"), HtmlColumn(label="because"))
     rows = [
@@ -150,7 +150,7 @@ def _cells(item: MeasurementSummary, *, result: ResultSummary, run: Run) -> Sequ
 
 
 def grouped(metrics: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Return the groups that have any of `metrics`, each with those it has, both in their order."""
+    """Return the groups that have any of `metrics`, each with its metrics, both in their order."""
     present = set(metrics)
     groups = [
         (name, [item for item in listed if item in present]) for name, listed in GROUPS.items()

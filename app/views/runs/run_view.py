@@ -1,4 +1,4 @@
-"""One run: what it was, how its cases ended (worst first), and one case in full."""
+"""One run: its facts, the outcomes of its cases (worst first), and one case in full."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The sweep of a case result: other shapes through its compiled model, as a table and as rows of a
-chart. Pure.
+"""The shape sweep of a case result, as a table and as rows of a chart. Pure.
+
+A sweep sends other shapes through the compiled model of the case.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ class Swept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweptShape:
-    """One value of the axis: times in seconds, and what the compiler did when it first came.
+    """One value of the axis: times in seconds, and the compiler's reaction to its first call.
 
-    `guards` are those that failed, `compile_s` what compiling again took, None where nothing was;
-    `reason` says why the result is inaccurate, empty when it is not.
+    `guards` are those that failed. `compile_s` is the time of compiling again, None without a
+    recompile. `reason` tells why the result is inaccurate, empty if it is accurate.
     """
 
     value: int
@@ -108,7 +109,7 @@ def _label(shape: SweptShape) -> str:
 
 
 def _compiled_again(shape: SweptShape) -> str:
-    """Return how many graphs were compiled again and what that took, `1: 14.8 s`."""
+    """Return the number of recompiled graphs and their compile time, `1: 14.8 s`."""
     if shape.compile_s is None:
         return "-"
     return f"{shape.num_recompiles}: {quantity(shape.compile_s, 's')}"

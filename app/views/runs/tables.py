@@ -37,9 +37,9 @@ from compile_hud.db.records.triage import worst_first
 from compile_hud.db.shared.text import counted, runtime_text, significant
 
 CASES_TOOK = "without what lies between them, as the start of the toolchain, and pauses of the run"
-# Lists of sentences in a result's details, by what they explain.
+# Lists of sentences in a result's details, and their titles.
 REASON_LISTS = (("cudagraph_skip_reasons", "CUDA graphs skipped"),)
-# Lists of places: a reason with its file, line and function.
+# Lists of code locations: a reason with its file, line and function.
 LOCATION_LISTS = (("graph_breaks", "Graph breaks"), ("recompiles", "Recompiles"))
 _METRICS = (
     "latency_s",
@@ -49,7 +49,7 @@ _METRICS = (
     "peak_bytes",
     "graph_breaks",
 )
-# From what needs most attention to what needs none.
+# Outcomes that need most attention come first.
 _OUTCOME_ORDER = (
     Outcome.FAILED,
     Outcome.TIMEOUT,
@@ -63,7 +63,7 @@ _WITH_INTERVAL = ("latency_s", "speedup")
 
 
 def result_facts(result: ResultSummary) -> str:
-    """Return what was asked for and how it ended."""
+    """Return the facts of the case and its outcome."""
     case = result.case
     took_s = (result.finished_at - result.started_at).total_seconds()
     ran = effective_note(case, result.effective_mode)
@@ -83,7 +83,7 @@ def result_facts(result: ResultSummary) -> str:
 
 
 def run_times(page: RunPage) -> list[tuple[str, Cell]]:
-    """Return when a run began, after how long it was over, and how long its cases took."""
+    """Return the start of a run, its duration, and the sum of its cases' durations."""
     run = page.run
     is_timed = bool(page.results) and not is_imported(run.toolchain)
     took_s = sum((item.finished_at - item.started_at).total_seconds() for item in page.results)
@@ -98,7 +98,7 @@ def run_times(page: RunPage) -> list[tuple[str, Cell]]:
 
 
 def run_dimensions(run: Run) -> list[tuple[str, Cell]]:
-    """Return what all models of a run have in common, and the name of its device."""
+    """Return the dimensions that all models of a run share, and the name of its device."""
     models = [case for case in run.plan if not case.is_reference]
     common = common_dimensions(models or run.plan)
     pairs = [(name, Cell(text=value)) for name, value in common.items() if name != "device"]
@@ -109,7 +109,7 @@ def run_dimensions(run: Run) -> list[tuple[str, Cell]]:
 
 
 def warning_table(result: ResultSummary) -> str:
-    """Return the warnings, each with what to do about it."""
+    """Return the warnings, each with its remedy."""
     columns = (
         HtmlColumn(label=f"warnings: {len(result.warnings)}"),
         HtmlColumn(label="what it says"),
@@ -127,7 +127,7 @@ def warning_table(result: ResultSummary) -> str:
 
 
 def location_tables(result: ResultSummary) -> list[tuple[str, str]]:
-    """Return title and table of each list of places in the code that the compiler stumbled at."""
+    """Return title and table of each list of code locations that the compiler reported."""
     tables = []
     for name, title in LOCATION_LISTS:
         places = [item for item in _list(result.details, name) if isinstance(item, Mapping)]
@@ -161,7 +161,7 @@ def accuracy_table(result: ResultSummary) -> str:
 
 
 def tolerance_facts(result: ResultSummary) -> str:
-    """Return what was allowed, and by how much runs on the same inputs differ; "" without any."""
+    """Return the tolerances, and the spread of runs on the same inputs; "" without any."""
     pairs = []
     accuracy = result.details.get("accuracy")
     if isinstance(accuracy, Mapping) and isinstance(accuracy.get("tolerance"), Mapping):
@@ -191,7 +191,7 @@ def reasons(result: ResultSummary) -> list[tuple[str, list[str]]]:
 
 
 def other_details(result: ResultSummary) -> dict[str, Any]:
-    """Return the details that are shown as they are."""
+    """Return the details that are shown unchanged."""
     listed = {name for name, _ in (*REASON_LISTS, *LOCATION_LISTS)}
     return {name: value for name, value in result.details.items() if name not in listed}
 
@@ -223,7 +223,7 @@ def _location(item: Mapping[str, Any]) -> str:
 def _distance(value: Any, name: str) -> Cell:
     if not isinstance(value, int | float):
         return Cell(text="-", style="quiet")
-    # What lies below 1 tells them apart.
+    # The digits below 1 distinguish cosines.
     return Cell(text=f"{value:.7f}" if "cosine" in name else significant(value))
 
 
@@ -234,14 +234,14 @@ def _fact_text(value: Any) -> str:
 
 
 def num_cases(page: RunPage) -> int:
-    """Return how many rows the table of the cases has."""
+    """Return the number of rows in the table of the cases."""
     return sum(not result.case.is_reference for result in page.results) + len(_pending(page))
 
 
 def case_table(
     page: RunPage, *, num_shown: int
 ) -> tuple[tuple[HtmlColumn, ...], list[tuple[Cell, ...]]]:
-    """Return columns and first rows: what is not ok, what regressed in this run, then the plan.
+    """Return columns and first rows: cases that are not ok, regressions of this run, then the plan.
 
     The reference cases have a table of their own.
     """
@@ -272,13 +272,13 @@ def case_table(
 
 
 def _pending(page: RunPage) -> list[Case]:
-    """Return what is planned and has no result."""
+    """Return the planned cases that have no result."""
     done = {result.case.key for result in page.results}
     return [case for case in page.run.plan if not case.is_reference and case.key not in done]
 
 
 def _regressions(page: RunPage) -> dict[str, Alert]:
-    """Return the worst regression of each case that this run was the first bad one of."""
+    """Return the worst regression of each case for which this run was the first bad one."""
     worst = worst_first(
         alert
         for alert in page.alerts

@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def series_markdown(page: SeriesPage, *, metric: str, command: str) -> str:
-    """Return what the series is, its newest value and what changed; HERE stands for its address."""
+    """Return the case, its newest value and its changes; HERE stands for the address."""
     lines = []
     if page.points:
         last = page.points[-1]
@@ -65,7 +65,7 @@ def series_csv(page: SeriesPage, *, metric: str) -> str:
 
 
 def _note(page: SeriesPage, index: int, alert: Alert | None) -> str:
-    """Return what is special about a point, and what is annotated since the point before."""
+    """Return the note on a point, and the annotations since the previous point."""
     after = page.points[index - 1].at if index else None
     annotated = [
         f"annotation: {item.text}"

@@ -36,7 +36,7 @@ SAMPLES_CAPTION = (
     " they lie beyond it). The line is the estimate, the shade its 95 % interval."
 )
 SINGLE_CAPTION = "The one sample is the estimate, which has no interval."
-# The last outcomes of a series without numbers.
+# A series without numbers shows so many of its last outcomes.
 _NUM_OUTCOMES = 20
 _LEVEL_COLUMN = HtmlColumn(
     label="at one pace", title="of the machine: what is judged", is_number=True
@@ -61,7 +61,7 @@ def metrics_of(page: SeriesPage) -> list[str]:
 
 
 def header_facts(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
-    """Return what the case is, its newest estimate and where that is from."""
+    """Return the facts of the case, its newest estimate and the run of that."""
     case = page.case
     pairs = [(name, Cell(text=str(getattr(case, name)))) for name in DIMENSIONS]
     if not page.points:
@@ -80,7 +80,7 @@ def header_facts(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
 
 
 def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
-    """Return which way a metric that others named is better, and who says so."""
+    """Return the better direction of an imported metric, and its source."""
     if metric in METRICS:
         return []
     key = page.points[-1].series_key
@@ -94,7 +94,7 @@ def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
 
 
 def samples_caption(num_samples: int) -> str:
-    """Return what the signs in a chart of so many samples mean."""
+    """Return the legend of a chart of so many samples."""
     return SINGLE_CAPTION if num_samples == 1 else SAMPLES_CAPTION
 
 
@@ -108,7 +108,7 @@ def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
 def point_facts(
     page: SeriesPage, point: TrendPoint, *, metric: str, profiled: Collection[str] = ()
 ) -> list[tuple[str, Cell]]:
-    """Return the estimate of a point and what it stands on.
+    """Return the estimate of a point and its basis.
 
     `profiled` are the ids of the runs that have kernels of the case.
     """
@@ -168,7 +168,7 @@ def alert_notices(page: SeriesPage, *, metric: str) -> list[str]:
 
 
 def alert_links(page: SeriesPage, *, metric: str) -> str:
-    """Return a link for each alert of the series to where people decide about it, "" for none."""
+    """Return a link for each alert of the series to its triage page, "" for none."""
     alerts = alerts_of(page, metric=metric)
     if not alerts:
         return ""
@@ -234,7 +234,7 @@ def _point_row(
 
 
 def outcome_table(page: SeriesPage) -> str:
-    """Return how the case ended in each run that planned it, newest first; "" when none did."""
+    """Return the outcome in each run that planned the case, newest first; "" for none."""
     columns = (
         HtmlColumn(label="run started"),
         HtmlColumn(label="outcome"),

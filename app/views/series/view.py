@@ -87,7 +87,7 @@ def show() -> None:
 
 
 def show_header(page: SeriesPage, *, state: SeriesState) -> None:
-    """Draw which series it is, the choices and the alerts that it has."""
+    """Draw the name of the series, its choices and its alerts."""
     name = f"{page.case.model} {page.case.variant}"
     st.html(heading(name))
     st.html(key_values(tables.header_facts(page, metric=state.metric)))
@@ -120,7 +120,7 @@ def show_header(page: SeriesPage, *, state: SeriesState) -> None:
 
 
 def show_series_share(page: SeriesPage, *, state: SeriesState) -> None:
-    """Draw how the series is passed on."""
+    """Draw the buttons that share the series."""
     command = repro(page.case, toolchain=page.toolchain)
     share = Share(
         name=file_name(page.case.model, page.case.variant, state.metric),
@@ -133,7 +133,7 @@ def show_series_share(page: SeriesPage, *, state: SeriesState) -> None:
 
 
 def show_part(page: SeriesPage, *, state: SeriesState) -> None:
-    """Draw which part of the series is drawn, the way back, and the switch of single samples."""
+    """Draw the bounds of the part that is drawn, the way back, and the switch of single samples."""
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         st.session_state["raw"] = bool(state.raw)
         st.checkbox("Single samples", key="raw", on_change=_switch_raw)
@@ -146,12 +146,12 @@ def show_part(page: SeriesPage, *, state: SeriesState) -> None:
 
 
 def drawn_part(page: SeriesPage, *, state: SeriesState) -> SeriesPage:
-    """Return `page` with the points of the part that `state` asks for."""
+    """Return `page` with the points of the part that `state` selects."""
     return part_of(page, since=moment_in(state.since), until=moment_in(state.until))
 
 
 def part_words(state: SeriesState) -> str:
-    """Return the part that `state` asks for: `2026-01-03 00:00 to the last UTC`."""
+    """Return the bounds that `state` selects: `2026-01-03 00:00 to the last UTC`."""
     since, until = (moment.replace("T", " ") for moment in (state.since, state.until))
     return f"{since or 'the first run'} to {until or 'the last'} UTC"
 
@@ -169,7 +169,7 @@ def _show_whole() -> None:
 
 
 def show_no_points(page: SeriesPage, *, state: SeriesState) -> None:
-    """Draw what is known of a series without a number."""
+    """Draw the facts of a series without a number."""
     metrics = ", ".join(metric_label(name) for name in tables.metrics_of(page))
     has_several = len(page.toolchains) > 1
     where = f"{page.machine} in toolchain {page.toolchain}" if has_several else page.machine

@@ -1,4 +1,4 @@
-"""The settings in force, to look at: hud.toml is where they are changed."""
+"""The settings in force, read-only; changes go into hud.toml."""
 
 from __future__ import annotations
 

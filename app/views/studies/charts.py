@@ -1,6 +1,6 @@
 """The charts of a study: numbers with their intervals, and latency against parameters. Pure.
 
-Shape tells variants apart: colour is for verdicts, and nothing here is one.
+Shape distinguishes variants: colour is for verdicts, and nothing here is one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCATTER_TEXT = (
     "Latency with its interval. A click on a point opens its case. Where intervals overlap the"
     " order of two candidates is not settled."
 )
-# Of one variant in a row, and of legend, axis and its title together.
+# Pixels of one variant in a row, and of legend, axis and its title together.
 _ROW_PX, _AXIS_PX = 17, 110
 SCATTER_HEIGHT = 420
 _LEGEND = {"orient": "top", "title": None, "symbolFillColor": NEUTRAL, "labelLimit": 300}
@@ -61,7 +61,7 @@ def intervals_spec(points: Sequence[Row]) -> dict[str, Any]:
 def scatter_spec(points: Sequence[Row], *, title: str) -> dict[str, Any]:
     """Return latency against parameters, a point a candidate and variant; a click picks a case.
 
-    `title` says which clock it is.
+    `title` names the clock.
     """
     variants = list(dict.fromkeys(point["variant"] for point in points))
     x = alt.X(

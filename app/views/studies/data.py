@@ -46,7 +46,7 @@ from compile_hud.runner.analysis.studies.tables import (
 )
 
 TITLES: Mapping[str, str] = {study.name: study.title for study in STUDIES.values()}
-# The speedups from which on a field of a heat map is a shade darker.
+# At each of these speedups the field of a heat map becomes a shade darker.
 SHADES = (1.0, 1.25, 1.5, 2.0, 3.0)
 _GRID = re.compile(r"-b(?P<batch>\d+)-l(?P<length>\d+)$")
 _GRID_TEXT = (
@@ -115,8 +115,8 @@ def _chart(
 
 
 def table_part(table: StudyTable, *, run_id: str) -> TablePart:
-    """Return a table of a study; a number that is of one case leads to it."""
-    # One unit for all columns of one metric: they are there to be compared.
+    """Return a table of a study; a number of a single case leads to it."""
+    # One unit for all columns of one metric: readers compare them.
     by_metric = {metric: _scale(metric, table) for metric in table.metrics}
     scales = [by_metric[metric] for metric in table.metrics]
     names = [
@@ -142,7 +142,7 @@ def table_part(table: StudyTable, *, run_id: str) -> TablePart:
 
 
 def study_cell(cell: StudyCell, *, scale: Scale, run_id: str) -> Cell:
-    """Return a number over its interval and cohort, or the words for why there is none."""
+    """Return a number over its interval and cohort, or the reason why there is none."""
     href = run_url(run_id, case_key=cell.cases[0].key) if len(cell.cases) == 1 else ""
     title = "\n".join(case.key for case in cell.cases)
     if cell.estimate is None:
@@ -180,7 +180,7 @@ def published_part(items: Sequence[PublishedComparison], *, device_name: str) ->
 
 
 def gaps_part(gaps: Iterable[MissingNumber]) -> TablePart:
-    """Return what has no number, and why."""
+    """Return the missing numbers, with reasons."""
     columns = (
         HtmlColumn(label="variant"),
         HtmlColumn(label="outcome"),
@@ -202,7 +202,7 @@ def gaps_part(gaps: Iterable[MissingNumber]) -> TablePart:
 
 
 def cases_part(seen: Sequence[StudyResult], *, run_id: str) -> TablePart:
-    """Return every case of the run, each a link to all that was measured of it."""
+    """Return every case of the run, each a link to all its measurements."""
     columns = (
         HtmlColumn(label="case"),
         HtmlColumn(label="outcome"),
@@ -226,14 +226,14 @@ def cases_part(seen: Sequence[StudyResult], *, run_id: str) -> TablePart:
 
 
 def outcomes_text(run: StudyRun) -> str:
-    """Return how the cases of a run of a study ended: `33 of 33: 31 ok, 2 skipped`."""
+    """Return the number of cases by outcome in a run of a study: `33 of 33: 31 ok, 2 skipped`."""
     counts = Counter(item.outcome for item in run.results)
     text = ", ".join(f"{counts[name]} {outcome_label(name)}" for name in Outcome if counts[name])
     return f"{len(run.results)} of {len(run.cases)}: {text or 'none yet'}"
 
 
 def interval_points(tables: Sequence[StudyTable]) -> tuple[dict[str, Any], ...]:
-    """Return a row for each speedup of `tables`, which are of one kind: a point and its ends."""
+    """Return a row for each speedup of `tables`, which are of one kind: a point and its bounds."""
     return tuple(
         {
             "row": f"{name}, {table.value}" if len(tables) > 1 else name,
@@ -341,7 +341,7 @@ def _shown(value: float, scale: Scale) -> str:
 
 
 def _source(figure: Published) -> Cell:
-    """Return who published it; a Markdown link becomes a link."""
+    """Return the publisher of a figure; a Markdown link becomes a link."""
     match = re.search(r"\[(?P<text>[^]]+)\]\((?P<href>https://[^)]+)\)", figure.source)
     if match is None:
         return Cell(text=figure.source, style="prose")

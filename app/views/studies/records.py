@@ -1,4 +1,4 @@
-"""What the page of a study is given: one section for each device that measured it."""
+"""The data of the page of a study: one section for each device that measured it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class GridPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySection:
-    """A run of a study on one device, in words how its cases ended, and what all have in common.
+    """A run of a study on one device, its outcomes as text, and the facts that all cases share.
 
-    `chart` is a Vega-Lite specification, None where there is nothing to draw; with `has_picks` a
-    click on a point names a case.
+    `chart` is a Vega-Lite specification, None without data for one; with `has_picks` a click on a
+    point names a case.
     """
 
     run: Run
@@ -50,7 +50,7 @@ class StudySection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyPage:
-    """A study by name and title, what it asks, and a section for each device that measured it."""
+    """A study by name and title, its question, and a section for each device that measured it."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""A study: what it asks, and what the newest full run on each device answers."""
+"""A study: its question, and the answers of the newest full run on each device."""
 
 from __future__ import annotations
 
