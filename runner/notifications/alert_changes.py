@@ -1,4 +1,4 @@
-"""Which changes of alerts cause notifications. Pure.
+"""Alert changes that cause notifications. Pure.
 
 Method: compare the alerts before and after a decision of the detector. Alerts of one event that
 changed in the same way form one group, so a step in many series causes one notification.
@@ -74,14 +74,14 @@ def _stamp(kind: AlertChangeKind, alert: Alert) -> str:
     if kind is AlertChangeKind.OPENED:
         return alert.first_bad.run_id
     if kind is AlertChangeKind.WORSENED:
-        # Once for each severity, however often the change goes to and fro around its limit.
+        # Each severity counts once, even if the change oscillates around its limit.
         return f"{alert.first_bad.run_id} {severity_of(alert)}"
     return f"{alert.first_bad.run_id} {time_to_json(alert.last_seen)}"
 
 
 def _title(alerts: Sequence[Alert], event: Event | None) -> str:
     if event is not None and len(alerts) > 1:
-        # The size may be that of the whole event, of which these are a part.
+        # The size in the event's title is the event's; these alerts may be only some of its alerts.
         return event.title
     worst = max(alerts, key=lambda alert: SEVERITY_RANKS.index(severity_of(alert)))
     others = f" and {len(alerts) - 1} more" if len(alerts) > 1 else ""

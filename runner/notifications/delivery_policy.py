@@ -1,12 +1,13 @@
-"""Which delivery of a receiver is next, and the state of its queue after a response. Pure.
+"""The next delivery of a receiver, and the state of its queue after a response. Pure.
 
-Method: at least once, in order. A notification is `sending` from the moment it is taken until its
-response is stored; after a crash it is sent again under its old idempotency key. After a failure
-one notification about other alerts is tried, so that a single bad message does not block the
-queue. When that fails too, the receiver is paused: exponential back-off with full jitter
-(https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). Notifications that
-queued up meanwhile go out as one digest; a digest with an error response is halved, down to single
-messages.
+Method: at least once, in order. A notification is `sending` from its selection until its response
+is stored. After a crash it is sent again under its old idempotency key.
+
+After a failure the policy tries one notification about other alerts, so that a single bad message
+does not block the queue. If that fails too, the receiver is paused: exponential back-off with full
+jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). Notifications
+that queued up meanwhile go out as one digest. A digest with an error response is halved, down to
+single messages.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from compile_hud.db.records.notifications import (
 )
 from compile_hud.runner.notifications.quiet_hours import Quiet
 
-# However long a receiver asks to be left alone.
+# A receiver may request a longer pause than this; it gets no longer one.
 MAX_RETRY_AFTER_S = 24 * 3600.0
-# So often a delivery that may have arrived is repeated unchanged before it is taken apart.
+# A delivery that may have arrived is repeated unchanged this often before it is divided.
 NUM_SAME_RETRIES = 3
-# A digest of the most is single messages after so many. A receiver that took none of these either
-# was down, whatever it answered: its digests were not to blame and are whole again.
+# After this number of halvings the largest digest is single messages. A receiver that also refused
+# these was down, whatever its response. Its digests were not the reason and are restored.
 NUM_HALVINGS = MAX_TOGETHER.bit_length()
 
 
@@ -65,18 +66,18 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How deliveries are repeated and grouped.
+    """The rules for retries and digests.
 
-    The receiver rests for up to `base_s` after its first failure, twice as long after each further
-    one, at most `cap_s`. More than `digest_above` notifications go together, and apart from them
-    more than `severe_digest_above` that are severe.
+    The receiver backs off for up to `base_s` after its first failure, twice as long after each
+    further one, at most `cap_s`. More than `digest_above` notifications become a digest; severe
+    ones become one only above `severe_digest_above`.
     """
 
     base_s: float = 10.0
     cap_s: float = 3600.0
     # Half an hour apart on average, they last for four days: longer than a weekend with a holiday.
     max_attempts: int = 200
-    # What a run tells is one message.
+    # All notifications of a run are one message.
     digest_above: int = 1
     # Each is a reason to look now, but a night on which every model fails must not be a flood.
     severe_digest_above: int = 3
@@ -85,7 +86,7 @@ class Policy:
     lease_s: float = 600.0
 
     def limit_s(self, num_failures: int) -> float:
-        """Return how long at most to wait after so many failures in a row."""
+        """Return the longest wait after this number of failures in a row."""
         # A power that no float overflows at.
         return min(self.cap_s, self.base_s * 2.0 ** min(num_failures - 1, 60))
 
@@ -149,7 +150,7 @@ def apply_response(
     ids = {item.id for item in attempt.delivery.notifications}
     health = queue.health
     is_sent = attempt.was_made and attempt.response.kind is ResponseKind.SENT
-    # Those that failed while the receiver was down need not wait longer.
+    # Notifications that failed while the receiver was down wait no longer.
     comes_back = is_sent and health.num_failures > 0
     was_dead = comes_back and health.num_failures > NUM_HALVINGS
     waiting = []
@@ -265,7 +266,7 @@ def _waiting(queue: Queue) -> list[Notification]:
 def _next(
     queue: Queue, context: DeliveryContext, *, attempted: Collection[str], is_probe: bool
 ) -> list[Notification]:
-    # A receiver that failed as a whole is asked again for everything.
+    # A receiver that failed as a whole gets every notification again.
     was_down = queue.health.num_failures > 0 and not is_probe
     candidates: list[Notification] = []
     blocked: set[str] = set()
@@ -273,13 +274,13 @@ def _next(
         is_deferred = item.due_at > context.at and not (
             was_down and item.state is NotificationState.FAILED
         )
-        # What is behind it about the same alert waits with it.
+        # Later notifications about the same alert wait with it.
         if item.id in attempted or is_deferred or not blocked.isdisjoint(item.about):
             blocked |= item.about
         else:
             candidates.append(item)
     early = [] if context.quiet is Quiet.NONE else urgent(candidates)
-    # What is severe goes ahead of the rest.
+    # Severe notifications precede the others.
     chosen = early or (candidates if context.quiet is Quiet.ALL else [])
     if not chosen:
         return []

@@ -39,9 +39,9 @@ MAX_FAILURES_A_PASS = 2
 PASS_S = 120.0
 SLOW_RECEIVER = "it answers slowly; what is left waits for the next time, or for `hud alerts send`"
 
-# Of one notification; the dashboard has the rest.
+# The limit is per notification; the dashboard has the rest.
 MAX_ALERTS_SHOWN = 5
-# Of a digest; the others are only counted.
+# The limit is per digest; further notifications are only counted.
 MAX_ITEMS_SHOWN = 10
 
 _NEVER_QUIET = QuietRule()
@@ -52,8 +52,8 @@ class Item:
     """A notification with its alerts, as the objects of `hud regressions --json`.
 
     `num_alerts` includes the alerts that `alerts` leaves out. `actions` maps the names of triage
-    actions to their addresses, and `picture_url` shows the trend of the first alert; both are empty
-    where hud.toml has no address of the dashboard. `deciders` maps the ids of triaged alerts to the
+    actions to their addresses, and `picture_url` shows the trend of the first alert. Both are empty
+    if hud.toml has no address of the dashboard. `deciders` maps the ids of triaged alerts to the
     person who decided. `weekly` replaces the alerts in a weekly digest.
     """
 
@@ -71,7 +71,7 @@ Draw = Callable[[Sequence[str]], Mapping[str, bytes]]
 
 
 def draw_nothing(_alert_ids: Sequence[str]) -> Mapping[str, bytes]:
-    """Return no picture, whatever is asked for."""
+    """Return no pictures."""
     return {}
 
 
@@ -89,7 +89,7 @@ class Message:
 
 
 class Receiver(Protocol):
-    """Where messages go."""
+    """A destination of messages."""
 
     def send(self, message: Message) -> Response:
         """Send `message` once and return the response; raise nothing."""

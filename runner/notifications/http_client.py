@@ -1,8 +1,8 @@
 """Send a request to a configured address without trusting the network or the response.
 
-The host's addresses are looked up once and checked, and the connection goes to the one that was
-checked, so that a name that answers differently the second time leads nowhere. No redirect is
-followed, no proxy is used, and everything from the look-up to the last byte has one deadline.
+The client resolves the host once, checks the addresses, and connects to a checked one. A second
+answer of the name server therefore has no effect. The client follows no redirect and uses no proxy.
+One deadline covers everything from the look-up to the last byte.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class RequestFailed(Exception):
-    """No response came; `may_have_arrived` is true where the server may have got the request."""
+    """No response came; `may_have_arrived` is true if the server may have received the request."""
 
     def __init__(self, text: str, *, may_have_arrived: bool = False) -> None:
         super().__init__(text)
@@ -52,7 +52,7 @@ class TargetRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked of `url`, which may hold a secret and is not shown, as are the headers."""
+    """A request to `url`. The URL and the headers may contain a secret, so no repr shows them."""
 
     url: str = field(repr=False)
     method: str = "POST"
@@ -72,7 +72,7 @@ class HttpReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRules:
-    """What is allowed, and the dependencies that tests replace."""
+    """The limits of a request, and the dependencies that tests replace."""
 
     allow_private: bool = False
     connect_s: float = CONNECT_S
@@ -92,7 +92,7 @@ def check_url(url: str, *, schemes: Sequence[str] = HTTP) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        # Without a cause: its text may be what stands where a port should.
+        # The cause is hidden: its text may quote a secret in place of the port.
         raise TargetRefused(f"its host or port is none; {takes}") from None
     has_odd_signs = any(sign <= " " or sign == "\x7f" or not sign.isascii() for sign in url)
     if parts.scheme not in schemes or not parts.hostname or port == 0 or has_odd_signs:
@@ -124,7 +124,7 @@ def request(message: Request, *, rules: HttpRules) -> HttpReply:
 
 
 def is_public(address: str) -> bool:
-    """Return whether `address` is one of the public network, whatever it is wrapped in."""
+    """Return whether `address` is public, also if it is embedded in another address."""
     return all(ip.is_global and not ip.is_multicast for ip in _unwrapped(address))
 
 
@@ -139,7 +139,7 @@ def _unwrapped(address: str) -> list[IpAddress]:
         inner += ip.teredo
     if ip in _NAT64:
         inner.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-    # What wraps a public IPv4 address is itself not always called public.
+    # An address that embeds a public IPv4 address does not always count as public itself.
     return inner or [ip]
 
 
@@ -194,11 +194,11 @@ class TimedSocket:
             view = view[self.arm().send(view) :]
 
     def makefile(self, *_: Any, **__: Any) -> io.BufferedReader:
-        """Return what comes in, as a file."""
+        """Return the received data as a file."""
         return io.BufferedReader(_TimedReader(self))
 
     def close(self) -> None:
-        """Do nothing: the library closes before it has read the answer."""
+        """Do nothing: the library closes the socket before it has read the response."""
 
     def end(self) -> None:
         """Close it."""
@@ -210,7 +210,7 @@ class TimedSocket:
 
 
 class _TimedReader(io.RawIOBase):
-    """What comes in over a timed connection, as a file."""
+    """The received data of a timed connection, as a file."""
 
     def __init__(self, connection: TimedSocket) -> None:
         super().__init__()
@@ -226,8 +226,8 @@ class _TimedReader(io.RawIOBase):
 def connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> TimedSocket:
     """Return a connection to the host of `parts` that ends at `deadline`.
 
-    Only to an address that `rules` allow, in TLS where the scheme says so. Raises TargetRefused,
-    OSError and ValueError.
+    The address must satisfy `rules`; the scheme decides about TLS. Raises TargetRefused, OSError
+    and ValueError.
     """
     host = parts.hostname or ""
     port = parts.port or _PORTS[parts.scheme]

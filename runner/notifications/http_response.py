@@ -22,7 +22,7 @@ from compile_hud.runner.notifications.http_client import (
     request,
 )
 
-# Of all refusals these pass: https://www.rfc-editor.org/rfc/rfc9110, rfc6585 and rfc8470.
+# These refusals are temporary: https://www.rfc-editor.org/rfc/rfc9110, rfc6585 and rfc8470.
 _PASSING = (
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.TOO_EARLY,
@@ -62,7 +62,7 @@ def failure_response(error: RequestFailed) -> Response:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Return the seconds that `Retry-After` asks for, None where it is not there or no time."""
+    """Return the seconds of `Retry-After`, None if it is missing or invalid."""
     value = headers.get("retry-after", "").strip()
     if re.fullmatch(r"[0-9]{1,9}", value):
         return float(value)
@@ -120,7 +120,7 @@ def _without_path(text: str, *, url: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Poster:
-    """Where to post; the address may hold a secret and is not shown."""
+    """A client for one address, which may contain a secret and is not shown."""
 
     url: str = field(repr=False)
     rules: HttpRules = field(default_factory=HttpRules)

@@ -20,9 +20,9 @@ from compile_hud.runner.notifications.dispatcher import (
     Message,
 )
 
-# Of a message: each is drawn for it, which takes seconds.
+# The limit is per message: drawing a picture takes seconds.
 MAX_PICTURES_SHOWN = 3
-# Of an alert: the page of its kernels has the rest.
+# The limit is per alert: its kernel page has the rest.
 MAX_KERNELS_SHOWN = 3
 _TITLE_LENGTH = 200
 _SETTLED = {str(state) for state in (AlertState.FIXED, AlertState.EXPECTED, AlertState.NOISE)}
@@ -208,7 +208,7 @@ def _other_changes(alert: Mapping[str, Any]) -> str:
 
 
 def _kernels(alert: Mapping[str, Any]) -> str:
-    """Return the kernels behind an alert with what each adds, "" where they are not known."""
+    """Return the kernels behind an alert with their contributions, "" if unknown."""
     top = [
         f"{_short(str(row['label']), limit=60)} {signed(row['contribution_us'], decimals=0)} us"
         for row in alert["cause"]["kernels"][:MAX_KERNELS_SHOWN]
@@ -216,7 +216,7 @@ def _kernels(alert: Mapping[str, Any]) -> str:
     return f"kernels: {', '.join(top)}" if top else ""
 
 
-# In this order: first bad revision, cause, other changes, kernels.
+# The order in a message: first bad revision, cause, other changes, kernels.
 _SHARED = (_first_bad, _cause, _other_changes, _kernels)
 
 

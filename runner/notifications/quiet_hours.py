@@ -22,7 +22,7 @@ _WEEKLY = re.compile(rf"([a-z]+) {_TIME}")
 
 
 class Quiet(StrEnum):
-    """Which notifications pass at a time."""
+    """The notifications that pass at a time."""
 
     ALL = "everybody"
     SEVERE = "severe"
@@ -80,7 +80,7 @@ class WeeklyTime:
         date -= timedelta(days=(date.weekday() - self.day) % len(DAYS))
         hour, minute = divmod(self.minute, 60)
         time = datetime(date.year, date.month, date.day, hour, minute, tzinfo=zone)
-        # By the clock on the wall: a week is an hour longer or shorter twice a year.
+        # The subtraction is in local time: twice a year a week is an hour longer or shorter.
         return time if time <= moment else time - timedelta(days=len(DAYS))
 
 

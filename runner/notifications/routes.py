@@ -26,9 +26,9 @@ NOTIFIED_KINDS: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Which news go to `receivers`: each list must have something that fits.
+    """The alert changes that go to `receivers`: each list must have a match.
 
-    What was measured elsewhere is told only where `imported` says so.
+    Imported results count only with `imported`.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Route:
         return kind in self.news and self.covers(alert)
 
     def covers(self, alert: Alert) -> bool:
-        """Return whether `alert` fits each list, whatever the news about it is."""
+        """Return whether `alert` matches each list; `news` is not considered."""
         case = alert.case
         return (
             (self.imported or not is_imported(alert.toolchain))

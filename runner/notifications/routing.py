@@ -1,4 +1,4 @@
-"""Who is told of what: routes lead news to receivers. Pure."""
+"""Routing: map alert changes to the receivers of matching routes. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from compile_hud.runner.notifications.alert_changes import diff_alerts
 from compile_hud.runner.notifications.routes import Route
 from compile_hud.runner.notifications.severity import worst_severity
 
-# Whoever measures suspects again says when that is over; a process that died cannot.
+# The confirming process releases its notifications at the end; a dead process cannot.
 MAX_HOLD = timedelta(hours=6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationPlanner:
-    """Makes the notifications of what the judge decides, for the store to save with it.
+    """Makes the notifications of the detector's decisions; the store saves both together.
 
-    They wait until `holder`, a process that measures suspects again, releases them; nobody if
-    empty.
+    The notifications wait until `holder`, a process that confirms suspects, releases them. An empty
+    `holder` means no wait.
     """
 
     routes: Sequence[Route] = ()

@@ -1,4 +1,4 @@
-"""How bad an alert is: its severity by the size of its change."""
+"""The severity of an alert, by the size of its change."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from compile_hud.db.records.notifications import Severity
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.triage import size_pct
 
-# Percent of cost. What a release is held for, and what a team wants to know the same day.
+# Percent of cost: a severe change blocks a release, a major one needs attention the same day.
 SEVERE_PCT = 25.0
 MAJOR_PCT = 10.0
 SEVERITY_RANKS = (Severity.MINOR, Severity.MAJOR, Severity.SEVERE)
 
 
 def severity_of(alert: Alert) -> Severity:
-    """Return how bad `alert` is: a case that fails is severe, one that is missing is major."""
+    """Return the severity of `alert`; a failing case is severe, a missing one is major."""
     if alert.kind == OUTCOME:
         return Severity.SEVERE
     if alert.verdict is not Verdict.REGRESSION:

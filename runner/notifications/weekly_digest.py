@@ -1,6 +1,6 @@
-"""The weekly digest: what is open, what was fixed, and which series cry wolf. Pure.
+"""The weekly digest: open alerts, fixed alerts, and noisy series. Pure.
 
-Noise of a series is the share of its alerts, of all that were ever told, which people called noise.
+The noise of a series is the share of its alerts that users marked as noise.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from compile_hud.db.records.triage import ONGOING, AlertChange, ChangedField, is
 from compile_hud.runner.analysis.confirmation.confirmation import is_refuted
 from compile_hud.runner.format import percent
 
-# Of each list: what people read of it. The others are counted.
+# The limit is per list; further entries are only counted.
 MAX_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseShare:
-    """How many of the alerts of a series were noise."""
+    """The number of alerts of a series, and how many of them were noise."""
 
     series: str
     num_noise: int
@@ -33,7 +33,7 @@ class NoiseShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeeklyDigest:
-    """What is open, oldest first, what was fixed from `since` to `until`, and what is noise.
+    """The open alerts, oldest first, the ones fixed from `since` to `until`, and the noisy series.
 
     `url` leads to the alerts of the dashboard.
     """
@@ -91,7 +91,7 @@ def make_weekly(
     until: datetime,
     url: str,
 ) -> WeeklyDigest:
-    """Return the digest of `alerts`, of which those with `fixed_ids` were fixed in that week."""
+    """Return the digest of `alerts`; the ones with `fixed_ids` were fixed in that week."""
     still_open = [
         alert
         for alert in alerts
@@ -110,7 +110,7 @@ def make_weekly(
 
 
 def fixed_between(changes: Sequence[AlertChange], *, since: datetime, until: datetime) -> set[str]:
-    """Return the ids of the alerts that were found or called fixed after `since`, up to `until`."""
+    """Return the ids of the alerts that became fixed after `since`, up to `until`."""
     return {
         change.alert_id
         for change in changes

@@ -1,9 +1,9 @@
-"""The receiver of Apprise, which speaks to a hundred services that are not built in.
+"""The receiver of Apprise, which supports a hundred further services.
 
-It runs in a process of its own with a time limit: a plugin that hangs or ends its process costs one
-attempt. Apprise takes no idempotency key and says only whether all went well, so what did not is
-sent again and may come twice. It opens its connections itself: the rule of private addresses cannot
-be kept, and settings must say that this is known.
+It runs in a separate process with a time limit: a plugin that hangs or exits costs one attempt.
+Apprise has no idempotency key and reports only complete success, so a failed message is sent again
+and may arrive twice. It opens its own connections, so the rule on private addresses does not apply.
+A setting must confirm that.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ COMMAND: Final = (
 )
 PACKAGE: Final = "apprise"
 _SHOWN_LENGTH = 200
-# What calls people or begins markup in some service; a sign that nobody sees takes its meaning.
-# Not within a name, where `_` is no markup and whoever copies a command would copy that sign.
+# These signs mention people or start markup in some service; an invisible sign after them prevents
+# it. Within a name `_` is no markup, and a copied command would contain the invisible sign.
 _CALLS: Final = re.compile(r"[@<`*\[]|(?<!\w)_|_(?!\w)")
 _UNSEEN: Final = "\N{ZERO WIDTH SPACE}"
 # Shorter parts of an address are words such as `https`, and no secrets.
@@ -47,7 +47,7 @@ class Apprise:
     command: Sequence[str] = COMMAND
 
     def send(self, message: Message) -> Response:
-        """Send `message` once and return what came of it."""
+        """Send `message` once and return the response."""
         words = render_message(message)
         order = {
             "url": self.url,
@@ -57,7 +57,7 @@ class Apprise:
         try:
             done = subprocess.run(
                 self.command,
-                # Not in the arguments, which everybody on this machine can read.
+                # Every user of this machine can read the arguments of a process.
                 input=json.dumps(order).encode("ascii"),
                 capture_output=True,
                 timeout=self.timeout_s,
@@ -84,12 +84,12 @@ def is_installed() -> bool:
 
 
 def neutralise(text: str) -> str:
-    """Return `text` in which nothing calls anybody or is markup, in whatever service."""
+    """Return `text` without mentions and markup, for any service."""
     return _CALLS.sub(lambda match: match[0] + _UNSEEN, text)
 
 
 def _failed(text: str) -> Response:
-    # Some of what one address stands for may have got it.
+    # An address can stand for several services, and some may have accepted the message.
     return Response(kind=ResponseKind.FAILED, text=text, is_certain=False)
 
 

@@ -1,6 +1,6 @@
-"""Send one message by Apprise; standard input has the message as JSON.
+"""Send one message with Apprise; standard input has the message as JSON.
 
-It ends with 0 when all of it went out; else the first line of stderr says why not.
+The exit status is 0 after complete success; else the first line of stderr has the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from compile_hud.runner.notifications.receivers.apprise import PACKAGE
 
 
 def main() -> int:
-    """Send what stdin says; return the exit status."""
+    """Send the message of standard input; return the exit status."""
     order = json.load(sys.stdin)
     apprise = importlib.import_module(PACKAGE)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)

@@ -1,8 +1,8 @@
-"""Receivers of chats that people read: Slack, Discord, Microsoft Teams.
+"""Receivers of team chats: Slack, Discord, Microsoft Teams.
 
-Nothing of a message is markup: names come from anybody's models and must neither call everybody
-nor draw links. Slack and Teams have plain text elements; Discord gets every sign escaped, and is
-told to call nobody.
+No part of a message is markup: names come from user models and must neither mention people nor
+create links. Slack and Teams have plain text elements. For Discord every sign is escaped, and
+mentions are disabled.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SLACK_HEADER, SLACK_SECTION, SLACK_BLOCKS, SLACK_BUTTON, SLACK_URL = 150, 3000, 
 DISCORD_TITLE, DISCORD_DESCRIPTION, DISCORD_TOTAL, DISCORD_EMBEDS = 256, 4096, 6000, 10
 # https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using
 TEAMS_BYTES = 28 * 1024
-# What begins a part of a card.
+# These properties start a new section of a card.
 _TEAMS_APART: Mapping[str, Any] = {"separator": True, "spacing": "Medium"}
 _DISCORD_SIGNS = re.compile(r"([\\*_~`|>\[\]()#@<:\-+.!])")
 
@@ -48,7 +48,7 @@ class Chat:
     render: Render
 
     def send(self, message: Message) -> Response:
-        """Send `message` once and return what came of it."""
+        """Send `message` once and return the response."""
         return with_or_without_pictures(
             render_message(message), functools.partial(self._post, now=message.at)
         )
@@ -61,7 +61,7 @@ class Chat:
 def with_or_without_pictures(
     words: RenderedMessage, send: Callable[[RenderedMessage], Response]
 ) -> Response:
-    """Send `words`, and without pictures what is refused with them: they may be the reason."""
+    """Send `words`; if they are refused with pictures, send them without."""
     answer = send(words)
     has_pictures = any(item.picture_url for item in words.sections)
     if answer.kind is ResponseKind.REFUSED and has_pictures:
@@ -91,7 +91,7 @@ def slack(words: RenderedMessage) -> dict[str, Any]:
         blocks += [*apart, section, *_slack_picture(paragraph), *_slack_actions(paragraph)]
     if rest := words.overflow_line(len(words.sections)):
         blocks.append({"type": "section", "text": _slack_text(rest, limit=SLACK_SECTION)})
-    # What a phone shows. In text these three signs alone make mentions and links.
+    # Phones show this text. Only these three signs create mentions and links in it.
     plain = words.heading.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return {"text": plain, "mrkdwn": False, "blocks": blocks[:SLACK_BLOCKS]}
 
@@ -168,7 +168,7 @@ def _escaped(text: str, *, limit: int) -> str:
 
 
 def teams(words: RenderedMessage) -> dict[str, Any]:
-    """Return `words` as an adaptive card of Microsoft Teams, within what it takes."""
+    """Return `words` as an adaptive card of Microsoft Teams, within its size limit."""
     shown = len(words.sections)
     while True:
         card = _card(words, shown=shown)
@@ -218,9 +218,9 @@ def _teams_text(text: str, **look: str) -> dict[str, Any]:
 
 
 def _lines(paragraph: Section, words: RenderedMessage) -> tuple[str, ...]:
-    """Return the lines of a paragraph, its title unless the heading has just said it.
+    """Return the lines of a section; the title is left out if it equals the heading.
 
-    There are none of a test, of which the heading says all.
+    A test message has none: its heading is complete.
     """
     if paragraph.title == words.heading and (paragraph.lines or not paragraph.url):
         return paragraph.lines

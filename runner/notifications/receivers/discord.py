@@ -30,13 +30,13 @@ class Discord:
     num_shown: ClassVar[int] = MAX_ITEMS_SHOWN
 
     def send(self, message: Message) -> Response:
-        """Send `message` once and return what came of it; the reference is the message's id."""
+        """Send `message` once and return the response; its reference is the message's id."""
         # Without `wait` Discord answers before it has looked, and names no message.
         url = _address(self.url, query={"wait": "true"})
         return self._send(Request(url=url), message=message)
 
     def update(self, message: Message, *, reference: str) -> Response:
-        """Let a message of before say `message` and return what came of it."""
+        """Replace a sent message with `message` and return the response."""
         url = _address(self.url, below=f"/messages/{reference}")
         answer = self._send(Request(url=url, method="PATCH"), message=message)
         return replace(answer, reference=reference)
@@ -51,7 +51,7 @@ class Discord:
     ) -> Response:
         shown = [name for name in files if f"attachment://{name}" in _pictures(words)]
         attachments = [{"id": number, "filename": name} for number, name in enumerate(shown)]
-        # The list says what there is from now on: the pictures of before go.
+        # The list replaces the earlier pictures.
         content = {**discord(words), "attachments": attachments}
         kind, body = "application/json", json.dumps(content, allow_nan=False).encode("ascii")
         if shown:

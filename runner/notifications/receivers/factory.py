@@ -1,4 +1,4 @@
-"""Make receivers of what hud.toml says; their secrets are read when they are needed."""
+"""Make receivers from hud.toml; their secrets are read on use."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class UnreadyReceiver:
 
 
 def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Receiver:
-    """Return the receiver that `settings` describe, one that only says why where it cannot be."""
+    """Return the receiver of `settings`; invalid settings yield one that reports the reason."""
     try:
         return _ready(settings, _Secrets(settings=settings, env=env))
     except (NotReady, BadSecret, TargetRefused) as error:
@@ -58,13 +58,13 @@ def make_receiver(settings: ReceiverSettings, *, env: Mapping[str, str]) -> Rece
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Secrets:
-    """What settings say, or what they name."""
+    """The values of settings; a reference to a secret is resolved."""
 
     settings: ReceiverSettings
     env: Mapping[str, str] = field(repr=False)
 
     def get(self, key: str) -> str:
-        """Return the value of a setting, "" where nobody gave it; raise NotReady."""
+        """Return the value of a setting, "" if it is not set; raise NotReady."""
         value = getattr(self.settings, key)
         return (
             ""

@@ -1,8 +1,7 @@
-"""The receiver of GitHub: one issue for each event, and what commits of models show.
+"""The receiver of GitHub: one issue for each event, and statuses on commits of models.
 
-Whatever was done before a connection broke is found again by its marker, a comment of HTML that
-nobody sees, so that a delivery that is repeated adds nothing. An issue has no links to decide by:
-everybody who reads it could follow them.
+A hidden HTML comment marks each part of a delivery. A repeated delivery finds the markers and adds
+nothing. An issue has no triage links: every reader could follow them.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from compile_hud.runner.notifications.receivers.settings import Publication
 
 PUBLISHED = (Publication.ISSUE, Publication.STATUS)
 LABEL = "compile-hud"
-# What GitHub takes of a title, of a status and of its name.
+# GitHub's limits for a title, a status and the name of a status.
 MAX_TITLE, MAX_DESCRIPTION, MAX_CONTEXT = 256, 140, 100
-# An issue that nobody touched for so long is not found again, and another one is opened.
+# An issue without activity for this long is not searched; a new one is opened.
 LOOK_BACK = timedelta(days=90)
-# Clocks differ; what a list leaves out for that would be told twice.
+# Clocks differ. An entry that a list leaves out for that reason would be posted twice.
 _SLACK = timedelta(hours=1)
 _OVER = (AlertChangeKind.FIXED, AlertChangeKind.TEST)
 _NO_LABEL = (
     f"GitHub dropped the label {LABEL}, by which an issue is found again: the token may not push"
 )
-# What people did not commit has no commit that could show it.
+# Uncommitted changes have no commit to attach a status to.
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Commit:
-    """A commit of a model that a change began with, and what is to be shown of it."""
+    """A model's commit where a change began, and the status to show on it."""
 
     sha: str
     model: str
@@ -57,7 +56,9 @@ class _Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitHub:
-    """Tells a repository of notifications, one after the other, wherever they are `published`."""
+    """Posts notifications to a repository, one after the other, in the forms that `published`
+    lists.
+    """
 
     api: GitHubApi
     published: Collection[Publication]
@@ -65,13 +66,13 @@ class GitHub:
     num_shown: ClassVar[int] = MAX_TOGETHER
 
     def send(self, message: Message) -> Response:
-        """Send `message` once and return what came of it."""
+        """Send `message` once and return the response."""
         answer = self._each(message, self._post_to_issue)
-        # What is changed later is found by markers; the name but tells deliveries apart.
+        # Updates find their target by markers; the reference only distinguishes deliveries.
         return replace(answer, reference=message.id) if answer.kind is ResponseKind.SENT else answer
 
     def update(self, message: Message, *, reference: str) -> Response:
-        """Let what was sent say `message` and return what came of it; markers say where it is."""
+        """Replace a sent message with `message` and return the response; markers locate it."""
         del reference
         return self._each(message, self._revise_issue)
 
@@ -89,7 +90,7 @@ class GitHub:
         return Response(kind=ResponseKind.SENT, text=error_text)
 
     def _post_to_issue(self, item: Item, paragraph: Section) -> str:
-        """Open or change the issue of an event; return what went wrong though it was told."""
+        """Open or change the issue of an event; return a problem that did not prevent it."""
         notification = item.notification
         title = shortened(paragraph.title, limit=MAX_TITLE)
         issue = self._find_issue(notification)
@@ -107,7 +108,7 @@ class GitHub:
         return "" if has_label else _NO_LABEL
 
     def _revise_issue(self, item: Item, paragraph: Section) -> str:
-        """Let an issue or comment say what is so by now; nothing can go wrong but GitHub."""
+        """Update an issue or a comment to the current state."""
         notification = item.notification
         issue = self._find_issue(notification)
         if issue is None:
@@ -208,7 +209,7 @@ def changed_commit(alert: Mapping[str, Any]) -> str:
 
 
 def _is_over(item: Item) -> bool:
-    """Return whether nobody needs to look after the alerts of `item` any more."""
+    """Return whether the alerts of `item` need no more attention."""
     states = {alert["state"] for alert in item.alerts}
     return item.notification.kind in _OVER or bool(states) and states.isdisjoint(ONGOING)
 
@@ -218,7 +219,7 @@ def _with_marker(issues: Iterable[Mapping[str, Any]], marker: str) -> Mapping[st
 
 
 def issue_body(notification: Notification, paragraph: Section) -> str:
-    """Return the Markdown of an issue, with the markers by which it is found again."""
+    """Return the Markdown of an issue, with the markers for later searches."""
     return (
         f"{_hidden_marker('event', notification.subject)}\n{_comment_body(notification, paragraph)}"
     )
@@ -233,7 +234,7 @@ def _marker_of(notification: Notification) -> str:
 
 
 def _name(commit: _Commit, notification: Notification) -> str:
-    """Return what a status is called: events that began with one commit have one each."""
+    """Return the name of a status: events that began with one commit have one each."""
     return f"{LABEL}/{stable_id(notification.subject).removeprefix('msg_')[:8]}/{commit.model}"
 
 
@@ -243,7 +244,7 @@ def _github_time(at: datetime) -> str:
 
 
 def _hidden_marker(what: str, id: str) -> str:
-    """Return a comment of HTML that nobody sees, by which something of ours is known."""
+    """Return a hidden HTML comment that identifies an entry of ours."""
     # Ids are ours, but a comment of HTML must not end before its end.
     return f"<!-- {LABEL} {what}={quote(id, safe='')} -->"
 

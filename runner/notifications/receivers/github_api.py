@@ -1,7 +1,7 @@
 """GitHub's REST API, as far as notifications need it, of github.com or of an own server.
 
-https://docs.github.com/rest. What speaks of the token or of the repository can be mended, so it is
-tried again; a limit of requests is waited for as long as GitHub says
+The reference is https://docs.github.com/rest. An error of the token or of the repository can be
+corrected, so the delivery is retried. A rate limit pauses deliveries for as long as GitHub requires
 (https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api).
 """
 
@@ -31,19 +31,19 @@ from compile_hud.runner.notifications.http_response import (
 )
 
 GITHUB_URL = "https://api.github.com"
-# So many of a list at once, and pages at most: a list beyond them is not read to its end.
+# Entries of a page, and the maximal number of pages; the rest of a longer list is not read.
 PAGE, MAX_PAGES = 50, 20
 # A page of issues with the longest bodies that GitHub takes.
 _MAX_PAGE_BYTES = PAGE * 128 * 1024
-# Of the token and of the repository, not of the message.
+# These errors concern the token and the repository, not the message.
 _OF_SETTINGS = (401, 403, 404)
 _LIMITED = (403, 429)
-# What GitHub asks to wait where it names no time.
+# The pause if GitHub names no time.
 _PAUSE_S = 60.0
 
 
 class GitHubFailed(Exception):
-    """GitHub did not do what it was asked; `answer` says what that means for the delivery."""
+    """GitHub refused a request; `answer` is the response of the delivery."""
 
     def __init__(self, answer: Response) -> None:
         super().__init__(answer.text)
@@ -68,13 +68,13 @@ class GitHubApi:
         query: Mapping[str, str | int] | None = None,
         missing: Collection[int] = (),
     ) -> Any:
-        """Return what is at `path` of the repository, None where the status is in `missing`."""
+        """Return the content at `path` of the repository, None for a status in `missing`."""
         address = f"{path}?{urlencode(query)}" if query else path
         reply = self._reply("GET", address, body=None)
         return None if reply.status in missing else self._content(reply)
 
     def pages(self, path: str, *, query: Mapping[str, str | int]) -> Iterator[Mapping[str, Any]]:
-        """Yield what the list at `path` has, page by page."""
+        """Yield the entries of the list at `path`, page by page."""
         for number in range(1, MAX_PAGES + 1):
             page = self.get(path, query={**query, "per_page": PAGE, "page": number})
             yield from page
@@ -82,7 +82,7 @@ class GitHubApi:
                 return
 
     def write(self, method: str, path: str, **content: Any) -> Any:
-        """Change or add what is at `path` and return it as it is then."""
+        """Change or add the content at `path` and return the new one."""
         body = json.dumps(content, allow_nan=False).encode("ascii")
         return self._content(self._reply(method, path, body=body))
 
@@ -133,7 +133,7 @@ def _refusal(reply: HttpReply, *, now: datetime) -> Response:
 
 
 def _limit_s(reply: HttpReply, *, now: datetime) -> float | None:
-    """Return for how long to ask nothing more, None where no limit is the reason."""
+    """Return the pause of a rate limit in seconds, None if no limit is the reason."""
     if reply.status not in _LIMITED:
         return None
     pause_s = retry_after_s(reply.headers, now=now)

@@ -1,7 +1,7 @@
 """The receiver of mail: a message as plain text and as HTML, in one thread for each alert.
 
-The `Message-ID` is made of the delivery's idempotency key, so what is sent twice has one id, by
-which servers and programs of mail know it again.
+The `Message-ID` is derived from the delivery's idempotency key. A message that is sent twice has
+one id, by which servers and mail programs recognise it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from compile_hud.runner.notifications.receivers.smtp import Email, MailServer
 
 # Lines of mail are 7-bit: some servers take nothing else.
 _POLICY = SMTP.clone(cte_type="7bit")
-# In CSS pixels: pictures are drawn at twice that for fine displays.
+# The unit is CSS pixels: pictures have twice the resolution for fine displays.
 _PICTURE_WIDTH = 620
 _STYLE = "font-family: sans-serif; font-size: 14px; line-height: 1.4"
 
@@ -36,7 +36,7 @@ class Mail:
     to: Sequence[str]
 
     def send(self, message: Message) -> Response:
-        """Send `message` once and return what came of it."""
+        """Send `message` once and return the response."""
         num_attempts = max(item.notification.num_attempts for item in message.items)
         content = make_email(message, sender=self.sender, to=self.to).as_bytes(policy=_POLICY)
         email = Email(sender=self.sender, to=tuple(self.to), content=content)
@@ -44,7 +44,7 @@ class Mail:
 
 
 def make_email(message: Message, *, sender: str, to: Sequence[str]) -> EmailMessage:
-    """Return `message` as mail, with everything that somebody named as text, and its pictures."""
+    """Return `message` as mail with its pictures; user-defined names are plain text."""
     words = render_message(message)
     pictures = message.draw([item.alert_id for item in words.sections if item.alert_id])
     ids = {id: f"trend-{number}.{message.id}" for number, id in enumerate(pictures, 1)}
@@ -57,18 +57,18 @@ def make_email(message: Message, *, sender: str, to: Sequence[str]) -> EmailMess
     email["Message-ID"] = f"<{message.id}@{host}>"
     subjects = {item.notification.subject for item in message.items}
     if len(subjects) == 1:
-        # No mail has this id: those that name it are shown as one thread.
+        # No mail has this id; mails that refer to it appear as one thread.
         thread = f"<{stable_id('thread', *subjects)}@{host}>"
         email["In-Reply-To"] = thread
         email["References"] = thread
-    # https://www.rfc-editor.org/rfc/rfc3834: nobody's holiday notice shall answer.
+    # https://www.rfc-editor.org/rfc/rfc3834: the header prevents automatic replies.
     email["Auto-Submitted"] = "auto-generated"
     email.set_content(_plain(words))
     email.add_alternative(_html(words, ids), subtype="html")
     shown = email.get_body(("html",))
     assert isinstance(shown, EmailMessage)
     for id, png in pictures.items():
-        # https://www.rfc-editor.org/rfc/rfc2392: the HTML names the part beside it.
+        # https://www.rfc-editor.org/rfc/rfc2392: the HTML refers to the attached part.
         shown.add_related(png, "image", "png", cid=f"<{ids[id]}>", disposition="inline")
     return email
 

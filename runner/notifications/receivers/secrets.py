@@ -12,13 +12,13 @@ from compile_hud.runner.notifications.receivers.settings import (
 
 
 class NotReady(ValueError):
-    """Something that a receiver needs is not where hud.toml says; the message never has it."""
+    """A secret is not in the source that hud.toml names; the message never contains it."""
 
 
 def resolve_secret(what: str, value: str, *, base: Path, env: Mapping[str, str]) -> str:
-    """Return `value`, or what it names: `env:NAME` a variable, `file:PATH` a file below `base`.
+    """Return `value`, or its target: `env:NAME` a variable, `file:PATH` a file below `base`.
 
-    Raises NotReady, which calls it `what`.
+    Raises NotReady, whose message names the setting `what`.
     """
     if value.startswith(ENV):
         name = value.removeprefix(ENV).strip()

@@ -23,7 +23,7 @@ SECRET_SOURCES = f"`{ENV}NAME` or `{FILE}PATH`"
 
 
 class ReceiverKind(StrEnum):
-    """What a receiver speaks."""
+    """The kinds of receivers."""
 
     WEBHOOK = "webhook"
     SLACK = "slack"
@@ -35,7 +35,7 @@ class ReceiverKind(StrEnum):
 
 
 class Publication(StrEnum):
-    """Where people of a repository on GitHub read of alerts."""
+    """The forms of a notification on GitHub."""
 
     ISSUE = "issue"
     STATUS = "status"
@@ -44,7 +44,7 @@ class Publication(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Keys:
-    """Which keys a kind of receiver must have and may have, beside those of every receiver."""
+    """The required and the optional keys of a kind of receiver, without those of every receiver."""
 
     needed: tuple[str, ...]
     allowed: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ KIND_KEYS: Mapping[ReceiverKind, _Keys] = {
     ReceiverKind.EMAIL: _Keys(
         needed=("url", "sender", "to"), allowed=("user", "password"), schemes=MAIL
     ),
-    # Addresses of its own form that hold secrets: they are kept elsewhere.
+    # Apprise's addresses have their own form and contain secrets, so they come from another source.
     ReceiverKind.APPRISE: _Keys(needed=("url",), schemes=()),
     ReceiverKind.GITHUB: _Keys(needed=("repository", "token"), allowed=("url", "publish")),
 }
@@ -70,7 +70,7 @@ ALL_KEYS = sorted({key for keys in KIND_KEYS.values() for key in (*keys.needed, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverSettings:
-    """One `[receivers.NAME]`; `base` is what relative paths of files are relative to."""
+    """One `[receivers.NAME]`; relative paths of files are relative to `base`."""
 
     name: str
     base: Path
@@ -101,5 +101,5 @@ class ReceiverSettings:
 
 
 def schemes_of(kind: ReceiverKind) -> tuple[str, ...]:
-    """Return what the address of a receiver of that kind may begin with."""
+    """Return the allowed URL schemes of a receiver of that kind."""
     return KIND_KEYS[kind].schemes

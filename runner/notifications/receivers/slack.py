@@ -24,13 +24,13 @@ from compile_hud.runner.notifications.http_response import send_request
 from compile_hud.runner.notifications.message_text import RenderedMessage, render_message
 from compile_hud.runner.notifications.receivers.chat import slack, with_or_without_pictures
 
-# What Slack gives as names of channels and messages.
+# Slack's form of a channel and a message id.
 _NAMES = re.compile(r"([A-Z0-9]{1,30}) ([0-9]{1,20}\.[0-9]{1,10})")
-# Of Slack itself; whether the message was taken is not said.
+# These errors are Slack's own, and do not say whether the message was accepted.
 _BROKEN = ("fatal_error", "internal_error", "request_timeout", "service_unavailable")
 _LIMITED = ("ratelimited", "rate_limited", "message_limit_exceeded")
-# Of the message, or of what it is to replace. Everything else somebody can mend: the token, its
-# scopes, the channel, who is in it. Nothing is lost until then.
+# These errors concern the message, or the one that it replaces. A user can correct any other error:
+# the token, its scopes, the channel, its members. Until then the notifications wait.
 _OF_MESSAGE = (
     "cant_update_message",
     "edit_window_closed",
@@ -61,7 +61,7 @@ class SlackBot:
     num_shown: ClassVar[int] = MAX_ITEMS_SHOWN
 
     def send(self, message: Message) -> Response:
-        """Send `message` once and return what came of it; the reference is channel and time."""
+        """Send `message` once and return the response; its reference is channel and time."""
         words = render_message(message)
         post = functools.partial(
             self._update_message,
@@ -76,7 +76,7 @@ class SlackBot:
         return answer
 
     def update(self, message: Message, *, reference: str) -> Response:
-        """Let a message of before say `message` and return what came of it."""
+        """Replace a sent message with `message` and return the response."""
         names = _NAMES.fullmatch(reference)
         if names is None:
             return Response(kind=ResponseKind.REFUSED, text=f"no message of Slack: {reference}")
@@ -89,7 +89,7 @@ class SlackBot:
     def _update_message(
         self, words: RenderedMessage, *, method: str, target: Mapping[str, str], message: Message
     ) -> Response:
-        # No `mrkdwn`, which chat.update does not know; no text of a block is markup.
+        # chat.update does not accept `mrkdwn`; no text of a block is markup.
         payload = slack(words)
         content = {**target, "text": payload["text"], "blocks": payload["blocks"]}
         body = json.dumps(content, allow_nan=False).encode("ascii")
@@ -101,7 +101,7 @@ class SlackBot:
     def _add_pictures(
         self, words: RenderedMessage, message: Message, *, channel: str, thread: str
     ) -> None:
-        """Add trends below a message; what goes wrong costs the pictures alone."""
+        """Add trends below a message; an error costs only the pictures."""
         drawn = message.draw([item.alert_id for item in words.sections if item.alert_id])
         files = [
             {"id": id, "title": f"trend {number}"}
@@ -114,7 +114,7 @@ class SlackBot:
             self._call("files.completeUploadExternal", body, headers=_JSON, now=message.at)
 
     def _upload(self, picture: bytes, number: int, *, message: Message) -> str:
-        """Hand over one picture and return what Slack calls it, "" where it did not take it."""
+        """Upload one picture and return Slack's id for it, "" if it was refused."""
         form = urlencode({"filename": f"trend-{number}.png", "length": len(picture)})
         answer, document = self._call(
             "files.getUploadURLExternal", form.encode("ascii"), headers=_FORM, now=message.at
@@ -145,7 +145,7 @@ class SlackBot:
 
 
 def _interpret(text: str) -> tuple[Response, Mapping[str, Any]]:
-    """Return what a body of status 200 means, and what it says."""
+    """Return the response that a body of status 200 means, and its content."""
     try:
         document = json.loads(text)
     except ValueError:

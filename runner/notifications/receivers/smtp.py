@@ -1,11 +1,12 @@
-"""Hand mail to a server, by the rules of addresses and deadlines that webhooks have.
+"""Send mail to a server, with the address rules and deadlines of webhooks.
 
-A refusal with 4xx passes and one with 5xx does not (https://www.rfc-editor.org/rfc/rfc5321, 4.2.1),
-but what a server says before it hears of recipients speaks of this machine, the user or the sender:
-nothing is lost while somebody mends that.
-Nobody gets a mail twice because somebody else did not get it: while one of the people it goes to is
-refused for now, none gets it, a few times. Then those get it who can, and the answer names the
-others.
+A 4xx refusal is temporary and a 5xx one permanent (https://www.rfc-editor.org/rfc/rfc5321, 4.2.1).
+Before the recipients, however, a refusal concerns this machine, the user or the sender. It can be
+corrected, so the mail waits.
+
+No recipient gets a mail twice because another one was refused. While one recipient is temporarily
+refused, the mail waits for a few attempts. Then it goes to the accepted recipients, and the
+response names the others.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class MailServer:
     rules: HttpRules = field(default_factory=HttpRules)
 
     def send(self, email: Email, *, waits_for_all: bool) -> Response:
-        """Hand `email` over once; to nobody where one `waits_for_all` who are refused for now."""
+        """Send `email` once; with `waits_for_all` only if no recipient is temporarily refused."""
         deadline = self.rules.monotonic() + self.rules.total_s
         try:
             parts = check_url(self.url, schemes=MAIL)
@@ -96,7 +97,7 @@ class MailServer:
             )
         _expect(client.docmd("STARTTLS"), _READY)
         connection.secure(self.rules.context(), host=host)
-        # What came before the handshake counts for nothing: anybody may have said it.
+        # Data from before the handshake is discarded: an attacker may have injected it.
         client.file = None
         client.ehlo_resp = client.helo_resp = None
         client.esmtp_features = {}
@@ -118,7 +119,7 @@ def _hand_over(client: smtplib.SMTP, email: Email, *, waits_for_all: bool) -> Re
     except smtplib.SMTPResponseException:
         raise
     except OSError as error:
-        # Nobody knows whether it was taken.
+        # The server may or may not have accepted the mail.
         return Response(kind=ResponseKind.FAILED, text=_error_text(error), is_certain=False)
     _expect(reply, _OK)
     return Response(kind=ResponseKind.SENT, text=f"did not reach {named}" if named else "")
@@ -130,7 +131,7 @@ def _expect(reply: _Reply, code: int) -> None:
 
 
 def _answer(refused: smtplib.SMTPResponseException, *, is_of_message: bool) -> Response:
-    """Return what a refusal means; one of this machine, its user or its sender can be mended."""
+    """Return the response for a refusal; one of the machine, user or sender can be corrected."""
     code, text = refused.smtp_code, refused.smtp_error
     reply = (code, text if isinstance(text, bytes) else text.encode())
     return Response(

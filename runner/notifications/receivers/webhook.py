@@ -20,7 +20,7 @@ from compile_hud.runner.notifications.dispatcher import Item, Message
 from compile_hud.runner.notifications.http_response import Poster
 
 PREFIX = "whsec_"
-# The specification asks for 24 to 64 bytes.
+# The specification requires 24 to 64 bytes.
 MIN_BYTES = 24
 MAX_BYTES = 64
 
@@ -33,7 +33,7 @@ class Webhook:
     key: bytes | None = field(default=None, repr=False)
 
     def send(self, message: Message) -> Response:
-        """Send `message` once and return what came of it."""
+        """Send `message` once and return the response."""
         body = json.dumps(envelope(message), allow_nan=False).encode("ascii")
         headers = {"Content-Type": "application/json", "webhook-id": message.id}
         if self.key is not None:
@@ -89,7 +89,7 @@ def key_of(secret: str) -> bytes:
 
 
 def signed_headers(body: bytes, *, message_id: str, at: datetime, key: bytes) -> dict[str, str]:
-    """Return the headers that prove who sent `body`, and when."""
+    """Return the headers that prove the sender of `body` and its time."""
     timestamp = str(int(at.timestamp()))
     content = b".".join((message_id.encode("ascii"), timestamp.encode("ascii"), body))
     signature = base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode("ascii")
