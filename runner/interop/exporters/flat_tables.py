@@ -53,7 +53,7 @@ SCHEMA = pa.schema(
 def to_csv(documents: Iterable[RunDocument]) -> Iterator[bytes]:
     """Yield a CSV file with a header; samples and launches are divided by spaces.
 
-    No text is a formula to a spreadsheet; Parquet has every text as it is.
+    No text is a formula to a spreadsheet. Parquet has every text unchanged.
     """
     yield _csv_line(SCHEMA.names)
     for document in documents:

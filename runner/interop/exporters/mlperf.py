@@ -1,8 +1,8 @@
-"""A run as a log of MLPerf's kind: `:::MLLOG` lines, as mlperf_logging writes and reads them.
+"""A run as an MLPerf log: `:::MLLOG` lines, as mlperf_logging writes and reads them.
 
-One interval `run_start` to `run_stop` for each case that was executed, in the order of execution,
-and between the two what was measured, as `tracked_stats`. The namespace of a line is its case. This
-is a log for the tools that read such logs, no submission: one trains to a quality, and names an
+Each executed case has one interval `run_start` to `run_stop`, in the order of execution, with its
+measurements as `tracked_stats` in between. The namespace of a line is its case. The log is for
+tools that read such logs. It is no submission, which would train to a quality and name an
 organisation and a division.
 """
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import CaseResult, Measurement, Run, RunDocument
 
-# Our unit -> what OpenMetrics calls it, and the end of our names that says the same.
+# Our unit -> its OpenMetrics name, and the suffix of our metric names with the same meaning.
 _UNITS: Mapping[str, tuple[str, str]] = {
     "s": ("seconds", "_s"),
     "B": ("bytes", "_bytes"),
@@ -71,7 +71,7 @@ def _add_run(family: _OpenMetric, run: Run) -> None:
 def _add_result(families: dict[str, _OpenMetric], run: Run, result: CaseResult) -> None:
     labels = _labels(run, result)
     at_s = run.started_at.timestamp()
-    # No state set: a widely used parser loses samples of one that has several times.
+    # A state set would not do: a widely used parser drops samples of one with several times.
     ended = (*labels, ("outcome", str(result.outcome)))
     families[OUTCOME].points[ended][at_s] = f"{OUTCOME}{_braces(ended)} 1"
     for item in result.measurements:

@@ -1,8 +1,8 @@
 """Runs as PyTorch's benchmark records, schema v3: one record a line, as its uploader writes them.
 
-What v3.py reads back: cases, outcomes, samples launch by launch, units, environment, revision and
-time to the second. Warnings, warm-ups and kernels are no part of a record, and reference cases
-come back as any others.
+v3.py reads back cases, outcomes, samples launch by launch, units, environment, revision and time to
+the second. A record has no warnings, warm-ups or kernels, and a reference case becomes an ordinary
+one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORDS: Mapping[Outcome, str] = {
     Outcome.NODE_LOST: "lost",
 }
 
-# Of a 64-bit number.
+# A 64-bit number has no more digits.
 _MAX_DIGITS = 19
 
 
@@ -81,8 +81,8 @@ def _common(run: Run, result: CaseResult) -> dict[str, Any]:
                 "type": run.machine,
                 "extra_info": {
                     "environment": json.dumps(facts, sort_keys=True),
-                    # By it a store that has the run knows it again, and what was imported from
-                    # another store keeps the name that it had there.
+                    # A store that has the run recognises it by this id. A run imported from another
+                    # store retains its id there.
                     "run": metadata.get("run") or run.id,
                 },
             }

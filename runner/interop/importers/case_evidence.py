@@ -1,7 +1,7 @@
-"""What a file says about one case in one run, and the case result that follows from it.
+"""The evidence of files about one case in one run, and the case result that follows from it.
 
-Evidence of several files adds up: one has the numbers of a case and another whether its outputs
-are right. Adding the same evidence again changes nothing, in whatever order it comes.
+Evidence of several files adds up: one has the numbers of a case and another the correctness of its
+outputs. Adding the same evidence again changes nothing, in any order.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from compile_hud.db.shared.text import printable
 from compile_hud.runner.analysis.stats.estimates import estimate
 from compile_hud.runner.interop.importers.vocabulary import ImportedMetric, outcome_of
 
-# The string metric that says whether the outputs are right.
+# The string metric with the correctness of the outputs.
 ACCURACY = "accuracy"
 METHOD = "imported"
-# What a harness writes as 0 when a case failed, and what no case that ran can be.
+# A harness writes 0 for these when a case failed; a successful case cannot have 0.
 NEVER_ZERO = ("speedup", "latency_s", "throughput_samples_per_s", "throughput_tokens_per_s")
 DERIVED = "imported: speedup times latency"
-# The worst first: what one file says of a case stands against what another says.
+# The worst outcome comes first: it wins when two files disagree about a case.
 _WORST = (
     Outcome.OUT_OF_MEMORY,
     Outcome.TIMEOUT,
@@ -44,9 +44,9 @@ Launches = tuple[tuple[float, ...], ...]
 
 @dataclass(slots=True)
 class CaseEvidence:
-    """The launches of each metric in its unit, which way is better, and the texts.
+    """The launches of each metric in its unit, the metric's direction, and the texts.
 
-    `directions` are those of metrics that are none of ours; one that was guessed says so.
+    `directions` are those of metrics unknown here; a guessed one is marked.
     """
 
     units: dict[str, str] = field(default_factory=dict)
@@ -55,22 +55,22 @@ class CaseEvidence:
     texts: dict[str, list[str]] = field(default_factory=dict)
 
     def add_launches(self, metric: ImportedMetric, launches: Sequence[tuple[float, ...]]) -> None:
-        """Take in the launches of one record, in the metric's unit, unless they are in already."""
+        """Add the launches of one record, in the metric's unit, unless they are present."""
         self._extend(metric.name, metric.unit, launches)
         if metric.name not in METRICS:
             guess = f" {GUESSED}" if metric.is_guessed else ""
             self._add_direction(metric.name, f"{metric.direction}{guess}")
 
     def add_text(self, name: str, text: str) -> None:
-        """Take in what a file says in words, unless it is in already."""
+        """Add a text of a file unless it is present."""
         known = self.texts.setdefault(name, [])
-        # What a store does not keep as it is would be news each time.
+        # The store cleans a text too. An uncleaned one would look new at each import.
         cleaned = clean_reason(text)
         if cleaned not in known:
             known.append(cleaned)
 
     def add(self, other: CaseEvidence) -> None:
-        """Take in all of `other`."""
+        """Add all evidence of `other`."""
         for name, launches in other.launches.items():
             self._extend(name, other.units[name], launches)
         for name, direction in other.directions.items():
@@ -80,7 +80,7 @@ class CaseEvidence:
                 self.add_text(name, text)
 
     def _add_direction(self, name: str, text: str) -> None:
-        """Keep what is stated before what is guessed; statements that differ say neither."""
+        """Prefer a stated direction to a guess; contradicting statements cancel out."""
         known = self.directions.setdefault(name, text)
         if GUESSED in known:
             self.directions[name] = text if GUESSED not in text else known
@@ -127,10 +127,9 @@ def evidence_of(result: CaseResult) -> CaseEvidence:
 
 
 def result_of(evidence: CaseEvidence, *, case: Case, run_id: str, at: datetime) -> CaseResult:
-    """Return the case result that follows from `evidence`; its id names what it says.
+    """Return the case result that follows from `evidence`; its id is a hash of the evidence.
 
-    A case that did not end ok has no measurements: numbers that were measured anyway stay in its
-    details.
+    A case whose outcome is not ok has no measurements; the numbers stay in its details.
     """
     outcome, reason = _outcome(evidence)
     content = evidence.to_json()
@@ -167,7 +166,7 @@ def _outcome(evidence: CaseEvidence) -> tuple[Outcome, str]:
 
 
 def clean_reason(text: str) -> str:
-    """Return `text` without what would steer a terminal, and not longer than a message is."""
+    """Return `text` without terminal control characters, cut to the length of a message."""
     return printable(text)[:_MAX_REASON_LENGTH]
 
 

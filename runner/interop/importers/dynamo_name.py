@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# No file name is longer; fields of records are matched as well.
+# No file name is longer; the pattern is also applied to fields of records.
 _MAX_LENGTH = 255
 SUITES = ("torchbench", "huggingface", "timm_models", "timm")
 _DTYPE = r"float32|float16|bfloat16|amp_bf16|amp_fp16|amp|fp32|fp16|bf16"
@@ -25,7 +25,7 @@ _NAME = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamoName:
-    """What a file name says; empty where it does not."""
+    """The parts of a file name; a missing part is empty."""
 
     mode: str
     suite: str
@@ -35,7 +35,7 @@ class DynamoName:
 
 
 def parse_name(name: str) -> DynamoName | None:
-    """Return what the file `name` says, None when it is not of this form."""
+    """Return the parts of the file `name`, None if it has another form."""
     match = _NAME.fullmatch(name) if len(name) <= _MAX_LENGTH else None
     if match is None:
         return None

@@ -1,10 +1,11 @@
-"""Rows of other tools, gathered into runs with their results.
+"""Rows of other tools, grouped into runs with their results.
 
-Method: rows of one origin make one run. Where a workflow says which rows belong together, a run is
-its day; elsewhere it ends where nothing came for half an hour. Values of one metric of a case in
-one run are launches; the same ones twice count once.
-Rows are stored as numbers into tables of the different values, about 50 bytes each: a file of
-hundreds of megabytes holds millions.
+Method: rows of one origin make one run. With a workflow id, a run is a day of the workflow; without
+one, half an hour without rows ends a run. Values of one metric of a case in one run are launches;
+duplicates count once.
+
+Rows are stored as indices into tables of distinct values, about 50 bytes each: a file of hundreds
+of megabytes has millions of them.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ _DAY_S = 86_400
 _GAP_S = 1_800
 _DIGEST_LENGTH = 20
 _IMPORTED_ID = re.compile(rf"{IMPORT_TRIGGER}-[0-9a-f]{{{_DIGEST_LENGTH}}}")
-# What may have configured a measurement, by name in order.
+# Possible settings of a measurement, in the order of their names.
 Settings = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowOrigin:
-    """Where rows are from. `workflow` is what says that rows belong together, empty for nothing.
+    """The origin of rows. `workflow` groups rows of one workflow, empty if unknown.
 
-    `facts` are those of the environment, `about` what else is known, as JSON text. `run` is the id
-    that the run had in the store which it was exported from, empty where it was not.
+    `facts` are those of the environment, `about` is further information, both as JSON text. `run`
+    is the id of an exported run in its original store, else empty.
     """
 
     suite: str
@@ -70,10 +71,10 @@ class MissingValuePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRow:
-    """One metric of one case at one time, in seconds since 1970; None where the file has no time.
+    """One metric of one case at one time, in seconds since 1970; None if the file has no time.
 
-    Either `values`, in the metric's own unit, or `text`. `launches` says how many of the values
-    each launch gave; empty where all are of one. `settings` are those that are no part of the case.
+    It has either `values`, in the metric's own unit, or `text`. `launches` are the numbers of
+    values by launch; empty if one launch has all. `settings` are those outside of the case.
     """
 
     origin: RowOrigin
@@ -104,7 +105,7 @@ class HistoryBuilder:
     """Gather rows in any order; then give the runs, oldest first."""
 
     def __init__(self, *, untimed_at: datetime, has_exact_time: bool) -> None:
-        """Take `untimed_at` for rows without a time; `has_exact_time` if the user gave it."""
+        """Use `untimed_at` for rows without a time; `has_exact_time` if the user gave it."""
         self._untimed_s = untimed_at.timestamp()
         self._has_exact_time = has_exact_time
         self._origins, self._cases, self._metrics, self._texts = (
@@ -121,12 +122,11 @@ class HistoryBuilder:
         self.num_untimed = 0
         # Rows that became launches of a result which was measured with other settings, by these.
         self.num_mixed: Counter[str] = Counter()
-        # By case and metric, of the row before: its origin and its settings.
+        # The origin and the settings of the previous row, by case and metric.
         self._settings: dict[tuple[int, int], tuple[int, Settings]] = {}
 
     @property
     def num_rows(self) -> int:
-        """Return how many rows were gathered."""
         return len(self._times)
 
     @property
@@ -142,7 +142,6 @@ class HistoryBuilder:
         return tuple(sorted(measured, key=lambda metric: str(metric.name)))
 
     def add(self, row: HistoryRow) -> None:
-        """Take `row` in."""
         columns = self._columns
         origin, case = self._origins.number(row.origin), self._cases.number(row.case)
         columns["origin"].append(origin)
@@ -236,7 +235,7 @@ def exported_id(run: Run) -> str:
 
 
 def _digest(origin: RowOrigin, when: str) -> str:
-    """Return what names a run: the same for the same rows, on every machine."""
+    """Return the digest that names a run: the same for the same rows, on every machine."""
     parts = (origin.suite, origin.branch, origin.revision, origin.machine, origin.workflow)
     exported = [origin.run] if origin.run else []
     identity = json.dumps([*parts, origin.facts, when, *exported])

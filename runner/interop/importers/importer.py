@@ -1,4 +1,4 @@
-"""Files of other tools into the store: which format, which runs, what is new."""
+"""Import files of other tools: detect the format, build the runs, store new results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MEASUREMENTS_PER_WRITE = 50_000
 
 
 class Reader(Protocol):
-    """What knows one format."""
+    """A reader of one format."""
 
     skipped: Skipped
 
@@ -60,10 +60,11 @@ READERS: Mapping[str, Callable[[MissingValuePolicy], Reader]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What became of one file; `skipped` are rows and values that are no measurement, by reason,
-    `num_mixed` those that became launches of a result with other settings, by these.
+    """The result of importing one file.
 
-    `num_rows` is None for a file that was imported before: its rows were not read again.
+    `skipped` has the rows and values without a measurement, by reason. `num_mixed` counts rows that
+    became launches of a result with other settings, by these settings. `num_rows` is None for a
+    file that was imported before: its rows were not read again.
     """
 
     path: Path
@@ -79,7 +80,7 @@ class ImportReport:
 
     @property
     def contradicted(self) -> list[str]:
-        """Return the names of metrics of which the file states more than one direction."""
+        """Return the names of metrics with more than one stated direction."""
         stated = {(item.name, item.direction) for item in self.metrics if not item.is_guessed}
         names = Counter(name for name, _ in stated)
         return sorted(name for name, count in names.items() if count > 1)
@@ -120,10 +121,10 @@ def import_file(
     format_name: str | None,
     now: datetime,
 ) -> ImportReport:
-    """Import one file and return what became of it; the same content twice changes nothing.
+    """Import one file and return the report; the same content twice changes nothing.
 
-    The whole file is read before anything of it is stored, so that one with a mistake leaves
-    nothing behind. Raises ImportFailed naming file and line, and what the store raises.
+    The whole file is read before anything is stored, so a faulty file stores nothing. Raises
+    ImportFailed with file and line, and the store's errors.
     """
     source = Source(path)
     name = format_name or find_format(path)
@@ -177,7 +178,7 @@ def _check_not_ahead(path: Path, starts: Sequence[datetime], *, now: datetime) -
 
 
 def _put(store: Store, documents: Sequence[RunDocument], *, at: datetime) -> Imported:
-    """Put `documents` into the store; what it exported itself is in already and stays as it is."""
+    """Store `documents`; results that this store exported itself stay unchanged."""
     exported = {document.run.id: exported_id(document.run) for document in documents}
     here = known_runs(store, [name for name in exported.values() if name])
     # A run that has another name here is a copy of one that was measured here.
@@ -200,7 +201,7 @@ def find_format(path: Path) -> str:
 
 
 def merge_results(before: CaseResult, after: CaseResult) -> CaseResult:
-    """Return one result of all that two say about the same case in the same run."""
+    """Return the union of two results of the same case in the same run."""
     evidence = evidence_of(before)
     evidence.add(evidence_of(after))
     return result_of(evidence, case=before.case, run_id=before.run_id, at=before.started_at)

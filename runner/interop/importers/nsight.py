@@ -1,8 +1,8 @@
-"""What NVIDIA's profilers measured of each kernel, from the CSV that they print.
+"""Kernel counters of NVIDIA's profilers, from their CSV output.
 
 Three tables are read, by their headers: `nsys stats --report cuda_gpu_kern_sum --format csv`, a row
 a kernel; `ncu --csv --page raw`, a row a call with a column for each metric and a row of units; and
-`ncu --csv --page details`, a row for each metric of a call. What a program printed before a table,
+`ncu --csv --page details`, a row for each metric of a call. Output of the program before a table,
 and lines of the profiler itself (`==PROF==`), are skipped. The formats are those of NVIDIA's
 documentation: https://docs.nvidia.com/nsight-compute/NsightComputeCli/ and
 https://docs.nvidia.com/nsight-systems/UserGuide/.
@@ -22,7 +22,7 @@ from compile_hud.runner.interop.importers.vocabulary import as_number
 MAX_KERNELS = 10_000
 MAX_COUNTERS = 5_000
 _COMMAND_LINE = "Command line profiler metrics"
-# A metric of Nsight Compute is named unit__what.how; those of the device say nothing of a kernel.
+# A metric of Nsight Compute is named unit__what.how; `device__` metrics concern no kernel.
 _METRIC = re.compile(r"(?!device__)\w+__.+")
 _NSYS = {
     "Total Time": "nsys.total_s",
@@ -62,7 +62,7 @@ class _Sum:
 
 @dataclass(slots=True)
 class _NsightTable:
-    """One table of a file; `take` is what reads a row of it."""
+    """One table of a file; `take` reads a row of it."""
 
     source: Source
     header: list[str]
@@ -71,7 +71,9 @@ class _NsightTable:
     units: dict[str, str] = field(default_factory=dict)
 
     def row(self, cells: Sequence[str], line: int) -> None:
-        """Take one row; raise ImportFailed when it is not as long as the header, or has no end."""
+        """Read one row; raise ImportFailed if its length differs from the header's, or it has no
+        end.
+        """
         if len(cells) != len(self.header):
             raise self.source.error(
                 f"the row has {len(cells)} cells and the header {len(self.header)}: the file is cut"
@@ -108,9 +110,9 @@ class _NsightTable:
 
 
 def read_counters(path: Path) -> dict[str, dict[str, CounterMean]]:
-    """Return what the file at `path` has of each kernel, by kernel and counter.
+    """Return the counters of the file at `path`, by kernel and counter.
 
-    Raises ImportFailed, naming the line, for anything that is no such file.
+    Raises ImportFailed with the line for any other kind of file.
     """
     source = Source(path)
     kernels: dict[str, dict[str, _Sum]] = {}
@@ -143,7 +145,7 @@ def _table_of(
     source: Source, text: str, *, line: int, kernels: dict[str, dict[str, _Sum]]
 ) -> _NsightTable | None:
     """Return the table whose header is `text`, None when it is none."""
-    # What is no header may be no CSV either.
+    # A line before the header may be no CSV.
     if "Name" not in text or not ("Instances" in text or "Kernel Name" in text):
         return None
     header = source.cells(line, text)
@@ -173,7 +175,7 @@ def _take_raw(table: _NsightTable, row: dict[str, str], line: int) -> None:
 def _take_detail(table: _NsightTable, row: dict[str, str], line: int) -> None:
     kernel, metric = row["Kernel Name"], row["Metric Name"]
     number = table.number(row["Metric Value"], line)
-    # What a rule says of a kernel stands in a row without a metric.
+    # The advice of a rule about a kernel is in a row without a metric.
     if not metric or number is None or metric.startswith("device__"):
         return
     section = row.get("Section Name", _COMMAND_LINE)
@@ -210,8 +212,8 @@ def _plain(number: float, unit: str) -> tuple[float, str]:
 def match_names(recorded: Collection[str], *, kernel_names: Iterable[str]) -> dict[str, str]:
     """Return the recorded name of each of `kernel_names` that was recorded.
 
-    The names are equal, or else those of their functions, without namespaces, template arguments
-    and parameters, where each side has just one kernel of that function.
+    Equal names match. Else the names of the functions are compared, without namespaces, template
+    arguments and parameters; they match if each side has just one kernel of that function.
     """
     here, there = dict.fromkeys(kernel_names), dict.fromkeys(recorded)
     equal = {name: name for name in here if name in there}

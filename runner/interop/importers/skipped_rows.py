@@ -1,4 +1,4 @@
-"""What of a file is no measurement: how much, and the first few by name."""
+"""Rows and values of a file without a measurement: their number, and the first few by name."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from compile_hud.db.records.json_fields import kind_of
 from compile_hud.db.shared.text import printable, shortened
 
-# Enough to find the mistake in a file; what is alike is mostly skipped for one of them.
+# A few names suffice to find a mistake in a file: one mistake usually causes all skips of a kind.
 MAX_NAMED = 5
-# A line of a terminal has room for one, whatever a file calls its cases.
+# A line of a terminal has room for one name of this length; cases of a file may have longer ones.
 MAX_NAME_LENGTH = 80
 
 
 @dataclass(slots=True)
 class Skipped:
-    """How many they are, and the names of at most MAX_NAMED of them, both by the reason."""
+    """The number of skipped entries, and the names of at most MAX_NAMED of them, by reason."""
 
     num_by_reason: Counter[str] = field(default_factory=Counter)
     first_by_reason: dict[str, list[str]] = field(default_factory=dict)
@@ -42,13 +42,13 @@ class Skipped:
 
 
 def value_name(location: str, value: Any) -> str:
-    """Return the name of a value of a JSON file: where it stands, and as what."""
-    # Writing what is nested may go deeper than Python does, as reading it just did not.
+    """Return the name of a value of a JSON file: its location and the value."""
+    # Writing a nested value may exceed Python's recursion limit, even if reading it did not.
     value_text = kind_of(value) if isinstance(value, dict | list) else json.dumps(value)
     return f"{location} {value_text}"
 
 
 def location_name(line: int, names: Sequence[str]) -> str:
-    """Return where in a file something stands, with what is known of it: `line 3, bert speedup`."""
+    """Return a location in a file with the known names: `line 3, bert speedup`."""
     present = " ".join(name for name in names if name)
     return f"line {line}, {present}" if present else f"line {line}"

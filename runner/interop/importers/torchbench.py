@@ -50,7 +50,7 @@ _NAMES = (
     re.compile(rf"(?P<model>.+)-(?P<phase>{_PHASE})_(?P<metric>\w+)"),
 )
 _MAX_NAME_LENGTH = 2000
-# What TorchBench calls a metric -> our name and the factor between the units: ms and GB.
+# TorchBench's name of a metric -> our name and the factor between the units: ms and GB.
 METRICS: Mapping[str, tuple[str, float]] = {
     "latency": ("latency_s", 1e-3),
     "latencies": ("latency_s", 1e-3),
@@ -133,7 +133,7 @@ class TorchBenchReader:
 
 
 def _accuracy_text(value: str) -> str:
-    """Return what TorchBench writes instead of a number, in the words of an accuracy check."""
+    """Return TorchBench's text in place of a number as the word of an accuracy check."""
     if value in _SKIPS or value.startswith(("pass", "fail", "eager_")):
         return value
     if _OUT_OF_MEMORY in value.lower():

@@ -1,6 +1,6 @@
 """PyTorch's benchmark records, schema v3: one metric of one case of one job a record.
 
-Only `metric` must be there. docs/interop.md says which field becomes what.
+Only `metric` is required. docs/interop.md maps the fields.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from compile_hud.runner.interop.importers.vocabulary import (
 _MAX_SECONDS = 1e11
 # Until the year 2286.
 _MAX_TIME_S = 1e10
-# As text; no time has more.
+# A time as text; none has more digits.
 _DIGITS = re.compile(r"[0-9]{1,20}")
-# What of `benchmark.extra_info` makes another case; most of the rest are paths and defaults.
+# These fields of `benchmark.extra_info` distinguish cases; most others are paths and defaults.
 _SHAPE_KEYS = ("input_size", "seq_len", "input_len", "output_len", "request_rate")
-# How many devices share the model; 1 says the same as nothing.
+# The number of devices that share the model; 1 equals a missing value.
 _PARALLEL_KEYS = (
     *("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
     *("expert_parallel_size", "tp_size", "pp_size", "dp_size", "ep_size", "world_size"),
@@ -68,7 +68,7 @@ _NO_NUMBER_IN_RANGE = f"a metric without a number between {-MAX_NUMBER:g} and {M
 
 @dataclass(slots=True)
 class V3Reader:
-    """Read records; `skipped` are those that are none, by what they lack, and single values."""
+    """Read records; `skipped` has invalid records by the missing field, and single values."""
 
     missing_values: MissingValuePolicy
     skipped: Skipped = field(default_factory=Skipped)
@@ -147,7 +147,7 @@ class V3Reader:
             branch=clean_name("@".join(part for part in (repo, branch) if part)),
             revision=clean_name(revision or self.missing_values.revision),
             machine=clean_name(machine),
-            # A 0 is what a database fills in where there is no workflow.
+            # A database fills in 0 where there is no workflow.
             workflow=f"{workflow} {attempt}" if workflow not in ("", "0") else "",
             facts=json.dumps(facts, sort_keys=True),
             about=json.dumps({name: value for name, value in about.items() if value}),
@@ -185,7 +185,7 @@ def _make_case(
 
 
 def _mode(about: Mapping[str, Any], model: Mapping[str, Any]) -> str:
-    """Return what executes the model, by the most telling field that is there."""
+    """Return the mode that executes the model, from the most specific field present."""
     for key in ("compile_mode", "compiler"):
         if text := _text(about.get(key)):
             return text
@@ -196,7 +196,7 @@ def _mode(about: Mapping[str, Any], model: Mapping[str, Any]) -> str:
 
 
 def _shape(about: Mapping[str, Any], phase_text: str, dtype_text: str) -> str:
-    """Return what else makes this another case, `default` where nothing does."""
+    """Return the other properties that distinguish the case, `default` without any."""
     parts = []
     batch = _text(about.get("batch_size"))
     if batch not in ("", "None", "0"):
@@ -205,7 +205,7 @@ def _shape(about: Mapping[str, Any], phase_text: str, dtype_text: str) -> str:
     quantization = _text(about.get("quantization"))
     if quantization.lower() not in _NO_QUANTIZATION:
         parts.append(quantization)
-    # What our words have no name for must not make two cases one.
+    # A phase or dtype unknown here becomes part of the shape, so that two cases stay two.
     parts += [text for text in (phase_text,) if text and text.lower() not in PHASES]
     parts += [text for text in (dtype_text,) if text and text.lower() not in DTYPES]
     parts += [
@@ -217,13 +217,13 @@ def _shape(about: Mapping[str, Any], phase_text: str, dtype_text: str) -> str:
 
 
 def _setting(about: Mapping[str, Any], key: str) -> str:
-    """Return what a record says of `key`, itself or among the arguments of its benchmark."""
+    """Return the value of `key` in a record or among the arguments of its benchmark."""
     args = about.get("args")
     return _text(about.get(key)) or _text(args.get(key) if isinstance(args, dict) else None)
 
 
 def _settings(about: Mapping[str, Any]) -> Settings:
-    """Return what else may have configured the benchmark and is no part of the case."""
+    """Return the other possible settings of the benchmark, which are no part of the case."""
     args = about.get("args")
     fields = {**(args if isinstance(args, dict) else {}), **about}
     return tuple(
@@ -279,7 +279,7 @@ def _json_object(text: str) -> dict[str, Any]:
 def _family(model: Mapping[str, Any]) -> str:
     origins = [item for item in get_list(model, "origins") if isinstance(item, str) and item]
     family = clean_name(origins[0] if origins else _text(model.get("type")) or UNKNOWN)
-    # Nothing that others measured witnesses for a machine here.
+    # An imported result is no reference for a machine here.
     return UNKNOWN if family == REFERENCE_FAMILY else family
 
 
@@ -317,7 +317,7 @@ def _what_is_missing(record: Mapping[str, Any]) -> str:
 
 
 def _names(record: Mapping[str, Any]) -> list[str]:
-    """Return the model and the metric that a record names, of whatever form it is."""
+    """Return the model and the metric of a record in any form."""
     parts = [record.get("model"), record.get("metric")]
     names = [part.get("name") for part in parts if isinstance(part, dict)]
     return [name.strip() for name in names if isinstance(name, str)]

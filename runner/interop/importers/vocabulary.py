@@ -19,7 +19,7 @@ from compile_hud.models_zoo.catalog.variants import MODES
 UNKNOWN = "unknown"
 # Long enough for any name that was chosen on purpose.
 MAX_NAME_LENGTH = 160
-# Nothing that is measured is larger, and squares of it are still numbers.
+# No measured value is larger, and its square is still a finite number.
 MAX_NUMBER = 1e100
 # The reason to leave out a value among others that are numbers.
 NO_NUMBER = f"a value that is no number between {-MAX_NUMBER:g} and {MAX_NUMBER:g}"
@@ -45,7 +45,7 @@ _DIRECTIONS = {
     "down": Direction.LOWER_IS_BETTER,
     "neither": Direction.NEITHER,
 }
-# Of what is measured and not judged most is a cost; these words say otherwise.
+# Most metrics without a judge are costs; these words mean the opposite.
 _MORE_IS_BETTER = re.compile(
     rf"{RATE_WORDS}|accuracy|score|utili[sz]ation|(?<![a-z])(mfu|mbu)"
     r"|hit_rate|pass_?rate|compression",
@@ -76,7 +76,7 @@ PHASES: Mapping[str, Phase] = {
     "train": Phase.TRAINING,
 }
 DEVICES = ("cuda", "cpu", "rocm", "xpu", "mps", "hpu", "tpu")
-# What an accuracy check says, by what its word begins with or holds; the first that fits.
+# Outcomes of an accuracy check, by a prefix or part of its word; the first match counts.
 OUTCOMES: tuple[tuple[str, Outcome], ...] = (
     ("pass_due_to_skip", Outcome.SKIPPED),
     ("pass", Outcome.OK),
@@ -123,8 +123,8 @@ _FACTORS: Mapping[str, Mapping[str, float]] = {
 class ImportedMetric:
     """A metric of another tool; `scale` turns its numbers into `unit`.
 
-    `name` is ours for a known metric, else its own. `is_guessed` says that the direction comes from
-    the name and unit, since no record stated it.
+    `name` is ours for a known metric, else its own. `is_guessed` means that the direction comes
+    from the name and unit, since no record stated it.
     """
 
     name: str
@@ -150,7 +150,7 @@ def as_number(value: object) -> float | None:
     """Return `value` as a float when it is a number that a quantity can have, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # Also false for what is not a number. A float of any larger integer would fail.
+    # The comparison is also false for NaN. A larger integer would not fit into a float.
     return float(value) if -MAX_NUMBER <= value <= MAX_NUMBER else None
 
 
@@ -161,10 +161,10 @@ def outcome_of(word: str) -> Outcome:
 
 
 def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMetric:
-    """Return what `name` is here; what the file says of the direction holds for unknown names.
+    """Return the metric for `name`; the direction in the file counts for unknown names.
 
-    Our own names are known as well. A unit that the file says scales a known metric; raises
-    RecordError where the unit is unknown (`has_unit`).
+    Our own names are known as well. A unit in the file scales a known metric. Raises RecordError
+    for an unknown unit (`has_unit`).
     """
     known, _ = KNOWN_METRICS.get(name, (name, 1.0))
     if known in METRICS:
@@ -187,7 +187,7 @@ def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMe
 
 
 def _guessed(name: str, *, unit: str) -> Direction:
-    """Return which way is better to the judge, or where it takes none, what the name suggests."""
+    """Return the direction that the judge uses, or else the one that the name suggests."""
     judged = metric_of(name, unit=unit)
     if judged is not None:
         return judged.direction
@@ -201,7 +201,7 @@ def has_unit(name: str, unit: str) -> bool:
 
 
 def _scale(name: str, unit: str) -> float | None:
-    """Return what turns numbers of `name` into our unit, None where `unit` is none of its units."""
+    """Return the factor from numbers of `name` to our unit, None if `unit` is unknown for it."""
     known, scale = KNOWN_METRICS.get(name, (name, 1.0))
     if known not in METRICS or not unit:
         return scale
@@ -220,9 +220,10 @@ def clean_part(text: str) -> str:
 
 
 def clean_name(text: str) -> str:
-    """Return `text` as a name that any page, terminal and database shows; the same for the same.
+    """Return `text` as a name that any page, terminal and database shows, deterministically.
 
-    What cannot be printed and what is too long goes; two names that then look alike still differ.
+    Unprintable characters and the end of a long name are removed; a digest distinguishes such
+    names.
     """
     shown = printable(text, allowed="").strip()
     if shown == text and len(text) <= MAX_NAME_LENGTH:
