@@ -1,10 +1,10 @@
-"""The events of a Chrome trace, as torch.profiler writes them, without loading the file whole.
+"""Read the events of a Chrome trace, as torch.profiler writes them, as a stream.
 
 Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU (an object
 with a list `traceEvents`, or the bare list; times in microseconds).
 
-The bytes are read as Latin-1, where one byte is one character, so that a position in the text is a
-position in the file; values that are not ASCII are decoded again, as the UTF-8 that they are.
+The bytes are read as Latin-1, in which one byte is one character. A position in the text is then a
+position in the file. A value that is not ASCII is decoded again as UTF-8.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from compile_hud.runner.files.stream_reader import open_unpacked
 _PIECE_BYTES = 1 << 20
 # 8 minutes of 8 GPUs in detail; a gzip bomb of 4 MB is stopped here as well.
 MAX_UNPACKED_BYTES = 4 << 30
-# The longest values besides events are lists of log lines and stack frames. Nothing but brackets
-# makes Python objects of twenty times the size: 16 MiB keep a hostile value below 400 MB.
+# The longest values other than events are lists of log lines and stack frames. Nested brackets make
+# Python objects of twenty times the size: 16 MiB limit a hostile value to 400 MB.
 MAX_VALUE_BYTES = 16 << 20
 _BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 _NUMBER_CHARS = frozenset("+-.0123456789eE")
-# As json says it; -Infinity and an escaped sign are the longest words that a cut may split.
+# Error texts of `json`. -Infinity and an escaped sign are the longest words that a cut may split.
 _NO_END = "Unterminated string"
 _LONGEST_WORD = 16
 # An event with a deep Python stack takes some ten thousand bytes.
 MAX_EVENT_BYTES = 1 << 20
-# What reads them keeps at most 250 bytes an event: 1.3 GB.
+# A timeline stores at most 250 bytes an event: 1.3 GB.
 MAX_EVENTS = 5_000_000
-# Since 1970, in the year 2096: ends fit into 64 bits of nanoseconds, whatever is added to them.
+# Microseconds from 1970 to the year 2096: ends fit into 64 bits of nanoseconds after any addition.
 MAX_START_US = 4e15
 # Eleven days; profiles last minutes.
 MAX_DURATION_US = 1e12
@@ -67,7 +67,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         self._text = ""
         self._position = 0
         self._is_ascii = True
-        # Of the first character of the text in the unpacked file.
+        # The offset of the text's first character in the unpacked file.
         self._text_offset = 0
         self._num_read = 0
         self._file = self._open()
@@ -82,7 +82,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
 
     @property
     def offset(self) -> int:
-        """Return how many bytes of the unpacked file have been taken."""
+        """Return the number of consumed bytes of the unpacked file."""
         return self._text_offset + self._position
 
     def peek(self) -> str:
@@ -94,7 +94,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         return self._skip(_BETWEEN)
 
     def expect(self, sign: str) -> None:
-        """Take the next sign, which must be `sign`."""
+        """Consume the next sign; raise TraceError unless it is `sign`."""
         sign_read = self.peek()
         if sign_read != sign:
             got = repr(sign_read) if sign_read else "the end: the file is cut off"
@@ -136,7 +136,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
             return value
 
     def error(self, what: str, offset: int | None = None) -> TraceError:
-        """Return the error that `what` is wrong at `offset`, or where the reading is."""
+        """Return an error with the problem `what` at `offset`, by default the current position."""
         position = self.offset if offset is None else offset
         return TraceError(
             f"{self.path}: byte {position}: {what}. Nothing of this trace is used; record or export"
@@ -248,10 +248,10 @@ class TraceEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What the trace says about itself; None and empty where it does not say it.
+    """The header of a trace; a missing value is None or empty.
 
-    `base_ns` is the zero of all times in nanoseconds since 1970 (0: they count from 1970),
-    `devices` the names of the GPUs, `rank` that of the process among `world_size`.
+    `base_ns` is the zero of all times in nanoseconds since 1970 (0: they count from 1970).
+    `devices` are the names of the GPUs, `rank` is that of the process among `world_size`.
     """
 
     base_ns: int = 0
@@ -269,7 +269,7 @@ class TraceReader:
 
     @property
     def header(self) -> Header:
-        """Return what has been read of the header; raise TraceError when a field is ill-typed."""
+        """Return the header as far as it was read; raise TraceError for an ill-typed field."""
         try:
             return _header(self._fields)
         except (TypeError, ValueError, OverflowError) as error:
@@ -373,7 +373,7 @@ def _time_ns(item: Mapping[str, Any], name: str, limit_us: float) -> int:
     if kind is not float and kind is not int:
         raise TypeError(f"{name!r} must be a number of microseconds, got {kind_of(value)}")
     assert isinstance(value, int | float)
-    # Also refuses what is not finite.
+    # The comparison also refuses infinity and NaN.
     if not 0 <= value < limit_us:
         raise ValueError(f"{name!r} must be from 0 to {limit_us:.0e} microseconds, got {value:.3g}")
     return value * 1000 if isinstance(value, int) else math.floor(value * 1000 + 0.5)

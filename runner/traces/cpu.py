@@ -1,4 +1,4 @@
-"""What the CPU did in the iterations of a trace: each operator by its own time."""
+"""The CPU's work in the iterations of a trace: each operator by its own time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from compile_hud.runner.traces.operator_stack import OperatorNesting, nest
 from compile_hud.runner.traces.timeline import MODULE_PREFIX, OPERATOR, Call, Timeline, whole
 
 DISPATCH = "dispatch"
-# How Inductor's C++ templates of products begin (torch/_inductor/codegen/cpp_gemm_template.py); no
-# name of theirs says what they are.
+# Inductor's C++ templates of products begin with this line
+# (torch/_inductor/codegen/cpp_gemm_template.py); their names do not reveal them.
 _GEMM = "int64_t Mr_blocks = "
 # Every nanosecond of an iteration in which no thread was in an operator.
 REST = "python"
 
 
 def find_on_cpu(timeline: Timeline, *, notes: KernelNotes) -> IterationWork:
-    """Return the rows of all operators and what each kind had of the iterations.
+    """Return the rows of all operators and the share of each kind in the iterations.
 
-    An operator counts by the time in which no operator that it called was running. Of operators
-    that only call others, and whatever has no kernel, one row a name stays, of kind `dispatch`.
+    The time of an operator excludes the operators that it calls. An operator that only calls
+    others, or has no kernel, has one row a name, of kind `dispatch`.
     """
     nesting = nest(timeline)
     windows = Intervals.of(timeline.iterations or [timeline.whole_ns])
@@ -73,10 +73,10 @@ def _classes(timeline: Timeline, nesting: OperatorNesting, notes: KernelNotes) -
 def _passing(
     timeline: Timeline, nesting: OperatorNesting, classes: Mapping[int, Class]
 ) -> set[int]:
-    """Return the calls that let an operator of their own kind compute what they are asked for.
+    """Return the calls that delegate their computation to an operator of their own kind.
 
-    `aten::mv` calls `aten::addmv_`, whose work is then not that of both. What is called for
-    something else, such as the copy of the bias in `aten::addmm`, is of another kind.
+    `aten::mv` calls `aten::addmv_`, whose work must not count for both. A call for another purpose,
+    such as the copy of the bias in `aten::addmm`, is of another kind.
     """
     calls = whole(timeline.host.calls)
     called = np.flatnonzero(nesting.callers >= 0)
@@ -146,7 +146,7 @@ def _timeline_pieces(
 
 
 def _overlap_ns(timeline: Timeline, nesting: OperatorNesting, windows: Intervals) -> int:
-    """Return how long threads were in operators while another was, each counted."""
+    """Return the time in which threads were in operators simultaneously, each counted."""
     lanes = whole(timeline.host.lanes)[nesting.piece_rows]
     of_each = [
         Intervals(nesting.piece_starts[lanes == lane], nesting.piece_ends[lanes == lane])

@@ -1,4 +1,4 @@
-"""What a GPU did in the iterations of a trace."""
+"""The work of a GPU in the iterations of a trace."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BEFORE = np.int64(-1)
 class _Launches:
     """For each work of the device: the row of its launch, of its operator and its iteration.
 
-    -1 where there is none: a trace of the device alone, a replayed graph, work between iterations.
+    -1 means none: a trace of the device alone, a replayed graph, work between iterations.
     """
 
     launches: Whole
@@ -45,11 +45,11 @@ class _Launches:
 
 
 def find_on_gpu(timeline: Timeline) -> IterationWork:
-    """Return the rows of all work of the device and what each kind had of the iterations.
+    """Return the rows of all work of the device and the share of each kind in the iterations.
 
-    Work belongs to the iteration in which it was launched, and an iteration lasts until its work
-    has ended: on a GPU that is after the host has gone on. What was launched outside of all
-    iterations, or before the recording began, is of none.
+    Work belongs to the iteration that launched it. An iteration lasts until its work has ended,
+    which on a GPU is after the host has continued. Work launched outside of all iterations, or
+    before the recording began, belongs to none.
     """
     nesting = nest(timeline)
     launches = _launches(timeline, nesting)
@@ -78,7 +78,7 @@ def find_on_gpu(timeline: Timeline) -> IterationWork:
 
 
 def _launches(timeline: Timeline, nesting: OperatorNesting) -> _Launches:
-    """Return where each work of the device came from."""
+    """Return the launch, the operator and the iteration of each work of the device."""
     host, device = timeline.host, timeline.device
     by_correlation: dict[int, int] = {}
     by_external: dict[int, int] = {}
@@ -86,7 +86,7 @@ def _launches(timeline: Timeline, nesting: OperatorNesting) -> _Launches:
     operators_only = [call.what == OPERATOR for call in timeline.calls]
     rows = zip(host.calls, host.correlations, host.externals, strict=True)
     for row, (call_index, correlation, external) in enumerate(rows):
-        # Of several with one id, which a damaged trace may have, the first counts.
+        # A damaged trace may have several events with one id; the first counts.
         if launches_only[call_index] and correlation != _NOBODY:
             by_correlation.setdefault(correlation, row)
         elif operators_only[call_index] and external != _NOBODY:
@@ -97,7 +97,7 @@ def _launches(timeline: Timeline, nesting: OperatorNesting) -> _Launches:
     is_replay = _at(_are_graph_launches(timeline), launches) == 1
     operators = np.where(launches == _NOBODY, named, operators_of_launches)
     operators[is_replay] = _NOBODY
-    # Where launches were recorded, work without one was launched before the recording began.
+    # If launches were recorded, work without one was launched before the recording began.
     unlaunched = np.full(len(launches), _BEFORE) if by_correlation else whole(device.starts)
     begun = np.where(launches == _NOBODY, unlaunched, _at(whole(host.starts), launches))
     return _Launches(
@@ -247,10 +247,10 @@ def _timeline_pieces(
 
 
 def _own_work(timeline: Timeline, launches: _Launches, classes: list[Class]) -> set[int]:
-    """Return the works that compute alone what their operator computes.
+    """Return the works that are the only computation of their operator.
 
-    An operator may launch several kernels. Its bytes and operations are those of the kernel that
-    is of the operator's own kind, and nobody's where there are several of these.
+    An operator may launch several kernels. Its bytes and operations belong to the kernel of the
+    operator's own kind. With several kernels of that kind they belong to none.
     """
     host_calls = whole(timeline.host.calls)
     kinds: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Intervals on a time line: how much they cover, and what of it belongs to whom.
+"""Intervals of time: their union, and their distribution over owners.
 
 Bounds are whole nanoseconds, so that sums are exact.
 """
@@ -34,7 +34,7 @@ class Intervals:
 
     @property
     def covered_ns(self) -> int:
-        """Return how long at least one of the intervals lasts."""
+        """Return the length of the union of the intervals."""
         union = self.union()
         return union.total_ns
 
@@ -42,7 +42,7 @@ class Intervals:
     def total_ns(self) -> int:
         """Return the sum of all lengths, overlaps counted as often as they occur."""
         lengths = self.ends - self.starts
-        # In two halves: the sum of very many may be longer than 64 bits.
+        # The sum has two halves, since the sum of very many lengths may exceed 64 bits.
         return (int((lengths >> 32).sum()) << 32) + int((lengths & (2**32 - 1)).sum())
 
     def union(self) -> Intervals:
@@ -87,9 +87,9 @@ def joined(several: Iterable[Intervals]) -> Intervals:
 
 
 def shares_ns(owners: Mapping[str, Intervals], *, windows: Intervals) -> dict[str, int]:
-    """Return what each owner has of the windows: where several overlap, the first has it all.
+    """Return the share of each owner in the windows; where several overlap, the first has it all.
 
-    The shares add up to what all owners together cover of the windows.
+    The shares add up to the union of all owners within the windows.
     """
     taken = 0
     shares: dict[str, int] = {}

@@ -11,8 +11,8 @@ from compile_hud.db.records.kernels import KINDS, Kernel, TimelineSpan
 from compile_hud.runner.traces.intervals import Intervals, Whole, shares_ns
 from compile_hud.runner.traces.kernel_rows import NS_PER_S, Tally
 
-# Where several kernels run at once the time goes to what computes, then to what moves data: what
-# is left for communication is what nothing hides.
+# When several kernels run at once, computation has priority over copies, and both over
+# communication. The time of communication is then only the part that nothing hides.
 PRIORITY = (
     *(kind for kind in KINDS if kind not in ("copy", "communication", "dispatch")),
     "copy",
@@ -27,7 +27,7 @@ MAX_SPANS = 200
 class IterationWork:
     """The rows of a trace and the shares of its iterations.
 
-    `owners` are the times of each kind, `rest` the name of what none of them has, `windows` the
+    `owners` are the times of each kind, `rest` is the name of the unowned time, `windows` are the
     times of the iterations. `overlap_ns` is time in which a second kernel ran at the same time,
     summed over all such kernels. `busy` and `is_graph_replay` are as in Profile, `timeline` becomes
     the one there.
@@ -45,7 +45,7 @@ class IterationWork:
 
     @property
     def iteration_ns(self) -> float:
-        """Return how long an iteration lasted; iterations that overlap share their time."""
+        """Return the mean length of an iteration; overlapping iterations share their time."""
         return self.windows.covered_ns / self.num_iterations
 
     def components(self) -> dict[str, float]:

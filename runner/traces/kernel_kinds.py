@@ -1,7 +1,7 @@
-"""What a kernel does and whose code it is, by its name.
+"""The kind and the library of a kernel, by its name.
 
-The tables are read from the top; the first pattern that matches the name decides. Each row says
-where the names come from. What no row knows is `other`, never a guess.
+The tables are read from the top; the first pattern that matches the name decides. Each row has the
+source of its names. A name without a match is `other`, never a guess.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KERNEL_DOCS = "names in traces of CUDA 11 to 13"
 
 @dataclass(frozen=True, slots=True)
 class KernelFamily:
-    """Kernels that are alike: a pattern of names, what they do, whose they are, who says so."""
+    """Similar kernels: a pattern of names, their kind, their library and the names' source."""
 
     pattern: str
     kind: str
@@ -34,14 +34,14 @@ class KernelFamily:
 
 @dataclass(frozen=True, slots=True)
 class Class:
-    """What a kernel does (KINDS) and whose code it is (LIBRARIES)."""
+    """The kind of a kernel (KINDS) and its library (LIBRARIES)."""
 
     kind: str
     library: str
 
 
-# Operators on a CPU that compute themselves, whatever small operators they call on the way
-# (`aten::addmm` expands its bias), and those that compute nothing at all.
+# Operators on a CPU that compute by themselves, although they may call small operators
+# (`aten::addmm` expands its bias), and operators that compute nothing at all.
 OPERATORS = (
     KernelFamily(r"^mkl::_mkl_linear", "gemm", "mkl", _FUSIONS),
     KernelFamily(r"^(mkldnn|onednn)::.*(linear|matmul)", "gemm", "onednn", _FUSIONS),
@@ -188,9 +188,9 @@ def own_name(name: str) -> str:
 
 
 def class_of_operator(name: str, *, has_children: bool) -> Class:
-    """Return what an operator's own time is, less its children's.
+    """Return the class of an operator's own time, without its children's.
 
-    An operator that only calls others, and one that PyTorch and not its dispatcher names, is
+    An operator that only calls others, and one outside of the dispatcher's namespaces, is
     `dispatch`; a generated kernel is `fused`.
     """
     match = GENERATED.fullmatch(name)
@@ -206,10 +206,10 @@ def class_of_operator(name: str, *, has_children: bool) -> Class:
 
 
 def class_of_kernel(name: str, *, operator: str, is_triton: bool) -> Class:
-    """Return what a kernel of a GPU does.
+    """Return the class of a GPU kernel.
 
-    `operator` launched it, empty where it is unknown; `is_triton` says that Triton did. A product
-    that computes a convolution or an attention is of the operator's kind.
+    `operator` launched it, empty if unknown; `is_triton` means that Triton did. A product that
+    computes a convolution or an attention is of the operator's kind.
     """
     kernel_class = _find(name, KERNELS) or Class("other", "other")
     library = kernel_class.library

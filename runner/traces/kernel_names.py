@@ -1,9 +1,9 @@
-"""Names of kernels as people read them.
+"""Readable names of kernels.
 
-Generated kernels lose the number that the compiler gives them by order. C++ names lose their
-namespaces, their arguments and those template parameters that say nothing of what is computed
-(vector widths, offset calculators, index types); what is left of an ATen loop is the loop, its
-functor and its types. Names of vendors' products keep the tile and the algorithm.
+Generated kernels lose the number that the compiler assigns by order. C++ names lose their
+namespaces, their arguments and the template parameters that do not affect the computation (vector
+widths, offset calculators, index types). An ATen loop becomes the loop, its functor and its types.
+Names of vendors' products keep the tile and the algorithm.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def _match(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _enclosed(text: str) -> tuple[str, str]:
-    """Return what the first bracket encloses and what follows it, all where it has no end."""
+    """Return the content of the first bracket and the text after it; without an end, all is
+    content.
+    """
     depth = 0
     for index, sign in enumerate(text):
         if sign in _CLOSING:
@@ -98,7 +100,7 @@ def _enclosed(text: str) -> tuple[str, str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield what commas outside of brackets separate."""
+    """Yield the parts that commas outside of brackets separate."""
     depth = begin = 0
     for index, sign in enumerate(text):
         if sign in _CLOSING:

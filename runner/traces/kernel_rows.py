@@ -17,25 +17,25 @@ from compile_hud.runner.traces.kernel_names import label_of
 from compile_hud.runner.traces.timeline import Call
 
 NS_PER_S = 1e9
-# More than any memory, and more than a year of any device; what a damaged trace says beyond them is
-# nobody's.
+# More than any memory, and more than a year of any device. Larger values in a damaged trace are
+# ignored.
 _MAX_COPY_BYTES = 2**60
 _MAX_FLOPS = 1e27
 _BYTES_PER_GB = 1e9
 _OWN_NAME = "KERNEL"
 _FX_TARGET = re.compile(r"(\w+)\.(\w+)(?:\.\w+)?")
 _CONFIG = ("num_warps", "num_stages")
-# As many as the deepest models have layers.
+# The deepest models have this number of layers.
 MAX_MODULES = 200
 
 
 @dataclass(slots=True)
 class Tally:
-    """What is counted of one row: the calls of one name with the same inputs.
+    """The counts of one row: the calls of one name with the same inputs.
 
-    `operator` is the call of the operator that computes or launches it, `others` are those whose
-    inputs differ in what shapes do not say; `has_own_work` is whether what the operator computes is
-    computed by this kernel alone.
+    `operator` is the call of the operator that computes or launches it. `others` are calls whose
+    inputs differ only in properties that shapes omit. With `has_own_work` this kernel alone
+    computes the work of the operator.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the rows of one trace share."""
+    """The common values of all rows of a trace."""
 
     device: str
     num_iterations: int
@@ -83,7 +83,7 @@ def kernels_of(
 
 
 def source_of(note: KernelNote, *, name: str) -> KernelSource:
-    """Return the code of the kernel `name` under the hash of what is left without that name."""
+    """Return the code of the kernel `name`, hashed without that name."""
     text = re.sub(rf"\b{re.escape(name)}\b", _OWN_NAME, note.source)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return KernelSource(hash=digest, language=note.language, text=note.source)
@@ -150,7 +150,7 @@ def _work(tally: Tally, note: KernelNote | None) -> Work:
 
 
 def work_of_call(call: Call) -> Work:
-    """Return what one call of an operator does."""
+    """Return the work of one call of an operator."""
     recorded = _recorded_work(call.facts)
     if recorded is not None:
         return recorded
@@ -168,16 +168,16 @@ def _recorded_work(facts: Mapping[str, Any]) -> Work | None:
 
 
 def _amount(value: Any, *, most: float) -> float | None:
-    """Return what was counted; what is 0 was not."""
+    """Return a recorded amount; 0 means that it was not counted."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value <= most else None
 
 
 def _copy_work(name: str, num_bytes: int) -> Work:
-    """Return what a copy or fill by the driver moves; copies within the device read and write."""
+    """Return the bytes of the driver's copy or fill; a copy within the device counts twice."""
     if "DtoD" in name:
         return Work(num_bytes=2.0 * num_bytes)
-    # What leaves the device is held up by the bus, which no peak of the device says anything of.
+    # The bus limits a transfer to the host, and no peak of the device describes it.
     return Work(num_bytes=float(num_bytes), is_on_device=name.startswith("Memset"))
 
 
@@ -191,7 +191,7 @@ def _operators(tally: Tally, note: KernelNote | None) -> tuple[str, ...]:
 
 
 def _operator_of(target: str) -> str:
-    """Return the operator as a trace names it: an FX graph says aten.addmm.default."""
+    """Return the trace's name of an operator; an FX graph has aten.addmm.default."""
     match = _FX_TARGET.fullmatch(target)
     return "::".join(match.groups()) if match else target
 
@@ -205,7 +205,7 @@ def _module(tally: Tally, note: KernelNote | None) -> str:
 
 def _config(tally: Tally, note: KernelNote | None) -> dict[str, Any]:
     if note is not None and note.language == "cpp":
-        # No event of a trace says it, but the code does.
+        # The events of a trace lack the configuration, but the code has it.
         return {name: _value(text) for name, text in choices_of(note.source).items()}
     facts = {} if tally.operator is None else tally.operator.facts
     config = {name: facts[name] for name in _CONFIG if name in facts}
@@ -252,7 +252,7 @@ def _by_module(tally: Tally, facts: Facts) -> dict[str, Any]:
 
 
 def _agreed(several: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what all launches have alike."""
+    """Return the entries that all launches have in common."""
     if not several:
         return {}
     first, *others = several

@@ -1,4 +1,4 @@
-"""Which operator a thread was in at each moment, from events that lie in each other."""
+"""The innermost operator of a thread at each moment, from nested events."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class OperatorNesting:
-    """For each event of the host: its own time, what it lies in, and pieces of its own time.
+    """For each event of the host: its own time, its parents, and pieces of its own time.
 
-    `self_ns` is the duration less that of the events within, `operators` the row of the innermost
-    operator around (or the event itself where it is one), -1 where there is none; `modules` the
-    index of the call that names the innermost module, -1 likewise. `callers` is the row of the
-    operator that called an operator, -1 where none did or it is none; `has_children` says whether
-    it called others itself. A piece is a time in which `piece_rows` was the innermost operator.
+    `self_ns` is the duration without the events within. `operators` is the row of the innermost
+    enclosing operator (or of the event itself if it is one), -1 without one. `modules` is the index
+    of the call that names the innermost module, -1 likewise. `callers` is the row of the operator
+    that called an operator, -1 for none and for other events. `has_children` says whether it called
+    others. A piece is a time in which `piece_rows` was the innermost operator.
     """
 
     self_ns: Whole
@@ -36,10 +36,10 @@ class OperatorNesting:
 
 
 def nest(timeline: Timeline) -> OperatorNesting:
-    """Return how the events of each thread lie in each other.
+    """Return the nesting of the events of each thread.
 
-    Annotations and launches are passed through: their own time belongs to the operator around.
-    An event that outlasts the one around it, which no profiler writes, is cut off at its end.
+    Annotations and launches are transparent: their own time belongs to the enclosing operator. An
+    event that outlasts its parent is cut off at the parent's end; no profiler writes one.
     """
     sweep = _StackWalk(timeline)
     for rows in _by_lane(timeline):
@@ -111,7 +111,7 @@ class _StackWalk:
         self.stack.pop()
 
     def spend(self, until_ns: int) -> None:
-        """Give the time since the last change to the innermost operator."""
+        """Add the time since the last change to the innermost operator."""
         operator = self.operators[self.stack[-1]]
         if until_ns > self.cursor_ns and operator != _NOBODY:
             self.self_ns[operator] += until_ns - self.cursor_ns

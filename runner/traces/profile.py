@@ -20,7 +20,7 @@ from compile_hud.runner.traces.timeline import Timeline, read_timeline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelReport:
-    """What a trace says: the rows, the code of the generated ones, and where the time goes."""
+    """The kernels of a trace, the code of the generated ones, and the breakdown of the time."""
 
     kernels: tuple[Kernel, ...]
     sources: tuple[KernelSource, ...]

@@ -1,12 +1,12 @@
-"""The traces of all ranks of one distributed run, side by side.
+"""The traces of all ranks of one distributed run, compared.
 
-Clocks: each trace says when its zero was (`baseTimeNanoseconds`), by the clock of its own machine.
-What these clocks differ by is taken from the collectives, which all ranks leave at the same time:
-`skew_s` is the median of how much later a rank left than the first rank given.
+Clocks: each trace has the time of its zero (`baseTimeNanoseconds`), by the clock of its own
+machine. The collectives give the differences of these clocks, since all ranks leave one at the same
+time. `skew_s` is the median of how much later a rank left than the first rank given.
 
-Stragglers: the rank that comes last to a collective waits for no other, so that its kernel is the
-shortest. How long the others wait is the difference of durations, for which no clocks need to
-agree. A collective is matched by its process group, its kernel, and its position among those.
+Stragglers: the rank that comes last to a collective waits for no other, so its kernel is the
+shortest. The wait of the others is the difference of durations, which needs no common clock. A
+collective is matched by its process group, its kernel, and its position among those.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Rank:
 
 @dataclass(slots=True)
 class _Waits:
-    """What the collectives say of one rank."""
+    """The waits of one rank in collectives."""
 
     waited_ns: int = 0
     delay_ns: int = 0
@@ -60,10 +60,10 @@ class _Waits:
 
 
 def read_ranks(paths: Sequence[Path]) -> RankReport:
-    """Return what the ranks of one run did, one trace a rank, in any order.
+    """Return the comparison of the ranks of one run, one trace a rank, in any order.
 
-    Raises TraceError when a trace is broken or has no GPU, when there are fewer than two, or when
-    they are not of one run.
+    Raises TraceError for a broken trace, one without a GPU, fewer than two traces, and traces of
+    different runs.
     """
     if len(paths) < 2:
         raise TraceError(
@@ -156,7 +156,7 @@ def _numbered(ranks: list[_Rank]) -> list[_Rank]:
 
 
 def _match(ranks: Sequence[_Rank]) -> tuple[dict[tuple[str, str], int], int]:
-    """Return how many collectives of each key are on several ranks, and how many are not."""
+    """Return the number of matched collectives by key, and the number of unmatched ones."""
     counts: dict[tuple[str, str], list[int]] = defaultdict(list)
     for rank in ranks:
         for key, intervals in rank.collectives.items():
@@ -234,7 +234,7 @@ def _row(rank: _Rank, *, waits: _Waits, skew_ns: int, start_ns: int) -> RankRow:
 
 
 def _groups(work: IterationWork) -> dict[str, Intervals]:
-    """Return what computes, what communicates and what copies."""
+    """Return the times of computation, communication and copies."""
     apart = (COMMUNICATION, COPY)
     others = [intervals for kind, intervals in work.owners.items() if kind not in apart]
     nothing = Intervals.of([])
@@ -274,12 +274,13 @@ class Span:
 class RankRow:
     """The times of one rank, in seconds per iteration unless stated otherwise.
 
-    `start_s` is when its first iteration began after that of the earliest rank, `skew_s` what its
-    clock is ahead of the first rank's, taken off already. `compute_s` + `copy_s` + `exposed_s` +
-    `idle_s` are the iteration: `exposed_s` is the part of `communication_s` that neither computing
-    nor copying hides, `overlap` the part of it that they do (None without communication).
-    `waited_s` is for later ranks in collectives; `delay_s` how long others waited for this one,
-    which came last to `num_last` collectives of all iterations. `spans` are of the first one.
+    `start_s` is the start of its first iteration after that of the earliest rank. `skew_s` is the
+    lead of its clock over the first rank's, already subtracted. `compute_s` + `copy_s` +
+    `exposed_s` + `idle_s` are the iteration. `exposed_s` is the part of `communication_s` that
+    neither computation nor copies hide, `overlap` the hidden share (None without communication).
+    `waited_s` is the wait for later ranks in collectives. `delay_s` is how long others waited for
+    this rank, which came last to `num_last` collectives of all iterations. `spans` are of the first
+    one.
     """
 
     rank: int

@@ -22,10 +22,10 @@ from compile_hud.runner.traces.kernel_kinds import GENERATED
 ITERATION = "hud/iteration"
 MODULE_PREFIX = "hud/module:"
 _STEP = re.compile(r"ProfilerStep#\d+")
-# Names and shapes of different calls stay in memory: a trace of 110,000 events has 0.5 MB of them,
-# and one in which all differ must not fill it.
+# Names and shapes of distinct calls stay in memory. A trace of 110,000 events has 0.5 MB of them; a
+# trace in which all differ must not fill the memory.
 MAX_CALL_CHARS = 128 << 20
-# A thousand times what a busy server has.
+# A busy server has a thousandth of this.
 MAX_LANES = 1_000_000
 OPERATOR, ANNOTATION, LAUNCH = 0, 1, 2
 _HOST = {
@@ -58,11 +58,11 @@ _ABSENT = -1
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What all calls of one name with the same inputs have in common.
+    """The common values of all calls of one name with the same inputs.
 
-    `dims`, `types` and `values` are the inputs as the trace has them, `strides` too where an input
-    is spread (stride 0), else nothing; `facts` is what else it says
-    (the launch on a GPU, configuration and work of a Triton kernel, bytes of a copy).
+    `dims`, `types` and `values` are the inputs as in the trace; `strides` too if an input is
+    expanded (stride 0), else empty. `facts` are its other values: the launch on a GPU,
+    configuration and work of a Triton kernel, bytes of a copy.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Columns:
     lanes: array[int] = field(default_factory=lambda: array("q"))
     starts: array[int] = field(default_factory=lambda: array("q"))
     ends: array[int] = field(default_factory=lambda: array("q"))
-    # What the launch on the host and the work on the device share; what a work's operator has.
+    # Correlations link a launch on the host to its work on the device; externals link its operator.
     correlations: array[int] = field(default_factory=lambda: array("q"))
     externals: array[int] = field(default_factory=lambda: array("q"))
 
@@ -105,7 +105,7 @@ def whole(numbers: array[int]) -> Whole:
 
 @dataclass(slots=True)
 class Timeline:
-    """A whole trace: what the host did, what a GPU did, and when the iterations were.
+    """A whole trace: the events of the host and of the GPU, and the times of the iterations.
 
     `iterations` are those of `hud/iteration`, else the profiler's own steps, else none.
     """
@@ -162,7 +162,7 @@ class _Collector:
         self._num_chars = 0
 
     def add(self, event: TraceEvent) -> None:
-        """Keep what matters of one complete event."""
+        """Add one complete event if it is relevant."""
         what = _HOST.get(event.category)
         if what is not None:
             self._add_host(event, what)
@@ -226,7 +226,7 @@ class _Collector:
         args = event.args
         facts = {name: args[key] for key, name in _LAUNCH_ARGS.items() if key in args}
         if facts.get("occupancy") == 0:
-            # What the profiler says of a kernel that asks for more than the usual shared memory.
+            # The profiler writes 0 for a kernel that requests more than the usual shared memory.
             del facts["occupancy"]
         if "bytes" in args:
             facts["bytes"] = args["bytes"]
