@@ -1,10 +1,10 @@
 """Accuracy of each variant against an fp64 eager oracle.
 
-A part of a result (an output, the gradients) is accurate when its cosine similarity to the oracle
-reaches a floor and its RMS error is either within the dtype's own rounding or at most a multiple of
-that of eager in the same dtype. Where two eager runs on the same inputs differ, their distance
-widens both limits. The fp64 oracle and the comparison with eager's own error follow the practice of
-PyTorch's benchmarks/dynamo; the constants are ours (docs/methodology.md).
+A component of a result (an output, the gradients) is accurate if its cosine similarity to the
+oracle reaches a floor and its RMS error is small. The error may be within the dtype's own rounding
+or at most a multiple of eager's error in the same dtype. If two eager runs on the same inputs
+differ, their distance widens both limits. The fp64 oracle and the comparison with eager's own error
+follow the practice of PyTorch's benchmarks/dynamo; the constants are ours (docs/methodology.md).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 
 from compile_hud.db.records.results import Dtype
 
-# Below these the answer is another answer, not another rounding.
-# Over the zoo (which of it: docs/methodology.md, "Dtypes") eager itself reaches 0.99999 with the
-# factors of its products rounded to TF32, 0.999999 in fp16 and 0.9998 under bf16-autocast.
+# A lower cosine means another answer, not another rounding. Over the zoo (docs/methodology.md,
+# "Dtypes") eager itself reaches 0.99999 with the factors of its products rounded to TF32, 0.999999
+# in fp16 and 0.9998 under bf16-autocast.
 MIN_COSINE = {
     Dtype.FP32: 0.9999,
     Dtype.TF32: 0.999,
@@ -28,9 +28,9 @@ MIN_COSINE = {
     Dtype.FP16: 0.99,
     Dtype.FP16_AUTOCAST: 0.99,
 }
-# Gradients add up the rounding of every layer: those of a small ResNet in bf16 eager reach 0.986,
-# those of a small DCGAN 0.993 under bf16-autocast and 0.9993 in TF32.
-# What is wrong beyond eager's own rounding, RMSE_FACTOR finds.
+# Gradients add up the rounding of every layer. Those of a small ResNet in bf16 eager reach 0.986,
+# those of a small DCGAN 0.993 under bf16-autocast and 0.9993 in TF32. RMSE_FACTOR detects errors
+# beyond eager's own rounding.
 GRADIENT_MIN_COSINE = {
     Dtype.FP32: 0.9999,
     Dtype.TF32: 0.99,
@@ -51,7 +51,7 @@ ROUNDING_RMSE = {
 }
 # Another order of summation doubles an error now and then; three times was not seen in A/A.
 RMSE_FACTOR = 3.0
-# Of integers and truth values rounding flips those at a tie: an argmax, a mask at its threshold.
+# Rounding flips integers and truth values at a tie: an argmax, a mask at its threshold.
 DISCRETE_SHARE = 0.01
 # Two eager runs that agree less than this prove nothing about a third.
 MIN_EAGER_COSINE = 0.9
@@ -59,7 +59,7 @@ MIN_EAGER_COSINE = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccuracyLimits:
-    """How far a result may be from the oracle.
+    """The allowed distance of a result from the oracle.
 
     `rounding_rmse` is the RMS error, relative to the oracle's own size, that is always allowed;
     `max_rmse_ratio` times eager's error is allowed as well. `max_discrete_share` is the share of
@@ -75,7 +75,7 @@ class AccuracyLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distance:
-    """How far two vectors are apart; `cosine` is 1 and the others 0 when they are the same."""
+    """The distance of two vectors; `cosine` is 1 and the others are 0 if they are equal."""
 
     max_abs: float
     rmse: float
@@ -84,8 +84,10 @@ class Distance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagerError:
-    """Eager's own error in one part: its RMSE, None while eager is what is checked, and `spread`,
-    the distance between two of its runs."""
+    """Eager's own error in one component.
+
+    `rmse` is None while eager itself is checked. `spread` is the distance between two of its runs.
+    """
 
     rmse: float | None = None
     spread: Distance = Distance(max_abs=0.0, rmse=0.0, cosine=1.0)
@@ -121,7 +123,7 @@ def check_accuracy(
     tolerance: AccuracyLimits,
     eager: EagerError,
 ) -> Accuracy:
-    """Return how far flat `result` is from flat `oracle`, and whether that is too far."""
+    """Return the distance of flat `result` from flat `oracle`, and whether it is too large."""
     if result.shape != oracle.shape:
         return _num_mismatches(f"it has {result.numel()} numbers, the oracle {oracle.numel()}")
     if not bool(torch.isfinite(oracle).all()):
@@ -129,7 +131,7 @@ def check_accuracy(
     if not bool(torch.isfinite(result).all()):
         return _num_mismatches("it holds NaN or infinity where the oracle is finite")
     deviation = distance(result, other=oracle)
-    # As with the RMS error: that many times what eager itself differs by.
+    # As for the RMS error, the limit is a multiple of eager's own difference.
     floor = min(min_cosine, 1.0 - tolerance.max_rmse_ratio * (1.0 - eager.spread.cosine))
     reason = ""
     if eager.spread.cosine < MIN_EAGER_COSINE:
@@ -164,7 +166,7 @@ def _too_far(
 
 
 def distance(vector: torch.Tensor, *, other: torch.Tensor) -> Distance:
-    """Return how far `vector` is from `other`, of the same length and finite."""
+    """Return the distance of two vectors of the same length, both finite."""
     vector, other = vector.double(), other.double()
     difference = vector - other
     return Distance(
@@ -175,9 +177,9 @@ def distance(vector: torch.Tensor, *, other: torch.Tensor) -> Distance:
 
 
 def num_allowed_flips(num_values: int, *, num_by_eager: int, tolerance: AccuracyLimits) -> int:
-    """Return how many of `num_values` integers may differ from the oracle's.
+    """Return the number of `num_values` integers that may differ from the oracle's.
 
-    A lone value must be right; of several, one at least may lie at a tie.
+    A single value must be right; of several, at least one may lie at a tie.
     """
     share = math.ceil(tolerance.max_discrete_share * num_values) if num_values > 1 else 0
     return max(share, int(tolerance.max_rmse_ratio * num_by_eager))

@@ -1,11 +1,12 @@
 """The eager oracle, computed once a run and toolchain and shared by the variants of a model.
 
-The oracle depends on the model's code, its weights, its inputs, the phase and the dtype, and not
-on the variant. So the first case that needs it leaves it in a file of the
-run's folder, named after a digest of these, and later cases read it. A model whose weights differ
-from process to process has another digest each time and shares nothing. A file that is missing,
-damaged or of another subject means computing it again, and so does a variant that looks inaccurate:
-a model may keep state where no digest sees it.
+The oracle depends on the model's code, its weights, its inputs, the phase and the dtype, but not on
+the variant. The first case that needs it writes it to a file of the run's folder, named after a
+digest of these; later cases read it. A model whose weights differ from process to process has
+another digest each time and shares nothing.
+
+A missing or damaged file, or one of another subject, is computed again. So is the oracle of a
+variant that looks inaccurate: a model may have state that no digest covers.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from compile_hud.runner.measure.accuracy.step import Reference, check_result, ma
 from compile_hud.runner.measure.context import Context, Forward
 from compile_hud.runner.measure.subject import Subject
 
-# Beyond this, hashing the weights and copying the results costs memory that a case may lack and
-# time that is no longer small beside computing them again.
+# For more bytes, hashing the weights and copying the results costs memory that a case may lack. It
+# would also take as long as computing the results.
 MAX_SHARED_BYTES = 256 << 20
 _DIGEST_BYTES = hashlib.sha256().digest_size
 # Subclasses (lazy, distributed, quantised by a library) may hold anything behind their shape.
@@ -36,9 +37,9 @@ _PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 
 
 def find_reference(context: Context) -> Reference:
-    """Return the oracle of the subject, from the run's folder where it exists.
+    """Return the oracle of the subject, from the run's folder if it exists.
 
-    The details say under `oracle` whether it was `computed` or `shared`.
+    The detail `oracle` records whether it was `computed` or `shared`.
     """
     request, findings = context.request, context.findings
     findings.details["oracle"] = "computed"
@@ -56,9 +57,9 @@ def find_reference(context: Context) -> Reference:
 
 
 def check_against(context: Context, forward: Forward, *, reference: Reference) -> str:
-    """Return why the result of `forward` is inaccurate, empty when it is not.
+    """Return why the result of `forward` is inaccurate, empty if it is accurate.
 
-    Nothing is inaccurate by a shared reference alone: this process then makes one of its own.
+    A shared reference alone never decides this: after a failure this process computes its own.
     """
     why_inaccurate = check_result(context, forward, reference=reference)
     if why_inaccurate and context.findings.details["oracle"] == "shared":
@@ -166,5 +167,5 @@ def _write(path: Path, reference: Reference) -> None:
             old.unlink(missing_ok=True)
         temporary.replace(path)
     except OSError:
-        # No room: the next case computes its own.
+        # The disk is full: the next case computes its own oracle.
         temporary.unlink(missing_ok=True)

@@ -17,11 +17,11 @@ GRADIENTS = "gradients"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One iteration's numbers, by part.
+    """One iteration's numbers, by component.
 
-    `parts` are its floating-point tensors as vectors in their own dtype (several results are held
-    at a time, of models that fill a GPU), `discrete` its integer and bool ones.
-    `layout` says of each output, in order, its name, dtype and shape.
+    `parts` are its floating-point tensors as vectors in their own dtype, since several results of a
+    model that fills a GPU exist at a time. `discrete` are its integer and bool tensors. `layout`
+    has the name, dtype and shape of each output, in order.
     """
 
     parts: dict[str, torch.Tensor]
@@ -57,7 +57,7 @@ def flatten_outputs(outputs: object) -> Result:
 
 
 def named_tensors(outputs: object, *, name: str = OUTPUTS) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield every tensor in `outputs` with the way to it, in order, whatever holds it."""
+    """Yield every tensor in `outputs` with its path, in order, from any nested container."""
     if isinstance(outputs, torch.Tensor):
         yield name, outputs
         return
@@ -73,7 +73,7 @@ def named_tensors(outputs: object, *, name: str = OUTPUTS) -> Iterator[tuple[str
 
 
 def floating_tensors(outputs: object) -> Iterator[torch.Tensor]:
-    """Yield every floating-point tensor in `outputs`, in order, whatever holds it."""
+    """Yield every floating-point tensor in `outputs`, in order, from any nested container."""
     for _, tensor in named_tensors(outputs):
         if tensor.is_floating_point():
             yield tensor

@@ -32,9 +32,9 @@ NUM_CALLS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What results are held against: the fp64 oracle, and eager in the dtype of the case.
+    """The references for results: the fp64 oracle, and eager in the dtype of the case.
 
-    `spread` is the distance between two eager runs, of the parts in which they differ.
+    `spread` is the distance between two eager runs, for the components that differ.
     """
 
     oracle: Result
