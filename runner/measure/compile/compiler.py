@@ -1,4 +1,4 @@
-"""Compiling a model as a variant asks, how long it took, and which mode really ran."""
+"""Compile a model as its variant requires; measure the time and determine the effective mode."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNKNOWN_CUDAGRAPHS = RunWarning(
     text="this torch does not tell whether a CUDA graph was recorded",
     hint="compare the latency with that of the mode without CUDA graphs",
 )
-# How torch names a compiled frame in a trace, with the number of the compilation behind it.
+# torch's name of a compiled frame in a trace, followed by the number of the compilation.
 COMPILED_REGION = "Torch-Compiled Region"
 AUTOTUNE_MODES = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
 
@@ -79,7 +79,7 @@ def is_by_dynamo(case: Case) -> bool:
 
 
 def compile_model(model: torch.nn.Module, *, case: Case, workload: Workload) -> Callable[..., Any]:
-    """Return `model` under torch.compile as `case` says; `model` itself stays eager.
+    """Return `model` under torch.compile with the settings of `case`; `model` itself stays eager.
 
     With regional compilation the repeated blocks are compiled within `model`.
     """
@@ -143,7 +143,7 @@ def runs_compiled_code(step: Callable[[], object]) -> bool:
 def effective_mode(
     case: Case, *, counts: CompileCounts, device: Device
 ) -> tuple[str, tuple[RunWarning, ...]]:
-    """Return the mode that really ran and, where it is not the one asked for, the warnings."""
+    """Return the effective mode, with warnings if it differs from the requested one."""
     if not is_by_dynamo(case):
         return case.mode, ()
     if counts.num_graphs == 0:
@@ -194,7 +194,7 @@ def _no_cudagraphs_reason(counts: CompileCounts, *, device: Device) -> str:
 
 
 def fallback(requested: str, *, ran: str, why: str, hint: str) -> RunWarning:
-    """Return the warning that another mode ran than was asked for."""
+    """Return the warning that another mode ran than the requested one."""
     return RunWarning(
         code="mode-fallback",
         text=f"asked for {requested}, ran as {ran}: {why}",

@@ -1,7 +1,7 @@
 """A model as a CUDA graph of its eager kernels, by `torch.cuda.make_graphed_callables`.
 
-Nothing is compiled. Inference is one graph; in training forward and backward are one each, and loss
-and optimizer stay outside.
+This backend compiles nothing. Inference is one graph. In training, forward and backward are one
+each, and loss and optimizer stay outside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_graphed(case: Case) -> bool:
 
 
 def check_graph(case: Case, *, device: Device) -> None:
-    """Raise TransformError where `case` asks for a graph that `device` does not have."""
+    """Raise TransformError if `case` requires a CUDA graph and `device` has none."""
     if is_graphed(case) and not device.is_cuda:
         raise TransformError("CUDA graphs need a CUDA device: measure it under eager")
 
@@ -40,7 +40,7 @@ class _InOrder(torch.nn.Module):
         super().__init__()
         self.model = model
         self.names = tuple(names)
-        # Not `train`, which would reach parts of the model that are in another mode for good.
+        # `train` would also change modules that are permanently in another mode.
         self.training = model.training
 
     def forward(self, *tensors: torch.Tensor) -> Any:
@@ -49,10 +49,10 @@ class _InOrder(torch.nn.Module):
 
 @dataclass(slots=True, kw_only=True)
 class GraphedModel:
-    """`model` as a CUDA graph, which the first call records.
+    """`model` as a CUDA graph, recorded by the first call.
 
-    Each call copies its inputs to where the graph reads them, as a loop with fresh batches does,
-    and returns the same tensors with new numbers in them.
+    Each call copies its inputs to the graph's buffers, as a loop with fresh batches does, and
+    returns the same tensors with new numbers in them.
     """
 
     model: torch.nn.Module
@@ -61,7 +61,7 @@ class GraphedModel:
     _names: tuple[str, ...] = field(default=(), init=False)
 
     def __call__(self, **inputs: torch.Tensor) -> Any:
-        """Return what the model returns for `inputs`, of the names and shapes of the first call."""
+        """Return the model's outputs for `inputs`, with the names and shapes of the first call."""
         if self._replay is None:
             self._names = tuple(inputs)
             self._replay = self._record(tuple(inputs.values()))

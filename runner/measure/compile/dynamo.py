@@ -1,7 +1,7 @@
 """The counters of Dynamo and Inductor about a compilation.
 
-Their counters are private and change between torch versions: this is the only file that reads them,
-and each reading is None where this torch does not keep it.
+These counters are private and change between torch versions. Only this file reads them, and a
+counter that this torch lacks is None.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ NOT_KERNELS = frozenset({"fxgraph", "aotautograd", "locks", "precompiled_headers
 MAX_COMPILATIONS = 4096
 _TORCH_FOLDER = str(Path(torch.__file__).parent)
 _GUARD_KIND = re.compile(r"^[| ]*\+- ([A-Z][A-Z_]+): ", re.MULTILINE)
-# How the versions of torch say that a frame was compiled too often.
+# Texts in which versions of torch report that a frame was compiled too often.
 _LIMIT_TEXTS = ("recompile limit", "recompile_limit", "cache_size_limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileCounts:
-    """What was counted since the last reset."""
+    """The counts since the last reset."""
 
     num_graphs: int
     num_graph_breaks: int
@@ -75,9 +75,9 @@ def forget_counts() -> None:
 
 @contextmanager
 def recorded_compiles(clock: CompileClock) -> Iterator[None]:
-    """Tell `clock` of every event of a compilation while the block runs.
+    """Report every compilation event to `clock` during the block.
 
-    Where this torch reports no events the clock stays empty.
+    The clock stays empty if this torch reports no events.
     """
     get_logger = getattr(dynamo_utils, "get_chromium_event_logger", None)
     logger = None if get_logger is None else get_logger()
@@ -135,9 +135,9 @@ def read_counts() -> CompileCounts:
 
 
 def read_guard_kinds() -> dict[str, int] | None:
-    """Return how many guards of each kind are installed; None where this torch does not tell.
+    """Return the number of installed guards by kind; None if this torch does not expose them.
 
-    These are the leaves of the guard trees of all compiled frames: what a call evaluates.
+    These are the leaves of the guard trees of all compiled frames, which a call evaluates.
     """
     try:
         from torch._dynamo.convert_frame import input_codes
@@ -159,13 +159,13 @@ def read_guard_kinds() -> dict[str, int] | None:
 
 
 def has_recorded_cudagraphs() -> bool | None:
-    """Return whether a CUDA graph was recorded in this process; None where torch does not tell."""
+    """Return whether this process has recorded a CUDA graph; None if torch does not expose it."""
     num_recorded = num_recorded_cudagraphs()
     return None if num_recorded is None else num_recorded > 0
 
 
 def num_recorded_cudagraphs() -> int | None:
-    """Return how many CUDA graphs this process has recorded; None where torch does not tell."""
+    """Return the number of CUDA graphs that this process recorded; None if torch hides it."""
     try:
         from torch._inductor import cudagraph_trees
     except ImportError:

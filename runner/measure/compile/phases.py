@@ -1,9 +1,9 @@
-"""Where the time of a compilation goes, from the nested events that torch reports meanwhile.
+"""Phases of a compilation, from the nested events that torch reports.
 
-Each moment between the start and the end of a compilation is booked to the phase of the innermost
-event that has one, so phases never overlap and together are the time of the compilations. Events
-outside of a compilation (a compiler's own threads, for one) are not time that the caller waits for,
-and are not booked. No torch in here.
+Each moment between the start and the end of a compilation belongs to the phase of the innermost
+event with a phase. Phases therefore never overlap, and add up to the time of the compilations.
+Events outside of a compilation, such as those of a compiler's own threads, are not counted: the
+caller does not wait for them. This module imports no torch.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _ROOTS = {
 }
 _PHASE_OF = {
     **_ROOTS,
-    # As PyTorch counts: all between Dynamo and Inductor, the look-up of cached graphs included.
+    # PyTorch counts it so too: everything between Dynamo and Inductor, with the look-up of cached
+    # graphs.
     "backend_compile": AOT,
     "create_aot_dispatcher_function": AOT,
-    # Inductor's own work, some of which AOTAutograd calls back for.
+    # This is Inductor's own work; AOTAutograd calls back for some of it.
     "inductor_import": INDUCTOR,
     "_recursive_pre_grad_passes": INDUCTOR,
     "_recursive_joint_graph_passes": INDUCTOR,
@@ -52,7 +53,7 @@ _PHASE_OF_SUFFIX = {"_template_precompiling": BACKEND, "_template_autotuning": A
 
 
 def phase_of(name: str) -> str | None:
-    """Return the phase that event `name` begins, None when it belongs to the one around it."""
+    """Return the phase that event `name` begins, None if it belongs to the enclosing one."""
     if name in _PHASE_OF:
         return _PHASE_OF[name]
     return next(
@@ -99,11 +100,11 @@ class CompileClock:
             pass
 
     def num_compiles(self, *, since_s: float = -math.inf, until_s: float = math.inf) -> int:
-        """Return how many compilations of Dynamo or AOTAutograd began between two times."""
+        """Return the number of Dynamo's or AOTAutograd's compilations between two times."""
         return self._num_begun((DYNAMO, AOT), since_s=since_s, until_s=until_s)
 
     def num_recordings(self, *, since_s: float = -math.inf, until_s: float = math.inf) -> int:
-        """Return how many recordings of CUDA graphs began between two times."""
+        """Return the number of recorded CUDA graphs between two times."""
         return self._num_begun((CUDAGRAPHS,), since_s=since_s, until_s=until_s)
 
     def _num_begun(self, phases: tuple[str, ...], *, since_s: float, until_s: float) -> int:

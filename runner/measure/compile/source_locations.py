@@ -1,4 +1,4 @@
-"""Why Dynamo broke a graph or compiled again, and at which line of the model. No torch in here."""
+"""Reasons of graph breaks and recompiles, with the line of the model. No torch in here."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 MAX_LOCATIONS = 20
 MAX_REASON_CHARS = 600
 MAX_FAILURE_CHARS = 500
-# How Dynamo begins to quote the lines of the model in an error.
+# Dynamo starts a quote of the model's lines in an error with this text.
 USER_CODE = "\nfrom user code:\n"
-# As in `0/3: self.n == 3   # self.n += 1  # folder/model.py:11 in forward (HINT: ...)`.
+# An example is `0/3: self.n == 3   # self.n += 1  # folder/model.py:11 in forward (HINT: ...)`.
 _GUARD = re.compile(r"^\d+/\d+: *(?P<guard>.*?) *(?:# |$)", re.MULTILINE)
 _GUARD_LOCATION = re.compile(r"# (?P<file>\S+):(?P<line>\d+) in (?P<function>\S+)")
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
@@ -48,9 +48,9 @@ def location_of_break(
 
 
 def location_of_recompile(text: str, *, frame: CodeLocation) -> CodeLocation:
-    """Return the guard that failed and the line that made it, by what Dynamo says of a recompile.
+    """Return the failed guard and the line that made it, from Dynamo's text about a recompile.
 
-    `frame` is the function that was compiled again, for where the text names no line.
+    `frame` is the recompiled function, used if the text names no line.
     """
     guard = _GUARD.match(text)
     reason = shorten(guard["guard"] if guard is not None else text)

@@ -40,13 +40,13 @@ PHASE_METRICS = {
     INDUCTOR: "compile_inductor_s",
     BACKEND: "compile_backend_s",
 }
-# Warnings about the mode that ran, of which only the last word counts.
+# Warnings about the effective mode; only the last one counts.
 MODE_CODES = frozenset({"mode-fallback", "no-gemm-autotuned", "cudagraphs-unknown"})
 GUARD_HINT = "hold the value that changes in a tensor, or mark it dynamic"
 
 
 def compile_subject(context: Context) -> Forward:
-    """Return the variant's model compiled as the case asks, its first calls made and reported."""
+    """Return the compiled model of the variant, after its first calls, which are reported."""
     request, subject, findings = context.request, context.variant, context.findings
     # Lazy initialisation of the operators' libraries would otherwise count as compile time.
     subject.step(subject.model)()
@@ -64,7 +64,7 @@ def compile_subject(context: Context) -> Forward:
 
 
 def _begin(context: Context) -> tuple[Forward, CompileClock | None]:
-    """Return what is to compile at its first call, and the clock of torch.compile, if it does."""
+    """Return a callable that compiles at its first call, and the clock of torch.compile."""
     request, model = context.request, context.variant.model
     if is_exported(request.case):
         return exported(model, case=request.case, device=context.device), None
@@ -77,7 +77,7 @@ def report_counts(context: Context, forward: Forward) -> None:
     """Report the counts of Dynamo and Inductor over all calls, and the effective mode."""
     findings, counts = context.findings, read_counts()
     kinds = read_guard_kinds()
-    # What only shows after the first calls: CUDA graphs given up later, or Dynamo itself.
+    # Some failures show only after the first calls: Dynamo or CUDA graphs may give up later.
     _decide_mode(context, counts=counts)
     if counts.at_limit:
         _report_limit(context, forward, counts=counts)
@@ -118,7 +118,7 @@ def _set_mode(context: Context, mode: str, *, warnings: Sequence[RunWarning]) ->
 
 
 def _report_limit(context: Context, forward: Forward, *, counts: CompileCounts) -> None:
-    """Say that Dynamo gave up on a function, and whether anything compiled still runs."""
+    """Warn that Dynamo gave up on a function, and whether any compiled code still runs."""
     last = counts.at_limit[-1]
     context.findings.warn(
         "recompile-limit",
@@ -179,7 +179,7 @@ def _report_times(
     if state == "cold":
         findings.add("compile_cold_s", (times.compile_s,), method=f"{method}, cache empty")
         if not context.device.is_cuda:
-            # Triton is compiled by helpers that live on, and whose time nobody is told.
+            # Persistent helper processes compile Triton, and their CPU time is not accessible.
             how = f"{method}, cache empty; this process and the compilers it ran"
             findings.add("compile_cold_cpu_s", (times.compile_cpu_s,), method=how)
         for phase, name in PHASE_METRICS.items():
@@ -201,12 +201,12 @@ def _report_times(
 
 
 def _is_warm(counts: CompileCounts) -> bool:
-    # One graph that is compiled anew takes as long as all the others that are not.
+    # A single recompiled graph takes as long as all the cached ones together.
     return counts.cache.get("fxgraph_hits", 0) > 0 and counts.cache.get("fxgraph_misses", 0) == 0
 
 
 def _load_artifacts(request: LaunchRequest) -> float:
-    """Fill the cache with the first launch's artifacts if asked; return the wall seconds of it."""
+    """Load the first launch's artifacts into the cache if requested; return the wall seconds."""
     if request.cache_state != "artifacts":
         return 0.0
     start_s = time.perf_counter()
