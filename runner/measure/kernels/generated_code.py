@@ -1,10 +1,10 @@
-"""The kernels that Inductor generated in this process: their code, and their calls made visible.
+"""The kernels that Inductor generated in this process: their code, and ranges around their calls.
 
 The profiler does not see a call of a generated C++ kernel: it is a plain function of the module
-that Inductor wrote. While `visible_kernels` lasts, each such function runs in a range of its own
-name. So the profile shows the code that was sampled rather than the other code that Inductor
-generates for visible kernels (`cpp.enable_kernel_profile`). Triton's are seen by
-themselves. Where the modules are is torch's own business: this is the only file that looks.
+that Inductor wrote. During `visible_kernels`, each such function runs in a range of its own name.
+The profile then shows the sampled code. Inductor's own option (`cpp.enable_kernel_profile`) would
+generate other code. Triton kernels are visible without ranges. The location of the modules is an
+internal of torch, and only this file uses it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any
 
 import torch
 
-# How the module that Inductor writes defines a kernel: NAME = async_compile.WAY(..., '''CODE'''.
+# Inductor's module defines a kernel as NAME = async_compile.WAY(..., '''CODE'''.
 _DEFINITION = re.compile(
     r"^(?P<name>\w+) = async_compile\.(?P<way>\w+)\((?P<head>[^\n]*?)r?'''(?P<text>.*?)'''",
     re.MULTILINE | re.DOTALL,
 )
 _LANGUAGES: Mapping[str, str] = {"cpp_pybinding": "cpp", "cpp": "cpp", "triton": "triton"}
-# Generated files of megabytes belong to models whose code nobody reads at once.
+# A file of megabytes belongs to a model whose code is too long to read.
 MAX_FILE_BYTES = 16 * 2**20
 
 
@@ -46,7 +46,7 @@ class GeneratedKernel:
 
     @property
     def shown_name(self) -> str:
-        """Return the name in a trace: that of a C++ kernel says which graph it is of."""
+        """Return the name in a trace; for a C++ kernel it includes the graph's number."""
         return (
             f"{self.name}#{self.index + 1}" if self.index and self.language == "cpp" else self.name
         )
@@ -72,7 +72,7 @@ def _definitions() -> Iterator[re.Match[str]]:
 
 
 def module_text(module: ModuleType) -> str:
-    """Return what Inductor wrote; empty where it cannot be read: its kernels are still timed."""
+    """Return Inductor's code; empty if it cannot be read, and its kernels are still timed."""
     path = Path(str(module.__file__))
     try:
         return path.read_text(encoding="utf-8") if path.stat().st_size < MAX_FILE_BYTES else ""
@@ -93,10 +93,10 @@ FirstCalls = dict[str, list[Any]]
 
 @contextmanager
 def visible_kernels() -> Iterator[FirstCalls]:
-    """Let each call of a generated C++ kernel be a range of its name while the block runs.
+    """Put each call of a generated C++ kernel into a range of its name during the block.
 
-    Yields what the first call of each was given, by the names in a trace. That of a Triton kernel
-    is looked at as well, where it is called at all: the replay of a CUDA graph calls none.
+    Yields the arguments of each kernel's first call, by the names in a trace. They include Triton
+    kernels if they are called: the replay of a CUDA graph calls none.
     """
     calls: FirstCalls = {}
     seen: Counter[str] = Counter()
@@ -118,7 +118,7 @@ def visible_kernels() -> Iterator[FirstCalls]:
 
 
 def _language(name: str, function: Any) -> str:
-    """Return what the kernel that a module calls `name` is written in, empty for no kernel."""
+    """Return the language of the kernel `name` in a module, empty if it is no kernel."""
     if name.startswith("cpp_") and callable(function):
         return "cpp"
     return "triton" if name.startswith("triton_") and hasattr(function, "run") else ""
@@ -126,7 +126,7 @@ def _language(name: str, function: Any) -> str:
 
 @contextmanager
 def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Let `name` of `owner` be `value` while the block runs."""
+    """Set `name` of `owner` to `value` during the block."""
     hidden = vars(owner).get(name)
     setattr(owner, name, value)
     try:
@@ -140,7 +140,7 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def wrapped(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
-    """Let `name` of `owner` be what `wrap` makes of it while the block runs, if there is such."""
+    """Replace the attribute `name` of `owner`, if it exists, with `wrap` of it during the block."""
     method = getattr(owner, name, None)
     with nullcontext() if method is None else replaced(owner, name, wrap(method)):
         yield
@@ -172,7 +172,7 @@ def _with_first_call(
 
 
 def range_maker() -> Callable[[str], Any]:
-    """Return what makes a range; torch's fast one costs a tenth of the public one."""
+    """Return the maker of ranges; torch's fast one costs a tenth of the public one."""
     fast = getattr(torch._C._profiler, "_RecordFunctionFast", None)
     return torch.profiler.record_function if fast is None else fast
 
@@ -194,8 +194,8 @@ def generated_modules() -> list[ModuleType]:
 def describe_arguments(arguments: Sequence[Any]) -> list[Any]:
     """Return the arguments of one call in their order, as JSON values.
 
-    A tensor is its `dtype`, `sizes` and `strides`, or `same_as` with the place of the argument that
-    starts at the same address; a number is itself; of anything else it is the `type`.
+    A tensor is its `dtype`, `sizes` and `strides`, or `same_as` with the index of the argument that
+    starts at the same address. A number is itself; any other value is its `type`.
     """
     places: dict[int, int] = {}
     descriptions: list[Any] = []

@@ -1,11 +1,11 @@
-"""The calls of libraries in compiled code: which module of the model each one is for.
+"""The calls of libraries in compiled code, with the module of the model that each one is for.
 
-Inductor generates no kernel for a matrix product or a convolution: the module that it writes calls
-`extern_kernels.addmm` and the like, and a trace shows an operator without a home. When Inductor
-writes such a call it knows the node of the graph; the calls of a graph come in the order in which
-they were written, every time. So each is put into a range `hud/module:PATH` while
-`shown_library_calls` lasts. Where the numbers of calls written and found differ, none of that graph
-is: a path that may be another call's is worse than none. The functions are torch's own business.
+Inductor generates no kernel for a matrix product or a convolution. Its module calls
+`extern_kernels.addmm` and the like, and a trace shows an operator without a module. When Inductor
+writes such a call it knows the node of the graph, and the calls of a graph always run in the order
+in which they were written. During `shown_library_calls` each call is therefore in a range
+`hud/module:PATH`. If the numbers of written and found calls differ, the graph gets no ranges: a
+wrong path is worse than none. The functions are internals of torch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from compile_hud.runner.measure.kernels.generated_code import (
 )
 from compile_hud.runner.measure.kernels.provenance import graph_number, origin_of
 
-# What the calls are attributes of, in every module that Inductor writes.
+# The calls are attributes of this name in every module that Inductor writes.
 LIBRARIES = "extern_kernels"
 _CALL = re.compile(rf"^\s+(?:\w+ = )?{LIBRARIES}\.\w+\(", re.MULTILINE)
 
@@ -49,7 +49,7 @@ def _watching(write: Callable[..., Any], *, calls: Calls) -> Callable[..., Any]:
 
     @functools.wraps(write)
     def watching(self: Any, *arguments: Any, **options: Any) -> Any:
-        # A compilation never fails since nobody could say where a call comes from.
+        # A missing origin must not fail a compilation.
         with suppress(Exception):
             name = self.get_kernel_name()
             if name.startswith(f"{LIBRARIES}."):
@@ -64,9 +64,9 @@ def _watching(write: Callable[..., Any], *, calls: Calls) -> Callable[..., Any]:
 
 
 def _path_of(nodes: Any, *, operator: str) -> str:
-    """Return the module of the node that a call computes; empty where no one node does.
+    """Return the module of the node that a call computes; empty if no single node does.
 
-    What was fused into its inputs, or only looks at them otherwise, is among the nodes too.
+    The nodes include operators that were fused into the inputs or are only views of them.
     """
     origins = [origin_of(node) for node in nodes if node.op == "call_function"]
     paths = {origin.module for origin in origins if origin.target.split(".")[1:2] == [operator]}
@@ -75,7 +75,7 @@ def _path_of(nodes: Any, *, operator: str) -> str:
 
 @contextmanager
 def shown_library_calls(calls: Calls) -> Iterator[None]:
-    """Put each call of a library into the range of its module while the block runs."""
+    """Put each call of a library into the range of its module during the block."""
     modules = [(module, len(_CALL.findall(module_text(module)))) for module in generated_modules()]
     calling = [(module, number) for module, number in modules if number]
     with ExitStack() as shown:

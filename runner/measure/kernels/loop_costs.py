@@ -1,19 +1,19 @@
-"""What one call of a generated kernel moves and computes, counted in the loops of its code.
+"""The bytes and operations of one call of a generated kernel, counted in the loops of its code.
 
-When Inductor defines a kernel it knows its loops: which elements of which buffers they load and
-store, and what they compute of them. Counted are
+When Inductor defines a kernel it knows its loops: the elements of buffers that they load and store,
+and the operators in between. This module counts
 
-- bytes: every element that is read of what the kernel did not write itself, once, and every one
-  that it writes. A tensor that is changed in place is read and written, a row that is looked up in
-  a table is read and the table is not, and of a broadcast only what is there is read. A part that
-  overlaps another counts twice, but never more than the whole buffer;
-- operations: one for each element and operator that is computed, an operator that reduces for each
-  element that it takes. An `exp` is one like an `add`: an estimate. What only moves or names values
-  is none. Of a product that is written from a template they are those of the product
+- bytes: every element read that the kernel did not write itself, once, and every element written.
+  A tensor that is changed in place is read and written. A table look-up reads the row and not the
+  table. A broadcast reads only its source. Overlapping reads count twice, but never more than the
+  whole buffer;
+- operations: one for each element and computing operator; a reduction counts for each input
+  element. An `exp` is one like an `add`: an estimate. Operators that only move or name values are
+  none. The operations of a product from a template are those of the product
   (runner/protocol/operator_costs.py).
 
-Sizes that are dynamic are those that the graph was compiled for. The structures are torch's own
-business: this is the only file that reads them, and raises whatever comes where they are others.
+Dynamic sizes are those that the graph was compiled for. The structures are internals of torch. Only
+this file reads them, and it raises any error where they differ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from compile_hud.runner.protocol.operator_costs import Tensor, Work, work_of
 
 _READS = ("LOAD", "LOAD_SEED", "BUCKETIZE")
 _WRITES = ("STORE", "STORE_REDUCTION")
-# How the values are named that an index looks up, and the node that names one.
+# The prefix of values that an index looks up, and the node that names one.
 _INDIRECT, _SET = "indirect", "set_"
 _READ_AND_WRITTEN = "atomic_add"
 # The nodes of a loop that get values from memory, or from a part that runs under a mask.
@@ -44,9 +44,9 @@ _NO_OPERATIONS = frozenset(_MOVING.split())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopWork:
-    """What one call moves and computes.
+    """The bytes and operations of one call.
 
-    `dtype` is that of a product, empty for other loops: no peak was measured of what they do.
+    `dtype` is that of a product, empty for other loops: no peak was measured for them.
     """
 
     num_bytes: float
@@ -55,10 +55,10 @@ class LoopWork:
 
 
 def work_of_loops(nodes: Iterable[Any], *, arguments: Any) -> LoopWork:
-    """Return what one call of a kernel does that consists of these nodes of the scheduler.
+    """Return the work of one call of a kernel that consists of these nodes of the scheduler.
 
-    `arguments` are the KernelArgs of the kernel. Raises whatever torch's own structures do where
-    they are not those that are known here.
+    `arguments` are the KernelArgs of the kernel. Raises any error of torch's structures if they
+    differ from the ones known here.
     """
     leaves = [leaf for node in nodes if hasattr(node, "get_nodes") for leaf in node.get_nodes()]
     traffic = _BufferTraffic(arguments)
@@ -78,7 +78,7 @@ def work_of_loops(nodes: Iterable[Any], *, arguments: Any) -> LoopWork:
     known = [number for number in flops if number is not None]
     return LoopWork(
         num_bytes=float(traffic.num_bytes()),
-        # Nothing is known to be computed by what only moves.
+        # A kernel that only moves data has no known operations.
         flops=(sum(known) or None) if len(known) == len(flops) else None,
         dtype=dtype,
     )
@@ -105,11 +105,11 @@ class _Loop:
 
     @property
     def num_elements(self) -> int:
-        """Return how often the innermost part runs."""
+        """Return the number of iterations of the innermost part."""
         return math.prod(self._sizes.values())
 
     def num_operators(self) -> int:
-        """Return how many different values the innermost part computes from others."""
+        """Return the number of distinct values that the innermost part computes from others."""
         return sum(len(_operators(graph)) for graph in (self._graph, *self._graphs.values()))
 
     def accesses(self, sorts: Iterable[str]) -> Iterator[tuple[str, Any, str | None]]:
@@ -134,7 +134,7 @@ class _Loop:
         return (index.xreplace(zeros) if zeros else index, number), number
 
     def _variables(self, names: Iterable[str]) -> set[str]:
-        """Return the variables of the loop on which these symbols depend, by what they look up."""
+        """Return the variables of the loop on which these symbols depend, through look-ups."""
         variables: set[str] = set()
         for name in names:
             if name in self._sizes:
@@ -165,9 +165,9 @@ class _Loop:
 
 
 def _operators(graph: torch.fx.Graph) -> list[str]:
-    """Return the operators that compute values from what is read, once where they are the same.
+    """Return the operators that compute values from the loaded ones, equal ones once.
 
-    What is computed of the place in the loop alone, such as whether it is in bounds, is not.
+    An operator that depends only on the loop's index, such as a check of bounds, does not count.
     """
     numbers: dict[torch.fx.Node, int] = {}
     places: dict[tuple[str, str], int] = {}
@@ -195,7 +195,7 @@ class _BufferTraffic:
         self._arguments = arguments
         self._read: dict[str, dict[Any, int]] = {}
         self._written: dict[str, dict[Any, int]] = {}
-        # By the pointers of the kernel: of several buffers in one place each is written there.
+        # The buffers by pointer of the kernel: several buffers at one address are one.
         self._names: dict[str, str] = {}
 
     def add(self, loop: _Loop, *, position: int) -> None:
@@ -219,7 +219,7 @@ class _BufferTraffic:
                 self._written[pointer] = {None: _numel(name)}
 
     def add_inputs(self) -> None:
-        """Count what no loop reads whole: it is what the template reads."""
+        """Count the inputs that no loop reads completely: the template reads them."""
         for name in self._arguments.input_buffers:
             self._read.setdefault(name, {None: _numel(name)})
 
@@ -257,7 +257,7 @@ def _graph() -> Any:
 
 
 def _real(name: str) -> str:
-    """Return the buffer that is changed where `name` is what it is called after the change."""
+    """Return the changed buffer if `name` is its name after a mutation, else `name`."""
     real: Mapping[str, str] = _graph().scheduler.mutation_real_name
     return real.get(name, name)
 
@@ -267,7 +267,7 @@ def _numel(name: str) -> int:
 
 
 def _whole(size: Any) -> int:
-    """Return a size as a number; a dynamic one is what the graph was compiled for."""
+    """Return a size as a number; a dynamic size is the one that the graph was compiled for."""
     from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
     if isinstance(size, int) or size.is_number:
@@ -285,7 +285,7 @@ def _product_of(origins: Iterable[torch.fx.Node]) -> Work:
 
 
 def _work_of_node(node: torch.fx.Node) -> Work:
-    # A graph says aten.addmm.default or mkl._mkl_linear.
+    # The target in a graph is aten.addmm.default or mkl._mkl_linear, for example.
     name = "::".join(str(node.target).split(".")[:2])
     tensors = [_tensor_of(item) for item in node.args]
     return work_of(name, tensors=tensors, values=[str(item) for item in node.args])

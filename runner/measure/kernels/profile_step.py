@@ -1,12 +1,12 @@
 """The step `kernels` of a launch: a few iterations under the profiler, after every sample.
 
-What comes of it are two files: the Chrome trace, and beside it the notes, what this process knows
-of its kernels and no trace tells (runner/protocol/kernel_notes.py): their code, where they come
-from, what they move. The runner reads both; here nothing is judged.
+It writes two files: the Chrome trace, and next to it the notes (runner/protocol/kernel_notes.py).
+The notes have this process's knowledge of its kernels that no trace has: their code, their origin,
+their bytes. The runner reads both; this step judges nothing.
 
-The code is that which was sampled: nothing is compiled again. Each iteration is a range
-`hud/iteration` (NVTX too on CUDA); in an eager case each call of a module is a range
-`hud/module:PATH`, in compiled code each call of a library; generated kernels know their modules.
+The code is the sampled code: nothing is compiled again. Each iteration is a range `hud/iteration`
+(NVTX too on CUDA). In an eager case each call of a module is a range `hud/module:PATH`, in compiled
+code each call of a library. Generated kernels have their modules in the notes.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
 from compile_hud.runner.protocol.messages import notes_path
 
-# A trace shows what runs, not how fast: few iterations are enough, and a file stays small.
+# A trace shows the kernels, not the latency: few iterations are enough, and the file stays small.
 MAX_ITERATIONS = 10
 BUDGET_S = 0.3
 
 
 def report_kernels(context: Context, forward: Forward) -> None:
-    """Leave the trace of some iterations through `forward`, and the notes on its kernels.
+    """Write the trace of some iterations through `forward`, and the notes on its kernels.
 
-    Where another profiler watches, show it the iterations and leave nothing. Nothing either of
-    another runtime on a CPU.
+    If another profiler is active, the iterations run for it and no file is written. Another runtime
+    on a CPU has no trace either.
     """
     if context.request.is_watched:
         _show(context, forward)
@@ -107,7 +107,7 @@ def _profile(context: Context, forward: Forward, *, num_iterations: int, path: P
         for _ in range(1 + num_iterations):
             with named_range("hud/iteration", device=device):
                 step()
-                # Kernels of an iteration shall end in its range.
+                # The kernels of an iteration must end in its range.
                 device.synchronize()
             profiler.step()
 
@@ -139,7 +139,7 @@ def module_ranges(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _notes(origins: Origins, *, calls: FirstCalls) -> dict[str, KernelNote]:
-    """Return what is known of each generated kernel, under the name that the trace has for it."""
+    """Return the notes on each generated kernel, under its name in the trace."""
     notes = {}
     for kernel in generated_kernels():
         graphs = origins.get(kernel.name, [])

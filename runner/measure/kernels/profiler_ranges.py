@@ -1,4 +1,4 @@
-"""Ranges with names: what profilers, PyTorch's and NVIDIA's, show of what we do."""
+"""Named ranges that PyTorch's and NVIDIA's profilers display."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""What Inductor knows of each generated kernel as it defines it: where it comes from, what it does.
+"""The origin and the work of each generated kernel, recorded when Inductor defines it.
 
-That is the nodes of the FX graph, the lines of the user, and what a call moves and computes.
+The origin is the nodes of the FX graph with the user's lines; the work is the bytes and operations
+of a call.
 
-Inductor can say so itself (`trace.provenance_tracking_level`), but that makes compiling 25 to 95 %
-slower, and compile time is measured. Here each kernel is looked at once, when Inductor defines it:
-it knows its nodes then, and a node its stack. The functions are torch's own business: this is the
-only file that touches them, and where they are not what it expects nothing is known.
+Inductor has an option for this (`trace.provenance_tracking_level`). It makes compiling 25 to 95 %
+slower, and compile time is measured. This module looks at each kernel once, when Inductor defines
+it and knows its nodes and their stacks. The functions are internals of torch. Only this file uses
+them; if they differ from its expectation, the origin is unknown.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ _ROOT = re.compile(r"^L\['\w+'\]\.?")
 
 @dataclass(slots=True)
 class Provenance:
-    """Where one kernel comes from, and its work; None where that is not known or not one."""
+    """The origin of one kernel, and its work; None if unknown or ambiguous."""
 
     origins: list[Origin] = field(default_factory=list)
     work: LoopWork | None = None
 
 
-# For each kernel what is known, for each graph that has a kernel of this name, in the order in
-# which they were compiled.
+# The provenance by kernel name: one entry for each graph with such a kernel, in the order of
+# compilation.
 Origins = dict[str, list[Provenance]]
 
 
@@ -65,7 +66,7 @@ def _watching(define: Callable[..., Any], *, origins: Origins) -> Callable[..., 
     @functools.wraps(define)
     def watching(self: Any, *args: Any, **options: Any) -> Any:
         name = define(self, *args, **options)
-        # A compilation never fails since nobody could say where a kernel comes from.
+        # A missing origin must not fail a compilation.
         with suppress(Exception):
             graph = graph_number()
             graphs = origins.setdefault(name, [])
@@ -78,7 +79,7 @@ def _watching(define: Callable[..., Any], *, origins: Origins) -> Callable[..., 
             _source, nodes, *others = args
             graph_origins += [item for item in _origins_of(nodes) if item.node not in known]
             work = _work_of(nodes, arguments=_arguments_of(self, others))
-            # The same code may be called with other sizes: then nobody knows of which call.
+            # The same code may be called with other sizes; the work is then ambiguous.
             graphs[-1].work = work if is_first or graphs[-1].work == work else None
         return name
 
