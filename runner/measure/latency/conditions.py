@@ -1,4 +1,4 @@
-"""The conditions of a launch's samples: what else ran on this machine. Read outside the timers."""
+"""The conditions of a launch's samples: other load on this machine, read outside the timers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from compile_hud.runner.measure.latency.timing import Side, Timing
 
-# Columns of /proc/stat's `cpu` line: time without work, also while it waits for a disk, and time
-# that a hypervisor gave to somebody else.
+# Columns of /proc/stat's `cpu` line. Idle columns are time without work, also while waiting for a
+# disk; the steal column is time that a hypervisor gave to other guests.
 IDLE_COLUMNS = (3, 4)
 STEAL_COLUMN = 7
 # The columns after it are contained in earlier ones.
@@ -24,7 +24,7 @@ MIN_TICKS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One look at the machine. What it does not tell is None."""
+    """One look at the machine. A value that the machine does not report is None."""
 
     num_involuntary_switches: int
     num_voluntary_switches: int
@@ -55,7 +55,7 @@ def look(*, core: int | None) -> Look:
 
 
 def cpu_ticks(text: str) -> list[int]:
-    """Return the ticks of all CPUs that a /proc/stat tells of, by column; empty where none."""
+    """Return the ticks of all CPUs in the text of a /proc/stat, by column; empty if malformed."""
     columns = text.partition("\n")[0].split()[1 : 1 + NUM_COLUMNS]
     return [int(column) for column in columns] if len(columns) == NUM_COLUMNS else []
 
@@ -68,7 +68,7 @@ def frequency_hz(text: str) -> float | None:
 def conditions(
     before: Look, after: Look, *, sides: Sequence[Side], num_threads: int
 ) -> dict[str, Any]:
-    """Return what happened between two looks while `sides` were sampled, as JSON values."""
+    """Return the conditions between two looks while `sides` were sampled, as JSON values."""
     samples = [timing for side in sides for timing in side.samples]
     return {
         "involuntary_switches": after.num_involuntary_switches - before.num_involuntary_switches,
@@ -84,9 +84,9 @@ def conditions(
 
 
 def cores_left(before: Look, after: Look, *, num_cpus: int) -> float | None:
-    """Return how many of `num_cpus` cores the other processes left alone, None where unknown.
+    """Return the number of cores that other processes did not use, None if unknown.
 
-    What this process itself used is not theirs; ticks say too little of a moment.
+    The CPU time of this process itself does not count. Over a short time, ticks are too coarse.
     """
     if None in (before.all_ticks, after.all_ticks, before.idle_ticks, after.idle_ticks):
         return None
@@ -99,7 +99,7 @@ def cores_left(before: Look, after: Look, *, num_cpus: int) -> float | None:
 
 
 def cpu_share(samples: Sequence[Timing]) -> float | None:
-    """Return the CPU time of `samples` over their wall time; None where no CPU time was taken."""
+    """Return the CPU time of `samples` over their wall time; None without CPU times."""
     cpu_s = [timing.cpu_s for timing in samples if timing.cpu_s is not None]
     if len(cpu_s) < len(samples) or not samples:
         return None
@@ -107,7 +107,7 @@ def cpu_share(samples: Sequence[Timing]) -> float | None:
 
 
 def host_share(samples: Sequence[Timing]) -> float | None:
-    """Return the mean share of the time in which the host gave the device work; None on a CPU.
+    """Return the mean share of the time in which the host enqueued work; None on a CPU.
 
     Near 1 the device waits for the host: the iteration is bound by launching kernels.
     """

@@ -13,9 +13,9 @@ import torch
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.latency.timing import Side
 
-# Fixed for ever, since series of years are normalised by it: a change needs another metric.
-# Half arithmetic, half launching: one product of 14 MFLOP, 0.44 MB, and a chain of tiny additions,
-# each 0.1 to 0.4 ms on the cores of today.
+# These sizes never change, since series of years are normalised by them; another size needs another
+# metric. Half is arithmetic, one product of 14 MFLOP and 0.44 MB. Half is launching, a chain of
+# tiny additions. Each takes 0.1 to 0.4 ms on current cores.
 WIDTH = 192
 CHAIN_LENGTH = 60
 CHAIN_WIDTH = 64
@@ -24,7 +24,7 @@ NUM_WARMUP_CALLS = 3
 
 
 def open_speed_probe(device: Device) -> Side | None:
-    """Return the fixed work as a side to time; None where there is no CPU time of one thread."""
+    """Return the fixed work as a side to time; None without the CPU time of a single thread."""
     if device.is_cuda or device.num_threads != 1:
         return None
     work = fixed_work()
@@ -34,7 +34,7 @@ def open_speed_probe(device: Device) -> Side | None:
 
 
 def fixed_work() -> Callable[[], torch.Tensor]:
-    """Return the fixed work, its tensors in place."""
+    """Return the fixed work with preallocated tensors."""
     factor = torch.full((WIDTH, WIDTH), 0.5)
     product = torch.empty_like(factor)
     start = torch.zeros(CHAIN_WIDTH)

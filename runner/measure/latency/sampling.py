@@ -27,7 +27,7 @@ WARMUP_BUDGET_SHARE = 0.5
 
 
 def sample(context: Context, forward: Forward) -> None:
-    """Warm up, take the samples of `forward` and of eager beside it, and keep what they give."""
+    """Warm up, sample `forward` and eager in turn, and record the results."""
     device, settings = context.device, context.request.settings
     sides = [Side(name="variant", step=context.step(forward))]
     if not context.is_eager:
@@ -71,8 +71,8 @@ def sample(context: Context, forward: Forward) -> None:
 def _working_set_bytes(context: Context) -> int:
     subject = context.variant
     if context.device.is_cuda and context.is_eager:
-        # Gradients and optimizer state belong to it, and only an iteration brings them about: where
-        # nothing ran before, a launch would decide otherwise than the others.
+        # Gradients and optimizer state belong to the working set, and only an iteration creates
+        # them. Without this one a launch would decide differently from the others.
         subject.step(subject.model)()
     return storage_bytes(subject.alive())
 

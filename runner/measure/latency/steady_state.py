@@ -1,11 +1,11 @@
-"""Has the level settled, did it fall since, and is it known well enough? Pure; knows no torch.
+"""Steady state: is the level stable, did it drop, and is it precise enough? Pure; no torch.
 
-Method: the median of the last block of rounds against that of the block before it says when warming
-up is over. Among the rounds after that, a fall is the split where the rounds after it lie below the
-rounds before it nearly without exception (probability of superiority, the Mann-Whitney statistic
-over its maximum): that is what late compilation, autotuning and graph recording look like. A rise
-is no warm-up: a level that was lower at first is news about the machine, not about the model.
-Assumption: rounds are in the order in which they were taken.
+Method: warm-up is over when the median of the last block of rounds agrees with that of the block
+before it. Among the rounds after that, a drop is the split where the later rounds are below the
+earlier ones nearly without exception (probability of superiority, the Mann-Whitney statistic over
+its maximum). Late compilation, autotuning and graph recording look like that. A rise is no warm-up:
+a level that was lower at first concerns the machine, not the model. Assumption: rounds are in the
+order in which they were taken.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ STEADY_ROUNDS = 3
 STEADY_SPREAD = 0.05
 # A smaller fall than 5 % is not worth an alert, so not worth throwing samples away either.
 MIN_LEVEL_DROP = 0.05
-# Of all pairs of a round before and one after the fall, this share must have fallen. With
+# This share of all pairs of a round before and one after the drop must have fallen. With
 # MIN_DROP_ROUNDS on either side plain noise gets there in fewer than 1 of 100 launches.
 MIN_DROP_SUPERIORITY = 0.97
 MIN_DROP_ROUNDS = 5
-# A 95 % interval leaves one in 40 on either side. In integers: a float ends at 1023 rounds.
+# A 95 % interval leaves one in 40 on either side. An integer is exact; a float ends at 1023 rounds.
 TAIL_ODDS = 40
 
 

@@ -1,9 +1,9 @@
 """Samples of the latency: eager and variant interleaved, round by round, in one process.
 
-Method: a round times each side once, k iterations back to back, k chosen so that a sample lasts
-SAMPLE_S; which side goes first alternates, so that a drift of the machine hits both alike
-(docs/methodology.md). Warm-up rounds run until the level settles. When it falls later all the same,
-the rounds before the fall were warm-ups too; they are kept, flagged. Knows no torch.
+Method: a round times each side once, k iterations back to back. k makes a sample last SAMPLE_S. The
+first side alternates, so that a drift of the machine affects both alike (docs/methodology.md).
+Warm-up rounds run until the level is steady. If it drops later, the rounds before the drop were
+warm-ups too; they are stored and flagged. This module imports no torch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from compile_hud.runner.protocol.messages import MeasureSettings
 SAMPLE_S = 0.005
 # A first guess from one call would believe a call that was preempted, or compiled something.
 CALIBRATION_TRIES = 3
-# Samples of half to twice SAMPLE_S are as good; beyond that k is chosen anew.
+# Samples of half to twice SAMPLE_S are as good; beyond that k is recalibrated.
 CALIBRATION_TOLERANCE = 2.0
 MIN_ROUNDS = 5
 MAX_WARMUP_ROUNDS = 12
@@ -48,10 +48,10 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Seconds for one iteration; `cpu_s` is the thread's CPU time, None where it says nothing.
+    """Seconds for one iteration; `cpu_s` is the thread's CPU time, None if it is not meaningful.
 
-    `host_share` is the share of the time in which the host still gave work to the device, None on
-    a CPU.
+    `host_share` is the share of the time in which the host still enqueued work for the device, None
+    on a CPU.
     """
 
     wall_s: float
@@ -65,7 +65,7 @@ class Timing:
 
 
 class Timer(Protocol):
-    """What times iterations: a device, or a script in a test."""
+    """A timer of iterations: a device, or a script in a test."""
 
     def time_iterations(self, call: Step, *, num_iterations: int) -> Timing:
         """Return the mean time of `num_iterations` calls."""
@@ -84,7 +84,7 @@ class Side:
     warmups: list[Timing] = field(default_factory=list)
 
     def time(self, device: Timer, *, num_iterations: int | None = None) -> Timing:
-        """Return the time of one sample, which is counted but not kept."""
+        """Return the time of one sample, which is counted but not recorded."""
         count = num_iterations or self.num_iterations
         self.num_calls += count
         return device.time_iterations(self.step, num_iterations=count)
@@ -92,10 +92,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingSummary:
-    """How the sampling of a launch went.
+    """A summary of the sampling of a launch.
 
-    `stopped_by` is `rounds` (all were taken), `interval` (narrow enough) or `budget`; `num_falls`
-    says how often the level fell after warming up, and `is_settled` whether that came to an end.
+    `stopped_by` is `rounds` (all were taken), `interval` (narrow enough) or `budget`. `num_falls`
+    is the number of level drops after warming up, and `is_settled` means that the last level was
+    steady.
     """
 
     stopped_by: str
@@ -113,7 +114,7 @@ def quiet_interpreter() -> Iterator[None]:
 
 @contextmanager
 def garbage_collection_paused() -> Iterator[None]:
-    """Keep the garbage collector out; after a compilation, collecting takes longer than a step."""
+    """Pause the garbage collector; after a compilation, a collection takes longer than a step."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -150,7 +151,7 @@ def _iterations_for(iteration_s: float) -> int:
 
 
 def recalibrate(side: Side, *, level_s: float) -> bool:
-    """Choose k anew where one iteration takes `level_s`; return whether it had to change."""
+    """Recalibrate k for iterations of `level_s`; return whether it changed."""
     count = _iterations_for(level_s)
     ratio = count / side.num_iterations
     if 1 / CALIBRATION_TOLERANCE <= ratio <= CALIBRATION_TOLERANCE:
@@ -174,7 +175,7 @@ def warm_up(sides: Sequence[Side], *, device: Timer, deadline_s: float) -> bool:
         if time.perf_counter() > deadline_s:
             break
     for side in sides:
-        # What the calibration saw may have been the first calls of a model that warms up late.
+        # The calibration may have used the first calls of a model that warms up late.
         recalibrate(side, level_s=min(timing.wall_s for timing in side.warmups[-3:]))
     return is_settled
 
@@ -187,12 +188,12 @@ def take_samples(
     between_rounds: Callable[[], None] | None = None,
     speed_probe: Side | None = None,
 ) -> SamplingSummary:
-    """Append `settings.num_rounds` samples to each side; return how it went.
+    """Append `settings.num_rounds` samples to each side; return a summary.
 
-    Fewer when `budget_s` is spent first, or when the samples of this launch are already much closer
-    to each other than launches need to be. Never fewer than MIN_ROUNDS. `between_rounds` is called
-    after every round, outside every timer. `speed_probe` is timed once a round and has a sample for
-    each remaining round.
+    There are fewer samples when `budget_s` is spent first, or when the samples of this launch agree
+    much better than launches need to, but at least MIN_ROUNDS. `between_rounds` is called after
+    every round, outside every timer. `speed_probe` is timed once a round and has a sample for each
+    remaining round.
     """
     deadline_s = time.perf_counter() + settings.budget_s
     num_falls = num_rounds = num_extra = 0
@@ -244,10 +245,10 @@ def _begins_to_drop(sides: Sequence[Side]) -> bool:
 
 
 def _discard_before_drop(sides: Sequence[Side]) -> bool:
-    """Flag the rounds before the last fall of any side as warm-ups; return whether there was one.
+    """Flag the rounds before the last drop of any side as warm-ups; return whether there was one.
 
-    Both sides lose the same rounds, so that what is left are pairs. When an iteration now takes so
-    much less time that k must change, the rounds after the fall were too short and go as well.
+    Both sides lose the same rounds, so that the remaining ones are pairs. If k must change for the
+    now faster iterations, the rounds after the drop were too short and are removed as well.
     """
     fall = max(last_level_drop(_times(side.samples)) for side in sides)
     if fall == 0:
@@ -294,7 +295,7 @@ def _times(timings: Sequence[Timing]) -> list[float]:
 
 
 def sampling_details(sides: Sequence[Side], course: SamplingSummary) -> dict[str, Any]:
-    """Return what the case result keeps about the sampling of this launch, as JSON values."""
+    """Return the details about the sampling of this launch, as JSON values."""
     return {
         "stopped_by": course.stopped_by,
         "num_falls": course.num_falls,
