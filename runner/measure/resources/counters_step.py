@@ -1,4 +1,4 @@
-"""Count what the processor does during iterations of the variant (step `counters`).
+"""The step `counters`: hardware and software events during iterations of the variant.
 
 The step is optional: where the kernel, the container or the machine refuses, metrics are missing
 and the details give the reason. It has its own loop after the samples, in the calling thread,
@@ -40,7 +40,7 @@ ONE_THREAD = "counted on a CPU with one thread only: the counters are those of t
 def report_counters(
     context: Context, forward: Forward, *, kernel: PerfInterface | None = None
 ) -> None:
-    """Keep the counts of an iteration through `forward`, and why some are missing."""
+    """Record the counts of an iteration through `forward`, and the reasons of missing ones."""
     device, findings = context.device, context.findings
     details: dict[str, Any] = {"missing": {}, "per_iteration": {}}
     findings.details["counters"] = details
@@ -74,7 +74,7 @@ def report_counters(
 def _countable(
     events: Sequence[CounterEvent], *, kernel: PerfInterface, missing: dict[str, str]
 ) -> list[CounterEvent]:
-    """Return the events that can be counted here; tell of the others why they are missing."""
+    """Return the countable events; add the reasons of the others to `missing`."""
     refusals = {event: unavailable_reason(event, kernel=kernel) for event in events}
     missing.update({event.name: why for event, why in refusals.items() if why})
     return [event for event, why in refusals.items() if not why]
@@ -83,7 +83,7 @@ def _countable(
 def _open(
     events: Sequence[CounterEvent], *, kernel: PerfInterface, missing: dict[str, str]
 ) -> CounterGroup | None:
-    """Return `events` as a group; None without any, or where they cannot be counted together."""
+    """Return `events` as a group; None without any, or if they cannot be counted together."""
     if not events:
         return None
     try:

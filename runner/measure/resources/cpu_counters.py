@@ -1,9 +1,8 @@
 """The kernel's performance counters (Linux, perf_event_open) of the calling thread, by ctypes.
 
-A group of events is scheduled together and read in one call. Where there are more events than
-counters, the kernel takes turns; a reading says for how long it wanted to count and for how long it
-did.
-Standard library alone: `hud doctor` asks here as well, in a process without torch.
+A group of events is scheduled together and read in one call. With more events than counters, the
+kernel multiplexes; a reading has the enabled and the running time. The module uses the standard
+library alone: `hud doctor` uses it too, in a process without torch.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ _THIS_THREAD, _ANY_CPU = 0, -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterEvent:
-    """One countable thing, as <linux/perf_event.h> numbers it.
+    """One countable event, as <linux/perf_event.h> numbers it.
 
-    User code alone where it can be: what interrupts cost is no property of the case, and whoever is
-    not root may not count in the kernel.
+    Events count user code alone where possible: the cost of interrupts is no property of the case,
+    and only root may count in the kernel.
     """
 
     name: str
@@ -57,14 +56,14 @@ HARDWARE = (
 SOFTWARE = (
     CounterEvent(name="task_clock_ns", type=TYPE_SOFTWARE, config=1),
     CounterEvent(name="page_faults", type=TYPE_SOFTWARE, config=2),
-    # Nobody is switched out in user code.
+    # Context switches happen in the kernel, so user code alone has none.
     CounterEvent(name="context_switches", type=TYPE_SOFTWARE, config=3, is_user_only=False),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterReading:
-    """Totals since a group was opened; for how long it wanted to count and for how long it did."""
+    """Totals since a group was opened, with the enabled and the running time."""
 
     values: tuple[int, ...]
     enabled_ns: int
@@ -72,19 +71,19 @@ class CounterReading:
 
 
 class PerfInterface(Protocol):
-    """What the kernel offers; each method raises OSError."""
+    """The interface of the kernel; each method raises OSError."""
 
     def open(self, attributes: bytes, *, leader: int) -> int:
         """Return the file descriptor of a counter of this thread."""
 
     def enable(self, leader: int) -> None:
-        """Let a group count."""
+        """Start counting with a group."""
 
     def read(self, leader: int, size: int) -> bytes:
         """Return a group's reading as the kernel writes it."""
 
     def close(self, counter: int) -> None:
-        """Give a counter back."""
+        """Close a counter."""
 
 
 class LinuxPerf:
@@ -104,7 +103,6 @@ class LinuxPerf:
         return counter
 
     def enable(self, leader: int) -> None:
-        """Let a group count."""
         fcntl.ioctl(leader, _IOC_ENABLE, _IOC_FLAG_GROUP)
 
     def read(self, leader: int, size: int) -> bytes:
@@ -112,7 +110,6 @@ class LinuxPerf:
         return os.read(leader, size)
 
     def close(self, counter: int) -> None:
-        """Give a counter back."""
         os.close(counter)
 
 
@@ -136,7 +133,7 @@ class CounterGroup:
         return CounterReading(values=tuple(values), enabled_ns=enabled_ns, running_ns=running_ns)
 
     def close(self) -> None:
-        """Give every counter back."""
+        """Close every counter."""
         for counter in self._counters:
             self._kernel.close(counter)
 
@@ -170,7 +167,7 @@ def attribute_bytes(event: CounterEvent, *, is_leader: bool) -> bytes:
 
 
 def refusal_reason(error: OSError, *, paranoid: str) -> str:
-    """Return why counters are not to be had and what to do; `paranoid` is the kernel's setting."""
+    """Return the reason and the remedy of a refusal; `paranoid` is the kernel's setting."""
     if error.errno == errno.EACCES:
         return (
             f"the kernel allows it to nobody but root (kernel.perf_event_paranoid is {paranoid});"
@@ -190,7 +187,7 @@ def refusal_reason(error: OSError, *, paranoid: str) -> str:
 
 
 def read_paranoid() -> str:
-    """Return the kernel's setting of who may count what, `unknown` where it has none."""
+    """Return the kernel's setting for unprivileged counting, `unknown` without one."""
     try:
         return PARANOID.read_text(encoding="ascii").strip()
     except OSError:
@@ -198,7 +195,7 @@ def read_paranoid() -> str:
 
 
 def unavailable_reason(event: CounterEvent, *, kernel: PerfInterface) -> str:
-    """Return why `event` cannot be counted here and what to do, empty when it can."""
+    """Return why `event` cannot be counted here, with the remedy; empty if it can."""
     try:
         open_group([event], kernel=kernel).close()
     except OSError as error:

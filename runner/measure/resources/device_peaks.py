@@ -1,9 +1,9 @@
-"""The measured peaks of a device: what MFU and the share of the bandwidth are held against.
+"""The measured peaks of a device, the references of MFU and of the share of the bandwidth.
 
 Method: the best of many matrix products of a few sizes in each dtype, and the best of several
-copies between buffers that no cache holds; the best, since whatever else runs can only take from
-it. Timed as MFU is: on CUDA by events; on a CPU with one thread by the thread's CPU time, which
-neighbours stretch least, on the core that cases run on; with several threads by the wall clock.
+copies between buffers larger than any cache. Other load can only make them slower, so the best
+counts. The timer is that of MFU: events on CUDA; on a CPU with one thread the thread's CPU time,
+which neighbours affect least, on the core that cases run on; with several threads the wall clock.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ PEAK_DTYPES = {
     Dtype.BF16: ("bf16_flops_per_s", torch.bfloat16),
     Dtype.FP16: ("fp16_flops_per_s", torch.float16),
 }
-# cuDNN runs fp32 convolutions in TF32 unless told not to, whatever matrix products run in.
+# By default cuDNN runs fp32 convolutions in TF32, even if matrix products do not.
 TF32_NAME = "tf32_flops_per_s"
 # A core reaches its best at 512 already; many threads or a GPU need more to share out.
 CPU_SIZES = (512, 1024, 2048, 4096)
 CUDA_SIZES = (4096, 8192)
-# 100 products of the first size on one core; the first results shall not wait for this.
+# 100 products of the first size on one core; the first result waits no longer than this.
 CPU_BUDGET_S = 0.2
 # A GPU takes some hundred milliseconds to raise its clocks.
 CUDA_BUDGET_S = 0.5
-# Several products between two readings of the clock hide what launching one costs.
+# Several products between two readings of the clock hide the cost of a launch.
 CUDA_ITERATIONS = 5
 MIN_COPY_BYTES = 64 * 2**20
 MAX_COPY_BYTES = 256 * 2**20
@@ -51,7 +51,7 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How long to look for a peak, and with which timer and clock."""
+    """The time limit of a peak's measurement, with its timer and its clock."""
 
     budget_s: float
     time_s: Callable[[Call], float]
@@ -134,8 +134,8 @@ def best_rate(
 ) -> float:
     """Return the best of `work(size)` over the seconds that a call of `make(size)` takes.
 
-    Sizes are tried from the first on; each gets its share of the budget and at least one timed
-    call, and one that would outlast what is left of the budget is not begun.
+    Sizes are tried in order. Each gets its share of the budget and at least one timed call. A size
+    that would exceed the remaining budget is not started.
     """
     best = 0.0
     deadline_s = budget.now_s() + budget.budget_s
@@ -154,7 +154,7 @@ def best_rate(
 
 
 def copy_size_bytes(l3_size: Path) -> int:
-    """Return how large buffers must be that the last cache of the CPU holds little of them."""
+    """Return a buffer size of which the CPU's last cache can hold only a small part."""
     try:
         text = l3_size.read_text(encoding="ascii").strip()
         num_bytes = int(text.removesuffix("K")) * 1024

@@ -1,10 +1,10 @@
-"""Energy of one iteration: a counter of the device before and after many of them back to back.
+"""Energy of one iteration: a counter of the device before and after many iterations.
 
-Counters move in steps: NVML's every 20 to 100 ms, RAPL's every millisecond. So the measurement
-begins and ends when the counter has just moved, and what is left of the error is one batch of
-iterations at either end, or the space between two readings where one takes long: 4 ms on an H200,
-in which the device has nothing to do. So between the ends the counter is left alone. The counters
-know devices, not processes: on a CPU they hold everything that runs in the package.
+Counters move in steps: NVML's every 20 to 100 ms, RAPL's every millisecond. The measurement
+therefore begins and ends when the counter has just moved. The remaining error is one batch of
+iterations at either end, or the time between two slow readings: 4 ms on an H200, in which the
+device is idle. Between the ends the counter is not read. The counters cover devices, not processes:
+on a CPU they include everything that runs in the package.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ NVML_SETTLE_S = 0.2
 # A counter that stood still for so long is none; the longest tick that was seen is a tenth of it.
 MAX_TICK_S = 0.5
 TICK_S = 0.1
-# So many times as long as a reading took the device works until the next one, a tick at most.
+# After a reading the device works this many times as long as the reading took, at most one tick.
 READING_SPACE = 5.0
-# As long as a sample; the device has nothing to do after each while the next is launched.
+# A batch lasts as long as a sample; the device is idle after each until the next is launched.
 BATCH_S = 0.005
 RAPL_ROOT = Path("/sys/class/powercap")
 
 
 class EnergyMissingError(Exception):
-    """There is no energy to be had; the text says why."""
+    """The energy cannot be measured; the text has the reason."""
 
 
 class Meter(Protocol):
-    """A counter of energy; one that `adds_up` what it reads has to be read after every batch."""
+    """A counter of energy; one that `adds_up` its readings must be read after every batch."""
 
     method: str
     adds_up: bool
@@ -61,7 +61,7 @@ class Energy:
 
 
 def report_energy(context: Context, forward: Forward) -> None:
-    """Keep energy and power of iterations through `forward`, or why there is none."""
+    """Record energy and power of iterations through `forward`, or the reason of their absence."""
     device, findings = context.device, context.findings
     num_iterations = _iterations_per_batch(findings.metrics["latency_s"].samples)
     step = context.step(forward)
@@ -117,7 +117,7 @@ def measure_energy(
 def _until_tick(
     meter: Meter, run: Callable[[], int], *, least_s: float, now_s: Callable[[], float]
 ) -> Energy:
-    """Run until `meter` moves after `least_s` or more; its energy is what the meter says then."""
+    """Run until `meter` moves after at least `least_s`; the energy is its reading then."""
     start_s = now_s()
     before_j = meter.read_j()
     read_at_s = now_s()
@@ -134,7 +134,7 @@ def _until_tick(
             continue
         energy_j, read_at_s = meter.read_j(), now_s()
         reading_s = read_at_s - after_s
-        # What moved since a reading long before has not just moved, unless batches are as long.
+        # A change since a much earlier reading may be old, unless a single batch is as long.
         has_just_moved = energy_j > before_j and (is_watched or longest_batch_s > TICK_S)
         if has_just_moved and read_at_s - start_s >= least_s:
             return Energy(
@@ -259,7 +259,7 @@ def _number(path: Path) -> int:
     try:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
-        # Since 2020 (CVE-2020-8694) only root may read them unless somebody allows it.
+        # Since 2020 (CVE-2020-8694) only root may read them by default.
         raise EnergyMissingError(f"{path} cannot be read: {error}") from error
 
 

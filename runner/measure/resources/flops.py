@@ -1,11 +1,13 @@
-"""How much one iteration has to do: floating-point operations and bytes, counted over eager.
+"""The work of one iteration: floating-point operations and bytes, counted in eager.
 
-Operations: torch.utils.flop_counter over one eager iteration. A multiply-add is two; matrix
-products, convolutions and attention are counted (attention in full, also where it is causal),
-elementwise work is not. Bytes: what any implementation has to move at least if its caches start
-empty and never spill: each part of parameters, buffers, inputs and optimizer state that some
-operator reads, once; each part that one writes, once; in inference the outputs; in training each
-gradient once written and once read. Activations are not in it: they might stay in a cache.
+Operations: torch.utils.flop_counter over one eager iteration. A multiply-add is two. Matrix
+products, convolutions and attention count (attention in full, also if it is causal); elementwise
+work does not.
+
+Bytes: the minimum that any implementation must move if its caches start empty and never spill. Each
+part of parameters, buffers, inputs and optimizer state that an operator reads counts once, and each
+part that one writes once. In inference the outputs count, in training each gradient once written
+and once read. Activations do not count: they might stay in a cache.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from compile_hud.runner.measure.subject import Subject
 METHOD_FLOPS = "torch.utils.flop_counter over one eager iteration; a multiply-add is two"
 METHOD_PARAMETERS = "elements of model.parameters(), each tensor once"
 METHOD_BYTES = "distinct bytes read and written of what lives between iterations, counted in eager"
-# They read what a tensor looks like, not what is in it.
+# These operators read the shape of a tensor, not its values.
 SHAPE_ONLY = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
 # They overwrite their first argument without looking at it.
 OVERWRITING = ("copy_", "fill_", "zero_", "uniform_", "normal_")
@@ -35,7 +37,7 @@ OVERWRITING = ("copy_", "fill_", "zero_", "uniform_", "normal_")
 ROW_LOOKUPS = ("embedding", "_embedding_bag", "_embedding_bag_forward_only")
 # They read some elements of their first argument, no more than they return.
 LOOKUPS = ("index", "index_select", "gather", "take")
-# Outside of them are operators of somebody's own, and nobody knows what those do.
+# Operators outside of these namespaces are user-defined, and their work is unknown.
 KNOWN_NAMESPACES = ("aten", "prim", "prims", "profiler")
 # Much arithmetic in one operator that has no formula here.
 HEAVY_WITHOUT_FORMULA = ("mkldnn_rnn_layer", "_cudnn_rnn", "_thnn_fused_lstm_cell")
@@ -45,7 +47,7 @@ Shape = Sequence[int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IterationTotals:
-    """What one iteration has to do; `uncounted` names operators whose arithmetic is not in it."""
+    """The work of one iteration; `uncounted` names operators whose arithmetic is not included."""
 
     flops: int
     read_bytes: int
@@ -55,9 +57,9 @@ class IterationTotals:
 
 
 def report_work(context: Context) -> None:
-    """Keep the parameters, and the operations and bytes of one iteration.
+    """Record the parameters, and the operations and bytes of one iteration.
 
-    A warning where operations and bytes cannot be counted.
+    Operations and bytes that cannot be counted become a warning.
     """
     num_parameters = sum(item.numel() for item in context.subject.model.parameters())
     if num_parameters:
@@ -65,8 +67,8 @@ def report_work(context: Context) -> None:
     try:
         work = count_work(context.subject)
     except (RuntimeError, TypeError, AttributeError, LookupError, AssertionError) as error:
-        # What runs by itself may still not run under a dispatch mode, a user's own operator above
-        # all. The timings are as good as ever.
+        # A working model may fail under a dispatch mode, for example in a user-defined operator.
+        # Its timings are still valid.
         context.findings.warn(
             "uncounted-work",
             f"operations and bytes cannot be counted: {type(error).__name__}: {error}"[:300],
@@ -93,7 +95,7 @@ def report_work(context: Context) -> None:
 
 
 def count_work(subject: Subject) -> IterationTotals:
-    """Return what one eager iteration of `subject` has to do."""
+    """Return the work of one eager iteration of `subject`."""
     subject.zero_grad()
     traffic = Traffic(subject.alive())
     with FlopCounterMode(display=False, custom_mapping=formulas()) as flops, traffic:
@@ -146,7 +148,7 @@ class Traffic(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Execute `func` and note what it touched."""
+        """Execute `func` and record its reads and writes."""
         del types
         outputs = func(*args, **(kwargs or {}))
         if isinstance(func, torch._ops.OpOverload):

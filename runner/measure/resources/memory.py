@@ -1,9 +1,9 @@
-"""Peak memory of one iteration, of the variant and of eager beside it.
+"""Peak memory of one iteration, of the variant and of eager.
 
-On CUDA: the allocator's own high-water marks. On a CPU: what is alive before the iteration
+On CUDA: the allocator's own high-water marks. On a CPU: the memory alive before the iteration
 (parameters, buffers, inputs, gradients, optimizer state, counted by storage) plus the highest
 balance of the allocations and frees that the allocator reports to the profiler during it. The
-resident set size is no substitute: it moves with malloc's caching and with whatever was imported.
+resident set size is no substitute: it varies with malloc's caching and with imported modules.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ MAX_ENTRIES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaPeak:
-    """The marks of one iteration on CUDA, in bytes.
+    """The high-water marks of one iteration on CUDA, in bytes.
 
-    `pools` is what CUDA graphs keep in pools of their own; `pools_free` of it counts as free: a
-    replay writes there without asking the allocator, so its statistics do not show it.
+    `pools` is the memory in the private pools of CUDA graphs. `pools_free` of it counts as free: a
+    replay writes there without the allocator, so the allocator's statistics miss it.
     """
 
     allocated: int
@@ -67,9 +67,9 @@ class CudaPeak:
 
 
 def report_memory(context: Context, forward: Forward) -> None:
-    """Keep the peak of one iteration through `forward`, and of an eager one beside it.
+    """Record the peak of one iteration through `forward`, and of an eager one.
 
-    None where another runtime executes the model: torch's allocator does not see its memory.
+    Another runtime has no peak: torch's allocator does not see its memory.
     """
     if allocates_itself(context.request.case):
         context.findings.warn(
@@ -115,8 +115,8 @@ def _report_cpu(context: Context, forward: Forward) -> tuple[int, int | None, st
 
 def _cpu_peak_bytes(context: Context, forward: Forward) -> int:
     subject = context.subject_of(forward)
-    # An iteration begins by dropping the gradients of the one before. The profiler does not tell
-    # that memory is given back which was taken before it began, so they would count twice.
+    # An iteration begins by dropping the previous gradients. The profiler does not report frees of
+    # memory allocated before it started, so those gradients would count twice.
     subject.zero_grad()
     return cpu_peak_bytes(subject.step(forward), alive=subject.alive())
 
@@ -124,7 +124,7 @@ def _cpu_peak_bytes(context: Context, forward: Forward) -> int:
 def idle_bytes(context: Context, forward: Forward) -> int:
     """Return the bytes that are alive for the other model while `forward` runs.
 
-    A variant that treats its model has one of its own beside eager's; neither needs the other.
+    A variant that transforms its model has a copy next to eager's; neither needs the other.
     """
     busy = storages(context.subject_of(forward).alive())
     both = storages((*context.subject.alive(), *context.variant.alive()))
@@ -204,7 +204,7 @@ def highest_balance(changes: Iterable[int]) -> int:
 
 
 def _keep_snapshot(context: Context, forward: Forward) -> None:
-    """Write what the allocator did in one more iteration, or say why there is nothing to write."""
+    """Write the allocator history of one more iteration, or warn that there is none."""
     if not context.device.is_cuda:
         context.findings.warn(
             "no-memory-snapshot",
@@ -218,7 +218,7 @@ def _keep_snapshot(context: Context, forward: Forward) -> None:
 
 
 def write_snapshot(step: Callable[[], object], *, path: Path) -> None:
-    """Write what the allocator did during one call of `step`, with the stack of each allocation."""
+    """Write the allocator history of one call of `step`, with the stack of each allocation."""
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.cuda.memory._record_memory_history(max_entries=MAX_ENTRIES)
     try:

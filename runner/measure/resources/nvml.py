@@ -1,7 +1,7 @@
 """The GPU under measurement as NVIDIA's management library sees it.
 
-nvidia-ml-py is optional: the worker must run with torch alone. NVML numbers devices without regard
-to CUDA_VISIBLE_DEVICES, so the device is found by the identity that torch tells of it.
+nvidia-ml-py is optional: the worker must run with torch alone. NVML numbers devices independently
+of CUDA_VISIBLE_DEVICES, so the device is looked up by the UUID that torch reports.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ REASONS = {
 
 
 class NvmlMissingError(Exception):
-    """NVML cannot be asked about this device; the text says why."""
+    """NVML is not available for this device; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReading:
-    """One look at the GPU; what it does not tell is None. Reasons are words of REASONS."""
+    """One reading of the GPU; an unsupported value is None. Reasons are words of REASONS."""
 
     clock_sm_mhz: float | None
     clock_memory_mhz: float | None
@@ -72,7 +72,7 @@ class Gpu:
         )
 
     def power_w(self) -> float | None:
-        """Return the power of this moment in watts, None where the device does not tell."""
+        """Return the current power in watts, None if the device does not report it."""
         milliwatts = self._ask(lambda: self.nvml.nvmlDeviceGetPowerUsage(self.handle))
         return None if milliwatts is None else milliwatts / 1e3
 
@@ -87,10 +87,10 @@ class Gpu:
         return None if modes is None else bool(modes[0])
 
     def num_other_processes(self) -> int | None:
-        """Return how many processes besides this one compute on the device, None if unknown.
+        """Return the number of other processes that compute on the device, None if unknown.
 
-        In a container NVML may tell other process ids than the kernel does. One of those listed is
-        this process then, as it computes.
+        In a container NVML may report other process ids than the kernel. One of them is then this
+        process, since it computes.
         """
         processes = self._ask(lambda: self.nvml.nvmlDeviceGetComputeRunningProcesses(self.instance))
         if processes is None:
@@ -109,7 +109,7 @@ class Gpu:
         try:
             return question()
         except self.nvml.NVMLError:
-            # A device that cannot tell one of these can still tell the others.
+            # A device may lack one of these values and still report the others.
             return None
 
 
@@ -141,7 +141,8 @@ def _find(properties: Any) -> tuple[Any, bool]:
         try:
             return pynvml.nvmlDeviceGetHandleByUUID(f"{prefix}-{uuid}"), is_instance
         except pynvml.NVMLError:
-            # Not of this kind, or a driver that names instances otherwise: the bus knows the board.
+            # The prefix may be wrong, or the driver may name instances differently; the bus id
+            # remains.
             continue
     try:
         bus = f"{properties.pci_domain_id:08x}:{properties.pci_bus_id:02x}"
@@ -152,7 +153,7 @@ def _find(properties: Any) -> tuple[Any, bool]:
 
 
 def _is_split(handle: Any) -> bool:
-    """Return whether the board is split into instances, of which this process has some."""
+    """Return whether the board is split into MIG instances, some of which this process uses."""
     try:
         current, _ = pynvml.nvmlDeviceGetMigMode(handle)
     except pynvml.NVMLError:

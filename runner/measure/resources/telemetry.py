@@ -33,7 +33,7 @@ class Telemetry:
         self._next_s = self._now_s() + MIN_INTERVAL_S
 
     def report(self, context: Context) -> None:
-        """Keep the readings, and a warning when the device is or was shared."""
+        """Record the readings, with a warning if the device is or was shared."""
         self._num_others = max(self._num_others, self._gpu.num_other_processes() or 0)
         context.findings.details["telemetry"] = self.details()
         if self._num_others:
@@ -62,7 +62,7 @@ class Telemetry:
 
 
 def open_telemetry(context: Context) -> Telemetry | None:
-    """Return the telemetry of the GPU of this launch; None on a CPU, and with a warning without."""
+    """Return the telemetry of this launch's GPU; None on a CPU, and with a warning without NVML."""
     if not context.device.is_cuda:
         return None
     try:

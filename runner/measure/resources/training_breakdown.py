@@ -1,13 +1,13 @@
-"""The step `breakdown` of a training launch: where the time of one iteration goes.
+"""The step `breakdown` of a training launch: the components of one iteration's time.
 
 Each iteration is data, forward (with the loss), backward and optimizer (with the gradient scaler
-and dropping the gradients). The clock is read at the boundaries only, so that the parts of an
+and dropping the gradients). The clock is read at the boundaries only, so the components of an
 iteration add up to it without gap or overlap. On CUDA the boundaries are events in the stream, and
-nothing is synchronised before the last iteration. Every part is a range of its own (`hud/forward`;
-NVTX too on CUDA), which is how it shows in a profiler that watches from outside.
+the first synchronisation follows the last iteration. Every component is a range (`hud/forward`;
+NVTX too on CUDA), which external profilers display.
 
-Inputs are synthetic, so `data` is what a training loop with a loader would do for a fresh batch: on
-CUDA a non-blocking copy from pinned host memory, on a CPU a copy within memory.
+Inputs are synthetic, so `data` is the work of a training loop for a fresh batch: on CUDA a
+non-blocking copy from pinned host memory, on a CPU a copy within memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMPONENTS = ("data", "forward", "backward", "optimizer")
 NUM_WARMUPS = 2
 MIN_ITERATIONS = 5
 MAX_ITERATIONS = 30
-# What the whole step may take: it explains a latency that was measured with more care before.
+# The limit of the whole step: it explains a latency that was measured with more care before.
 BUDGET_S = 0.3
 METHOD_CPU = "{clock} at the boundaries of the parts; data: a copy of the inputs"
 METHOD_CUDA = (
@@ -55,7 +55,7 @@ class Marks(Protocol):
     """Points in time, taken one after the other."""
 
     def mark(self) -> None:
-        """Take a point in time."""
+        """Record a point in time."""
 
     def steps(self) -> list[TrainingStep]:
         """Return the iterations between the points, one more point than parts for each."""
@@ -92,7 +92,7 @@ class CudaMarks:
         self._events: list[torch.cuda.Event] = []
 
     def mark(self) -> None:
-        """Put an event into the stream."""
+        """Record an event in the stream."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         self._events.append(event)
@@ -123,9 +123,9 @@ def _elapsed_ns(before: torch.cuda.Event, after: torch.cuda.Event) -> int:
 
 
 def report_breakdown(context: Context, forward: Forward) -> None:
-    """Keep how long each part of an iteration takes, and how that adds up to the latency."""
+    """Record the time of each component of an iteration, and its sum relative to the latency."""
     device, findings = context.device, context.findings
-    # The wall time of a part is that of whoever else runs on the machine; CPU time is not.
+    # Other processes affect the wall time of a component, but not its CPU time.
     clock = "thread_time" if _has_cpu_time(device) else "perf_counter"
     against = "latency_cpu_s" if _has_cpu_time(device) else "latency_s"
     latency_s = statistics.median(findings.metrics[against].samples)
@@ -141,7 +141,7 @@ def report_breakdown(context: Context, forward: Forward) -> None:
     medians_s = {
         part: statistics.median(findings.metrics[f"{part}_s"].samples) for part in COMPONENTS
     }
-    # Sampled iterations find their inputs in place.
+    # A sampled iteration has its inputs already, so `data` is no part of the latency.
     sum_s = sum(medians_s[part] for part in COMPONENTS if part != "data")
     findings.details["breakdown"] = {
         "sum_s": sum_s,
@@ -199,10 +199,10 @@ def _iterate(
 
 
 def batch_source(subject: Subject, *, device: Device) -> Callable[[], Batch]:
-    """Return what makes a fresh batch: the subject's inputs, copied to the device.
+    """Return a source of fresh batches: the subject's inputs, copied to the device.
 
     A tensor that is two inputs stays one, and each keeps its strides: compiled code has guards on
-    both, and would be compiled again.
+    both, and would be recompiled.
     """
     copy: Callable[[torch.Tensor], torch.Tensor] = torch.clone
     tensors = {id(tensor): tensor for tensor in subject.inputs.values()}
@@ -221,9 +221,9 @@ def batch_source(subject: Subject, *, device: Device) -> Callable[[], Batch]:
 
 
 def _memory_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Return what is behind `tensor` as a vector if a copy of it would have other strides.
+    """Return the memory of `tensor` as a vector if a copy of it would have other strides.
 
-    Such are expanded tensors: each element is in memory once and in the tensor several times.
+    Expanded tensors are of this kind: an element is in memory once and in the tensor several times.
     """
     if tensor.layout is not torch.strided:
         return tensor
