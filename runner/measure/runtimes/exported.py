@@ -1,7 +1,7 @@
 """A model that another runtime executes: called like the model, exported in its first call.
 
-So the first calls minus later ones are the time of export and loading, as they are the time of
-compiling elsewhere.
+The first calls minus later ones are therefore the time of export and loading, as they are the time
+of compiling under torch.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from compile_hud.runner.measure.device import Device
 
 
 class ExportError(RuntimeError):
-    """A runtime cannot have this model; the message says which step failed."""
+    """A runtime cannot execute this model; the message names the failed step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """What a runtime is to execute: a model, the inputs of its calls, and where outputs go.
+    """The input of a runtime: a model, the inputs of its calls, and its output buffers.
 
     `outputs` are the tensors of the model's outputs in order, contiguous, each in memory that every
     call writes to.
@@ -38,12 +38,12 @@ class Export:
 
 
 class Session(Protocol):
-    """A model as a runtime has it, its outputs bound; `facts` tell what runs it, as JSON values."""
+    """A model in a runtime with bound outputs; `facts` describe the runtime, as JSON values."""
 
     facts: Mapping[str, Any]
 
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Let the next calls read contiguous `inputs` where they lie."""
+        """Bind contiguous `inputs`, which later calls read in place."""
 
     def run(self) -> None:
         """Execute once, until the outputs are written."""
@@ -68,19 +68,19 @@ class ExportedModel:
     _bound: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def __call__(self, **inputs: torch.Tensor) -> Any:
-        """Return what the model returns for `inputs`, of the shapes of the first call."""
+        """Return the model's outputs for `inputs`, which have the shapes of the first call."""
         if self._session is None:
             self._session = self._begin(inputs)
         self._bind(self._session, inputs)
-        # A runtime with a stream of its own would begin while torch still writes the inputs, and
-        # while a flush of the L2 cache that is no part of its time still runs.
+        # A runtime with its own stream would start while torch still writes the inputs. A flush of
+        # the L2 cache, which is no part of its time, might also still run.
         self.device.synchronize()
         self._session.run()
         return self._outputs
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return what runs the model, as JSON values; empty before the first call."""
+        """Return the runtime's facts as JSON values; empty before the first call."""
         return {} if self._session is None else dict(self._session.facts)
 
     def _begin(self, inputs: Mapping[str, torch.Tensor]) -> Session:
@@ -108,12 +108,12 @@ class ExportedModel:
         )
 
     def _bind(self, session: Session, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Bind what lies elsewhere than at the last call."""
+        """Bind the inputs if an address has changed since the last call."""
         contiguous = {name: tensor.contiguous() for name, tensor in inputs.items()}
         if _addresses(contiguous) == _addresses(self._bound):
             return
         session.bind(contiguous)
-        # Kept alive: the runtime has nothing but the addresses.
+        # The reference keeps the tensors alive: the runtime has only their addresses.
         self._bound = contiguous
 
 

@@ -1,7 +1,7 @@
-"""ONNX Runtime: the model as torch.onnx exports it, its tensors bound where they lie.
+"""ONNX Runtime: the model as torch.onnx exports it, with tensors bound in place.
 
-On CUDA a call returns when its outputs are written: the runtime takes torch's default stream for
-none at all and uses one of its own (microsoft/onnxruntime#19229).
+On CUDA a call returns when its outputs are written: the runtime treats torch's default stream as no
+stream and uses one of its own (microsoft/onnxruntime#19229).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ ELEMENT_TYPES: Mapping[torch.dtype, int] = {
     torch.float64: 11,
     torch.bfloat16: 16,
 }
-# Warnings and below are for whoever tunes a graph.
+# Warnings of the runtime concern people who tune a graph.
 _LOG_ERRORS = 3
 
 
 def check(device: Device, dtype: Dtype) -> None:
-    """Import what is needed; raise where a package or what executes `dtype` here is missing."""
+    """Import the packages; raise for a missing package or an unsupported `dtype`."""
     runtime = import_provider("onnxruntime", install=PACKAGES)
     import_provider("onnx", install=PACKAGES)
     import_provider("onnxscript", install=PACKAGES)
@@ -59,12 +59,12 @@ def check(device: Device, dtype: Dtype) -> None:
 
 
 def load(export: Export) -> Session:
-    """Return the model in ONNX Runtime; raise ExportError or what the runtime raises."""
+    """Return the model in ONNX Runtime; raise ExportError and errors of the runtime."""
     runtime = import_provider("onnxruntime", install=PACKAGES)
     options = runtime.SessionOptions()
     options.intra_op_num_threads = export.device.num_threads
     options.log_severity_level = _LOG_ERRORS
-    # Weights lie beside the model: one file ends at 2 GB.
+    # Weights are in a separate file, since one file is limited to 2 GB.
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
         _write(export, path)
@@ -95,7 +95,7 @@ class OnnxSession:
             self._binding.bind_output(output.name, **_binding(tensor))
 
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Let the next calls read contiguous `inputs` where they lie."""
+        """Bind contiguous `inputs`, which later calls read in place."""
         for node in self._session.get_inputs():
             self._binding.bind_input(node.name, **_binding(inputs[node.name]))
 
@@ -117,7 +117,7 @@ def _write(export: Export, path: Path) -> None:
 
 
 def _root(error: BaseException) -> BaseException:
-    """Return what began it all: the exporter wraps its reasons in pages of advice."""
+    """Return the first cause: the exporter wraps its reasons in pages of advice."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
@@ -129,7 +129,7 @@ def _providers(export: Export) -> list[Any]:
     # On by default there, and one switch for all: eager in fp32 has it off for products alone.
     uses_tf32 = int(export.dtype is Dtype.TF32)
     options = {"device_id": torch.cuda.current_device(), "use_tf32": uses_tf32}
-    # What CUDA has no kernel for runs on the CPU, as the runtime is meant to be used.
+    # An operator without a CUDA kernel runs on the CPU, as in usual deployments.
     return [(CUDA_PROVIDER, options), CPU_PROVIDER]
 
 

@@ -1,7 +1,7 @@
-"""OpenVINO on a CPU: the program of torch.export converted whole, its tensors bound in place.
+"""OpenVINO on a CPU: the program of torch.export converted as a whole, with tensors bound in place.
 
-Not through OpenVINO's backend of torch.compile, which falls back to Inductor and to eager without a
-word (docs/adr/0007-other-runtimes-are-called-like-a-model.md).
+OpenVINO's backend of torch.compile is not used, since it silently falls back to Inductor and eager
+(docs/adr/0007-other-runtimes-are-called-like-a-model.md).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PRECISIONS: Mapping[Dtype, str] = {Dtype.FP32: "f32", Dtype.BF16: "bf16", Dtype
 
 
 def check(device: Device, _dtype: Dtype) -> None:
-    """Import what is needed; raise where the package is missing or the device is not a CPU."""
+    """Import the package; raise if it is missing or the device is no CPU."""
     if device.is_cuda:
         raise TransformError("openvino has no device for NVIDIA's GPUs: measure it with cpu")
     _import()
 
 
 def load(export: Export) -> Session:
-    """Return the model in OpenVINO; raise what torch.export or the runtime raises."""
+    """Return the model in OpenVINO; raise errors of torch.export and of the runtime."""
     runtime = _import()
     program = torch.export.export(export.model, (), kwargs=dict(export.inputs))
     model = runtime.convert_model(program)
@@ -41,7 +41,7 @@ def load(export: Export) -> Session:
         "INFERENCE_NUM_THREADS": export.device.num_threads,
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
-        # The runner pins what it measures itself.
+        # The runner pins the measured thread itself.
         "ENABLE_CPU_PINNING": False,
     }
     if export.dtype in _PRECISIONS:
@@ -68,7 +68,7 @@ class OpenvinoSession:
             self._request.set_output_tensor(index, self._share(tensor))
 
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Let the next calls read contiguous `inputs` where they lie."""
+        """Bind contiguous `inputs`, which later calls read in place."""
         for index, name in enumerate(self._names):
             self._request.set_input_tensor(index, self._share(inputs[name]))
 
@@ -85,8 +85,8 @@ class OpenvinoSession:
 
 
 def _import() -> Any:
-    # Importing OpenVINO tells its makers so, and so does each conversion, unless their package for
-    # that is missing: a measurement tells nobody.
+    # OpenVINO reports each import and conversion to its vendor through this package. A None entry
+    # disables it, since a measurement sends no telemetry.
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
     return import_provider("openvino")
 

@@ -1,4 +1,4 @@
-"""The runtimes beside torch that a variant may name as its backend."""
+"""The runtimes other than torch that a variant may name as its backend."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from compile_hud.runner.measure.runtimes.exported import ExportedModel, Load
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """How to have a model executed by another runtime.
+    """A runtime that executes a model in place of torch.
 
-    `check` imports its packages and raises UnavailableModelError or TransformError where it
-    cannot run here. Either `load` brings an exported model into it, or it is a backend of
-    torch.compile with the settings of `compile_options`.
+    `check` imports its packages and raises UnavailableModelError or TransformError if it cannot run
+    here. Either `load` imports an exported model into it, or it is a backend of torch.compile with
+    the settings of `compile_options`.
     """
 
     check: Callable[[Device, Dtype], None]
@@ -36,7 +36,7 @@ RUNTIMES: Mapping[str, Runtime] = {
 
 
 def check_runtime(case: Case, *, device: Device) -> None:
-    """Raise where the runtime that `case` names cannot run here; the message says what to do."""
+    """Raise if the runtime of `case` cannot run here; the message has the remedy."""
     if case.backend in RUNTIMES:
         RUNTIMES[case.backend].check(device, case.dtype)
 
@@ -47,12 +47,12 @@ def is_exported(case: Case) -> bool:
 
 
 def allocates_itself(case: Case) -> bool:
-    """Return whether what executes the model has memory that torch's allocator does not see."""
+    """Return whether the backend has memory that torch's allocator does not see."""
     return case.backend in RUNTIMES
 
 
 def compile_options(case: Case) -> dict[str, Any]:
-    """Return what torch.compile is to tell the backend of `case`; empty where there is nothing."""
+    """Return torch.compile's options for the backend of `case`; empty without any."""
     runtime = RUNTIMES.get(case.backend)
     if runtime is None or runtime.compile_options is None:
         return {}

@@ -1,7 +1,7 @@
-"""TensorRT, through the backend of torch.compile that torch_tensorrt brings.
+"""TensorRT, through torch_tensorrt's backend of torch.compile.
 
-What it has no operator for stays with torch, graph by graph, as it is meant to be used; an engine
-that cannot be built is an error and no way back to torch.
+Graphs with an unsupported operator stay with torch, as in usual deployments. An engine that cannot
+be built is an error and no fallback to torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from compile_hud.runner.measure.model_transforms import TransformError
 
 
 def check(device: Device, _dtype: Dtype) -> None:
-    """Import what is needed; raise where the package is missing or the device is a CPU."""
+    """Import the package; raise if it is missing or the device is a CPU."""
     if not device.is_cuda:
         raise TransformError("tensorrt builds engines for NVIDIA's GPUs: measure it with cuda")
     # Built for one torch; another version of it would bring its own along.
