@@ -1,8 +1,8 @@
 """Import a model's code from the checkout of another commit instead of its repository.
 
-Whatever Python would import from the repository it imports from the checkout: entries of the path,
-what is installed from there in editable mode, and the working directory. What came from the
-repository nevertheless is an error: the launch would have measured another commit.
+The checkout replaces the repository in the import path, in packages installed from there in
+editable mode, and as the working directory. A module that still comes from the repository is an
+error: the launch would have measured another commit.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from compile_hud.runner.protocol.messages import Checkout
 
 _OUR_ROOT = Path(__file__).resolve().parents[2]
 _OURS = tuple(str(_OUR_ROOT / name) for name in ("db", "models_zoo", "runner"))
-# What setuptools names the finder of a package that is installed in editable mode.
+# setuptools uses this prefix for the finder of a package in editable mode.
 _EDITABLE_PREFIX = "__editable__"
 
 
 def enter(checkout: Checkout) -> None:
     """Make this process import from `checkout` instead of its repository."""
     for folder in _editable_folders(checkout):
-        # The finder comes after the path: what the path has wins.
+        # The path precedes the finder, so a module on the path wins.
         sys.path.insert(0, str(folder))
     sys.path[:] = [str(_moved(Path(entry), checkout)) if entry else entry for entry in sys.path]
     folder = _moved(Path.cwd(), checkout)
@@ -54,7 +54,7 @@ def check_imports(checkout: Checkout, *, build: str) -> None:
 
 
 def _moved(path: Path, checkout: Checkout) -> Path:
-    """Return where `path` is in the checkout; `path` itself where the checkout has no such file."""
+    """Return `path` moved into the checkout, or `path` itself if the checkout has no such file."""
     resolved = path.resolve()
     if not _is_repositorys(resolved, checkout):
         return path

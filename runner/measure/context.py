@@ -22,7 +22,7 @@ Forward = Callable[..., Any]
 
 @dataclass(slots=True)
 class Findings:
-    """What a launch has found so far."""
+    """The findings of a launch so far."""
 
     metrics: dict[str, RawMetric] = field(default_factory=dict)
     warnings: list[RunWarning] = field(default_factory=list)
@@ -30,11 +30,10 @@ class Findings:
     effective_mode: str = ""
 
     def add(self, metric: str, samples: Sequence[float], *, method: str) -> None:
-        """Keep the samples of `metric`, in its unit."""
+        """Record the samples of `metric`, in its unit."""
         self.metrics[metric] = RawMetric(samples=tuple(samples), method=method)
 
     def warn(self, code: str, text: str, *, hint: str) -> None:
-        """Keep a warning."""
         self.warnings.append(RunWarning(code=code, text=text, hint=hint))
 
 
@@ -44,7 +43,7 @@ class Context:
 
     request: LaunchRequest
     subject: Subject
-    # What the variant executes, where it treats the model; `subject` is then eager's alone.
+    # The variant executes this subject if it transforms the model; `subject` is then eager's alone.
     transformed: Subject | None = None
     device: Device
     log: StepLog

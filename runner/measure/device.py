@@ -1,4 +1,4 @@
-"""The device under measurement: its clock, its barriers and what it can do."""
+"""The device under measurement: its clock, its barriers and its capabilities."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TF32_CAPABILITY = (8, 0)
 class Device:
     """One device as torch sees it. `kind` is `cpu` or `cuda`.
 
-    Where there is a `flush_buffer`, writing to it evicts the L2 cache before each iteration.
+    Writing to the `flush_buffer`, if there is one, evicts the L2 cache before each iteration.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class Device:
 
     @property
     def clock(self) -> str:
-        """Return how `time_iterations` times, for a measurement's method."""
+        """Return the clock of `time_iterations` as text for a measurement's method."""
         if self.flush_buffer is not None:
             return (
                 f"CUDA events around each of k iterations, each after a write that {FLUSHED},"
@@ -55,7 +55,7 @@ class Device:
             torch.cuda.synchronize()
 
     def give_back(self) -> None:
-        """Finish what was begun and free the memory that is only cached."""
+        """Wait for the device and free cached memory."""
         if self.is_cuda:
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
@@ -82,16 +82,16 @@ class Device:
         wall_s = time.perf_counter() - start_s
         return Timing(
             wall_s=wall_s / num_iterations,
-            # With several threads the work of the others is missing from this thread's clock.
+            # This thread's clock would miss the work of other threads.
             cpu_s=cpu_s / num_iterations if self.num_threads == 1 else None,
         )
 
     @contextmanager
     def flushing(self, *, working_set_bytes: int) -> Iterator[Device]:
-        """Yield this device, with its L2 cache flushed where it could hold the working set.
+        """Yield this device, with a flushed L2 cache if that could hold the working set.
 
-        Iterations back to back would then find in the cache what they find in memory when other
-        work runs between them. A larger working set evicts itself.
+        Back-to-back iterations would read from the cache. With other work between them, a real
+        program reads from memory. A larger working set evicts itself.
         """
         l2_bytes = _l2_bytes() if self.is_cuda else 0
         if working_set_bytes > l2_bytes or l2_bytes == 0:
@@ -101,7 +101,7 @@ class Device:
         try:
             yield replace(self, flush_buffer=buffer)
         finally:
-            # Given back at once: what is reserved counts as the model's memory later on.
+            # The buffer is freed at once, since reserved memory would count as the model's later.
             buffer.untyped_storage().resize_(0)
             torch.cuda.empty_cache()
 
@@ -131,10 +131,10 @@ class Device:
 
     @contextmanager
     def pinned(self) -> Iterator[int | None]:
-        """Keep this thread on one CPU core while the block runs; yield its number.
+        """Pin this thread to one CPU core during the block; yield the core's number.
 
-        The last core is taken: interrupts and the parent mostly run on the first ones. Nothing is
-        pinned with several threads or on CUDA (yields None).
+        It is the last core: interrupts and the parent mostly run on the first ones. With several
+        threads and on CUDA nothing is pinned (yields None).
         """
         if self.is_cuda or self.num_threads != 1:
             yield None
@@ -168,11 +168,11 @@ def _time_together(call: Callable[[], object], *, num_iterations: int) -> Timing
 def _time_each(
     call: Callable[[], object], *, num_iterations: int, flush: Callable[[], object]
 ) -> Timing:
-    """Return the mean time of calls with a pair of events each, the flushes between them left out.
+    """Return the mean time of calls with a pair of events each, without the flushes between them.
 
-    While the device still writes, the host hands over the event and the first kernels: their launch
-    latency does not count. Nothing waits in between, so beyond that a host that is slower than the
-    device counts, as it does without events.
+    While the device still writes the flush buffer, the host enqueues the event and the first
+    kernels, so their launch latency does not count. Nothing synchronises in between. Beyond that a
+    host slower than the device does count, as it does without events.
     """
     pairs = [(_event(), _event()) for _ in range(num_iterations)]
     torch.cuda.synchronize()
@@ -197,7 +197,7 @@ def _event() -> torch.cuda.Event:
 
 
 def _l2_bytes() -> int:
-    """Return the size of the L2 cache; 0 where this torch does not tell, and nothing is flushed."""
+    """Return the size of the L2 cache; 0 if unknown, and then nothing is flushed."""
     return int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0))
 
 
@@ -218,8 +218,8 @@ def _cpu_has_fp16() -> bool:
 def allow_tf32() -> None:
     """Let matrix products and convolutions of this process run in TF32.
 
-    Through the calls that keep torch's two settings of it in step: after `fp32_precision` is
-    set, the older `get_float32_matmul_precision` and `allow_tf32` raise.
+    These calls set torch's old and new settings consistently. After a direct write to
+    `fp32_precision`, the older `get_float32_matmul_precision` and `allow_tf32` raise.
     """
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.allow_tf32 = True

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-# Settings of torch that change what is measured; they belong to the fingerprint.
+# These settings of torch affect measurements; they belong to the fingerprint.
 FLAG_VARIABLES = (
     "TORCHINDUCTOR_MAX_AUTOTUNE",
     "TORCHINDUCTOR_FREEZING",
@@ -96,9 +96,9 @@ def _cpu_model() -> str:
 
 
 def _packages() -> dict[str, str]:
-    """Return every installed package with its version, as `pip freeze` would; tells, not decides.
+    """Return every installed package with its version, as `pip freeze` would.
 
-    Not part of the fingerprint: an update is a suspect of a step, no reason for a new baseline.
+    The fingerprint excludes them: an update is a suspect of a step, no reason for a new baseline.
     """
     versions: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():

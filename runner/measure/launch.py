@@ -44,7 +44,7 @@ from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest
 
 
 def run_launch(request: LaunchRequest) -> LaunchReport:
-    """Return what this launch of the case found; raise what the model or the compiler raises."""
+    """Return the report of this launch; raise any error of the model or the compiler."""
     log, findings = StepLog(), Findings()
     with log.step("fingerprint"):
         device = open_device(request.case.device, num_threads=request.settings.num_threads)
@@ -93,7 +93,7 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
 
 
 def _input_versions(context: Context) -> dict[str, int]:
-    """Return how often each input was written to, by autograd's count, in eager and variant."""
+    """Return autograd's count of writes to each input, eager and variant together."""
     versions = {name: _version(tensor) for name, tensor in context.subject.inputs.items()}
     for name, tensor in context.variant.inputs.items():
         if tensor is not context.subject.inputs[name]:
@@ -102,7 +102,7 @@ def _input_versions(context: Context) -> dict[str, int]:
 
 
 def _version(tensor: torch.Tensor) -> int:
-    # Those made in inference mode have no count.
+    # Tensors made in inference mode have no version counter.
     return 0 if tensor.is_inference() else tensor._version
 
 
@@ -119,7 +119,7 @@ def _warn_of_changed_inputs(context: Context, *, before: Mapping[str, int]) -> N
 
 
 def _measure(context: Context) -> str:
-    """Take the steps in their order; return why the result is inaccurate, empty when it is not."""
+    """Execute the steps in order; return why the result is inaccurate, empty if it is accurate."""
     log = context.log
     reference = None
     if context.is_first:
@@ -157,7 +157,7 @@ def _measure(context: Context) -> str:
 
 
 def _measure_once(context: Context, forward: Forward) -> None:
-    """Take the steps between the samples and the result, which the first launch alone has."""
+    """Execute the steps between the samples and the result, which only the first launch has."""
     log = context.log
     with log.step("memory"):
         report_memory(context, forward)
@@ -193,7 +193,7 @@ def _origins(context: Context) -> Iterator[None]:
 def _explain_failure(
     context: Context, forward: Forward, *, name: str, report: Callable[[Context, Forward], None]
 ) -> None:
-    """Take a step that only explains: where it fails, what was measured before it stays."""
+    """Execute a step that only explains: after its failure earlier measurements stay."""
     try:
         report(context, forward)
     except (RuntimeError, OSError) as error:

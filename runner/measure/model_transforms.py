@@ -1,7 +1,7 @@
-"""What a variant does to a model before it is compiled: to a copy, so that eager stays as it was.
+"""Transforms of a model before it is compiled, applied to a copy of the eager model.
 
-Eager is what every variant is compared with, in speed and in accuracy, so a transform works on a
-copy of the subject: of its modules, and of tensors and optimizer only where it changes those.
+Eager is the reference of every variant, in speed and in accuracy. A transform therefore works on a
+copy of the subject's modules, and of tensors and optimizer only if it changes those.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Kind = tuple[type[nn.Module], tuple[tuple[str, tuple[int, ...]], ...]]
 
 
 class TransformError(RuntimeError):
-    """This model cannot be transformed so, here; the message says why and what to do."""
+    """This model cannot be transformed here; the message has the reason and the remedy."""
 
 
 def apply_transform(subject: Subject, *, transform: ModelTransform) -> Subject | None:
@@ -70,7 +70,7 @@ def _twin(subject: Subject) -> Subject:
 
 def _checkpoint(blocks: Iterable[torch.nn.Module]) -> None:
     for block in blocks:
-        # Only non-reentrant checkpoints are traced by Dynamo.
+        # Dynamo traces only non-reentrant checkpoints.
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 
 
@@ -98,11 +98,11 @@ def _in_channels_last(subject: Subject) -> Subject:
 
 
 def repeated_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return the blocks of every stack of `model`, in their order; empty where it has no stack.
+    """Return the blocks of every stack of `model`, in order; empty without a stack.
 
-    A stack is a ModuleList or Sequential with at least two children alike: of one class, with
+    A stack is a ModuleList or Sequential with at least two similar children: of one class, with
     modules of their own and parameters of the same shapes. Its blocks are its children of that
-    class; what lies within a block is not looked at.
+    class. A block is not searched for further stacks.
     """
     return list(_blocks(model))
 

@@ -1,7 +1,7 @@
-"""Weights of linear layers in 8 bits, as torchao has them; activations stay as they are.
+"""8-bit weights of linear layers by torchao; activations stay unchanged.
 
-Each row of a weight has a scale of its own. torchao multiplies by weights that it turns back into
-the dtype of the case, so what is saved is memory traffic and not arithmetic.
+Each row of a weight has its own scale. torchao converts the weights back to the dtype of the case
+before it multiplies, so the gain is memory traffic and not arithmetic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def not_quantizable_reason(subject: Subject, *, weights: str) -> str:
 
 
 def quantize(subject: Subject, *, weights: str) -> None:
-    """Put the linear layers of `subject` in `weights`; raise UnavailableModelError for torchao."""
+    """Quantize the linear layers of `subject`; raise UnavailableModelError without torchao."""
     torchao = import_provider("torchao.quantization")
     configuration = getattr(torchao, _CONFIGURATIONS[weights])()
 
@@ -48,7 +48,7 @@ def quantize(subject: Subject, *, weights: str) -> None:
 
 
 def report_quantized(context: Context) -> None:
-    """Keep how many linear layers the variant has in 8 bits, and warn of those left as they are."""
+    """Record the number of quantized linear layers, and warn of those that stay unchanged."""
     weights = context.request.workload.transform.weights
     plain = [
         name
@@ -73,6 +73,6 @@ def report_quantized(context: Context) -> None:
 def _takes(module: nn.Module, *, weights: str) -> bool:
     if not isinstance(module, nn.Linear):
         return False
-    # As the embedding of padding is, which a tied last layer has as a row: torchao 0.18 gives its
-    # floats the scale 0 and divides by it.
+    # A row of zeros must stay in floating point: torchao 0.18 gives it the scale 0 and divides by
+    # it. The padding row of an embedding is such a row, and a tied last layer has it too.
     return weights != "float8" or bool(module.weight.detach().abs().amax(dim=1).gt(0).all())

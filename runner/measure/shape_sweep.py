@@ -1,11 +1,12 @@
 """The step `shapes`: other shapes through the model that is already compiled.
 
-Each value of the workload's axis goes through the compiled model once, rising; what its first call
-compiles again is counted with its guard and its time, and its result is held against the fp64
-oracle of the same shape: code that was specialised for another shape may be wrong without an error.
-Then eager and variant are timed in turn at every shape. The step is the last one of its launch and
-compiles into a folder of its own, so no number of the case's own shape, and no cache that a later
-launch finds, knows of it.
+Each value of the workload's axis goes through the compiled model once, in ascending order. A
+recompile in its first call is counted with its guard and its time. Its result is compared with the
+fp64 oracle of the same shape: code that was specialised for another shape may be wrong without an
+error. Then eager and variant are timed in turn at every shape.
+
+The step is the last one of its launch and compiles into its own folder. It affects no number of the
+case's own shape, and no cache of a later launch.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ NUM_ROUNDS = 9
 # Fewer only where an iteration takes long; of three, one accident does not decide the median.
 MIN_ROUNDS = 3
 BUDGET_S = 0.5
-# No shape is begun that might keep the launches that follow from half of the case's time.
+# A shape is skipped if it might leave the later launches less than half of the case's time.
 TIME_SHARE = 0.5
 SLOWER_COMPILE = 1.5
 _CACHE_FOLDERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
-# What a model or the compiler says of a shape that it does not take, or that does not fit.
+# Errors of a model or the compiler for a shape that it does not support, or that does not fit.
 _SHAPE_ERRORS = (RuntimeError, MemoryError, ValueError, IndexError, AssertionError)
 
 
 class ShapeError(RuntimeError):
-    """A shape could not be measured; the message names it and says why."""
+    """A shape could not be measured; the message names it and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """What the first calls at one value of the axis did, and the sides that are timed there.
+    """The first calls at one value of the axis, and the sides that are timed there.
 
-    `reason` is why the result is inaccurate, empty when it is not.
+    `reason` is why the result is inaccurate, empty if it is accurate.
     """
 
     value: int
@@ -72,17 +73,16 @@ class Visit:
 
     @property
     def sides(self) -> tuple[Side, Side]:
-        """Return what is timed at this shape."""
         return self.eager, self.variant
 
     @property
     def timing_s(self) -> float:
-        """Return what the fewest samples of both sides may take, in wall seconds."""
+        """Return the expected wall seconds of the fewest samples of both sides."""
         return (CALIBRATION_TRIES + MIN_ROUNDS) * (self.eager_call_s + self.later_call_s)
 
     @property
     def compile_s(self) -> float | None:
-        """Return what the first call took beyond the next one, None where nothing was compiled."""
+        """Return the time of the first call beyond the next one, None without a recompile."""
         if self.counts.num_recompiles == 0:
             return None
         return max(0.0, self.first_call_s - self.later_call_s)
@@ -95,15 +95,15 @@ def is_swept(context: Context) -> bool:
         context.is_first
         and request.settings.sweep
         and request.workload.sweep is not None
-        # Where nothing is compiled, no shape is either.
+        # A model in eager mode has no compiled shapes.
         and context.findings.effective_mode != "eager"
     )
 
 
 def sweep_shapes(context: Context, forward: Forward) -> str:
-    """Return at which shapes the compiled model is inaccurate, empty when at none; keep the rest.
+    """Return the shapes at which the compiled model is inaccurate, empty for none; record the rest.
 
-    Where a shape fails, or the time is short, the details say so and there are no metrics.
+    If a shape fails, or the time is short, the details have the reason and there are no metrics.
     """
     sweep = context.request.workload.sweep
     assert sweep is not None
@@ -156,7 +156,7 @@ def _visit_all(context: Context, forward: Forward, *, sweep: ShapeSweep) -> tupl
 
 
 def visit(context: Context, forward: Forward, *, axis: str, value: int) -> Visit:
-    """Return what one shape does in eager and in `forward`; raise ShapeError where it does not."""
+    """Measure the first calls of one shape in eager and in `forward`; raise ShapeError."""
     subject, device = context.variant, context.device
     who = "making inputs"
     try:
@@ -202,7 +202,7 @@ def _inputs(context: Context, *, config: Mapping[str, int]) -> dict[str, torch.T
 
 
 def _take_samples(context: Context, visits: Sequence[Visit]) -> str:
-    """Give each side of each visit its samples; return why they have none, empty when they have."""
+    """Sample each side of each visit; return the error that prevented it, else empty."""
     try:
         if visits:
             _take_rounds(context, visits)
@@ -274,9 +274,10 @@ def _warn_of_missing(context: Context, missing: str) -> None:
 
 
 def _warn_of_recompiles(context: Context, visits: Sequence[Visit]) -> None:
-    """Say when shapes compile again that should not: none of a model compiled as dynamic does.
+    """Warn of unexpected recompiles.
 
-    Of any other the first new shape does, from which torch learns that the dimension changes.
+    A model compiled as dynamic needs none. For any other model the first new shape is expected to
+    recompile, since torch then learns that the dimension changes.
     """
     workload = context.request.workload
     assert workload.sweep is not None
@@ -296,7 +297,9 @@ def _warn_of_recompiles(context: Context, visits: Sequence[Visit]) -> None:
 
 @contextmanager
 def _own_cache(cache_dir: str) -> Iterator[None]:
-    """Let what is compiled meanwhile go beside `cache_dir`: a later launch finds that untouched."""
+    """Compile into a folder next to `cache_dir` during the block, so that a later launch is
+    unaffected.
+    """
     if not cache_dir:
         yield
         return

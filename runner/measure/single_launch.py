@@ -1,7 +1,7 @@
 """Run one launch in a process of its own; the argument is its REQUEST.json.
 
-A worker host forks its launches, and a profiler that starts a program can lose sight of what that
-forks without starting another one. What a profiler shall watch is therefore started like this.
+A worker host forks its launches. A profiler that starts a program can lose track of a fork that
+does not execute a new program. Profiled launches therefore start like this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from compile_hud.runner.protocol.messages import LaunchRequest
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Take the launch that the file describes and leave its report; return the exit status."""
+    """Execute the launch in the file and write its report; return the exit status."""
     (path,) = arguments
     request = LaunchRequest.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = request.cache_dir

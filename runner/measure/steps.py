@@ -27,9 +27,9 @@ STEP_ORDER = (
 
 
 class StepLog:
-    """Records when each step began and ended, in seconds since the log was made.
+    """Records the start and the end of each step, in seconds since the log was made.
 
-    `range_of` shows a step to profilers, under the name that it gets; it is nobody's at first.
+    `range_of` makes a named range of a step for profilers; by default it does nothing.
     """
 
     def __init__(self, *, now_s: Callable[[], float] = time.perf_counter) -> None:
@@ -44,7 +44,7 @@ class StepLog:
         return self._now_s() - self._origin_s
 
     def bounds_s(self, name: str) -> tuple[float, float] | None:
-        """Return when step `name` began and ended on the log's clock; None before it has ended."""
+        """Return the start and end of step `name` on the log's clock; None before it has ended."""
         for entry in self.entries:
             if entry["name"] == name:
                 return (
@@ -60,7 +60,7 @@ class StepLog:
         done = [STEP_ORDER.index(str(entry["name"])) for entry in self.entries]
         assert not done or STEP_ORDER.index(name) > max(done), f"step {name!r} came too late"
         self._open = name
-        # Around the clock, so that no time of a step has what the range costs.
+        # The range encloses the clock, so that a step's time excludes the cost of the range.
         with self.range_of(f"hud/{name}"):
             start_s = self._now_s() - self._origin_s
             try:

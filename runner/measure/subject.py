@@ -1,4 +1,4 @@
-"""What is executed: the model with its inputs, as steps of one phase.
+"""The executed subject: the model with its inputs, as steps of one phase.
 
 Inference is one forward call under no_grad in eval mode. Training is forward, loss, backward and an
 AdamW step in train mode (dropout is off in the zoo). Eager and compiled share parameters and, in
@@ -28,12 +28,12 @@ from compile_hud.runner.measure.checkout import check_imports, enter
 from compile_hud.runner.measure.device import Device
 from compile_hud.runner.protocol.messages import LaunchRequest
 
-# AdamW runs the same kernels at any rate; at zero the weights stay bit for bit what the oracle saw,
+# AdamW runs the same kernels at any rate. At zero the weights stay those of the oracle bit for bit,
 # and the last iteration does the arithmetic of the first one.
 LEARNING_RATE = 0.0
 
-# As GradScaler begins, and backs off when something overflows; unscaled, most gradients are zero in
-# half precision.
+# GradScaler begins with the first scale and reduces it after an overflow. Unscaled, most gradients
+# are zero in half precision.
 LOSS_SCALES = (65536.0, 1024.0, 1.0)
 
 # Weights of every other dtype are in fp32.
@@ -80,9 +80,9 @@ class Subject:
         return lambda: self._train(forward)
 
     def result(self, forward: Forward) -> Result:
-        """Return what is checked against the oracle: the outputs and, in training, `gradients`.
+        """Return the result to check: the outputs and, in training, `gradients`.
 
-        The gradients by themselves, since they are so much smaller that the outputs would hide any
+        The gradients are separate, since they are so much smaller that the outputs would hide any
         error in them.
         """
         if self.phase is Phase.INFERENCE:
@@ -130,7 +130,6 @@ class Subject:
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def optimize(self) -> None:
-        """Take one step of the optimizer."""
         assert self.optimizer is not None
         if self.scaler is None:
             self.optimizer.step()
@@ -153,7 +152,7 @@ class Subject:
 def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
     """Return the model and inputs of `request` on `device`, in its dtype.
 
-    Raises models_zoo's ModelLoadError, or whatever the model's own code raises.
+    Raises ModelLoadError of models_zoo, and any error of the model's own code.
     """
     checkout = request.workload.checkout
     if checkout is not None:
@@ -185,9 +184,9 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
 
 
 def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield what holds the bytes of `tensor`: itself, or what is behind it, such as codes, scales.
+    """Yield the tensors with the bytes of `tensor`: itself, or inner ones such as codes and scales.
 
-    A tensor that wraps others has no storage of its own.
+    A wrapper tensor has no storage of its own.
     """
     flatten: Callable[[], tuple[list[str], object]] | None
     flatten = getattr(tensor, "__tensor_flatten__", None)
@@ -202,7 +201,7 @@ def plain_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 def optimizer_of(
     model: torch.nn.Module, *, phase: Phase, is_fused: bool = False
 ) -> torch.optim.Optimizer | None:
-    """Return what trains `model`, None in inference; torch chooses unless it `is_fused`."""
+    """Return the optimizer of `model`, None in inference; torch chooses unless it `is_fused`."""
     if phase is not Phase.TRAINING:
         return None
     return torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=is_fused or None)

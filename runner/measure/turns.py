@@ -13,18 +13,19 @@ from torch._inductor.runtime import benchmarking
 
 
 def wait_for_turn(pipe: str) -> None:
-    """Open the named pipe `pipe`, which says that this launch is ready, and read it to its end.
+    """Open the named pipe `pipe`, which signals that this launch is ready, and read it to its end.
 
-    Both block without using the CPU: opening until there is a writer, reading until it closes.
+    Both block without CPU time: opening until there is a writer, reading until it closes.
     """
     Path(pipe).read_bytes()
 
 
 @contextmanager
 def locked_autotuning(path: str) -> Iterator[None]:
-    """Hold the lock of the file `path` whenever Inductor times a candidate on the device.
+    """Lock the file `path` whenever Inductor times a candidate on the device.
 
-    An empty `path` changes nothing. A candidate that shares the device looks slower than it is.
+    An empty `path` changes nothing. A candidate that shares the device would look slower than it
+    is.
     """
     # Later torches offer `set_gpu_benchmark_lock_context`; 2.9 to 2.12 have the class alone.
     benchmarker = getattr(benchmarking, "InductorBenchmarker", None)
@@ -41,7 +42,7 @@ def locked_autotuning(path: str) -> Iterator[None]:
 
 @contextmanager
 def locked_device(path: str) -> Iterator[None]:
-    """Hold the lock of the file `path` while the block runs; an empty one is no lock."""
+    """Lock the file `path` during the block; an empty path means no lock."""
     if not path:
         yield
         return

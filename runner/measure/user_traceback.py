@@ -1,7 +1,7 @@
-"""What of an error lies in the code of a user's own model: its traceback without anybody else's.
+"""The frames of an error in the user's own model, without those of other code.
 
-A user looks for their mistake in their file. The frames of this worker around it, and those of
-torch and of other libraries within it, say nothing of that. No torch in here.
+A user looks for a mistake in their own file. The frames of this worker, of torch and of other
+libraries do not help. This module imports no torch.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class UserCodeError:
 
 
 def user_traceback(error: BaseException, *, build: str) -> UserCodeError | None:
-    """Return what of `error` lies in the code that `build` names; None where nothing does.
+    """Return the frames of `error` in the code that `build` names; None without any.
 
-    It is None for models of the zoo too: who works on these wants the whole traceback.
+    It is None for models of the zoo too: their developers need the whole traceback.
     """
     location = build.partition(":")[0]
     if location.startswith(ZOO_PREFIX):
@@ -75,7 +75,7 @@ def _frames(error: BaseException) -> list[FrameSummary]:
 
 
 def _folders(location: str) -> tuple[Path, ...]:
-    """Return where the code of a model lies that may be installed beside all other packages."""
+    """Return the folders of a model's code, which may be installed among other packages."""
     if location.endswith(".py"):
         return (Path(location).expanduser().resolve().parent,)
     try:
@@ -90,9 +90,9 @@ def _folders(location: str) -> tuple[Path, ...]:
 
 
 def _is_own(file: str, folders: tuple[Path, ...]) -> bool:
-    """Return whether `file` is the user's: the nearest folder that somebody is known for decides.
+    """Return whether `file` is the user's: the nearest folder with a known owner decides.
 
-    A package of theirs may lie among the installed ones, a virtual environment beside their file.
+    A user's package may be among the installed ones, and a virtual environment next to their file.
     """
     if not file or file.startswith("<"):
         return False
@@ -102,7 +102,7 @@ def _is_own(file: str, folders: tuple[Path, ...]) -> bool:
 
 
 def _depth(path: Path, *, folders: Iterable[Path]) -> int:
-    """Return how many parts the longest of `folders` that has `path` has, 0 for none."""
+    """Return the number of path parts of the longest of `folders` that contains `path`, else 0."""
     return max((len(item.parts) for item in folders if path.is_relative_to(item)), default=0)
 
 
