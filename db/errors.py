@@ -1,16 +1,16 @@
 """The errors of the store.
 
 StoreError
-|-- StoreLocked        another process holds the store and did not let go in time
+|-- StoreLocked        another process has the store and did not release it in time
 |-- StoreTooNew        the store was written by a newer Compile HUD
 |-- StoreUnavailable   the store cannot be opened or reached at all
 |   `-- StoreTooOld    the store was written by an older Compile HUD, and is not upgraded yet
 |-- StoreFull          the disk (or quota) under the store is full
 |-- MixedStoreError    synthetic (`hud demo`) and real runs never share a store
-|-- SetByPattern       an alert has it from the settings of its series, and would keep it
-|-- BackupError        a backup is damaged, or would replace what is there
+|-- SetByPattern       the value comes from the settings of the series
+|-- BackupError        a backup is damaged, or would replace runs
 |-- RecordError        a document does not describe a valid record
-`-- NotFoundError      what was asked for is not in the store
+`-- NotFoundError      the store has no such run, case result or alert
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StoreUnavailable(StoreError):
 class StoreTooOld(StoreUnavailable):
     """The schema of the store is older than this code.
 
-    Whoever writes next upgrades it, unless it is older than all that this code upgrades.
+    The next write upgrades it, unless it is older than every schema that this code upgrades.
     """
 
 
@@ -60,11 +60,11 @@ class StoreFull(StoreError):
 
 
 class SetByPattern(StoreError):
-    """Taking an owner or a mute from an alert would leave it that of its series."""
+    """An owner or a mute cannot be removed from an alert that has it from its series."""
 
 
 class BackupError(StoreError):
-    """A file is no whole backup, or the store that it should be put into is not empty."""
+    """A file is no whole backup, or its target store is not empty."""
 
 
 class RecordError(StoreError, ValueError):

@@ -1,4 +1,4 @@
-"""The store: where runs, results, alerts and jobs are written."""
+"""The store: runs, results, alerts and jobs are written here."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class Decision(Protocol):
 
     @property
     def revisions(self) -> Sequence[Revision]:
-        """Return the alerts that are new or other than before."""
+        """Return the alerts that are new or changed."""
 
 
 Decided = TypeVar("Decided", bound=Decision)
 Tell = Callable[[Sequence[Alert], Decided], Sequence[Notification]]
 
 LOCK_TIMEOUT_S: Final = 30.0
-# Longer than any transaction of ours takes, also behind another one.
+# Longer than two transactions of ours take, one behind the other.
 _SHORT_TIMEOUT_S: Final = 3.0
 
 
 def no_notifications(before: Sequence[Alert], decided: Decision) -> tuple[Notification, ...]:
-    """Return no notification, whatever was decided."""
+    """Return no notification, whatever the decision."""
     del before, decided
     return ()
 
@@ -66,8 +66,8 @@ def utc_now() -> datetime:
 class Store:
     """A store by its URL; every method is one short transaction, from any thread or process.
 
-    Nothing is opened before the first use, and nothing stays open after it unless asked. A store
-    that does not exist yet reads as empty, and the first write creates it. All methods raise
+    Nothing is opened before the first use, and nothing stays open after it without `keeps_open`. A
+    store that does not exist yet reads as empty, and the first write creates it. All methods raise
     StoreLocked, StoreFull, StoreTooNew and StoreUnavailable.
     """
 
@@ -82,10 +82,10 @@ class Store:
         keeps_open: bool = False,
         on_wait: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Remember how to open the store; raise StoreUnavailable when `url` is no store URL.
+        """Prepare access to the store; raise StoreUnavailable if `url` is no store URL.
 
         With `keeps_open` the file stays open between reads, until a writer waits. `on_wait` is
-        called with a message about a long wait: the process that has the file, and until when.
+        called with a message about a long wait: the process that has the file, and the timeout.
         """
         self.url = url
         self._now = now
@@ -106,7 +106,7 @@ class Store:
     def with_short_timeout(self) -> Store:
         """Return the store for callers that retry anyway: it waits three seconds for each lock.
 
-        These waits call no `on_wait`.
+        These waits do not call `on_wait`.
         """
         if self._impatient is None:
             self._impatient = self._make_impatient()
@@ -134,15 +134,15 @@ class Store:
         return self._database.store_version()
 
     def is_missing(self) -> bool:
-        """Return whether there is no file of a store yet; it reads as empty."""
+        """Return whether the store has no file yet; it reads as empty."""
         return self._database.is_missing()
 
     def check_is_store(self) -> None:
-        """Raise StoreUnavailable when a file is there that is of another program."""
+        """Raise StoreUnavailable if the file exists and is of another program."""
         self._database.check_is_store()
 
     def check_takes_measured(self) -> None:
-        """Raise MixedStoreError when the store has synthetic runs."""
+        """Raise MixedStoreError if the store has synthetic runs."""
         if self.is_missing():
             return
         with self.read() as connection:
@@ -151,14 +151,14 @@ class Store:
             )
 
     def migrate(self) -> None:
-        """Create the store or bring its schema up to date; raise StoreTooNew when it is newer."""
+        """Create the store or bring its schema up to date; raise StoreTooNew if it is newer."""
         with self._database.write() as connection:
             migrate.upgrade(connection, name=self.name)
         self._is_migrated = True
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Yield a connection to read with, in one transaction; no other may be open in it."""
+        """Yield a connection for one read transaction; no other may be open in it."""
         shared: Connection | None = getattr(self._open, "connection", None)
         if shared is not None:
             yield shared
@@ -168,7 +168,7 @@ class Store:
                 yield connection
             return
         with self._database.read() as connection:
-            # Each time: newer code may have upgraded the store since this process looked last.
+            # The check is repeated for each read: newer code may have upgraded the store meanwhile.
             if migrate.is_readable(connection, name=self.name):
                 yield connection
             else:
@@ -177,10 +177,10 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Let all that this thread reads in the block be of one moment, the store opened once.
+        """Let all reads of this thread in the block see one moment, with the store opened once.
 
-        To open it takes longer than most queries. Nothing in the block may write, nor wait for
-        another thread that reads: a writer may be waiting between the two.
+        Opening it takes longer than most queries. The block must not write, nor wait for another
+        thread that reads: a writer may be waiting between the two.
         """
         with self.read() as connection:
             self._open.connection = connection
@@ -191,12 +191,12 @@ class Store:
 
     @contextmanager
     def snapshot(self, folder: Path) -> Iterator[Connection]:
-        """Yield a connection that sees the store of one moment, for as long as it takes.
+        """Yield a connection that sees the store of one moment, for any length of time.
 
-        No writer waits for it, but on DuckDB for a copy of the file, which goes to `folder`.
+        No writer waits for it; on DuckDB writers wait while the file is copied into `folder`.
         """
         with self.read() as connection:
-            # Raises what is wrong with the store before anything is copied.
+            # This raises an error of the store before anything is copied.
             is_empty = revision_of(connection) is None
         if self._database.is_missing() or is_empty:
             with _empty() as nothing:
@@ -207,7 +207,7 @@ class Store:
 
     @contextmanager
     def rebuild(self, *, on_replaced: Callable[[Path], None]) -> Iterator[Connection]:
-        """Yield a connection without tables; what the block makes replaces all there was.
+        """Yield a connection without tables; the tables that the block makes replace all old ones.
 
         `on_replaced` is called with each old file, under its new name, when the block ends.
         """
@@ -218,9 +218,9 @@ class Store:
 
     @contextmanager
     def write(self, *, raises_version: bool = True) -> Iterator[Session]:
-        """Yield a session whose work is committed when the block ends, all or nothing.
+        """Yield a session that commits all or nothing when the block ends.
 
-        A write that changes no page leaves the store version as it is (`raises_version`).
+        A write that changes no page leaves the store version (`raises_version`).
         """
         if not self._is_migrated or self._database.is_missing():
             self.migrate()
@@ -236,15 +236,15 @@ class Store:
     def save_run(self, run: Run) -> None:
         """Insert `run`, or move its state; environment and a finished state stay.
 
-        Raises MixedStoreError when the store has runs of the other kind, real or synthetic.
+        Raises MixedStoreError if the store has runs of the other kind, real or synthetic.
         """
         with self.write() as session:
             self._put_run(session, run)
 
     def heartbeat(self, run_id: str, *, log: LiveLog | None = None) -> None:
-        """Record that the run is alive, and what its case has printed last.
+        """Record that the run is alive, and the last output of its case.
 
-        Raises NotFoundError when it is not in the store.
+        Raises NotFoundError for an unknown run.
         """
         with self.write() as session:
             beat = update(RunTable).where(RunTable.id == run_id).values(heartbeat_at=self._now())
@@ -268,7 +268,7 @@ class Store:
         return stale
 
     def ingest(self, run: Run, result: CaseResult, *, spool_id: str) -> bool:
-        """Store `result`, and `run` when it is missing; return False when it is in already.
+        """Store `result`, and `run` if it is missing; return False if the result is stored already.
 
         Exactly once: after any crash, and with other processes that do the same, there is one copy.
         A case that a resumed run measures again adds a result; queries take the last one.
@@ -277,11 +277,11 @@ class Store:
             return ingest.put_result(session, run, result=result, spool_id=spool_id, at=self._now())
 
     def ingest_all(self, run: Run, results: Iterable[tuple[str, CaseResult]]) -> int:
-        """Store `results`, each behind its spool id, and `run`; return how many were new.
+        """Store `results`, each behind its spool id, and `run`; return the number of new ones.
 
-        In one transaction, all or nothing; else as `ingest` and `save_run` do.
+        One transaction, all or nothing; otherwise as `ingest` and `save_run`.
         """
-        # Before anything is opened: others wait for the file meanwhile.
+        # This runs before the file is opened, since other processes wait for it meanwhile.
         batch = tuple(results)
         with self.write() as session:
             self._put_run(session, run)
@@ -301,11 +301,13 @@ class Store:
     ) -> Decided:
         """Save the revisions that `decide` makes of all alerts, and record every change.
 
-        Nobody changes an alert between the reading and the saving. `decide` is called twice when
-        there is something to save; what it returned last is returned. The notifications that
-        `tell` makes of the alerts before and of the decision are saved with it or not at all.
+        One transaction reads and saves, so no other process changes an alert in between. If there
+        is something to save, `decide` is called twice, and its last decision is returned. The
+        notifications that `tell` makes of the old alerts and the decision are saved in the same
+        transaction.
         """
-        # Looked at before: most judging changes nothing, and a write makes every page load again.
+        # A read comes first: most runs of the detector change nothing, and a write makes every page
+        # load again.
         with self.read() as connection:
             decided = decide(read_alerts(connection))
         if decided.revisions:
@@ -330,7 +332,8 @@ class Store:
             return put_settings(session, pattern, revise=revise, signature=signature)
 
     def replay_changes(self, changes: Sequence[AlertChange]) -> int:
-        """Do what people did in another store of the same results; return how many were new.
+        """Apply changes that people made in another store of the same results; return the new ones'
+        number.
 
         Changes of alerts that are not in this store are left out.
         """
@@ -346,7 +349,7 @@ class Store:
         trigger: str,
         machine: str | None = None,
     ) -> bool:
-        """Queue a run on `machine`, or on any; return False when it was ever queued by this key."""
+        """Queue a run on `machine`, or on any; return False if this key was ever queued."""
         job = jobs.NewJob(
             dedupe_key=dedupe_key,
             suite=suite,
@@ -360,10 +363,10 @@ class Store:
     def lease_job(self, *, machine: str | None = None, lease_s: float = 3600.0) -> Job | None:
         """Take the oldest free job, None without one; also one whose process died.
 
-        The scheduler of `machine` takes jobs for it or for any machine, None takes all. A
-        process on another host counts as alive until `lease_s` after its last `renew_job`.
+        The scheduler of `machine` takes jobs for it or for any machine, None takes all. A process
+        on another host counts as alive until `lease_s` after its last `renew_job`.
         """
-        # Schedulers ask every few seconds; only an answer is worth a write.
+        # Schedulers ask every few seconds, and only a due job is worth a write.
         with self.read() as connection:
             if not jobs.has_due_job(connection, machine=machine, at=self._now()):
                 return None
@@ -371,7 +374,7 @@ class Store:
             return jobs.take_job(session, machine=machine, at=self._now(), lease_s=lease_s)
 
     def renew_job(self, job_id: str) -> None:
-        """Say that the leased job is being worked on; raise NotFoundError without such a job."""
+        """Extend the lease of a job in progress; raise NotFoundError without such a job."""
         with self.write() as session:
             jobs.renew(session, job_id, at=self._now())
 

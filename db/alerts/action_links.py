@@ -1,8 +1,8 @@
-"""Links that a message carries: who has one may do or see one thing, for a while, without a login.
+"""Signed links in messages: each allows one action or one picture, for a while, without a login.
 
 Method: a token is its content (JSON in base64) and an HMAC-SHA256 of its purpose and content. The
-runner signs and the dashboard checks, before it reads anything, in constant time. Both have the
-secret from hud.toml or from a file. Needs the standard library.
+runner signs; the dashboard checks in constant time, before it reads anything. Both have the secret
+from hud.toml or from a file. Needs the standard library.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from typing import Any, Final
 
 from compile_hud.db.records.alerts import AlertState
 
-# The secret, for the process that serves the dashboard; without it there are no links.
+# The variable has the secret for the process that serves the dashboard; without it there are no
+# links.
 LINK_SECRET_VARIABLE = "HUD_LINK_SECRET"
-# Characters; a shorter one could be guessed.
+# Characters; a shorter secret could be guessed.
 MIN_SECRET_LENGTH = 32
 ACTIONS_PATH = "act"
 PICTURES_PATH = "pictures"
@@ -31,15 +32,15 @@ _ACT, _SEE = "act", "see"
 
 
 class LinkRefused(Exception):
-    """The token is none that was signed here, or not for this."""
+    """The token was not signed here, or for another purpose."""
 
 
 class LinkExpired(LinkRefused):
-    """The token was signed here, and its time is over."""
+    """The token was signed here, and has expired."""
 
 
 class Action(StrEnum):
-    """What a link of a message does."""
+    """The action of a link in a message."""
 
     ACKNOWLEDGE = "acknowledge"
     EXPECTED = "expected"
@@ -55,10 +56,10 @@ ACTION_STATES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionLink:
-    """What a link does: `action`, to the alerts of a notification as they were.
+    """The action of a link and the notification whose alerts it applies to.
 
-    `number` is that of the newest change of their states that the message knew of: an alert whose
-    state changed later is not the one that the message showed.
+    `number` is that of the newest change that the message knew of. An alert whose state changed
+    later is not the one that the message showed.
     """
 
     notification_id: str
@@ -67,19 +68,19 @@ class ActionLink:
 
 
 def action_token(link: ActionLink, *, key: bytes, until: datetime) -> str:
-    """Return a token for `link` that holds until a time."""
+    """Return a token for `link` that is valid until a time."""
     content = [link.notification_id, str(link.action), link.number]
     return _signed(_ACT, content, key=key, until=until)
 
 
 def read_action(token: str, *, key: bytes, now: datetime) -> ActionLink:
-    """Return the link that `token` is for; raise LinkRefused and LinkExpired."""
+    """Return the link of `token`; raise LinkRefused and LinkExpired."""
     notification_id, action, number = _opened(_ACT, token, key=key, now=now)
     return ActionLink(notification_id=notification_id, action=Action(action), number=number)
 
 
 def picture_token(alert_id: str, *, key: bytes, until: datetime) -> str:
-    """Return a token with which everybody sees the trend of an alert until a time."""
+    """Return a token that shows the trend of an alert to everyone, until a time."""
     return _signed(_SEE, [alert_id], key=key, until=until)
 
 
@@ -90,12 +91,12 @@ def read_picture(token: str, *, key: bytes, now: datetime) -> str:
 
 
 def page_proof(token: str, *, key: bytes) -> str:
-    """Return what the page of `token` sends back: who follows the link alone does not have it."""
+    """Return the proof that the page of `token` sends back; the link itself does not have it."""
     return _mac("page", token, key=key)
 
 
 def is_page_proof(proof: str, token: str, *, key: bytes) -> bool:
-    """Return whether `given` is the proof that the page of `token` was opened."""
+    """Return whether `given` is the proof of the page of `token`."""
     return _is_same(page_proof(token, key=key), proof)
 
 
@@ -118,7 +119,7 @@ def _opened(purpose: str, token: str, *, key: bytes, now: datetime) -> list[Any]
 
 
 def _mac(purpose: str, body: str, *, key: bytes) -> str:
-    # The purpose keeps a link to look from being one to act.
+    # The purpose in the HMAC prevents the use of a picture link as an action link.
     text = f"compile-hud {purpose}\n{body}"
     return _encoded(hmac.digest(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256))
 

@@ -1,7 +1,7 @@
-"""What people say of a date, to be seen in every trend that it concerns.
+"""Remarks of people about dates, shown in every trend that they concern.
 
-An annotation is written once, under an id that follows from what it says, and removed by saying so:
-who wrote it and who took it away stays on record, and to do either twice changes nothing.
+An annotation is written once, under an id that is the hash of its content. A removal is a record
+too, so author and remover stay known. Writing or removing twice changes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from compile_hud.db.store import Store
 
 # The pattern of an annotation that concerns every series.
 EVERYTHING: Final = "*"
-# A remark and no document; a trend shows the beginning of it.
+# An annotation is a remark and no document; a trend shows the beginning of it.
 MAX_TEXT: Final = 1000
 _ID_LENGTH: Final = 12
 _ALL: Final = select(AnnotationTable.__table__).order_by(
@@ -41,9 +41,10 @@ _ALL: Final = select(AnnotationTable.__table__).order_by(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """A remark about the moment `at`, by whom and when it was made, and removed if it was.
+    """A remark about the moment `at`, with author and time, and with its removal if it was removed.
 
-    `pattern` is a glob of `case#metric`, EVERYTHING for all. `removed_by` is empty while it holds.
+    `pattern` is a glob of `case#metric`, EVERYTHING for all. `removed_by` is empty until its
+    removal.
     """
 
     id: str
@@ -70,7 +71,7 @@ class Annotation:
 
     @classmethod
     def from_json(cls, document: Any) -> Annotation:
-        """Return the annotation that `document` describes; raise RecordError when it does not."""
+        """Return the annotation that `document` describes; raise RecordError for an invalid one."""
         annotation = cls(
             id=get_name(document, "id"),
             at=get_time(document, "at"),
@@ -97,7 +98,7 @@ def new_annotation(
 
 
 def problem_of(annotation: Annotation) -> str:
-    """Return why this cannot be shown, "" where there is no reason."""
+    """Return the reason why this annotation cannot be shown, "" for none."""
     if not annotation.text.strip():
         return "an annotation needs a text"
     if len(annotation.text) > MAX_TEXT:
@@ -108,7 +109,7 @@ def problem_of(annotation: Annotation) -> str:
 
 
 def put_annotations(store: Store, annotations: Iterable[Annotation]) -> int:
-    """Store those that are not in yet, and removals of those that are; return how many changed."""
+    """Store new annotations, and removals of stored ones; return the number of changes."""
     num_changed = 0
     with store.write() as session:
         known = {item.id: item for item in map(_record, session.execute(_ALL))}
@@ -128,7 +129,7 @@ def put_annotations(store: Store, annotations: Iterable[Annotation]) -> int:
 
 
 def remove_annotation(store: Store, id: str, *, by: str, at: datetime) -> bool:
-    """Remove an annotation; return False where it was removed before, raise NotFoundError."""
+    """Remove an annotation; return False if it was removed before; raise NotFoundError."""
     annotation = {item.id: item for item in load_annotations(store, with_removed=True)}.get(id)
     if annotation is None:
         raise NotFoundError(f"no annotation {id!r} in {store.name}; `hud annotate list` lists them")
@@ -147,7 +148,7 @@ def concerning(
     annotations: Iterable[Annotation], *, case_key: str, metric: str
 ) -> tuple[Annotation, ...]:
     """Return the annotations of a metric of a case."""
-    # Whatever the environment: what a series key ends with.
+    # A series key ends with the environment, which an annotation ignores.
     key = f"{case_key}#{metric}@"
     return tuple(item for item in annotations if fits(item.pattern, series_key=key))
 

@@ -26,8 +26,8 @@ from compile_hud.db.rows.mapping import delivery_values, notification_record, ut
 from compile_hud.db.schema.tables import OutboxTable, ReceiverTable
 from compile_hud.db.store import Store
 
-# What is looked at of one receiver at a time: twice as many as a message takes, so that some may
-# wait for their next attempt without those behind them being forgotten.
+# Twice as many as a message takes: some may wait for their next attempt, and those behind them
+# still get a turn.
 MAX_LOOKED_AT: Final = 200
 
 
@@ -43,7 +43,7 @@ def load_outbox(
 
 
 def load_notifications(store: Store, ids: Collection[str]) -> tuple[Notification, ...]:
-    """Return the notifications with these ids, oldest first; those that are gone are left out."""
+    """Return the notifications with these ids, oldest first, without unknown ids."""
     here = OutboxTable.id.in_(ids)
     query = select(OutboxTable.__table__).where(here).order_by(OutboxTable.number)
     with store.read() as connection:
@@ -51,7 +51,7 @@ def load_notifications(store: Store, ids: Collection[str]) -> tuple[Notification
 
 
 def load_notification(store: Store, id: str) -> Notification:
-    """Return one notification; raise NotFoundError when the store has it no more."""
+    """Return one notification; raise NotFoundError for an unknown id."""
     matches = load_notifications(store, [id])
     if not matches:
         raise NotFoundError(f"no notification {id!r} in {store.name}")
@@ -59,7 +59,7 @@ def load_notification(store: Store, id: str) -> Notification:
 
 
 def count_outbox(store: Store) -> dict[tuple[str, NotificationState], int]:
-    """Return how many notifications there are by receiver and state."""
+    """Return the number of notifications by receiver and state."""
     query = select(OutboxTable.receiver, OutboxTable.state, func.count()).group_by(
         OutboxTable.receiver, OutboxTable.state
     )
@@ -71,7 +71,7 @@ def count_outbox(store: Store) -> dict[tuple[str, NotificationState], int]:
 
 
 def count_dead_letters(store: Store) -> dict[str, int]:
-    """Return how many notifications were given up, by receiver; those without any are left out."""
+    """Return the number of failed notifications by receiver, without receivers that have none."""
     counts = count_outbox(store).items()
     return {name: num for (name, state), num in counts if state is NotificationState.DEAD}
 
@@ -79,7 +79,7 @@ def count_dead_letters(store: Store) -> dict[str, int]:
 def count_unclaimed(
     counts: Mapping[tuple[str, NotificationState], int], *, receivers: Collection[str]
 ) -> dict[str, int]:
-    """Return how many of `counts` wait for receivers that are none of those `known`, by name."""
+    """Return the number of waiting notifications in `counts` for receivers that are not `known`."""
     totals: Counter[str] = Counter()
     for (name, state), number in counts.items():
         if name not in receivers and state in WAITING:
@@ -88,11 +88,11 @@ def count_unclaimed(
 
 
 def receivers_to_serve(store: Store, *, at: datetime) -> set[str]:
-    """Return the receivers for which something may be sent at that time."""
+    """Return the receivers to which a notification can be sent at that time."""
     waiting = select(OutboxTable.receiver).where(
         OutboxTable.state.in_([str(state) for state in WAITING])
     )
-    # What one failure put off goes out with the rest once its receiver answers again.
+    # Once the receiver answers again, notifications of a failed delivery go out with the rest.
     is_due = (OutboxTable.due_at <= at) | (OutboxTable.state != str(NotificationState.PENDING))
     paused = select(ReceiverTable.receiver).where(ReceiverTable.held_until > at)
     with store.read() as connection:
@@ -108,11 +108,11 @@ def revise_queue(
     looks_first: bool = False,
     message: SentMessage | None = None,
 ) -> Queue:
-    """Save what `decide` makes of the queue of `receiver`, and return it.
+    """Save the queue that `decide` makes of the queue of `receiver`, and return it.
 
-    Nobody changes it between the reading and the saving. Who `looks_first` writes only where there
-    is something to save: a write makes every page load again. A `message` that the receiver can
-    change is kept with it or not at all.
+    One transaction reads and saves, so no other process changes the queue in between. With
+    `looks_first` an unchanged queue is not written, since a write makes every page load again. A
+    `message` that the receiver can change is saved in the same transaction.
     """
     if looks_first:
         with store.read() as connection:
@@ -134,7 +134,7 @@ def revise_queue(
 
 
 def release(store: Store, *, holder: str, at: datetime) -> None:
-    """Let everything go that waits until the process `holder` has measured again."""
+    """Make all notifications due that wait until the process `holder` has measured again."""
     is_pending = OutboxTable.state == str(NotificationState.PENDING)
     waits = is_pending & (OutboxTable.holder == holder) & (OutboxTable.due_at > at)
     with store.read() as connection:
@@ -145,7 +145,7 @@ def release(store: Store, *, holder: str, at: datetime) -> None:
 
 
 def resend(store: Store, ids: Collection[str] | None, *, at: datetime) -> int:
-    """Make dead notifications pending, those with `ids` or all; return how many there were."""
+    """Make dead notifications pending, those with `ids` or all; return their number."""
     is_dead = OutboxTable.state == str(NotificationState.DEAD)
     if ids is not None:
         is_dead = is_dead & OutboxTable.id.in_(ids)
@@ -173,7 +173,7 @@ def _queue(connection: Connection, receiver: str) -> Queue:
 
 
 def _looked_at(connection: Connection, receiver: str) -> tuple[Notification, ...]:
-    """Return the oldest that wait and, however far behind them, what is urgent."""
+    """Return the oldest waiting notifications and, however far behind them, the urgent ones."""
     is_waiting = (OutboxTable.receiver == receiver) & (
         OutboxTable.state.in_([str(state) for state in WAITING])
     )

@@ -17,16 +17,16 @@ from compile_hud.db.rows.mapping import put_notifications, utc_or_none
 from compile_hud.db.schema.tables import AlertTable, OutboxTable, ReceiverTable
 from compile_hud.db.store import Store
 
-# What is counted of a receiver, by the state of notifications.
+# The counts of a receiver, by the state of notifications.
 _Rows = dict[NotificationState, Row[str, str, int, datetime, datetime | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverState:
-    """How the deliveries to a receiver stand.
+    """The deliveries to a receiver.
 
-    `num_dead` were given up; `last_error` is that of the newest attempt that something of what
-    waits or was given up had. It rests until `held_until` after `num_failures` in a row.
+    `num_dead` failed for good. `last_error` is that of the newest attempt among waiting and dead
+    notifications. After `num_failures` in a row the receiver is left alone until `held_until`.
     """
 
     receiver: str
@@ -41,7 +41,7 @@ class ReceiverState:
 
 
 def put_missing(store: Store, notifications: Sequence[Notification]) -> None:
-    """Add those of `notifications` that were never in; where all were, nothing is written."""
+    """Add the new ones of `notifications`; without a new one, nothing is written."""
     ids = [item.id for item in notifications]
     with store.read() as connection:
         known = set(
@@ -54,10 +54,11 @@ def put_missing(store: Store, notifications: Sequence[Notification]) -> None:
 
 
 def find_old_notifications(store: Store, *, before: datetime) -> list[str]:
-    """Return the ids of what was sent, made before that time, and has words left.
+    """Return the ids of sent notifications that were made before that time and still have their
+    text.
 
-    Not those of an alert that is open or acknowledged: its message may still change. What
-    was dropped keeps its words, since it is sent when it is news again.
+    Not those of an open or acknowledged alert: its message may still change. Dropped ones stay
+    whole, since they are sent if their alert opens again.
     """
     ongoing = select(AlertTable.id).where(AlertTable.state.in_([str(item) for item in ONGOING]))
     query = select(OutboxTable.id, OutboxTable.alert_ids).where(
@@ -74,7 +75,7 @@ def find_old_notifications(store: Store, *, before: datetime) -> list[str]:
 def forget_notifications(store: Store, ids: Sequence[str]) -> None:
     """Remove the text and the alerts of these notifications.
 
-    The rest of the row stays: its id says that the notification was sent.
+    The rest of the row stays: its id records that the notification was sent.
     """
     with store.write() as session:
         session.execute(
@@ -85,7 +86,7 @@ def forget_notifications(store: Store, ids: Sequence[str]) -> None:
 
 
 def load_receiver_states(store: Store) -> tuple[ReceiverState, ...]:
-    """Return how each receiver does that anything was ever for, by name."""
+    """Return the state of each receiver that ever had a notification, by name."""
     counts = select(
         OutboxTable.receiver,
         OutboxTable.state,

@@ -1,4 +1,4 @@
-"""What a record of changes makes of alerts and settings: for a store that was built anew. Pure."""
+"""Apply a record of changes to the alerts and settings of a rebuilt store. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.json_fields import get_member, get_time
 from compile_hud.db.records.triage import JUDGE, AlertChange, ChangedField, SeriesSettings
 
-# Whatever the history says of the alert now, these hold.
+# These values hold, whatever the history has for the alert now.
 _LASTING = (AlertState.EXPECTED, AlertState.NOISE)
 
 
 def check_replayable(change: AlertChange) -> None:
-    """Raise RecordError unless `change` says what its field can become."""
+    """Raise RecordError unless the new value of `change` is valid for its field."""
     if change.field is ChangedField.STATE:
         get_member(change.to_json(), "new", AlertState)
     elif change.new and change.field is ChangedField.MUTED_UNTIL:
@@ -38,7 +38,7 @@ def _check_floor(text: str) -> None:
 def replayed_alert(alert: Alert, changes: Iterable[AlertChange]) -> Alert:
     """Return `alert` as people left it, by all changes, oldest first.
 
-    What was acknowledged is so again only if it was acknowledged last and is open now.
+    It is acknowledged only if that was the last change of its state and it is open now.
     """
     own = [change for change in changes if change.alert_id == alert.id]
     last = {change.field: change.new for change in own if change.old or change.by != JUDGE}

@@ -1,7 +1,7 @@
 """Alerts, series settings and the record of their changes, inside the caller's transaction.
 
-A change reads, decides and writes in the transaction of the only writer, so that no change is
-overwritten unseen, and every difference leaves a row in `alert_changes`.
+A change reads, decides and writes in the transaction of the only writer. So no change is
+overwritten unseen, and every difference adds a row to `alert_changes`.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from compile_hud.db.schema.tables import (
     SeriesSettingsTable,
 )
 
-# Settings of a pattern show in its alerts too; only what was set for the alert itself is its own.
+# An alert also shows the settings of a pattern; only values that were set for the alert are its
+# own.
 _SHARED: Final = (ChangedField.OWNER, ChangedField.MUTED_UNTIL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAlerts:
-    """The alerts that are stored, by their ids, and the settings of series."""
+    """The stored alerts by their ids, and the settings of series."""
 
     alerts: Mapping[str, Alert]
     settings: Sequence[SeriesSettings]
 
 
 def read_stored_alerts(session: Session) -> StoredAlerts:
-    """Return what is stored of alerts and settings."""
     connection = session.connection()
     return StoredAlerts(
         alerts={alert.id: alert for alert in read_alerts(connection)},
@@ -71,7 +71,7 @@ def read_stored_alerts(session: Session) -> StoredAlerts:
 def put_alerts(session: Session, alerts: Sequence[Alert], *, stored: StoredAlerts) -> None:
     """Insert `alerts`, or replace those with the same id; no change is recorded.
 
-    `known` is what the same transaction has read.
+    `known` are the alerts that the same transaction has read.
     """
     by_id = {alert.id: alert for alert in alerts}
     new = [alert for alert in by_id.values() if alert.id not in stored.alerts]
@@ -94,7 +94,8 @@ def put_revisions(
 ) -> None:
     """Insert or replace the alerts of `revisions`, and record every difference.
 
-    Raises SetByPattern, and saves nothing, where one takes away what its series would give back.
+    Raises SetByPattern, and saves nothing, if a removed value would come back from the settings of
+    the series.
     """
     known = read_stored_alerts(session)
     for revision in revisions:
@@ -136,7 +137,9 @@ def put_settings(
     revise: Callable[[SeriesSettings], SeriesSettings],
     signature: Signature,
 ) -> tuple[AlertChange, ...]:
-    """Store what `revise` makes of the settings of `pattern`; return and record each difference."""
+    """Store the settings that `revise` makes of those of `pattern`; return and record each
+    difference.
+    """
     matches = read_series_settings(session.connection(), SeriesSettingsTable.pattern == pattern)
     old = matches[0] if matches else SeriesSettings(pattern=pattern)
     new = revise(old)
@@ -148,9 +151,9 @@ def put_settings(
 
 
 def replay(session: Session, changes: Sequence[AlertChange]) -> int:
-    """Record `changes` of another store and do to alerts and settings what all changes say.
+    """Record `changes` of another store, and apply all recorded changes to alerts and settings.
 
-    Returns how many were not in yet; those of alerts that are not here are left out.
+    Returns the number of new changes; changes of unknown alerts are left out.
     """
     known = read_stored_alerts(session)
     here = [change for change in changes if change.pattern or change.alert_id in known.alerts]
@@ -166,13 +169,13 @@ def replay(session: Session, changes: Sequence[AlertChange]) -> int:
 
 
 def missing_changes(session: Session, changes: Sequence[AlertChange]) -> list[AlertChange]:
-    """Return those of `changes`, each once, that are not in yet."""
+    """Return the new ones of `changes`, each once."""
     known = set(session.execute(select(AlertChangeTable.id)).scalars())
     return [change for id, change in {item.id: item for item in changes}.items() if id not in known]
 
 
 def put_changes(session: Session, changes: Sequence[AlertChange]) -> None:
-    """Record `changes`, none of which is in yet, in this order."""
+    """Record `changes`, which are all new, in this order."""
     last = session.execute(select(func.max(AlertChangeTable.number))).scalar() or 0
     rows = [
         {**change_values(change), "number": number}
@@ -193,7 +196,7 @@ def _shared(alert: Alert, settings: Sequence[SeriesSettings]) -> SeriesSettings:
 
 
 def _own_values(alert: Alert, *, defaults: Alert | SeriesSettings) -> Values:
-    """Return the row of `alert` without what it only shares with its series, or had before."""
+    """Return the row of `alert` without values that it shares with its series, or had before."""
     values = alert_values(alert)
     for name in _SHARED:
         if getattr(alert, name) == getattr(defaults, name):

@@ -1,7 +1,7 @@
-"""Messages that their receivers can change: their names there, and the states they report.
+"""Messages that their receivers can change: their names there, and the states that they report.
 
-What is out of date is seen by holding what each says against the alerts as they are, so that no
-change is missed, by a person or the detector, and ten changes at once are one update.
+A comparison of each message with the present alerts finds the outdated ones. So no change is
+missed, by a person or the detector, and ten changes at once are one update.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from compile_hud.db.store import Store
 class SentMessage:
     """A message as its receiver has it; `reference` is the receiver's own name for it.
 
-    `told` are the states of alerts that it reports, by their ids. After `num_failures` updates that
-    failed the next one waits until `due_at`.
+    `reported_states` are the states that it reports, by the ids of alerts. After `num_failures`
+    failed updates the next one waits until `due_at`.
     """
 
     receiver: str
@@ -36,7 +36,7 @@ class SentMessage:
 
 
 def put_message(session: Session, message: SentMessage) -> None:
-    """Insert `message`, or replace its row; the reported states stay if `told` is empty."""
+    """Insert `message`, or replace its row; without `reported_states` the stored ones stay."""
     here = _is_of(MessageTable, message)
     values = {
         "notification_ids": list(message.notification_ids),
@@ -86,7 +86,7 @@ def _is_of(
 def load_outdated(
     store: Store, *, receivers: Collection[str], at: datetime
 ) -> tuple[SentMessage, ...]:
-    """Return the messages of `receivers` that say of an alert what it is not, oldest first."""
+    """Return the messages of `receivers` with an outdated state of an alert, oldest first."""
     differs = exists().where(
         MessageAlertTable.receiver == MessageTable.receiver,
         MessageAlertTable.reference == MessageTable.reference,
@@ -115,7 +115,9 @@ def load_outdated(
 
 
 def load_reported(store: Store, *, receiver: str, states: Mapping[str, str]) -> set[str]:
-    """Return the ids of those alerts of which a message of `receiver` says these `states`."""
+    """Return the ids of those alerts for which a message of `receiver` reports one of these
+    `states`.
+    """
     query = select(MessageAlertTable.alert_id, MessageAlertTable.state).where(
         MessageAlertTable.receiver == receiver, MessageAlertTable.alert_id.in_(states)
     )

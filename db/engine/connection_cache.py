@@ -1,9 +1,9 @@
 """A cache of one open DuckDB file between reads, closed when a writer comes.
 
-To open a file takes longer than most queries: DuckDB reads which tables there are and where their
-blocks lie, and forgets it with the last connection. So the dashboard, which reads often, caches one
-open connection besides those of its reads. An idle connection would block every writer: a thread
-checks each POLL_S whether a writer waits for the lock, and closes the file.
+Opening a file takes longer than most queries: DuckDB reads the list of tables and the location of
+their blocks. It forgets both with the last connection. So the dashboard, which reads often, caches
+one open connection. An idle connection would block every writer. A thread checks each POLL_S
+whether a writer waits for the lock, and then closes the file.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sqlalchemy.engine import Connection, Engine
 
 from compile_hud.db.engine.readers_writer_lock import ReadersWriterLock
 
-# A write, which takes tens of milliseconds, may wait so much longer for a cached file.
+# A write takes tens of milliseconds, and may wait this much longer for a cached file.
 POLL_S: Final = 0.01
 # Most clicks of a reader follow within this time; a DuckDB shell cannot write before it is over.
 IDLE_S: Final = 30.0
-# DuckDB keeps the blocks that it read in memory, up to its limit, for as long as the file is open.
+# DuckDB caches the blocks that it read in memory, up to its limit, as long as the file is open.
 MAX_BYTES: Final = 160 * 2**20
-# Going from page to page reads the same blocks again.
+# A reader who goes from page to page reads the same blocks again.
 LARGE_IDLE_S: Final = 5.0
-# A weighing takes a millisecond.
+# The query of the memory use takes a millisecond.
 _POLLS_PER_WEIGHING: Final = 50
 _WEIGHT: Final = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
 
@@ -36,7 +36,7 @@ _WEIGHT: Final = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
 @dataclass(slots=True, kw_only=True)
 class _CachedConnection:
     path: Path
-    # A file copied over the store is another one, and DuckDB would go on with the old one.
+    # A file copied over the store has another identity, and DuckDB would go on with the old one.
     identity: tuple[int, ...]
     file_lock: ReadersWriterLock
     used_s: float
@@ -66,7 +66,7 @@ class ConnectionCache:
         self._is_watched = False
 
     def put(self, path: Path, *, engine: Engine, file_lock: ReadersWriterLock) -> None:
-        """Keep only the file at `path` open, which the caller reads through `engine`."""
+        """Make the file at `path` the only open one; the caller reads it through `engine`."""
         with self._lock:
             if self._cached is None or self._cached.path != path:
                 self._close()
@@ -88,7 +88,9 @@ class ConnectionCache:
                 threading.Thread(target=self._watch, name="connection-cache", daemon=True).start()
 
     def close(self, path: Path, *, unless_same: bool = False) -> None:
-        """Close the file at `path` if it is open; `unless_same`, only if it was replaced since."""
+        """Close the file at `path` if it is open; with `unless_same`, only if it was replaced
+        since.
+        """
         with self._lock:
             if self._cached is None or self._cached.path != path:
                 return

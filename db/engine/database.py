@@ -1,4 +1,4 @@
-"""The one place that opens the store.
+"""The only module that opens the store.
 
 DuckDB lets one process write or many read, and an idle connection counts. So every transaction
 opens the file, does one short thing and closes it; db/engine/readers_writer_lock.py orders them.
@@ -43,7 +43,7 @@ URL_FORMS: Final = (
     " or postgresql+psycopg://user@host/database"
 )
 # Extensions would be downloaded at query time; a store needs neither the network nor other files.
-# 512 MB costs nothing at 20 million rows and leaves the memory to what is being measured.
+# 512 MB costs nothing at 20 million rows and leaves the memory to the measured model.
 _DUCKDB_SETTINGS: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -63,13 +63,13 @@ class Database(Protocol):
     name: str
 
     def is_missing(self) -> bool:
-        """Return whether there is no file yet."""
+        """Return whether the file does not exist yet."""
 
     def check_is_store(self) -> None:
-        """Raise StoreUnavailable when the file is of another program."""
+        """Raise StoreUnavailable if the file is of another program."""
 
     def store_version(self) -> int:
-        """Return a number that every write raises, unless it says otherwise."""
+        """Return a number that every write raises, except writes that leave it on purpose."""
 
     def read(self) -> AbstractContextManager[Connection]:
         """Return a read transaction."""
@@ -77,15 +77,15 @@ class Database(Protocol):
     def write(self, *, raises_version: bool = True) -> AbstractContextManager[Connection]:
         """Return a transaction that commits, and raises the store version, when its block ends.
 
-        A write such as a heartbeat, which changes no page, leaves the version as it is: all open
-        pages would load again.
+        A write that changes no page, such as a heartbeat, leaves the version: else all open pages
+        would load again.
         """
 
     def snapshot(self, folder: Path) -> AbstractContextManager[Connection]:
-        """Return a read transaction of one moment that holds up no writer; `folder` is for it."""
+        """Return a read transaction of one moment that blocks no writer; `folder` is for a copy."""
 
     def rebuild(self, *, on_replaced: Callable[[Path], None]) -> AbstractContextManager[Connection]:
-        """Return a write transaction without any table, whose tables replace all there were.
+        """Return a write transaction without any table; its tables replace all old ones.
 
         `on_replaced` is called with each old file, under its new name.
         """
@@ -94,7 +94,7 @@ class Database(Protocol):
 def open_database(url: str, *, lock_timeout: LockTimeout, keeps_open: bool = False) -> Database:
     """Return the database at `url` without touching it; raise StoreUnavailable for a bad URL.
 
-    With `keeps_open` a file stays open between reads, for as long as no writer waits.
+    With `keeps_open` a file stays open between reads, as long as no writer waits.
     """
     try:
         parsed = make_url(url)
@@ -125,11 +125,11 @@ class DuckDbFile:
         self._nesting = _NestedTransaction()
 
     def is_missing(self) -> bool:
-        """Return whether there is no file yet."""
+        """Return whether the file does not exist yet."""
         return not self._path.exists()
 
     def check_is_store(self) -> None:
-        """Raise StoreUnavailable when the file is of another program."""
+        """Raise StoreUnavailable if the file is of another program."""
         with mapped_errors(self.name, timeout_s=self._lock_timeout.timeout_s):
             check_is_store(self._path, file_lock=self._file_lock, reader=self._reader)
 
@@ -142,7 +142,7 @@ class DuckDbFile:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Yield a read-only connection; the file must be there."""
+        """Yield a read-only connection; the file must exist."""
         CONNECTION_CACHE.close(self._path, unless_same=True)
         self.check_is_store()
         with (
@@ -158,11 +158,11 @@ class DuckDbFile:
 
     @contextmanager
     def write(self, *, raises_version: bool = True) -> Iterator[Connection]:
-        """Yield a connection that is alone with the file; a new file appears whole or not at all.
+        """Yield the only connection to the file; a new file appears whole or not at all.
 
-        The stamp goes up before the commit, while nothing can read: a reader that sees the new
-        number waits for the lock and then reads the committed rows, and a crash in between costs
-        one needless reload instead of leaving dashboards stale.
+        The stamp rises before the commit, while no other process can read. A reader that sees the
+        new number waits for the lock and then reads the committed rows. A crash in between costs
+        one needless reload and leaves no dashboard stale.
         """
         with (
             self._nesting.entered(),
@@ -180,10 +180,11 @@ class DuckDbFile:
 
     @contextmanager
     def snapshot(self, folder: Path) -> Iterator[Connection]:
-        """Yield a connection to a copy in `folder`; writers wait for the copying alone."""
+        """Yield a connection to a copy in `folder`; writers wait only while the file is copied."""
         copy = folder / self._path.name
         with self.read():
-            # The log first: closing any handle of the file gives up this process's lock on it.
+            # The log comes first: closing any handle of the file gives up this process's lock on
+            # it.
             for path in (self._log, self._path):
                 if path.exists():
                     shutil.copyfile(path, copy.with_name(path.name))
@@ -252,7 +253,7 @@ class DuckDbFile:
                 self._raise_version()
             transaction.commit()
             if is_new:
-                # Nothing may be left in a log that would not move with the file.
+                # The log must be empty, since only the file is moved into position.
                 autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
                 autocommit.execute(sa.text("CHECKPOINT"))
         except BaseException:
@@ -302,11 +303,11 @@ class DuckDbMemory:
         self._version = 0
 
     def is_missing(self) -> bool:
-        """Return False: there is always a database."""
+        """Return False: the database always exists."""
         return False
 
     def check_is_store(self) -> None:
-        """Return: no other program can have it."""
+        """Do nothing: no other program can have this database."""
 
     def store_version(self) -> int:
         """Return the number of writes so far."""
@@ -334,7 +335,7 @@ class DuckDbMemory:
 
     @contextmanager
     def rebuild(self, *, on_replaced: Callable[[Path], None]) -> Iterator[Connection]:
-        """Yield the one connection without its tables, which are gone."""
+        """Yield the one connection after all tables were dropped."""
         del on_replaced
         with self.write() as connection:
             _drop_tables(connection)
@@ -362,11 +363,11 @@ class PostgresServer:
             ) from error
 
     def is_missing(self) -> bool:
-        """Return False: only a connection shows it, and then the tables are missing."""
+        """Return False: only a connection would tell, and then the tables are missing."""
         return False
 
     def check_is_store(self) -> None:
-        """Return: a database may have tables of others."""
+        """Do nothing: a database may have tables of others."""
 
     def store_version(self) -> int:
         """Return the number in its table, 0 before the first write."""
@@ -416,12 +417,14 @@ class PostgresServer:
             number = _stored_version(connection)
             _drop_tables(connection)
             yield connection
-            # Caches of the old store must see that this is another one.
+            # Caches of the old store must notice that this is another one.
             connection.execute(sa.insert(StoreVersionTable).values(id=1, value=number))
 
 
 class _NestedTransaction:
-    """A second transaction of one thread would wait for the first, for ever: say so at once."""
+    """Detects a nested transaction, which would wait for its own thread for ever, and raises at
+    once.
+    """
 
     def __init__(self) -> None:
         self._state = threading.local()
@@ -459,14 +462,14 @@ def _log_of(path: Path) -> Path:
 
 
 def _free_name(path: Path) -> Path:
-    """Return `path`, or with the first number behind it that neither a file nor its log has."""
+    """Return `path`, or it with the first number for which neither the file nor its log exists."""
     names = itertools.chain([path], (Path(f"{path}-{number}") for number in itertools.count(2)))
     return next(name for name in names if not any(map(os.path.lexists, (name, _log_of(name)))))
 
 
-# One for all stores of a URL: it keeps compiled statements, and each mapper of SQLAlchemy keeps a
-# hundred statements with the engines' dialects, which grow in a process that makes many stores.
-# NullPool keeps no connection, so the file is let go.
+# All stores of a URL share one engine. It caches compiled statements, and each mapper of SQLAlchemy
+# caches a hundred statements with the engines' dialects. Those would grow in a process that makes
+# many stores. NullPool caches no connection, so the file is closed.
 @lru_cache(maxsize=_NUM_ENGINES)
 def _file_engine(path: str, *, read_only: bool) -> Engine:
     return _duckdb_engine(path, read_only=read_only)

@@ -35,7 +35,7 @@ _SQLSTATE_LOCK: Final = ("55P03",)
 
 
 def is_lock_conflict(error: BaseException) -> bool:
-    """Return whether `error` says that another process has the DuckDB file open."""
+    """Return whether `error` means that another process has the DuckDB file open."""
     return _LOCK_CONFLICT.search(_text(error)) is not None
 
 
@@ -46,7 +46,7 @@ def lock_holder(error: BaseException) -> int | None:
 
 
 def store_locked(name: str, *, holder: int | None, waited_s: float) -> StoreLocked:
-    """Return the error that says who holds the store `name` and what to do."""
+    """Return the error that names the process with the store `name`, and a remedy."""
     who = "another process" if holder is None else f"process {holder}"
     look = "" if holder is None else f" (`ps -fp {holder}` shows it)"
     return StoreLocked(
@@ -57,13 +57,13 @@ def store_locked(name: str, *, holder: int | None, waited_s: float) -> StoreLock
 
 
 def store_waiting(name: str, *, holder: int | None, until: datetime) -> str:
-    """Return who holds the store `name`, and until when that is waited for, for people."""
+    """Return a message that names the process with the store `name`, and the end of the wait."""
     who = "another process" if holder is None else f"process {holder}"
     return f"the store {name} is held by {who}; waiting for it until {until:%H:%M:%S} UTC"
 
 
 def store_full(name: str) -> StoreFull:
-    """Return the error that says that there is no room left under the store `name`."""
+    """Return the error that there is no room left under the store `name`."""
     return StoreFull(
         f"the disk under the store {name} is full and nothing was stored. Free some space, then"
         " repeat the command; `hud ingest` stores what was measured and waits in the spool"
@@ -71,7 +71,7 @@ def store_full(name: str) -> StoreFull:
 
 
 def damaged_store(name: str, *, text: str) -> StoreUnavailable:
-    """Return the error that says what is wrong with the file of the store `name`."""
+    """Return the error that describes the damage to the file of the store `name`."""
     return StoreUnavailable(
         f"the store {name} is damaged or is no store: {text}. Copy a backup back in its place, move"
         " the file and its .wal file away to start afresh, or name another with --store"
@@ -82,7 +82,7 @@ def damaged_store(name: str, *, text: str) -> StoreUnavailable:
 def mapped_errors(name: str, *, timeout_s: float) -> Iterator[None]:
     """Raise the errors of the store `name` as StoreError; let the rest pass.
 
-    What a signal raises in the middle of a query DuckDB wraps: it passes as it was.
+    DuckDB wraps an exception that a signal handler raises during a query; it passes unwrapped.
     """
     try:
         yield
@@ -131,6 +131,6 @@ def _from_os(error: OSError, *, name: str) -> StoreError | None:
 
 
 def _text(error: BaseException) -> str:
-    # SQLAlchemy adds the statement; the driver's own text may have more lines, each of them news.
+    # SQLAlchemy appends the statement; the driver's own text may have several lines of information.
     text = str(getattr(error, "orig", None) or error)
     return " ".join(text.split()).rstrip(".!?") or type(error).__name__

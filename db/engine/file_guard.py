@@ -1,6 +1,6 @@
-"""Files that are no store, detected before anything is written: they stay as they were.
+"""Refuse files of other programs before anything is written; they stay as they were.
 
-No lock files appear next to it either: the readers-writer lock makes its own after this check.
+No lock files appear next to them either: the readers-writer lock makes its own after this check.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from compile_hud.db.schema.version import TABLES, VERSION_TABLE, revision_of
 
 # https://www.sqlite.org/fileformat.html
 _SQLITE: Final = b"SQLite format 3\0"
-# The first block of a DuckDB file of any version: a checksum, then this.
+# The first block of a DuckDB file of any version has a checksum, then this.
 _DUCKDB: Final = b"DUCK"
 _CHECKSUM_BYTES: Final = 8
-# More names than these say nothing more of what a file is.
+# More table names would say no more about the owner of a file.
 _MAX_NAMES: Final = 3
-# To close a file gives up this process's locks on it, DuckDB's as well. So one thread looks at it,
-# and none after anybody has come in through the file_lock.
+# Closing a file gives up this process's locks on it, DuckDB's as well. So one thread checks a file,
+# and none does after another has passed the file_lock.
 _LOOKING: Final = threading.Lock()
 
 
 def check_is_store(path: Path, *, file_lock: ReadersWriterLock, reader: Engine) -> None:
-    """Raise StoreUnavailable, or OSError, when the file at `path` is of another program.
+    """Raise StoreUnavailable, or OSError, if the file at `path` is of another program.
 
-    Only what has no lock files yet is looked at; it has them afterwards.
+    Only a file without lock files is checked; it has them afterwards.
     """
     if file_lock.is_there():
         return
@@ -46,13 +46,14 @@ def check_is_store(path: Path, *, file_lock: ReadersWriterLock, reader: Engine) 
                 if revision_of(connection) is None:
                     check_has_no_other_tables(connection, name=str(path))
         except DBAPIError:
-            # Held by another program, or damaged: who opens it next waits for it, or says so.
+            # Another program has locked the file, or it is damaged; the next opener waits for it,
+            # or reports that.
             pass
         file_lock.make()
 
 
 def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
-    """Raise StoreUnavailable when a DuckDB file that states no revision of a schema has tables.
+    """Raise StoreUnavailable if a DuckDB file has tables but states no revision of a schema.
 
     A database of a PostgreSQL server may have other tables besides ours.
     """
@@ -71,7 +72,7 @@ def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
 
 def _check_head(path: Path) -> None:
     if path.is_fifo():
-        # A read of it waits for a writer.
+        # Opening a pipe would wait for a writer.
         raise damaged_store(str(path), text="it is a pipe")
     with path.open("rb") as stream:
         head = stream.read(len(_SQLITE))

@@ -1,8 +1,9 @@
-"""Keep DuckDB from importing pandas.
+"""Prevent DuckDB from importing pandas.
 
-For each parameter of a statement DuckDB asks whether it is `pandas.NaT`, and imports pandas to ask:
-half a second of a processor and 60 MB, for a value that no statement of ours has. Where the import
-fails it takes the parameter as it is. Code that imports pandas itself gets it as ever.
+DuckDB compares each parameter of a statement with `pandas.NaT`, and imports pandas for that. The
+import costs half a second of a processor and 60 MB, for a value that no statement of ours has. If
+the import fails, DuckDB takes the parameter unchanged. Code that imports pandas itself is not
+affected.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-# DuckDB imports from C: the innermost Python code is that which executes the statement. PyArrow
-# asks the same of the values of a column.
+# DuckDB imports from C: the innermost Python code is the one that executes the statement. PyArrow
+# imports pandas for the values of a column in the same way.
 _REQUESTERS = ("duckdb_sqlalchemy", "compile_hud.db")
 
 
@@ -26,7 +27,7 @@ class _NoPandas:
         path: Sequence[str] | None = None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Raise ModuleNotFoundError for pandas, and leave all else to the other importers."""
+        """Raise ModuleNotFoundError for pandas, and leave other modules to the other importers."""
         del path, target
         if fullname == "pandas" and _requester().startswith(_REQUESTERS):
             raise ModuleNotFoundError("DuckDB needs no pandas here", name=fullname)
@@ -34,7 +35,7 @@ class _NoPandas:
 
 
 def refuse_pandas() -> None:
-    """Let DuckDB do without pandas from now on, unless that is imported already."""
+    """Let DuckDB work without pandas from now on, unless pandas is imported already."""
     if not any(isinstance(finder, _NoPandas) for finder in sys.meta_path):
         sys.meta_path.insert(0, _NoPandas())
 

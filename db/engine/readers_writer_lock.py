@@ -1,8 +1,8 @@
 """A readers-writer lock for the DuckDB file: many readers or one writer, and no writer starves.
 
-Two lock files lie next to the store. Readers share `.lock`; a writer takes it exclusively. Everyone
-enters through `.door`, the lock of write intent: a reader releases it at once, a writer keeps it
-while it waits and writes, so that new readers queue behind the writer. The kernel releases both
+Two lock files lie next to the store. Readers share `.lock`; a writer locks it exclusively. Every
+process first locks `.door`, the lock of write intent. A reader releases it at once. A writer holds
+it while it waits and writes, so that new readers queue behind the writer. The kernel releases both
 when a process dies.
 """
 
@@ -20,9 +20,9 @@ from typing import Final
 from compile_hud.db.engine.error_mapping import store_locked
 from compile_hud.db.errors import StoreUnavailable
 
-# Short against a transaction (tens of ms), long against a poll (20 us).
+# Short compared with a transaction (tens of ms), long compared with a poll (20 us).
 _POLL_S: Final = 0.005
-# The pause between two costly polls: a share of the wait so far, and the longest one.
+# The pause between two costly polls is a share of the wait so far, up to a maximum.
 _PAUSE_SHARE: Final = 0.1
 _MAX_PAUSE_S: Final = 0.25
 # A wait longer than any transaction of ours looks like a program that hangs.
@@ -31,10 +31,10 @@ REPORT_AFTER_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockTimeout:
-    """How long to wait for a lock, and with which clock.
+    """The longest wait for a lock, and its clock.
 
-    `on_wait` is called once in a long wait, with the process that has the lock (None where that is
-    unknown) and the seconds until the timeout.
+    `on_wait` is called once in a long wait, with the process that has the lock (None if unknown)
+    and the seconds until the timeout.
     """
 
     timeout_s: float
@@ -50,9 +50,9 @@ class LockTimeout:
         holder: Callable[[], int | None] = lambda: None,
         backs_off: bool = False,
     ) -> bool:
-        """Return whether `is_free` came true in time; it is called at least once.
+        """Return whether `is_free` became true in time; it is called at least once.
 
-        With `backs_off` the polls get rarer, for an `is_free` that costs something.
+        With `backs_off` the pauses grow, for an `is_free` that is costly.
         """
         began_s = self.monotonic()
         deadline_s = began_s + self.timeout_s
@@ -64,7 +64,7 @@ class LockTimeout:
             if not is_reported and now_s - began_s >= REPORT_AFTER_S:
                 is_reported = True
                 self.on_wait(holder(), deadline_s - now_s)
-            # Jitter keeps two waiters from polling in step for ever.
+            # Jitter prevents two waiting processes from polling in step for ever.
             pause_s = min(_MAX_PAUSE_S, _PAUSE_SHARE * (now_s - began_s)) if backs_off else 0.0
             self.sleep(_POLL_S * (1 + 4 * self.jitter()) + pause_s)
         return True
@@ -84,14 +84,14 @@ class ReadersWriterLock:
         return self._shared.exists() and self._write_intent.exists()
 
     def make(self) -> None:
-        """Make the lock files where they are missing."""
+        """Make the missing lock files."""
         for path in (self._write_intent, self._shared):
             with _opened(path):
                 pass
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Share the store with other readers; raise StoreLocked when a writer takes too long."""
+        """Share the store with other readers; raise StoreLocked if a writer takes too long."""
         with _opened(self._shared) as shared:
             with _opened(self._write_intent) as write_intent:
                 self._take(write_intent, how=fcntl.LOCK_SH, path=self._write_intent)
@@ -110,7 +110,7 @@ class ReadersWriterLock:
             yield
 
     def has_writer(self) -> bool:
-        """Return whether a writer waits or writes; also where the lock file is gone."""
+        """Return whether a writer waits or writes; True if the lock file is gone."""
         try:
             write_intent = os.open(self._write_intent, os.O_RDWR)
         except FileNotFoundError:
@@ -122,7 +122,7 @@ class ReadersWriterLock:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Have the store exclusively; raise StoreLocked when another process takes too long."""
+        """Lock the store exclusively; raise StoreLocked if another process takes too long."""
         with _opened(self._write_intent) as write_intent, _opened(self._shared) as shared:
             self._take(write_intent, how=fcntl.LOCK_EX, path=self._write_intent)
             self._take(shared, how=fcntl.LOCK_EX, path=self._shared)
@@ -159,7 +159,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def flock_holder(path: Path) -> int | None:
-    """Return the PID of a process that holds the lock file, None when that cannot be seen."""
+    """Return the PID of a process that has the lock file, None if that cannot be seen."""
     # Linux lists each lock as "1: FLOCK ADVISORY WRITE <pid> <major>:<minor>:<inode> 0 EOF".
     try:
         inode = path.stat().st_ino

@@ -1,4 +1,4 @@
-"""Put histories that others measured into the tables: each result once, however often it comes."""
+"""Write imported histories into the tables: each result once, however often it comes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from compile_hud.db.rows.sql_expressions import last_results
 from compile_hud.db.schema.tables import CaseResultTable, IngestedTable, RunTable
 from compile_hud.db.store import Store
 
-# How a result that is in and one that comes later, of the same case and run, become one.
+# This merges a stored result and a later one of the same case and run.
 Merge = Callable[[CaseResult, CaseResult], CaseResult]
 
 
@@ -40,14 +40,14 @@ class Imported:
 
 
 def was_imported(store: Store, content: str) -> bool:
-    """Return whether a file of this content was imported whole."""
+    """Return whether a file of this content was imported completely."""
     query = select(IngestedTable.spool_id).where(IngestedTable.spool_id == content)
     with store.read() as connection:
         return connection.execute(query).first() is not None
 
 
 def mark_imported(store: Store, content: str, *, at: datetime) -> None:
-    """Remember that a file of this content was imported whole."""
+    """Record that a file of this content was imported completely."""
     with store.write() as session:
         known = select(IngestedTable.spool_id).where(IngestedTable.spool_id == content)
         if session.execute(known).first() is None:
@@ -55,7 +55,7 @@ def mark_imported(store: Store, content: str, *, at: datetime) -> None:
 
 
 def known_runs(store: Store, run_ids: Sequence[str]) -> set[str]:
-    """Return which of `run_ids` are runs of the store."""
+    """Return those of `run_ids` that are runs of the store."""
     with store.read() as connection:
         query = (
             select(RunTable.id).where(RunTable.id.in_(some)) for some in columns.batches(run_ids)
@@ -66,10 +66,10 @@ def known_runs(store: Store, run_ids: Sequence[str]) -> set[str]:
 def put_imported(
     store: Store, documents: Sequence[RunDocument], *, at: datetime, merge: Merge
 ) -> Imported:
-    """Insert what is not in yet of `documents`, all or nothing; a second time changes nothing.
+    """Insert the new results of `documents`, all or nothing; a second time changes nothing.
 
-    A case that the run already has is merged with `merge`, and the run's plan grows by new cases.
-    Raises MixedStoreError when the store has synthetic runs.
+    A second result of a case in a run is merged with `merge`, and the run's plan grows by new
+    cases. Raises MixedStoreError if the store has synthetic runs.
     """
     with store.write() as session:
         ids = [document.run.id for document in documents]

@@ -1,6 +1,7 @@
-"""Summaries of the newest results, updated with every result that is stored.
+"""Summaries of the newest results, updated with every stored result.
 
-The overview reads them, and not three and a half million results for the newest of each case.
+The overview reads these summaries. Else it would search three and a half million results for the
+newest of each case.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ _LatestKey = tuple[str, str, str]
 
 
 def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> None:
-    """Keep those of `results`, which are in the tables, that are the newest of their case.
+    """Write summaries of those `results`, stored ones, that are the newest of their case.
 
-    A deferred result measured nothing, so the one before stays.
+    A deferred result measured nothing, so the previous one stays.
     """
     newest: dict[_LatestKey, tuple[Run, CaseResult]] = {}
     for run, result in results:
@@ -73,7 +74,7 @@ def put_latest(session: Session, results: Iterable[tuple[Run, CaseResult]]) -> N
 
 
 def supersede(session: Session, result: CaseResult) -> None:
-    """Mark the results of the case and run of `result`, which is in, that finished before the last.
+    """Mark earlier results of the case and run of the stored `result` as superseded.
 
     They no longer count.
     """

@@ -48,14 +48,14 @@ _LATEST_COLUMNS: Final = ("last_at", "last_run_id", "last_value", "machine", "un
 
 # A result behind its spool id.
 _Spooled = tuple[str, CaseResult]
-# What to do about runs of a kind that the store does not take.
+# The remedy for runs of a kind that the store does not take.
 _ADVICE: Final = {
     "synthetic": "Leave --store out, and `hud demo` makes a store of its own, or name a new one",
     "real": "Those are of `hud demo`: name another store with --store",
 }
-# What may change after a run began; its environment and identity are facts of the start.
+# These columns may change after a run began; its environment and identity are fixed at the start.
 _MOVING_COLUMNS: Final = ("state", "finished_at")
-# What a run leaves to others is known at its end.
+# The part of the plan that a node leaves to others is known only at the end of its run.
 _ENDING_COLUMNS: Final = (*_MOVING_COLUMNS, "plan_hash", "num_planned")
 _SAMPLE_SCHEMA: Final = pa.schema(
     {
@@ -70,9 +70,9 @@ _SAMPLE_SCHEMA: Final = pa.schema(
 
 
 def put_documents(session: Session, documents: Sequence[RunDocument], *, at: datetime) -> int:
-    """Insert the runs that are not in yet with all their results; return how many results.
+    """Insert the new runs with all their results; return the number of new results.
 
-    Each case at most once in a run. Raises MixedStoreError when the store has runs of the other
+    A case occurs at most once in a run. Raises MixedStoreError if the store has runs of the other
     kind, real or synthetic.
     """
     ids = [document.run.id for document in documents]
@@ -84,10 +84,11 @@ def put_documents(session: Session, documents: Sequence[RunDocument], *, at: dat
 
 
 def put_results(session: Session, run: Run, *, results: Sequence[_Spooled], at: datetime) -> int:
-    """Insert `results`, each behind its spool id, of `run`, which is in; return how many were new.
+    """Insert `results`, each behind its spool id, of the stored `run`; return the number of new
+    ones.
 
-    What is in already, by its id or its spool id, is left as it is. Raises RecordError when a
-    result is of another run. Needs the transaction of the only writer.
+    A result that is stored already, by its id or its spool id, stays unchanged. Raises RecordError
+    for a result of another run. Needs the transaction of the only writer.
     """
     for _, result in results:
         check_is_of(run, result)
@@ -103,14 +104,14 @@ def put_results(session: Session, run: Run, *, results: Sequence[_Spooled], at: 
     _put_new(session, [RunDocument(run=run, results=results_of)])
     ingested = [{"spool_id": spool_id, "ingested_at": at} for spool_id, _ in first]
     put_rows(session, IngestedTable, ingested)
-    # A case that is measured again supersedes its earlier result, which is rare.
+    # Only a repeated case supersedes an earlier result, which is rare.
     for spool_id, result in again:
         put_result(session, run, result=result, spool_id=spool_id, at=at)
     return len(fresh)
 
 
 def _not_in(session: Session, results: Sequence[_Spooled]) -> list[_Spooled]:
-    """Return those of `results` that are not in by either id, each once."""
+    """Return those of `results` that are not stored under either id, each once."""
     spool_ids = _existing(session, IngestedTable.spool_id, [spool_id for spool_id, _ in results])
     ids = _existing(session, CaseResultTable.id, [result.id for _, result in results])
     fresh = []
@@ -133,7 +134,7 @@ def _existing(
 
 
 def _put_new(session: Session, documents: Sequence[RunDocument]) -> int:
-    """Insert all results of `documents`, whose runs are in and have no result of these cases."""
+    """Insert all results of `documents`, whose runs are stored without results of these cases."""
     results = [result for document in documents for result in document.results]
     if not results:
         return 0
@@ -236,7 +237,7 @@ def _update_series(session: Session, rows: Sequence[Values]) -> None:
     if connection.dialect.name != "duckdb":
         session.execute(update(SeriesTable), rows)
         return
-    # One statement over all rows: row by row DuckDB takes two milliseconds each.
+    # One statement for all rows: DuckDB takes two milliseconds for each separate one.
     names = [name for name in rows[0] if name != "key"]
     moves = ", ".join(f"{name} = series_batch.{name}" for name in names)
     cursor = connection.connection.cursor()
@@ -271,9 +272,9 @@ def _summary(key: str, points: Sequence[Values], *, machines: dict[str, tuple[st
 def put_run(session: Session, run: Run, *, at: datetime) -> None:
     """Insert `run` or move its state; a finished run stays finished.
 
-    An interrupted run may run again (it was resumed). Its plan may be another one at its end: that
-    of one machine among many is what it was given. Raises MixedStoreError when the store has
-    runs of the other kind.
+    An interrupted run may run again (it was resumed). Its plan may change until its end: that of
+    one node of a cluster is the part that the node was assigned. Raises MixedStoreError if the
+    store has runs of the other kind.
     """
     state = session.execute(select(RunTable.state).where(RunTable.id == run.id)).scalar()
     if state is None:
@@ -303,11 +304,11 @@ def put_result(
     spool_id: str,
     at: datetime,
 ) -> bool:
-    """Insert `result` with all its rows; return False when it or `spool_id` is in already.
+    """Insert `result` with all its rows; return False if it or `spool_id` is stored already.
 
-    Raises RecordError when the result is of another run. Needs the transaction of the only
-    writer, which `Database.write` gives. A case that was measured twice in one run keeps both
-    results; readers take the one that finished last.
+    Raises RecordError for a result of another run. Needs the transaction of the only writer, which
+    `Database.write` gives. A case that was measured twice in one run has two results; readers take
+    the one that finished last.
     """
     check_is_of(run, result)
     if _is_in(session, result, spool_id=spool_id):
@@ -338,13 +339,13 @@ def put_result(
 
 
 def check_is_of(run: Run, result: CaseResult) -> None:
-    """Raise RecordError when `result` is of another run than `run`."""
+    """Raise RecordError if `result` is of another run than `run`."""
     if result.run_id != run.id:
         raise RecordError(f"result {result.id} is of run {result.run_id}, not of run {run.id}")
 
 
 def check_not_mixed(connection: Connection, what: str, *, is_synthetic: bool, store: str) -> None:
-    """Raise MixedStoreError when there are runs of the other kind than `what`.
+    """Raise MixedStoreError if there are runs of the other kind than `what`.
 
     `what` and `store` are words for the message.
     """

@@ -1,4 +1,4 @@
-"""How the schedulers do, what is queued and on which disks: one question for pages and metrics."""
+"""The state of schedulers, the queue and disks: one query for pages and metrics."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from compile_hud.db.rows.mapping import utc
 from compile_hud.db.schema.tables import JobTable, RunTable, SchedulerTable
 from compile_hud.db.store import Store
 
-# How often a scheduler says that it is alive.
+# The interval of a scheduler's heartbeats.
 HEARTBEAT_INTERVAL_S: Final = 60.0
-# Three beats missed, as with any heartbeat; a store is locked for half a minute at most.
+# Three missed heartbeats, as for runs; a store is locked for half a minute at most.
 LATE_AFTER: Final = timedelta(seconds=3 * HEARTBEAT_INTERVAL_S)
 NUM_ENDED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleState:
-    """A schedule as its scheduler has it: its rule in words, and when it fires or looks next."""
+    """A schedule as its scheduler reports it: its rule in words, and its next run or check."""
 
     name: str
     suite: str
@@ -37,7 +37,7 @@ class ScheduleState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceState:
-    """A device; `users` are the processes on it that are not ours, empty where none is known."""
+    """A device; `users` are foreign processes on it, empty if none is known."""
 
     device: str
     name: str
@@ -46,7 +46,7 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskState:
-    """The disk under a folder, by what the folder is for."""
+    """The disk under a folder; `name` is the use of the folder."""
 
     name: str
     path: str
@@ -58,8 +58,8 @@ class DiskState:
 class SchedulerState:
     """The last report of a scheduler; `current_job` is empty while it waits.
 
-    `process` is `host/pid/start`. `num_waiting` results wait in its spool for the store, and
-    `num_broken` were set aside there.
+    `process` is `host/pid/start`. `num_waiting` results wait in its spool for the store;
+    `num_broken` were moved aside there.
     """
 
     machine: str
@@ -75,16 +75,16 @@ class SchedulerState:
     num_broken: int = 0
 
     def is_late(self, *, now: datetime) -> bool:
-        """Return whether it was not heard of for so long that it has probably ended."""
+        """Return whether its last heartbeat is so old that it has probably ended."""
         return now - self.heartbeat_at > LATE_AFTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Every scheduler by machine, the jobs that are open (oldest first), and those that ended.
+    """Every scheduler by machine, the open jobs (oldest first), and ended ones.
 
     `ended_jobs` are the newest, newest first. `num_jobs` counts all jobs by state, and
-    `num_running` the runs that go on.
+    `num_running` the runs in progress.
     """
 
     schedulers: tuple[SchedulerState, ...] = ()
@@ -95,9 +95,9 @@ class Health:
 
 
 def load_health(store: Store, *, num_ended: int = NUM_ENDED) -> Health:
-    """Return how everything does, with at most `num_ended` jobs that ended.
+    """Return the state of all components, with at most `num_ended` ended jobs.
 
-    A heartbeat does not raise the store version: caches of the answer expire after
+    A heartbeat does not raise the store version: caches of the result expire after
     HEARTBEAT_INTERVAL_S.
     """
     schedulers = select(SchedulerTable.__table__).order_by(SchedulerTable.machine)
@@ -128,7 +128,7 @@ def save_scheduler(store: Store, state: SchedulerState) -> None:
         for item in dataclasses.fields(SchedulerState)
         if item.name not in ("current_job", "schedules", "devices", "disks")
     }
-    # The name of the column.
+    # The column has another name than the field.
     values["doing"] = state.current_job
     lists = {
         "schedules": [_schedule_json(item) for item in state.schedules],

@@ -1,7 +1,7 @@
 """The last output of the running case of a run, for the dashboard and the terminal.
 
-The folder of a case that is executed names its run, so that a dashboard on the same machine finds
-the log on the disk. For those elsewhere the runner puts it into the store with its heartbeat.
+The folder of a running case names its run, so a dashboard on the same machine finds the log on the
+disk. For other machines the runner writes it into the store with its heartbeat.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ STATE_VARIABLE: Final = "HUD_STATE_DIR"
 WORK_FOLDER: Final = "work"
 LOG_NAME: Final = "log.txt"
 CASE_NAME: Final = "case.txt"
-# Some hundred lines: more than anybody reads while they pass, and little for a store to keep.
+# Some hundred lines: more than people read while they pass, and little for a store.
 LIMIT_BYTES: Final = 8192
 _MAX_LINE: Final = 500
-# It becomes part of a path, and comes from a URL.
+# The id becomes part of a path, and comes from a URL.
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-# Colours and movements of a terminal.
+# Terminal escapes for colours and cursor movements.
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """A line of a log as people may see it; `offset` counts the bytes before it."""
+    """A line of a log in printable form; `offset` counts the bytes before it."""
 
     offset: int
     text: str
@@ -41,7 +41,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveLog:
-    """The last lines of the log of the case that runs; the last one may not be whole yet."""
+    """The last lines of the log of the running case; the last one may be incomplete."""
 
     case_key: str
     lines: tuple[LogLine, ...]
@@ -55,7 +55,7 @@ class LiveLog:
 
     @classmethod
     def from_json(cls, document: Any) -> LiveLog:
-        """Return the log that `document` describes; raise RecordError when it does not."""
+        """Return the log that `document` describes; raise RecordError for an invalid one."""
         lines = get_list(document, "lines")
         if not all(isinstance(item, list) and len(item) == 2 for item in lines):
             raise RecordError("field 'lines' must hold pairs of an offset and a text")
@@ -76,7 +76,7 @@ def _run_of(name: str) -> str:
 
 
 def find_live_log(state_dir: Path, run_id: str) -> LiveLog | None:
-    """Return the log of the case of a run that printed last, None where none runs here."""
+    """Return the newest log of a running case of the run, None if none runs here."""
     if not _RUN_ID.fullmatch(run_id):
         return None
     try:
@@ -99,7 +99,7 @@ def _last_lines(path: Path) -> Iterator[LogLine]:
         stream.seek(offset)
         content = stream.read(LIMIT_BYTES)
     if offset:
-        # The first line is not whole; its begin is not that of a line.
+        # The first line is cut, so its offset is unknown.
         cut = content.find(b"\n") + 1
         offset, content = offset + cut, content[cut:]
     for line in content.splitlines(keepends=True):

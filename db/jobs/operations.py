@@ -20,7 +20,7 @@ from compile_hud.db.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRun:
-    """When the newest run of a suite in a toolchain on a machine began that was finished."""
+    """The start of the newest finished run of a suite in a toolchain on a machine."""
 
     machine: str
     suite: str
@@ -30,7 +30,7 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """How schedulers and jobs do, and how many alerts and notifications there are of each kind."""
+    """Figures of schedulers and jobs, and the numbers of alerts and notifications by kind."""
 
     store_version: int
     health: Health
@@ -40,7 +40,7 @@ class Operations:
 
 
 def load_operations(store: Store) -> Operations:
-    """Return how everything does, by short reads one after the other."""
+    """Return the figures, by short reads one after the other."""
     return Operations(
         store_version=store.store_version(),
         health=load_health(store, num_ended=0),

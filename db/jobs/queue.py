@@ -19,26 +19,26 @@ from compile_hud.db.rows.mapping import clean_json, utc, utc_or_none
 from compile_hud.db.schema.tables import JobTable, LiveLogTable, SchedulerTable
 from compile_hud.db.shared.processes import is_gone, this_process
 
-# A job that brings its process down three times will do so the fourth time too.
+# A job that crashes its process three times will do so the fourth time too.
 MAX_ATTEMPTS: Final = 3
 
 
-# What a job that asks for one case alone has for a suite, before the key of the case.
+# The suite of a job for a single case is this before the key of the case.
 _ONE_CASE: Final = "case "
 
 
 def suite_of_case(case_key: str) -> str:
-    """Return the suite of a job that asks for one case alone."""
+    """Return the suite of a job for a single case."""
     return f"{_ONE_CASE}{case_key}"
 
 
 def case_of_suite(suite: str) -> str:
-    """Return the key of the case that a job with this suite asks for, "" for a whole suite."""
+    """Return the key of the case that a job with this suite requests, "" for a whole suite."""
     return suite.removeprefix(_ONE_CASE) if suite.startswith(_ONE_CASE) else ""
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     QUEUED = "queued"
     LEASED = "leased"
@@ -53,7 +53,7 @@ OPEN_STATES: Final = (JobState.QUEUED, JobState.LEASED)
 class Job:
     """A queued request for one run; `num_attempts` counts this lease.
 
-    `machine` is where it is to be done, None for anywhere.
+    `machine` is where it will run, None for any.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedJob(Job):
-    """A job as it stands in the queue; `reason` says why it failed or waits until `due_at`.
+    """A job in the queue; `reason` says why it failed or waits until `due_at`.
 
     `holder` is the process that leased it last, `host/pid/start`.
     """
@@ -103,7 +103,7 @@ def queued_job(row: Any) -> QueuedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewJob:
-    """A run that is to be queued; `machine` is where it is to be done, None for anywhere."""
+    """A run to be queued; `machine` is where it will run, None for any."""
 
     dedupe_key: str
     suite: str
@@ -113,7 +113,7 @@ class NewJob:
 
 
 def put_job(session: Session, job: NewJob, *, at: datetime) -> bool:
-    """Insert `job`; return False when one with its key was ever there, for the same machine.
+    """Insert `job`; return False if one with its key ever existed for the same machine.
 
     Machines that share a store have schedules of the same names, and each has its nights.
     """
@@ -135,13 +135,13 @@ def put_job(session: Session, job: NewJob, *, at: datetime) -> bool:
 
 
 def has_due_job(connection: Connection, *, machine: str | None, at: datetime) -> bool:
-    """Return whether a job that is `machine`'s to take is queued and due, or leased."""
+    """Return whether a job for `machine` is queued and due, or leased."""
     is_due = exists().where(JobTable.state.in_(OPEN_STATES), _is_due(at), _is_for(machine))
     return bool(connection.execute(select(is_due)).scalar())
 
 
 def _is_for(machine: str | None) -> ColumnElement[bool]:
-    """Return whether the scheduler of `machine` may take a job; None is a scheduler of all."""
+    """Return the condition that the scheduler of `machine` may take a job; None takes all."""
     if machine is None:
         return true()
     is_nobodys = JobTable.machine.not_in(select(SchedulerTable.machine))
@@ -155,10 +155,10 @@ def _is_due(at: datetime) -> ColumnElement[bool]:
 def take_job(session: Session, *, machine: str | None, at: datetime, lease_s: float) -> Job | None:
     """Lease the oldest free job for `machine`, None without one.
 
-    It may take what is for any machine, and what is for one that no scheduler was ever heard of on:
-    a node of its cluster. None takes them all. A job whose holder has ended is taken again, and
-    given up as failed after MAX_ATTEMPTS. Whether a holder on another host has ended cannot be
-    seen: its lease counts until `lease_s` after the last renewal.
+    It may take jobs for any machine, and jobs for machines that never had a scheduler, which are
+    nodes of its cluster. None takes all jobs. A job whose holder has ended is taken again, and
+    fails after MAX_ATTEMPTS. The end of a holder on another host cannot be seen: its lease counts
+    until `lease_s` after the last renewal.
     """
     is_free = JobTable.state.in_(OPEN_STATES) & _is_due(at) & _is_for(machine)
     jobs = select(JobTable).where(is_free).order_by(JobTable.enqueued_at)
@@ -186,19 +186,19 @@ def take_job(session: Session, *, machine: str | None, at: datetime, lease_s: fl
 
 
 def renew(session: Session, job_id: str, *, at: datetime) -> None:
-    """Extend the lease of a job; raise NotFoundError when there is none."""
+    """Extend the lease of a job; raise NotFoundError without one."""
     _change(session, job_id, leased_at=at)
 
 
 def end_job(
     session: Session, job_id: str, *, run_id: str | None, state: JobState, reason: str
 ) -> None:
-    """Set the last state of a job; raise NotFoundError when there is none."""
+    """Set the last state of a job; raise NotFoundError without one."""
     _change(session, job_id, run_id=run_id, state=state, reason=reason)
 
 
 def put_back(session: Session, job_id: str, *, due_at: datetime, reason: str) -> None:
-    """Queue a job again for `due_at`; raise NotFoundError when there is none."""
+    """Queue a job again for `due_at`; raise NotFoundError without one."""
     _change(session, job_id, state=JobState.QUEUED, due_at=due_at, reason=reason, holder=None)
 
 

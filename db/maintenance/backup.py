@@ -1,9 +1,9 @@
-"""Backups: all rows of a store in one file, and back into a store of any kind.
+"""Backups: all rows of a store in one file, restorable into any kind of store.
 
-The file is a zip archive that compresses nothing: a Parquet file for each table, and a manifest
-with the schema's revision, the number of rows and the SHA-256 of each. It is the same for DuckDB
-and PostgreSQL, so that a backup of one is restored to the other, and one of an older Compile HUD to
-a newer one: its tables are made as they were then, filled, and migrated as a store would be.
+The file is an uncompressed zip archive. It has a Parquet file for each table, and a manifest with
+the schema's revision and the number of rows and SHA-256 of each table. The format is the same for
+DuckDB and PostgreSQL, so a backup of one restores into the other. A backup of an older Compile HUD
+restores into a newer one: its tables are made in the old schema, filled, and migrated.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ BACKUP_VERSION: Final = 1
 _FORMAT: Final = "compile-hud-backup"
 _MANIFEST: Final = "manifest.json"
 _LARGEST_MANIFEST: Final = 1_000_000
-# 50,000 rows of kernels, the widest, are some 30 MB.
+# 50,000 rows of kernels, the widest table, are some 30 MB.
 _BATCH_ROWS: Final = 50_000
 _CHUNK_BYTES: Final = 1 << 20
-# It counts the writes to one store: another one goes on counting its own.
+# The table counts the writes to one store; the restored store has its own count.
 _LEFT_OUT: Final = (StoreVersionTable.__tablename__,)
 
 
@@ -54,7 +54,7 @@ class TableBackup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """What a backup holds, as its manifest says."""
+    """The manifest of a backup."""
 
     revision: str
     created_at: str
@@ -80,11 +80,11 @@ class Backup:
 
 
 def write_backup(store: Store, path: Path, *, at: datetime) -> Backup:
-    """Write all rows that `store` has at one moment to the new file `path`; return what it holds.
+    """Write all rows that `store` has at one moment to the new file `path`; return its manifest.
 
-    Others go on reading and writing. The file is there whole, on the disk, or not at all. Raises
-    BackupError when `path` is there already or the store has no run, OSError, and what the store
-    raises.
+    Other processes continue to read and write. The file appears complete and synced, or not at all.
+    Raises BackupError if `path` exists or the store has no run, OSError, and the errors of the
+    store.
     """
     if path.exists():
         raise BackupError(f"{path} is there already and is not written over. Name another file")
@@ -124,12 +124,14 @@ def restore_backup(
     is_forced: bool = False,
     on_replaced: Callable[[Path], None] = lambda _path: None,
 ) -> Backup:
-    """Put all rows of the backup at `path` into `store`, all or nothing; return what it holds.
+    """Replace the rows of `store` by the backup at `path`, all or nothing; return its manifest.
 
-    `on_replaced` is called with each file of the old store, which stays next to the new one.
-    Raises BackupError when the file is damaged or, unless `is_forced`, the store has runs;
-    StoreTooNew when a newer Compile HUD wrote the backup, StoreTooOld when one wrote it whose
-    stores this one does not upgrade; OSError, and what the store raises.
+    `on_replaced` is called with each file of the old store, which stays next to the new one. Raises
+
+    - BackupError for a damaged file, or for a store with runs unless `is_forced`,
+    - StoreTooNew for a backup of a newer Compile HUD,
+    - StoreTooOld for one whose schema this one does not upgrade,
+    - OSError, and the errors of the store.
     """
     with _opened(path) as archive:
         backup = _checked(archive, path=path)
@@ -233,14 +235,15 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _checked(archive: zipfile.ZipFile, *, path: Path) -> Backup:
-    """Return what the manifest says, after a look whether all of it is true."""
+    """Return the manifest, after a check of all its statements."""
     backup = _manifest(archive, path=path)
     migrate.check_known(backup.revision, name=str(path))
     members = {info.filename: info for info in archive.infolist()}
     if set(members) != {_MANIFEST, *map(_member, backup.tables)}:
         raise BackupError(f"{path} is damaged: its parts are not those of its manifest")
     for name, table in backup.tables.items():
-        # Nothing that unfolds: a part is as long as it looks.
+        # No compression: a part is as long as its entry says, so no small file can expand to a
+        # large one.
         if members[_member(name)].compress_type != zipfile.ZIP_STORED:
             raise BackupError(f"{path} is no backup of Compile HUD: {name} is compressed")
         with archive.open(_member(name)) as stream:
@@ -292,7 +295,7 @@ def _arrow_type(column: Column[Any]) -> pa.DataType:
 
 
 class _Hashed:
-    """A stream that counts and hashes what is written to it."""
+    """A stream that counts and hashes the bytes written to it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.digest = hashlib.sha256()
@@ -308,12 +311,12 @@ class _Hashed:
         return self._stream.write(data)
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return the number of written bytes."""
         return self._num_bytes
 
     def flush(self) -> None:
         """Do nothing: the archive is flushed when it is closed."""
 
     def close(self) -> None:
-        """Take nothing more; the stream is closed by its owner."""
+        """Do nothing: the owner of the stream closes it."""
         self.closed = True

@@ -1,11 +1,10 @@
-"""Put measurements in the order of their series, which makes a trend few reads and not hundreds.
+"""Sort measurements by series, so that a trend takes a few reads instead of hundreds.
 
 Results come night by night, so the points of a series lie as far apart as the nights. DuckDB skips
-what a filter cannot match by the smallest and largest number of each block of rows: rows that are
-sorted by `series_hash` within a window of some nights leave it one block of each window. Windows
-that together are MERGED times as large as one of them become one, so that years of nights are a
-dozen windows; the largest are as many rows as are sorted in seconds. Nothing but speed depends on
-the order; PostgreSQL has an index instead.
+blocks of rows by the minimum and maximum of each. Rows that are sorted by `series_hash` within a
+window of some nights leave it one block of each window. MERGED windows become one larger window, so
+that years of nights are a dozen windows. The largest windows have as many rows as can be sorted in
+seconds. Only speed depends on the order; PostgreSQL has an index instead.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from compile_hud.db.rows.columns import read_rows
 from compile_hud.db.schema.tables import ArrangedTable, MeasurementTable
 from compile_hud.db.store import Store
 
-# A block of DuckDB: what is in no order yet is read in milliseconds.
+# A block of DuckDB; unsorted rows up to this number are read in milliseconds.
 WINDOW_ROWS: Final = 122_880
 MERGED: Final = 4
-# Windows of two million rows are merged no more: to sort them takes a store seconds.
+# Windows of two million rows are not merged further: sorting them blocks the store for seconds.
 LARGEST_LEVEL: Final = 2
 _NAME: Final = MeasurementTable.__tablename__
 _MEASURED_AT: Final = MeasurementTable.run_started_at
@@ -36,7 +35,7 @@ _MEASURED_AT: Final = MeasurementTable.run_started_at
 class _Window:
     """The runs that began after `start` (None: from the first on), up to the one at `end`.
 
-    It has about MERGED times the rows of one of the `level` below.
+    It has about MERGED times the rows of a window of one `level` less.
     """
 
     start: datetime | None
@@ -45,9 +44,9 @@ class _Window:
 
 
 def compact_measurements(store: Store, *, window_rows: int = WINDOW_ROWS) -> int:
-    """Put the measurements of whole windows of `window_rows` and more in order; return how many.
+    """Sort the measurements of whole windows of at least `window_rows`; return their number.
 
-    Each window is a transaction of a few seconds. What is left over waits for the next time.
+    Each window is a transaction of a few seconds. Remaining rows wait for the next call.
     """
     num_windows = 0
     while window := _next_window(store, window_rows):
@@ -58,7 +57,7 @@ def compact_measurements(store: Store, *, window_rows: int = WINDOW_ROWS) -> int
 
 
 def _next_window(store: Store, window_rows: int) -> _Window | None:
-    """Return the next window to put in order, None when there is none."""
+    """Return the next window to sort, None without one."""
     with store.read() as connection:
         if connection.dialect.name != "duckdb":
             return None
@@ -95,9 +94,9 @@ def _unarranged(
 
 
 def _merged(windows: Sequence[_Window]) -> _Window | None:
-    """Return the window that some of `windows` become, None while they are too few.
+    """Return the window that some of `windows` merge into, None while they are too few.
 
-    Smaller ones may lie between larger ones: nights come one by one, and many of them at once.
+    Smaller ones may lie between larger ones: nights come one by one, or many at once.
     """
     for level in range(LARGEST_LEVEL):
         larger = (index for index, window in enumerate(windows, 1) if window.level > level)
@@ -131,7 +130,7 @@ def _arrange(connection: Connection, window: _Window) -> None:
 
 
 def _remember(connection: Connection, window: _Window) -> None:
-    """Replace the windows that `window` is made of."""
+    """Replace the windows that `window` was merged from."""
     is_inside = (ArrangedTable.name == _NAME) & (ArrangedTable.until < window.end)
     if window.start is not None:
         is_inside &= ArrangedTable.until > window.start

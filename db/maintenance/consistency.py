@@ -1,7 +1,7 @@
-"""Rows that nothing leads to, or that lead to nothing: find them, and remove them.
+"""Find and remove orphans: rows whose counterpart in another table is missing.
 
-Results are stored with all their rows in one transaction, so there are none unless a person deleted
-rows by hand, or a program of another make wrote to the store.
+Results are stored with all their rows in one transaction. Orphans appear only if a person deleted
+rows by hand, or another program wrote to the store.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from compile_hud.db.schema.tables import (
 )
 from compile_hud.db.store import Store
 
-# The details are large: the store takes out the one text.
+# The details are large: the store extracts a single text.
 _TRACES: Final = select(
     CaseResultTable.id,
     CaseResultTable.details["profile"]["trace"].as_string().label("trace"),
@@ -43,7 +43,7 @@ _TRACES: Final = select(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
-    """So many rows of a table, and what they are, in words."""
+    """A number of rows of a table; `text` describes them."""
 
     table: str
     num_rows: int
@@ -75,7 +75,7 @@ def _of_result(table: Any, what: str) -> _Rule:
     )
 
 
-# In this order: what is removed first may have been what the next was there for.
+# The order matters: a removed row may have been the reason for rows of the next rule.
 _RULES: Final = (
     _Rule(
         table=CaseResultTable,
@@ -91,7 +91,7 @@ _RULES: Final = (
     _of_result(SampleTable, "samples"),
     _of_result(KernelTable, "kernels"),
     _of_result(SupersededTable, "marks"),
-    # The newest result of a case that is left comes back with its next measurement.
+    # The summary of the newest remaining result returns with the next measurement of the case.
     _of_result(LatestResultTable, "newest results"),
     _Rule(
         table=LatestMeasurementTable,
@@ -136,7 +136,7 @@ _RULES: Final = (
 
 
 def find_orphans(store: Store) -> tuple[Orphans, ...]:
-    """Return the rows that nothing leads to, or that lead to nothing, by kind; empty for none."""
+    """Return the orphans by kind, empty for none."""
     with store.read() as connection:
         orphans = (
             Orphans(
@@ -152,7 +152,7 @@ def find_orphans(store: Store) -> tuple[Orphans, ...]:
 
 
 def find_named_traces(store: Store, *, num_nights: int) -> frozenset[str]:
-    """Return the results of the newest `num_nights` nights that say that they have a trace."""
+    """Return the results of the newest `num_nights` nights that name a trace."""
     with store.read() as connection:
         run_ids = newest_nights(connection, num_nights=num_nights)
         return frozenset(
@@ -164,7 +164,9 @@ def find_named_traces(store: Store, *, num_nights: int) -> frozenset[str]:
 
 
 def remove_orphans(store: Store) -> int:
-    """Remove all of them, and those that this makes, in one transaction; return how many rows."""
+    """Remove all orphans, and those that the removal creates, in one transaction; return their
+    number.
+    """
     with store.write() as session:
         connection = session.connection()
         return sum(

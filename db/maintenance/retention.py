@@ -33,7 +33,7 @@ _COUNTS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldSamples:
-    """The samples that a rule does not keep: their number, and the runs that they are of."""
+    """Samples past their retention: their number and their runs."""
 
     num_samples: int = 0
     run_ids: tuple[str, ...] = ()
@@ -42,8 +42,11 @@ class OldSamples:
 def find_old_samples(store: Store, *, num_nights: int) -> OldSamples:
     """Return the samples of all but the newest `num_nights` nights on which a run began (UTC).
 
-    Kept for longer are those of the first bad and the last good run of each open or acknowledged
-    alert, of baselines that people set, and of the run that measured a series last.
+    Some samples stay longer:
+
+    - those of the first bad and the last good run of each open or acknowledged alert,
+    - those of baselines that people set,
+    - those of the run that measured a series last.
     """
     with store.read() as connection:
         newest = newest_nights(connection, num_nights=num_nights)
@@ -65,7 +68,9 @@ def newest_nights(connection: Connection, *, num_nights: int) -> set[str]:
 
 
 def remove_samples(store: Store, old: OldSamples) -> None:
-    """Remove the samples of the runs in `old`, some runs at a time, so that others get a turn."""
+    """Remove the samples of the runs in `old`, some runs at a time, so that other writers get a
+    turn.
+    """
     for start in range(0, len(old.run_ids), _RUNS_AT_A_TIME):
         some = old.run_ids[start : start + _RUNS_AT_A_TIME]
         results = select(CaseResultTable.id).where(CaseResultTable.run_id.in_(some))

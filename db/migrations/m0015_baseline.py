@@ -1,8 +1,8 @@
-"""Create every table: where a store from before the first release begins.
+"""Create every table: the oldest schema that can be upgraded.
 
-A migration is history: it spells its tables out, since db/schema/tables.py moves on.
-There is no revision before this one: it has the number that the schema had then, so that stores of
-that schema are upgraded, and those of the schemas before it are refused.
+A migration is history: it spells its tables out, since db/schema/tables.py changes. It has the
+number that the schema had before the first release. Stores of that schema are upgraded, older ones
+are refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Refuse: results are never thrown away by an upgrade in reverse."""
+    """Refuse: a downgrade would delete results."""
     raise NotImplementedError("copy a backup of the store back instead")
 
 

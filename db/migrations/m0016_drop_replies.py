@@ -1,4 +1,4 @@
-"""Drop what was kept of replies to messages, which are not read any more."""
+"""Drop the tables of replies to messages, which are not read any more."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Drop the tables. What replies decided about alerts stays: it is in those."""
+    """Drop the tables. Decisions that came from replies stay in the alerts."""
     for table in ("message_versions", "reply_threads", "replies"):
         op.drop_table(table)
 
 
 def downgrade() -> None:
-    """Refuse: results are never thrown away by an upgrade in reverse."""
+    """Refuse: a downgrade would delete results."""
     raise NotImplementedError("copy a backup of the store back instead")

@@ -18,7 +18,7 @@ def load_alerts_with_events(
 ) -> tuple[Alert, ...]:
     """Return the alerts in `states` (default: all) and, in any state, the others of their events.
 
-    The last seen first.
+    The last seen alert comes first.
     """
     with store.read() as connection:
         if states is None:
@@ -113,6 +113,6 @@ def load_changes(store: Store, *, alert_id: str | None = None) -> tuple[AlertCha
 
 
 def load_series_settings(store: Store) -> tuple[SeriesSettings, ...]:
-    """Return what people set for series, in the order of the patterns."""
+    """Return the settings of series, in the order of their patterns."""
     with store.read() as connection:
         return read_series_settings(connection)

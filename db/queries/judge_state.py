@@ -23,7 +23,7 @@ class JudgeState:
 
 
 def load_events(store: Store, *, ids: Collection[str] | None = None) -> dict[str, Event]:
-    """Return the events by id, only those with `ids` where they are given."""
+    """Return the events by id; with `ids` only those."""
     query = select(EventTable.__table__)
     if ids is not None:
         query = query.where(EventTable.id.in_(ids))
@@ -46,7 +46,7 @@ def load_judge_states(store: Store) -> dict[str, JudgeState]:
 def load_case_stamps(store: Store) -> dict[str, str]:
     """Return a text for each case that changes with its results, by the case's key.
 
-    The reference cases of its runs witness in its causes, so their results change it too.
+    The reference cases of its runs are evidence for its causes, so their results change it too.
     """
     references = (
         select(CaseResultTable.run_id, func.count().label("num"))
@@ -83,7 +83,7 @@ def save_judge_states(
 ) -> None:
     """Replace the stored states and events; nothing is written if they are equal.
 
-    Of older events and these, those stay that alerts have, which is what `event_ids` says.
+    Of all events, those remain that have alerts; `event_ids` returns their ids.
     """
     before, known = load_judge_states(store), load_events(store)
     newest = known | {event.id: event for event in events}

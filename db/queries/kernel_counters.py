@@ -16,9 +16,9 @@ from compile_hud.db.store import Store
 def keep_counters(
     store: Store, result_id: str, counters: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> int:
-    """Add counters, by the names of kernels, to the kernels of a result; return how many got some.
+    """Add counters, by the names of kernels, to a result; return the number of changed kernels.
 
-    A counter that is in already gets its new value; the others stay.
+    A stored counter gets its new value; the others stay.
     """
     columns = (KernelTable.position, KernelTable.name, KernelTable.launch)
     query = select(*columns).where(KernelTable.result_id == result_id)

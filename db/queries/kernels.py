@@ -1,8 +1,8 @@
 """Queries of kernels: of one result, of many, of one kernel over the runs, of stored traces.
 
-DuckDB skips the blocks that one value cannot be in; for a list of values or a join it reads all.
-So the rows of a few results are looked up one by one. The ids of results begin with the time, as
-those of runs do.
+DuckDB skips blocks of rows for a single value; for a list of values or a join it reads all. So the
+rows of a few results are looked up one by one. The ids of results begin with the time, as those of
+runs do.
 
 One short transaction a call. All functions raise StoreLocked, StoreTooNew and StoreUnavailable.
 """
@@ -68,14 +68,14 @@ _SAMPLE_COLUMNS: Final[tuple[Any, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultLocation:
-    """The run that a case result is of, and when that run began."""
+    """The run of a case result, and the start of that run."""
 
     run_id: str
     run_started_at: datetime
 
 
 def load_kernels(store: Store, result_id: str) -> tuple[Kernel, ...]:
-    """Return the kernels of one result, those that take longest first; none where it has none."""
+    """Return the kernels of one result, the longest first; empty without any."""
     with store.read() as connection:
         kernels_by_result = read_kernels(connection, [KernelTable.result_id == result_id])
     kernels = kernels_by_result.get(result_id, ())
@@ -83,13 +83,13 @@ def load_kernels(store: Store, result_id: str) -> tuple[Kernel, ...]:
 
 
 def load_sources(store: Store, hashes: Collection[str]) -> Mapping[str, KernelSource]:
-    """Return the code with these hashes, by hash; what is not in the store is left out."""
+    """Return the code with these hashes, by hash, without unknown ones."""
     with store.read() as connection:
         return read_sources(connection, hashes)
 
 
 def load_results_with_kernels(store: Store, run_id: str) -> frozenset[str]:
-    """Return the ids of the results of a run, whose whole id this is, that have kernels."""
+    """Return the ids of the results of a run that have kernels; `run_id` is a whole id."""
     last = last_results(CaseResultTable.run_id == run_id)
     query = select(KernelTable.result_id).where(KernelTable.result_id.in_(select(last.c.id)))
     with store.read() as connection:
@@ -170,7 +170,7 @@ def load_kernel_points(
 
 
 def load_locations(store: Store, result_ids: Collection[str]) -> Mapping[str, ResultLocation]:
-    """Return the runs of these results, by result; what is not in the store is left out."""
+    """Return the runs of these results, by result, without unknown ones."""
     query = select(CaseResultTable.id, RunTable.id.label("run_id"), RunTable.started_at).join(
         RunTable, RunTable.id == CaseResultTable.run_id
     )

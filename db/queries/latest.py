@@ -35,8 +35,8 @@ def load_recent(
 ) -> Recent:
     """Return the medians of each case by its key and metric, oldest first.
 
-    They are of the newest `num_runs` on `machine` in `toolchain`. Where a case was measured more
-    than once in a run there is one of its medians.
+    They are of the newest `num_runs` on `machine` in `toolchain`. A case that was measured more
+    than once in a run has one of its medians.
     """
     newest = (
         select(RunTable.id, RunTable.started_at)
@@ -57,7 +57,7 @@ def load_recent(
                 MeasurementTable.median,
             ).where(
                 MeasurementTable.metric.in_(metrics),
-                # Rows are in the order of time, so that this alone skips nearly all of them.
+                # Rows are sorted by time, so DuckDB skips nearly all of them for this condition.
                 MeasurementTable.run_started_at >= min(run.started_at for run in runs),
                 MeasurementTable.run_id.in_([run.id for run in runs]),
             )
@@ -72,7 +72,7 @@ def load_recent(
 
 
 def load_scopes(store: Store) -> tuple[Scope, ...]:
-    """Return every machine and toolchain that has newest results, in their order."""
+    """Return every machine and toolchain that has newest results, sorted by name."""
     is_reference = (CaseTable.family == REFERENCE_FAMILY).label("is_reference")
     query = (
         select(
@@ -104,7 +104,7 @@ def load_scopes(store: Store) -> tuple[Scope, ...]:
 
 
 def load_last_ok(store: Store, *, machine: str, toolchain: str) -> dict[str, datetime]:
-    """Return when the newest run began in which each case was ok, by case key."""
+    """Return the start of the newest run in which each case was ok, by case key."""
     query = (
         select(CaseResultTable.case_key, func.max(RunTable.started_at).label("at"))
         .join(RunTable, RunTable.id == CaseResultTable.run_id)
@@ -124,7 +124,7 @@ def load_model_summaries(store: Store, result_ids: Iterable[str]) -> dict[str, s
 
     Results without such a text are left out.
     """
-    # The details hold profiles as well: the store takes out the one text.
+    # The details have profiles as well: the store extracts a single text.
     summary = CaseResultTable.details["workload"]["summary"].as_string()
     summaries: dict[str, str] = {}
     with store.read() as connection:
@@ -140,7 +140,7 @@ def read_latest(
 ) -> tuple[LatestCell, ...]:
     """Return the newest results in the order of machine, toolchain and case.
 
-    `filters` are values by column; `metrics` leaves out other measurements.
+    `filters` are values by column; `metrics` selects measurements.
     """
     results, measured = LatestResultTable.__table__.c, LatestMeasurementTable.__table__.c
     cells = (
@@ -181,9 +181,8 @@ def load_latest(
 ) -> tuple[LatestCell, ...]:
     """Return the newest result of every case on every machine in every toolchain.
 
-    A case that was only deferred is missing; a deferral leaves the result before it.
-
-    `machine` and `toolchain` leave out those on others, `metrics` the other measurements.
+    A deferral leaves the previous result in force; a case that was only deferred is missing.
+    `machine`, `toolchain` and `metrics` restrict the results and measurements.
     """
     arguments = {"machine": machine, "toolchain": toolchain}
     filters = {name: value for name, value in arguments.items() if value is not None}

@@ -36,13 +36,13 @@ from compile_hud.db.rows.sql_expressions import (
 from compile_hud.db.schema.tables import CaseResultTable, CaseTable, MeasurementTable, RunTable
 from compile_hud.db.store import Store
 
-# What a row says of a result: that it is ok, or from 1 on which metric it has.
+# The number of a row: 0 for an ok result, from 1 on for one of its metrics.
 _IS_OK: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseEnding:
-    """How a case ended in a run, and the result that says so."""
+    """The outcome of a case in a run, and the id of that result."""
 
     result_id: str
     outcome: Outcome
@@ -52,12 +52,11 @@ class CaseEnding:
 def load_unusual_outcomes(
     store: Store, *, runs: Sequence[PlannedRun]
 ) -> tuple[OutcomeHistory, ...]:
-    """Return how each case ended that was not planned, and ok or put off, each time since its first
-    run.
+    """Return the histories of cases that were not planned, and ok or deferred, in every run.
 
-    Histories are apart by machine, toolchain and case, and have a point for each of `runs` (all
+    Histories are separate by machine, toolchain and case. They have a point for each of `runs` (all
     runs, oldest first) that planned the case. Each run of a suite counts for all cases that the
-    suite ever planned there.
+    suite ever planned there, from the first run of the case on.
     """
     keys, is_ok = _load_ok(store, runs)
     is_planned = _planned(runs, keys)
@@ -80,7 +79,7 @@ def load_unusual_outcomes(
 
 
 def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str], CaseEnding]:
-    """Return how these cases ended in each run, by the ids of the runs and the cases' keys."""
+    """Return the outcome of these cases in each run, by the ids of the runs and the cases' keys."""
     endings = {}
     for batch in batches(case_keys):
         last = last_results(CaseResultTable.case_key.in_(batch))
@@ -101,7 +100,7 @@ def load_ended(store: Store, case_keys: Collection[str]) -> dict[tuple[str, str]
 
 
 def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.ndarray]:
-    """Return the keys of all cases, and for each run (row) and case (column) if it was ok."""
+    """Return the keys of all cases, and for each run (row) and case (column) whether it was ok."""
     index_of_run = {run.id: index for index, run in enumerate(runs)}
     with store.read() as connection:
         ids = connection.execute(select(RunTable.id).order_by(*OLDEST_RUN)).scalars().all()
@@ -118,7 +117,7 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
             .select_from(last)
             .join(run, run.c.id == last.c.run_id)
             .join(case, case.c.key == last.c.case_key)
-            # A case that its run had no time for counts as neither.
+            # A deferred case counts as neither.
             .where(or_(last.c.outcome == str(Outcome.OK), is_deferred(last)))
         )
         rows, columns = (item.astype(np.int64) for item in numpy_columns(connection, cells))
@@ -132,7 +131,7 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
 
 
 def _planned(runs: Sequence[PlannedRun], keys: Sequence[str]) -> np.ndarray:
-    """Return for each run and case if it was planned; a case without any result is left out."""
+    """Return for each run and case whether it was planned, without cases that have no result."""
     columns = {key: column for column, key in enumerate(keys)}
     by_plan = {
         number: [columns[case.key] for case in plan if case.key in columns]
@@ -145,7 +144,7 @@ def _planned(runs: Sequence[PlannedRun], keys: Sequence[str]) -> np.ndarray:
 
 
 def _plans(runs: Sequence[PlannedRun]) -> dict[int, tuple[Case, ...]]:
-    # Runs that planned the same share one tuple; comparing a thousand cases takes longer.
+    # Runs with equal plans share one tuple; comparing a thousand cases takes longer.
     return {id(run.plan): run.plan for run in runs}
 
 
@@ -160,7 +159,7 @@ def _rows_by_scope(runs: Sequence[PlannedRun]) -> Iterator[tuple[tuple[str, str]
 def _unusual(
     runs: Sequence[PlannedRun], rows: np.ndarray, *, is_planned: np.ndarray, is_ok: np.ndarray
 ) -> list[int]:
-    """Return the columns of the cases that some run of their suite missed, or that failed."""
+    """Return the columns of the cases that failed, or that some run of their suite missed."""
     suites = np.array([runs[row].suite for row in rows])
     is_missed = np.zeros(is_planned.shape[1], dtype=bool)
     for suite in set(suites):
@@ -185,7 +184,7 @@ def load_ok_results(
     """Return all ok results of the cases of which `num_without` or more lack one of `metrics`.
 
     `runs` are all runs, oldest first. Of a result that was measured again in its run the last
-    counts. Left out are reference cases, and those that never had any of the metrics.
+    counts. Reference cases are left out, and cases that never had any of the metrics.
     """
     index_of_run = {run.id: index for index, run in enumerate(runs)}
     is_model = CaseTable.family != REFERENCE_FAMILY
@@ -222,8 +221,8 @@ def _cells(
 ) -> CompoundSelect[tuple[int, int, int]]:
     """Return the query of run, case and metric (0: ok) of each result, all as numbers.
 
-    Results and measurements are read one after the other: joined by the ids of the results they
-    would take half as long again.
+    It reads results and measurements one after the other: a join by the ids of the results takes
+    half as long again.
     """
     run = select(RunTable.id, _number(OLDEST_RUN)).subquery()
     every = select(CaseTable.key, _number((CaseTable.key,))).where(is_model).subquery()
@@ -250,9 +249,9 @@ def _number(order: Sequence[InstrumentedAttribute[Any]]) -> ColumnElement[int]:
 
 
 def _losing(metrics: Sequence[str], *, num_without: int) -> Select[tuple[str]]:
-    """Return the query of the cases of which so many results lack a metric that others have.
+    """Return the query of the cases that have `num_without` or more results without a metric.
 
-    Results that were measured again are among them, with what they had: only ok ones have any.
+    Superseded results count with the metrics that they had; only ok results have any.
     """
     ok = (
         select(CaseResultTable.case_key, func.count().label("num"))
@@ -274,7 +273,7 @@ def _losing(metrics: Sequence[str], *, num_without: int) -> Select[tuple[str]]:
 
 
 def _run_fields(run: Run) -> dict[str, Any]:
-    """Return what an outcome point says about its run."""
+    """Return the fields of an outcome point that describe its run."""
     return {
         "run_id": run.id,
         "revision": run.revision,
@@ -288,9 +287,9 @@ def _run_fields(run: Run) -> dict[str, Any]:
 def load_outcomes(
     store: Store, *, limit_runs: int | None = None, case_key: str | None = None
 ) -> tuple[OutcomeHistory, ...]:
-    """Return how every planned case, or the one named, ended over the newest `limit_runs`.
+    """Return the outcomes of every planned case, or the named one, in the newest `limit_runs`.
 
-    Histories are apart by machine, toolchain and case.
+    Histories are separate by machine, toolchain and case.
     """
     newest = select(RunTable.__table__).order_by(*NEWEST_RUN).limit(limit_runs)
     with store.read() as connection:

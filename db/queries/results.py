@@ -1,7 +1,7 @@
 """Queries of results: one short transaction a call, frozen records out.
 
-Where a case was measured more than once in a run (the run was resumed), the result that finished
-last counts everywhere. All functions raise StoreLocked, StoreTooNew and StoreUnavailable.
+A resumed run may measure a case more than once; the result that finished last counts everywhere.
+All functions raise StoreLocked, StoreTooNew and StoreUnavailable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from compile_hud.db.store import Store
 def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> RunDocument:
     """Return a run with its results and all samples, in plan order; `run_id` as in `load_run`.
 
-    The kernels and their code, most of what is stored, are left out unless `has_kernels`.
+    Kernels and their code are most of the data; they are left out unless `has_kernels`.
     """
     with store.read() as connection:
         run = read_run(connection, run_id, store=store.name)
@@ -40,7 +40,7 @@ def load_document(store: Store, run_id: str, *, has_kernels: bool = False) -> Ru
 
 
 def load_result(store: Store, result_id: str) -> CaseResult:
-    """Return one whole result; raise NotFoundError when it is not in the store."""
+    """Return one whole result; raise NotFoundError for an unknown id."""
     with store.read() as connection:
         query = select(CaseResultTable.__table__).where(CaseResultTable.id == result_id).subquery()
         results = read_results(connection, query)
@@ -69,7 +69,9 @@ def load_samples(store: Store, result_id: str, metric: str) -> tuple[Sample, ...
 def load_samples_of(
     store: Store, result_ids: Collection[str], metric: str
 ) -> dict[str, tuple[Sample, ...]]:
-    """Return the samples of a metric by result, as `load_samples` does; without any, no result."""
+    """Return the samples of a metric by result, as `load_samples` does, without results that have
+    none.
+    """
     query = (
         select(SampleTable.__table__)
         .where(SampleTable.result_id.in_(result_ids), SampleTable.metric == metric)
@@ -84,7 +86,7 @@ def load_samples_of(
 
 
 def plan_order(run: Run) -> Any:
-    """Return the sort key that puts results into the order of the plan, the unplanned last."""
+    """Return the sort key of results in the order of the plan, unplanned ones last."""
     index_of_case = {case.key: index for index, case in enumerate(run.plan)}
 
     def order(result: CaseResult | ResultSummary) -> tuple[int, str]:

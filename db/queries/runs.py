@@ -28,7 +28,7 @@ from compile_hud.db.rows.sql_expressions import (
 from compile_hud.db.schema.tables import CaseResultTable, RunTable
 from compile_hud.db.store import Store
 
-# Not the environment: it is large, and no part of the plan.
+# Without the environment, which is large and no part of the plan.
 _COLUMNS = (
     RunTable.id,
     RunTable.started_at,
@@ -48,9 +48,9 @@ def load_triggered(store: Store, trigger: str) -> tuple[Run, ...]:
 
 
 def load_runs_of_plan(store: Store, run: Run) -> tuple[Run, ...]:
-    """Return the runs of the plan that `run` is of, itself included, by machine.
+    """Return the runs of the plan of `run`, itself included, by machine.
 
-    Machines of a cluster that share a plan have a run each, all of which began at one moment.
+    Nodes of a cluster that share a plan have a run each, all of which began at one moment.
     """
     is_of_plan = (
         (RunTable.started_at == run.started_at)
@@ -62,7 +62,7 @@ def load_runs_of_plan(store: Store, run: Run) -> tuple[Run, ...]:
 
 
 def load_heartbeats(store: Store, run_ids: Iterable[str]) -> Mapping[str, datetime]:
-    """Return when these runs last gave a sign of life, by id."""
+    """Return the last heartbeat of these runs, by id."""
     query = select(RunTable.id, RunTable.heartbeat_at).where(RunTable.id.in_(run_ids))
     with store.read() as connection:
         rows = connection.execute(query.where(RunTable.heartbeat_at.is_not(None))).all()
@@ -77,7 +77,7 @@ def load_run_ids(store: Store) -> tuple[str, ...]:
 
 
 def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | None], ...]:
-    """Return the runs on `machine` that are not known to have ended, each with its last beat."""
+    """Return the runs on `machine` that may still be running, each with its last heartbeat."""
     is_running = (RunTable.state == RunState.RUNNING) & (RunTable.machine == machine)
     query = _newest_first(is_running)
     with store.read() as connection:
@@ -87,7 +87,7 @@ def load_running(store: Store, *, machine: str) -> tuple[tuple[Run, datetime | N
 
 
 def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
-    """Return the runs with these ids, by id; those that are not in the store are left out."""
+    """Return the runs with these ids, by id, without unknown ones."""
     runs: dict[str, Run] = {}
     for ids in columns.batches(run_ids):
         runs |= {run.id: run for run in _runs(store, RunTable.id.in_(ids))}
@@ -97,9 +97,9 @@ def load_runs_of(store: Store, run_ids: Iterable[str]) -> Mapping[str, Run]:
 def load_last_measured(
     store: Store, *, suite: str, machine: str, toolchain: str
 ) -> dict[str, datetime]:
-    """Return when a run of `suite` last measured each case, by the keys of cases.
+    """Return the start of the run of `suite` that measured each case last, by the keys of cases.
 
-    Only runs on `machine` in `toolchain` count; a run that put a case off did not measure it.
+    Only runs on `machine` in `toolchain` count; a run that deferred a case did not measure it.
     """
     query = (
         select(CaseResultTable.case_key, func.max(CaseResultTable.finished_at).label("at"))
@@ -131,7 +131,7 @@ def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str,
 
 
 def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
-    """Return the last outcome of the case of `alert` in its scope, None where no run tried it."""
+    """Return the last outcome of the case of `alert` in its scope, None if no run tried it."""
     untried = (str(Outcome.SKIPPED), str(Outcome.NODE_LOST))
     last = last_results(
         CaseResultTable.case_key == alert.case.key, CaseResultTable.outcome.not_in(untried)
@@ -149,7 +149,7 @@ def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
 
 
 def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple[RunWarning, ...]]:
-    """Return the warnings of these results, by result; those not in the store are left out."""
+    """Return the warnings of these results, by result, without unknown ones."""
     warnings: dict[str, tuple[RunWarning, ...]] = {}
     for ids in columns.batches(result_ids):
         query = select(CaseResultTable.id, CaseResultTable.warnings)
@@ -160,7 +160,7 @@ def load_warnings(store: Store, result_ids: Iterable[str]) -> Mapping[str, tuple
 
 
 def load_reasons(store: Store, result_ids: Iterable[str]) -> Mapping[str, str]:
-    """Return why these results ended so, by result; those not in the store are left out."""
+    """Return the reasons of the outcomes of these results, by result, without unknown ones."""
     reasons: dict[str, str] = {}
     for ids in columns.batches(result_ids):
         query = select(CaseResultTable.id, CaseResultTable.reason)

@@ -28,7 +28,7 @@ from compile_hud.db.schema.tables import (
 )
 from compile_hud.db.store import Store
 
-# So few are looked up one by one; for more, all rows are read once.
+# A few series are looked up one by one; for more, all rows are read once.
 _FEW_SERIES: Final = 100
 _POINT_COLUMNS: Final[tuple[Any, ...]] = (
     MeasurementTable.series_key,
@@ -39,14 +39,14 @@ _POINT_COLUMNS: Final[tuple[Any, ...]] = (
     MeasurementTable.high,
     MeasurementTable.num_samples,
 )
-# Points read in one transaction by `load_histories`: about 150 MB while they are put in order.
+# `load_histories` reads so many points in one transaction: about 150 MB while they are sorted.
 _POINTS_PER_READ: Final = 2_000_000
-# Each series is a parameter of the statement, and every driver takes so many.
+# Each series is a parameter of the statement, and every driver limits these.
 _SERIES_PER_READ: Final = 10_000
 
 
 def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tuple[Series, ...]:
-    """Return the series of `metrics` that `run` has or could have a point in, with all points."""
+    """Return the series of `metrics` that `run` has or could have a point in, whole."""
     planned = {case.key for case in run.plan}
     with store.read() as connection:
         headers = read_series_headers(
@@ -67,7 +67,7 @@ def find_series(
     machine: str | None = None,
     case_key: str | None = None,
 ) -> tuple[SeriesHeader, ...]:
-    """Return the series that fit all given values, in the order of their keys."""
+    """Return the series that match all given values, in the order of their keys."""
     filters = {
         CaseTable.model: model,
         CaseTable.mode: mode,
@@ -87,8 +87,8 @@ def load_trend(
 ) -> tuple[TrendPoint, ...]:
     """Return every point of a metric of a case on a machine, oldest first.
 
-    Without `toolchain` the points of all toolchains are there, in the order of their runs. The
-    environment may change on the way: `fingerprint` and `series_key` then differ.
+    Without `toolchain` the points are of all toolchains, in the order of their runs. If the
+    environment changes, `fingerprint` and `series_key` change with it.
     """
     with store.read() as connection:
         runs = read_run_fields(connection, machine=machine, toolchain=toolchain)
@@ -107,10 +107,10 @@ def load_histories(
 ) -> Iterator[Series]:
     """Yield every series of `metrics` with its points, in the order of their keys.
 
-    `family` leaves out the models of others, `case_keys` the other cases.
+    `family` and `case_keys` select cases.
 
-    A generator that reads some series at a time, each in its own short transaction, so that a
-    writer can come in between; series that appear meanwhile are left out.
+    The generator reads some series at a time, each in its own short transaction, so that a writer
+    can come in between. Series that appear meanwhile are left out.
     """
     with store.read() as connection:
         of_family = [] if family is None else [CaseTable.family == family]
@@ -139,7 +139,7 @@ def _batches_of_headers(headers: Sequence[SeriesHeader]) -> Iterator[list[Series
 
 
 def load_imported_metrics(store: Store) -> list[str]:
-    """Return the names of all metrics that others named and that can be judged."""
+    """Return the names of all imported metrics that can be judged."""
     query = select(SeriesTable.metric, SeriesTable.unit, SeriesTable.direction).distinct()
     with store.read() as connection:
         rows = connection.execute(query).all()
@@ -156,7 +156,7 @@ def load_imported_metrics(store: Store) -> list[str]:
 
 
 def count_judged_series(store: Store) -> dict[str, int]:
-    """Return how many series each run has a point in that a verdict with noise rests on."""
+    """Return the number of series in which each run has a point that a verdict with noise uses."""
     noisy = [name for name, row in METRICS.items() if row.is_judged and not row.is_exact]
     noisy += load_imported_metrics(store)
     counts = (
@@ -171,7 +171,7 @@ def count_judged_series(store: Store) -> dict[str, int]:
 def read_series_headers(
     connection: Connection, *where: ColumnElement[bool]
 ) -> tuple[SeriesHeader, ...]:
-    """Return the series that fit `where`, in the order of their keys."""
+    """Return the series that match `where`, in the order of their keys."""
     query = (
         select(SeriesTable.__table__, *CASE_COLUMNS)
         .join(CaseTable, CaseTable.key == SeriesTable.case_key)
@@ -211,7 +211,7 @@ def read_series(connection: Connection, headers: Sequence[SeriesHeader]) -> list
 
 
 def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.ndarray]]:
-    """Return run numbers, medians, lows and highs of each series, oldest point first."""
+    """Return run numbers, medians, lower and upper bounds of each series, oldest point first."""
     series = select(
         SeriesTable.key, (func.row_number().over(order_by=SeriesTable.key) - 1).label("number")
     ).where(SeriesTable.key.in_(keys))
@@ -250,7 +250,7 @@ def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.n
 
 
 def _order(numbers: np.ndarray) -> np.ndarray:
-    """Return the indices that sort `numbers`, none below 0; equal ones keep their order."""
+    """Return the indices that sort `numbers`, none below 0; equal ones stay in their order."""
     # Numbers of 16 bits are sorted by radix, ten times as fast as longer ones.
     small = np.min_scalar_type(int(numbers.max(initial=0)))
     return np.argsort(numbers.astype(small), kind="stable")
@@ -271,7 +271,7 @@ def read_point_rows(
     keys = set(connection.execute(series).scalars())
     rows: list[Any] = []
     for number in {series_hash(key) for key in keys}:
-        # By this alone: DuckDB skips the blocks of rows that cannot have one number, but for a list
+        # The number is the only condition: DuckDB skips blocks of rows for one number. For a list
         # of numbers, for text or for a join it reads all.
         points = select(*_POINT_COLUMNS).where(MeasurementTable.series_hash == number)
         rows += read_rows(connection, points)
@@ -282,8 +282,9 @@ def read_point_rows(
 def read_run_fields(
     connection: Connection, *, machine: str, toolchain: str | None
 ) -> dict[str, dict[str, Any]]:
-    """Return what a point says about its run, by run, of those on `machine` in `toolchain`."""
-    # Read once and not with every point: a driver spends more on a time than on the rest of a row.
+    """Return the fields of a point that describe its run, by run, on `machine` in `toolchain`."""
+    # Times are read once and not with every point: a driver spends more on a time than on the rest
+    # of a row.
     query = select(RunTable.id, *RUN_COLUMNS).where(RunTable.machine == machine)
     if toolchain is not None:
         query = query.where(RunTable.toolchain == toolchain)

@@ -17,7 +17,7 @@ from compile_hud.db.records.string_enum import StrEnum
 DRIFT: Final = "drift"
 # The kind of an alert about a missing case, or a metric that its newest results lack.
 VANISHED: Final = "vanished"
-# That of an alert about how a case ends, and not about a number.
+# The metric of an alert about an outcome instead of a number.
 OUTCOME: Final = "outcome"
 _NUMBER_KINDS: Final = ("step", "variance")
 
@@ -36,14 +36,20 @@ class AlertState(StrEnum):
 class Alert:
     """A change that someone should look at.
 
-    `kind` is `step` (the level of a metric moved), `drift` (slowly), `variance` (its noise grew),
-    `outcome` (ok became failed), `vanished` or `late` (no more results); the first three have
-    numbers. The bounds of a drift are weeks apart (`alert_bounds`). `interval_pct` is the interval
-    of `change_pct`. Alerts with one `event_id` have one cause; empty means that it stands alone.
-    `owner`, `muted_until` and `note` (the reason of the last change) come from people.
-    `is_confirmed` and `confirmation` (JSON: the re-measurement) are None where nothing was
-    re-measured, `environment_diff` (JSON: last good against first bad run) where nothing was
-    compared.
+    `kind` is one of
+
+    - `step`: the level of a metric changed,
+    - `drift`: it changed slowly,
+    - `variance`: its noise grew,
+    - `outcome`: ok became failed,
+    - `vanished` or `late`: no more results.
+
+    The first three have numbers. The bounds of a drift are weeks apart (`alert_bounds`).
+    `interval_pct` is the interval of `change_pct`. Alerts with one `event_id` have one cause; an
+    empty one has no event. `owner`, `muted_until` and `note` (the reason of the last change) come
+    from people. `is_confirmed` and `confirmation` (JSON: the re-measurement) are None without a
+    re-measurement. `environment_diff` (JSON: last good against first bad run) is None without a
+    comparison.
     """
 
     id: str
@@ -79,10 +85,10 @@ class Alert:
     def to_json(
         self, *, kernels: Sequence[Mapping[str, Any]] = (), noise: str = ""
     ) -> dict[str, Any]:
-        """Return the regression object of docs/notifications.md, less `repro` and `url`.
+        """Return the regression object of docs/notifications.md, without `repro` and `url`.
 
-        `kernels` are those behind it, which are read with the results and not stored in the alert;
-        `noise` says what makes their times uncertain.
+        `kernels` are those behind the alert; callers read them with the results. `noise` is the
+        reason why their times are uncertain.
         """
         case = self.case
         return {
@@ -134,8 +140,8 @@ def began(alert: Alert) -> RunRef:
 def leading(alerts: Sequence[Alert]) -> Sequence[Alert]:
     """Return the alerts of an event that describe its change and its beginning.
 
-    Of one model they are its drifts, which say more than the steps within them; else all but the
-    drifts.
+    If all are of one model, its drifts, which describe more than the steps within them; else all
+    but the drifts.
     """
     drifts = [alert for alert in alerts if alert.kind == DRIFT]
     others = [alert for alert in alerts if alert.kind != DRIFT]
@@ -158,7 +164,7 @@ def alert_bounds(alert: Alert) -> tuple[tuple[str, RunRef | None], tuple[str, Ru
 
 
 class EventKind(StrEnum):
-    """What the alerts of an event have in common."""
+    """The property that the alerts of an event share."""
 
     CASE = "case"
     MODEL = "model"

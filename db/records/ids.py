@@ -1,4 +1,4 @@
-"""Ids that sort by time: DuckDB skips blocks of rows whose ids cannot be the one it looks for."""
+"""Ids that sort by time: DuckDB skips blocks of rows by the range of their ids."""
 
 from __future__ import annotations
 

@@ -10,42 +10,44 @@ from typing import Any
 from compile_hud.db.records.metrics import Direction
 from compile_hud.db.records.results import CaseResult
 
-# What started a run that is none of ours, and what its toolchain begins with, before a colon.
+# The trigger of an imported run, and the part of its toolchain before the colon.
 IMPORT_TRIGGER = "import"
 IMPORTED_TOOLCHAIN = "imported"
 # The part of a result's details with the facts of its file besides numbers.
 IMPORTED_DETAILS = "imported"
-# There, by metric, which way is better; and the mark of a guessed direction.
+# That part has the better direction by metric, with this mark after a guessed one.
 DIRECTIONS = "directions"
 GUESSED = "(guessed)"
 
 
 def is_imported(toolchain: str) -> bool:
-    """Return whether runs in `toolchain` are those of others, which nothing here can repeat."""
+    """Return whether runs in `toolchain` were imported, so that they cannot be repeated here."""
     return toolchain.startswith(f"{IMPORTED_TOOLCHAIN}:")
 
 
 def was_timed(details: Mapping[str, Any]) -> bool:
-    """Return whether it is known how long a result of these details took; no history says so."""
+    """Return whether the duration of a result with these details is known; imports have none."""
     return IMPORTED_DETAILS not in details
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """Which way a metric is better, as records of a run that started `at` say."""
+    """The better direction of a metric by the records of a run that started `at` a time."""
 
     direction: Direction
     at: datetime
 
 
 def stated_directions(result: CaseResult) -> Mapping[str, Direction]:
-    """Return which way is better as the file of `result` states it, by metric; not the guesses."""
+    """Return the better direction of each metric as the file of `result` states it, without
+    guesses.
+    """
     directions = result.details.get(IMPORTED_DETAILS, {}).get(DIRECTIONS, {})
     return {name: Direction(text) for name, text in directions.items() if GUESSED not in text}
 
 
 def agreed(one: Direction, other: Direction) -> Direction:
-    """Return what both say, NEITHER where they contradict each other."""
+    """Return the common direction, NEITHER if the two contradict each other."""
     return one if one is other else Direction.NEITHER
 
 

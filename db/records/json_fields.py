@@ -13,7 +13,7 @@ from compile_hud.db.shared.text import is_storable, quoted
 SCHEMA_VERSION = 1
 
 _MISSING = object()
-# What JSON calls each kind of value.
+# The name that JSON has for each kind of value.
 _KINDS: Mapping[type, str] = {
     dict: "an object",
     list: "a list",
@@ -27,12 +27,12 @@ _KINDS: Mapping[type, str] = {
 
 
 def kind_of(value: Any) -> str:
-    """Return what JSON calls the kind of `value`: `a number`, `null`; for what it has not, ours."""
+    """Return the JSON name for the kind of `value`: `a number`, `null`; else Python's name."""
     return _KINDS.get(type(value), type(value).__name__)
 
 
 def get_value(document: Any, name: str, *, default: Any = _MISSING) -> Any:
-    """Return the field as it is, `default` where it is missing."""
+    """Return the field unchanged, `default` if it is missing."""
     if not isinstance(document, Mapping):
         raise RecordError(f"expected an object with field {name!r}, got {kind_of(document)}")
     value = document.get(name, default)
@@ -50,7 +50,7 @@ def get_text(document: Any, name: str, *, default: Any = _MISSING) -> str:
 
 
 def get_name(document: Any, name: str, *, default: Any = _MISSING) -> str:
-    """Return the field, which must be a string that the store keeps and finds again as it is."""
+    """Return the field, which must be a string that the store can save and look up unchanged."""
     text = get_text(document, name, default=default)
     if not is_storable(text):
         raise RecordError(
@@ -69,7 +69,7 @@ def get_number(document: Any, name: str) -> float:
 
 
 def get_list(document: Any, name: str) -> list[Any]:
-    """Return the field, which must be a list; an empty one where it is missing."""
+    """Return the field, which must be a list; an empty one if it is missing."""
     value = get_value(document, name, default=[])
     if not isinstance(value, list):
         raise RecordError(f"field {name!r} must be a list, got {kind_of(value)}")
@@ -77,7 +77,7 @@ def get_list(document: Any, name: str) -> list[Any]:
 
 
 def get_mapping(document: Any, name: str) -> Mapping[str, Any]:
-    """Return the field, which must be an object; an empty one where it is missing."""
+    """Return the field, which must be an object; an empty one if it is missing."""
     value = get_value(document, name, default={})
     if not isinstance(value, Mapping):
         raise RecordError(f"field {name!r} must be an object, got {kind_of(value)}")
@@ -96,9 +96,9 @@ def get_numbers(document: Any, name: str, *, default: Any = _MISSING) -> tuple[f
 
 
 def get_counts(document: Any, name: str) -> tuple[int, ...]:
-    """Return the field, a list of whole numbers from 0 on; an empty one where it is missing."""
+    """Return the field, a list of whole numbers from 0 on; an empty one if it is missing."""
     values = get_list(document, name)
-    # As floats in documents of some writers.
+    # Some writers have counts as floats.
     is_count = [type(item) in (int, float) and item % 1 == 0 <= item for item in values]
     if not all(is_count):
         wrong = values[is_count.index(False)]
@@ -139,7 +139,7 @@ def get_time(document: Any, name: str) -> datetime:
 
 
 def get_time_or_none(document: Any, name: str) -> datetime | None:
-    """Return the field as `get_time` does, None where it is missing or null."""
+    """Return the field as `get_time` does, None if it is missing or null."""
     return None if get_value(document, name, default=None) is None else get_time(document, name)
 
 

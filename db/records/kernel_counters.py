@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from compile_hud.db.records.kernels import Kernel
 
-# Where they are in `Kernel.launch`.
+# The key of counters in `Kernel.launch`.
 COUNTERS = "counters"
-# The best known, in percent of the most that a device can sustain, each with a heading.
+# The best known counters, in percent of a device's sustained maximum, each with a heading.
 SHARES = {
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": "SM",
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed": "memory",

@@ -1,8 +1,8 @@
-"""The kernels of one case result, the code they were generated as, and their JSON form.
+"""The kernels of one case result, their generated code, and their JSON form.
 
 Only the standard library is needed, on Python 3.10 or newer. Times are seconds of one iteration
-under the profiler: what the profiler costs is in them, so they say where the time goes and not how
-long an iteration lasts (`Profile` has both).
+under the profiler, and so include its cost. They show where the time goes, not how long an
+iteration lasts (`Profile` has both).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from compile_hud.db.records.json_fields import (
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.shared.text import quoted
 
-# What a kernel does. `dispatch` is the time of operators outside their kernels.
+# The kind of work of a kernel. `dispatch` is the time of operators outside their kernels.
 KINDS = (
     "gemm",
     "convolution",
@@ -37,7 +37,7 @@ KINDS = (
     "dispatch",
     "other",
 )
-# Whose code it is: Inductor's two, those that vendors ship, ATen's own, and what is none of them.
+# The origin of the code: Inductor's two, those that vendors ship, ATen's own, and any other.
 LIBRARIES = (
     "triton",
     "inductor-cpp",
@@ -55,9 +55,10 @@ LIBRARIES = (
 _NS_PER_S = 1e9
 # The time in which a GPU had nothing to do: gaps between launches, and waiting for the host.
 IDLE = "idle"
-# Of the latency. Ten iterations differ from the median of the samples by as much without cause.
+# A share of the latency. Ten iterations differ from the median of the samples by as much without
+# cause.
 _SAME_TIME = 0.03
-# Where they are in `Kernel.launch`.
+# The key of modules in `Kernel.launch`.
 MODULES = "modules"
 
 
@@ -65,8 +66,8 @@ MODULES = "modules"
 class Origin:
     """One node of the FX graph that a kernel computes, with the user's line it came from.
 
-    `target` is the ATen operator, `module` the path of the `nn.Module`, `file` and `line` where the
-    user's code calls it and `code` that line; each is empty (0) where it is unknown.
+    `target` is the ATen operator, `module` the path of the `nn.Module`. `file`, `line` and `code`
+    are the user's line that calls it. Unknown fields are empty (0).
     """
 
     node: str
@@ -89,7 +90,7 @@ class Origin:
 
     @classmethod
     def from_json(cls, document: Any) -> Origin:
-        """Return the origin that `document` describes; raise RecordError when it does not."""
+        """Return the origin that `document` describes; raise RecordError for an invalid one."""
         line = get_value(document, "line", default=0)
         if isinstance(line, bool) or not isinstance(line, int):
             raise RecordError(f"field 'line' must be a whole number, got {quoted(line)}")
@@ -107,18 +108,21 @@ class Origin:
 class Kernel:
     """All calls of one kernel in one iteration: a row of the table of kernels.
 
-    `name` is the name in the trace, `label` the same without numbers that the compiler gives by
-    order; kernels of one name and other shapes are rows of their own. `kind` says what it does
-    (KINDS), `library` whose code it is (LIBRARIES). `count` is calls an iteration, `total_s` their
-    time an iteration, `mean_s` and `min_s` that of one call; `share` is the part of an iteration.
-    `num_bytes` and `flops` are of one call, `roofline` the part of what the device was measured to
-    be able to; None where it is unknown. `operators` are the ATen operators it computes, `module`
-    the `nn.Module` they are in (their common path), `shapes` the inputs of the call as text.
-    `source_hash` names its KernelSource, `config` is what the autotuner chose (`num_warps`, block
-    sizes), `launch` what the device was asked for (`grid`, `block`, `registers`, `shared_bytes`,
-    `occupancy`, `streams`), what its first call was given (`arguments`), what other profilers
-    counted (`counters`) and, where its modules are several, what is in each (`modules`), all JSON
-    values.
+    - `name`: the name in the trace. Equal names with different shapes have separate rows.
+    - `label`: the name without numbers that the compiler gives by order.
+    - `kind`, `library`: the kind of work (KINDS) and the origin of the code (LIBRARIES).
+    - `count`, `total_s`: calls per iteration, and their time per iteration.
+    - `mean_s`, `min_s`: the time of one call.
+    - `share`: the part of an iteration.
+    - `num_bytes`, `flops`: those of one call, None if unknown.
+    - `roofline`: the part of the device's measured limit, None if unknown.
+    - `operators`, `module`: the computed ATen operators and (the common path of) their `nn.Module`.
+    - `shapes`: the inputs of the call as text.
+    - `source_hash`: the hash of its KernelSource.
+    - `config`: the choice of the autotuner (`num_warps`, block sizes).
+    - `launch`: JSON values. They are launch parameters (`grid`, `block`, `registers`,
+      `shared_bytes`, `occupancy`, `streams`), `arguments` of the first call, `counters` of other
+      profilers, and `modules` if there are several.
     """
 
     name: str
@@ -154,19 +158,19 @@ class Kernel:
 
     @property
     def is_dispatch(self) -> bool:
-        """Return whether it is no kernel, but what an operator does outside of one."""
+        """Return whether the row is the time of an operator outside of its kernels."""
         return self.kind == "dispatch"
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Return the achieved bandwidth in bytes/s, None where it is not known."""
+        """Return the achieved bandwidth in bytes/s, None if it is not known."""
         if self.num_bytes is None or self.mean_s == 0:
             return None
         return self.num_bytes / self.mean_s
 
     @property
     def flops_per_s(self) -> float | None:
-        """Return the achieved operations a second, None where they are not known."""
+        """Return the achieved operations per second, None if they are not known."""
         if self.flops is None or self.mean_s == 0:
             return None
         return self.flops / self.mean_s
@@ -198,7 +202,7 @@ class Kernel:
 
     @classmethod
     def from_json(cls, document: Any) -> Kernel:
-        """Return the kernel that `document` describes; raise RecordError when it does not."""
+        """Return the kernel that `document` describes; raise RecordError for an invalid one."""
         operators = get_list(document, "operators")
         if not all(isinstance(item, str) for item in operators):
             raise RecordError(f"field 'operators' must be a list of text, got {quoted(operators)}")
@@ -230,8 +234,8 @@ class Kernel:
 class KernelSource:
     """Generated code, stored once for all kernels that have it.
 
-    `hash` is the SHA-256 over `text` with the kernel's own name left out, so that a kernel that
-    only got another number is the same code. `language` is `triton` or `cpp`.
+    `hash` is the SHA-256 over `text` without the kernel's own name, so that renumbering a kernel
+    does not change it. `language` is `triton` or `cpp`.
     """
 
     hash: str
@@ -244,7 +248,7 @@ class KernelSource:
 
     @classmethod
     def from_json(cls, document: Any) -> KernelSource:
-        """Return the source that `document` describes; raise RecordError when it does not."""
+        """Return the source that `document` describes; raise RecordError for an invalid one."""
         return cls(
             hash=get_text(document, "hash"),
             language=get_text(document, "language"),
@@ -254,10 +258,11 @@ class KernelSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineSpan:
-    """One stretch of work in an iteration, in whole nanoseconds.
+    """One span of work in an iteration, in whole nanoseconds.
 
     `start_s` counts from the beginning of the iteration. `lane` is the number of a thread, or of a
-    stream of a GPU; `kernel` the index of the kernel among those of the result, the longest first.
+    stream of a GPU. `kernel` is the index of the kernel among those of the result, the longest
+    first.
     """
 
     start_s: float
@@ -272,7 +277,7 @@ class TimelineSpan:
 
     @classmethod
     def from_json(cls, document: Any) -> TimelineSpan:
-        """Return the slice that `document` describes; raise RecordError when it does not."""
+        """Return the span that `document` describes; raise RecordError for an invalid one."""
         is_row = isinstance(document, list) and len(document) == 4
         if not is_row or not all(type(number) is int and number >= 0 for number in document):
             raise RecordError(
@@ -289,14 +294,14 @@ class TimelineSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Where the time of one iteration goes, as the profiler saw it.
+    """The time breakdown of one iteration, as the profiler saw it.
 
-    `iteration_s` is one iteration under the profiler, `latency_s` the median of the samples, which
-    were taken without it. `components` are seconds per iteration that add up to `iteration_s`:
-    compute by kind (KINDS), and the time without a kernel: `idle` on a GPU (launch gaps), `python`
-    on a CPU. `busy` is the share of an iteration in which a GPU had work, None on a CPU. Time in
-    which several kernels ran at once is counted once in `components`; `overlap_s` is the time of
-    the others. `trace` is the name of the stored Chrome trace, empty where there is none.
+    `iteration_s` is one iteration under the profiler. `latency_s` is the median of the samples,
+    which were taken without it. `components` are seconds per iteration that add up to
+    `iteration_s`. They are compute by kind (KINDS) and the time without a kernel: `idle` on a GPU
+    (launch gaps), `python` on a CPU. Time in which several kernels ran at once is counted once in
+    `components`; `overlap_s` is the rest. `busy` is the share of an iteration in which a GPU had
+    work, None on a CPU. `trace` is the name of the stored Chrome trace, empty without one.
     `timeline` has the longest spans of the median iteration by start; results of old versions have
     none. In JSON, `components` is `parts` and `timeline` is `strip`.
     """
@@ -313,10 +318,10 @@ class Profile:
 
     @property
     def latency_components(self) -> Mapping[str, float]:
-        """Return the components, of the gaps of a GPU only those that the latency has room for.
+        """Return the components; gaps of a GPU are cut to the room that the latency has for them.
 
-        Recording makes the host slower and no kernel: where the device waits for the host, what an
-        iteration takes longer under the profiler is gaps.
+        Recording slows the host and no kernel. If the device waits for the host, the extra time
+        under the profiler is gaps.
         """
         gaps_s = self.components.get(IDLE, 0.0)
         if self.latency_s is None or not gaps_s:
@@ -333,7 +338,7 @@ class Profile:
 
     @property
     def components_without_profiler(self) -> Mapping[str, float]:
-        """Return the components to show: `latency_components` where recording slowed the host."""
+        """Return the components to show: `latency_components` if recording slowed the host."""
         return self.latency_components if self.is_slowed else self.components
 
     @property
@@ -380,7 +385,7 @@ class Profile:
 
     @classmethod
     def from_json(cls, document: Any) -> Profile:
-        """Return the profile that `document` describes; raise RecordError when it does not."""
+        """Return the profile that `document` describes; raise RecordError for an invalid one."""
         components = get_mapping(document, "parts")
         return cls(
             num_iterations=int(get_number(document, "num_iterations")),
@@ -397,10 +402,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfiledResult:
-    """What is known of the kernels of a case result: their code, its details and its latency.
+    """The kernels of a case result with their code, its details and its latency.
 
-    `details` has the profile (`profile_of`); `latency_s` is the median of `samples`, None where
-    there are none.
+    `details` has the profile (`profile_of`); `latency_s` is the median of `samples`, None without
+    samples.
     """
 
     kernels: tuple[Kernel, ...]
@@ -436,19 +441,19 @@ def _number_or_none(document: Any, name: str) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleTime:
-    """What of a kernel is in the module `path`: calls and seconds of an iteration."""
+    """The calls and seconds per iteration that a kernel spends in the module `path`."""
 
     path: str
     count: float
     total_s: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
         return {"path": self.path, "count": self.count, "total_s": self.total_s}
 
 
 def modules_of(kernel: Kernel) -> tuple[ModuleTime, ...]:
-    """Return the modules of `kernel`, the longest first; none where it is in one or is unknown.
+    """Return the modules of `kernel`, the longest first; none if it has one or its module is
+    unknown.
 
     Damaged entries are left out.
     """
@@ -470,9 +475,9 @@ def _is_amount(value: Any) -> TypeGuard[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPoint:
-    """One kernel in one run: all its rows of the result together, in seconds an iteration.
+    """One kernel in one run: all its rows of the result together, in seconds per iteration.
 
-    `num_sources` is how many different codes it was generated as, 0 for a kernel of a library.
+    `num_sources` is the number of different generated codes, 0 for a kernel of a library.
     """
 
     run_id: str
@@ -490,7 +495,7 @@ class KernelPoint:
 
     @property
     def mean_s(self) -> float:
-        """Return the time of one call; that of an iteration where calls are not known."""
+        """Return the time of one call; that of an iteration if calls are not known."""
         return self.total_s / self.count if self.count else self.total_s
 
 

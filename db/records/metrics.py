@@ -1,8 +1,8 @@
-"""The metric table: everything that decides what a number means, and nothing else does.
+"""The metric table: the only source of a number's unit, direction and meaning.
 
 `relevance_floor` is the relative change below which a significant change is not worth a person's
 time. Metrics with `is_exact` are counts: they have no noise, so any change is significant. A metric
-with an `ideal` is judged by its distance from it, of which less than `resolution` is rounding.
+with an `ideal` is judged by its distance from it; a distance below `resolution` is rounding.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from dataclasses import dataclass
 
 from compile_hud.db.records.string_enum import StrEnum
 
-# How the method of a metric names the clock of a thread that no other process stretches.
+# The method of a metric has this for the clock of a thread, which other processes do not stretch.
 CPU_TIME = "CPU time"
-# And one whose iterations began with a flushed cache of the GPU.
+# The method has this if each iteration began with a flushed cache of the GPU.
 FLUSHED = "evicts the L2 cache"
-# Words for what there is more of, the faster the code is.
+# Words in names of quantities that grow as the code gets faster.
 RATE_WORDS = (
     r"speedup|throughput|bandwidth|flops|_per_s|per_sec|/s\b|(?<![a-z])(tps|qps|fps)(?![a-z])"
 )
 _RATE = re.compile(RATE_WORDS, re.IGNORECASE)
-# Time and memory are costs, except where a name says that it is of something good.
+# Time and memory are costs, unless the name means something good.
 _TIMES = ("s", "sec", "second", "seconds", "ms", "us", "ns")
 _SIZES = ("b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib")
 _GOOD = re.compile(r"free|avail|saved|saving|headroom|capacity|limit|uptime|reduc", re.IGNORECASE)
 
 
 class Direction(StrEnum):
-    """Which way is better."""
+    """The better direction of a metric."""
 
     LOWER_IS_BETTER = "lower_is_better"
     HIGHER_IS_BETTER = "higher_is_better"
@@ -45,7 +45,7 @@ class Metric:
     direction: Direction
     description: str
     relevance_floor: float = 0.05
-    # A judged metric can raise an alert; the others are shown and explain.
+    # A judged metric can raise an alert; the others only explain.
     is_judged: bool = True
     is_exact: bool = False
     ideal: float | None = None
@@ -393,7 +393,8 @@ _ROWS = (
         unit="1",
         direction=LOWER,
         description="Largest absolute difference from the fp64 eager oracle.",
-        # Sums in another order move errors by some tens of percent; twice is another algorithm.
+        # Sums in another order move errors by some tens of percent; a factor of two is another
+        # algorithm.
         relevance_floor=1.0,
     ),
     Metric(
@@ -410,7 +411,7 @@ _ROWS = (
         description="Cosine between the output and the fp64 eager oracle.",
         relevance_floor=1.0,
         ideal=1.0,
-        # What fp32 outputs differ by through rounding alone.
+        # The difference of fp32 outputs that rounding alone causes.
         resolution=1e-6,
     ),
 )
@@ -419,9 +420,9 @@ METRICS: dict[str, Metric] = {row.name: row for row in _ROWS}
 
 
 def speedup_name(methods: Iterable[str]) -> str:
-    """Return `speedup`, with its clock where that is not the one of the latency.
+    """Return `speedup`, with its clock if that is not the clock of the latency.
 
-    `methods` say how each speedup was taken.
+    `methods` are those of the speedups.
     """
     of_cpu = [CPU_TIME in method for method in methods]
     if not any(of_cpu):
@@ -430,10 +431,10 @@ def speedup_name(methods: Iterable[str]) -> str:
 
 
 def metric_of(name: str, *, unit: str, stated: Direction | None = None) -> Metric | None:
-    """Return the row of `name`; for what others named, one with the direction that they `stated`.
+    """Return the row of `name`; for an imported metric, one with its `stated` direction.
 
-    Without a stated one, its unit and the words of its name give the direction. None where these
-    do not say which way is better, or contradict each other, and where neither way is.
+    Without one, its unit and the words of its name give the direction. None if these give no
+    direction or contradict each other, and for a metric without one.
     """
     if name in METRICS:
         return METRICS[name]

@@ -13,25 +13,25 @@ from compile_hud.db.records.alerts import Alert
 from compile_hud.db.records.json_fields import time_to_json
 from compile_hud.db.records.string_enum import StrEnum
 
-# A message with more of them is more than most receivers take.
+# Most receivers take no longer message.
 MAX_TOGETHER = 100
 
 
 class AlertChangeKind(StrEnum):
-    """What happened to the alerts of a notification."""
+    """The change that a notification reports of its alerts."""
 
     OPENED = "opened"
     WORSENED = "worsened"
     REOPENED = "reopened"
     FIXED = "fixed"
-    # Of no change: what is open and what was fixed.
+    # This kind is about no change: it lists open and fixed alerts.
     WEEKLY = "weekly"
-    # Of no alert: a test message to a receiver.
+    # This kind is about no alert: it is a test message to a receiver.
     TEST = "test"
 
 
 class Severity(StrEnum):
-    """How bad the worst alert of a notification is."""
+    """The severity of the worst alert of a notification."""
 
     SEVERE = "severe"
     MAJOR = "major"
@@ -39,7 +39,7 @@ class Severity(StrEnum):
 
 
 class NotificationState(StrEnum):
-    """Where a notification stands; `dropped` are those whose alerts measuring again refuted."""
+    """The state of a notification; `dropped` means that a re-measurement refuted its alerts."""
 
     PENDING = "pending"
     SENDING = "sending"
@@ -49,13 +49,13 @@ class NotificationState(StrEnum):
     DROPPED = "dropped"
 
 
-# Those that are still to be sent.
+# Notifications in these states are still to be sent.
 WAITING = (NotificationState.PENDING, NotificationState.SENDING, NotificationState.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeGroup:
-    """Alerts of one event (or one alert alone, which is then the `subject`) that changed alike.
+    """Alerts of one event (or a single alert, which is then the `subject`) that changed alike.
 
     `stamps` identify each alert's change among those of this kind, in the order of `alerts`.
     """
@@ -71,9 +71,9 @@ class ChangeGroup:
 class Notification:
     """One message for one receiver; `id` is its idempotency key.
 
-    It is not sent before `due_at`, and together with at most `num_together` others.
-    `delivery_id` names the delivery that it is or may have been part of, empty where that is over;
-    `holder` is the process that sends it, or that first re-measures its alerts.
+    It is not sent before `due_at`, and together with at most `num_together` others. `delivery_id`
+    names the delivery that may have sent it, empty after the answer. `holder` is the process that
+    sends it, or that first re-measures its alerts.
     """
 
     id: str
@@ -96,7 +96,7 @@ class Notification:
 
     @property
     def about(self) -> frozenset[str]:
-        """Return the ids of what it is about: its alerts and their event."""
+        """Return the ids of its alerts and their event."""
         return frozenset((self.subject, *self.alert_ids))
 
     def to_json(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverHealth:
-    """How a receiver does: deliveries that failed in a row, and until when it is left alone."""
+    """The health of a receiver: failed deliveries in a row, and the end of its pause."""
 
     receiver: str
     num_failures: int = 0
@@ -118,16 +118,16 @@ class ReceiverHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """What waits for one receiver, oldest first, and how the receiver does."""
+    """The waiting notifications of one receiver, oldest first, and the health of the receiver."""
 
     health: ReceiverHealth
     waiting: tuple[Notification, ...]
 
 
 def urgent(items: Sequence[Notification]) -> list[Notification]:
-    """Return the severe of `items`, with what comes before them about the same alerts.
+    """Return the severe of `items`, with earlier ones about the same alerts.
 
-    That something severe is over is not urgent.
+    The end of something severe is not urgent.
     """
     selection: list[Notification] = []
     about: set[str] = set()
@@ -146,7 +146,7 @@ def stable_id(*parts: str) -> str:
 
 
 def notification_id(group: ChangeGroup, *, receiver: str, alerts: Iterable[Alert]) -> str:
-    """Return the idempotency key of telling `receiver` of these `alerts` of `news`."""
+    """Return the idempotency key of a message to `receiver` about these `alerts` of `group`."""
     stamps = {alert.id: stamp for alert, stamp in zip(group.alerts, group.stamps, strict=True)}
     stamped = sorted(f"{alert.id} {stamps[alert.id]}" for alert in alerts)
     return stable_id(group.subject, group.kind, receiver, *stamped)

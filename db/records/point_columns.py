@@ -1,7 +1,7 @@
 """The points of a series in columns: ten thousand histories are read and judged in seconds.
 
-A point becomes a record only when it is read; three and a half million records alone
-would take longer to make than everything else.
+A point becomes a record only when it is read. Making three and a half million records would take
+longer than everything else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from compile_hud.db.records.summaries import Point
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointRun:
-    """What a point says about its run."""
+    """The fields of a point that describe its run."""
 
     run_id: str
     revision: str
@@ -49,7 +49,7 @@ def point_runs(runs: Sequence[PointRun]) -> PointRuns:
 
 
 class PointColumns(Sequence[Point]):
-    """Points of one series, oldest first; `run_numbers` says where `runs` has the run of each."""
+    """Points of one series, oldest first; `run_numbers` are the indices of their runs in `runs`."""
 
     __slots__ = ("_highs", "_key", "_lows", "_medians", "_run_numbers", "_runs")
 
@@ -81,7 +81,7 @@ class PointColumns(Sequence[Point]):
         return self if is_above.all() else self._taken(is_above)
 
     def values_of(self, other: PointColumns) -> np.ndarray:
-        """Return the value of `other` in the run of each point here, NaN where it has none."""
+        """Return the values of `other` in the run of each point here, NaN without one."""
         if other._runs is not self._runs:
             medians = {point.run_id: point.median for point in other}
             return np.array([medians.get(point.run_id, np.nan) for point in self], dtype=float)
@@ -128,7 +128,7 @@ class PointColumns(Sequence[Point]):
 
 
 def points_at(key: str, points: Sequence[Point], *, scope: tuple[str, str]) -> Sequence[Point]:
-    """Return the points of one machine and toolchain, oldest first, less those of 0 and below."""
+    """Return the points above 0 of one machine and toolchain, oldest first."""
     columns = point_columns(key, points).by_scope().get(scope)
     return () if columns is None else columns.above_zero()
 

@@ -36,14 +36,14 @@ from compile_hud.db.records.string_enum import StrEnum
 
 # The family of the reference cases, which are no models: they show the state of the machine.
 REFERENCE_FAMILY = "reference"
-# How the reason of a case begins that its run had no time left for.
+# The reason of a case begins with this if its run had no time left for it.
 DEFERRED = "time budget"
 # The suite of a selection made by hand, which no later run has to repeat.
 CUSTOM_SUITE = "custom"
 
 
 class Phase(StrEnum):
-    """What one iteration executes; only an imported history has another than the first two."""
+    """The work of one iteration; only an imported history has another than the first two."""
 
     INFERENCE = "inference"
     TRAINING = "training"
@@ -72,7 +72,10 @@ MEASURED_DTYPES = tuple(dtype for dtype in Dtype if dtype not in (Dtype.AMP, Dty
 
 
 class Outcome(StrEnum):
-    """How a case ended; only OK has measurements. LOST: each machine it was given to went away."""
+    """The outcome of a case; only OK has measurements.
+
+    NODE_LOST means that each node of the case disconnected.
+    """
 
     OK = "ok"
     FAILED = "failed"
@@ -84,7 +87,7 @@ class Outcome(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -129,13 +132,13 @@ class Case:
     @property
     def key(self) -> str:
         """Return the case's identity, `model/phase/shape/dtype/variant/device`."""
-        # A page of a thousand cases asks for some ten thousand of them.
+        # A page of a thousand cases reads some ten thousand keys.
         return f"{self.model}/{self.phase}/{self.shape}/{self.dtype}/{self.variant}/{self.device}"
 
     @staticmethod
     def parse_key(key: str) -> CaseKey:
-        """Return the parts of `key`; raise RecordError where there are not six."""
-        # From the right: only the name of a model may have a slash.
+        """Return the parts of `key`; raise RecordError unless there are six."""
+        # Split from the right: only the name of a model may have a slash.
         names = [item.name for item in dataclasses.fields(CaseKey)]
         parts = key.rsplit("/", len(names) - 1)
         if len(parts) != len(names):
@@ -158,7 +161,7 @@ class Case:
 
     @classmethod
     def from_json(cls, document: Any) -> Case:
-        """Return the case that `document` describes; raise RecordError when it does not."""
+        """Return the case that `document` describes; raise RecordError for an invalid one."""
         return cls(
             model=get_name(document, "model"),
             family=get_name(document, "family"),
@@ -176,9 +179,9 @@ class Case:
 class Measurement:
     """One metric of one case result.
 
-    `samples` are in the metric's unit, warm-ups not among them (`warmups` keeps those). `launches`
-    says how many samples each fresh process gave, in order, and adds up to `len(samples)`.
-    `median` and `interval` are a summary that can always be recomputed from the samples.
+    `samples` are in the metric's unit, without warm-ups, which `warmups` has. `launches` has the
+    number of samples of each fresh process, in order, and adds up to `len(samples)`. `median` and
+    `interval` are a summary that can always be recomputed from the samples.
     """
 
     metric: str
@@ -218,7 +221,7 @@ class Measurement:
 
     @classmethod
     def from_json(cls, document: Any) -> Measurement:
-        """Return the measurement that `document` describes; raise RecordError when it does not."""
+        """Return the measurement that `document` describes; raise RecordError if it is invalid."""
         interval = get_numbers(document, "interval")
         if len(interval) != 2:
             raise RecordError(f"field 'interval' must have 2 numbers, got {len(interval)}")
@@ -236,10 +239,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What one case did in one run.
+    """The result of one case in one run.
 
-    `effective_mode` is the mode that really ran; it differs from `case.mode` when the device has no
-    such thing (CUDA graphs on a CPU), and then `warnings` holds a `mode-fallback`. `details` holds
+    `effective_mode` is the mode that ran. It differs from `case.mode` when the device does not
+    support the mode (CUDA graphs on a CPU); then `warnings` has a `mode-fallback`. `details` has
     JSON values that explain (graph breaks, steps, `profile`); `sources` is the code of `kernels`.
     """
 
@@ -259,7 +262,7 @@ class CaseResult:
     log_tail: str = ""
 
     def __post_init__(self) -> None:
-        """Check that a failed case carries no number, and that no metric is there twice."""
+        """Check that a failed case has no number, and that no metric occurs twice."""
         if self.outcome is not Outcome.OK and self.measurements:
             raise RecordError(
                 f"case {self.case.key} has outcome {self.outcome} and measurements;"
@@ -299,7 +302,7 @@ class CaseResult:
 
     @classmethod
     def from_json(cls, document: Any) -> CaseResult:
-        """Return the result that `document` describes; raise RecordError when it does not."""
+        """Return the result that `document` describes; raise RecordError for an invalid one."""
         return cls(
             id=get_name(document, "id"),
             run_id=get_name(document, "run_id"),
@@ -324,9 +327,9 @@ class CaseResult:
 class Run:
     """One execution of a plan on one machine in one toolchain at one revision.
 
-    `environment` holds JSON values (the fingerprint facts), `fingerprint` the SHA-256 over those
-    that decide comparability. `plan` is every case in order: what is missing from the results of a
-    finished run has vanished. Synthetic runs come from `hud demo` and live in a store of their own.
+    `environment` has JSON values (the fingerprint facts), `fingerprint` the SHA-256 over those that
+    decide comparability. `plan` is every case in order: a planned case without a result in a
+    finished run is missing. Synthetic runs come from `hud demo` and have a store of their own.
     """
 
     id: str
@@ -363,7 +366,7 @@ class Run:
 
     @classmethod
     def from_json(cls, document: Any) -> Run:
-        """Return the run that `document` describes; raise RecordError when it does not."""
+        """Return the run that `document` describes; raise RecordError for an invalid one."""
         return cls(
             id=get_name(document, "id"),
             started_at=get_time(document, "started_at"),
@@ -383,7 +386,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDocument:
-    """A run with its results: `hud run --json`, and what `hud compare` reads."""
+    """A run with its results: the output of `hud run --json`, and an input of `hud compare`."""
 
     run: Run
     results: tuple[CaseResult, ...]
@@ -398,7 +401,7 @@ class RunDocument:
 
     @classmethod
     def from_json(cls, document: Any) -> RunDocument:
-        """Return the run and results of `document`; raise RecordError when it does not fit."""
+        """Return the run and results of `document`; raise RecordError for an invalid one."""
         check_schema_version(document)
         return cls(
             run=Run.from_json(get_value(document, "run")),

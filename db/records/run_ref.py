@@ -1,4 +1,4 @@
-"""Where a run is on the time axis, as an alert points at it."""
+"""The position of a run on the time axis, as an alert stores it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compile_hud.db.records.json_fields import time_to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRef:
-    """A run as an alert points at it."""
+    """A run as an alert refers to it."""
 
     run_id: str
     revision: str

@@ -10,7 +10,7 @@ from compile_hud.db.records.json_fields import get_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWarning:
-    """Something a reader of the numbers must know, and what can be done about it."""
+    """A fact that a reader of the numbers must know, with a remedy."""
 
     code: str
     text: str
@@ -22,7 +22,7 @@ class RunWarning:
 
     @classmethod
     def from_json(cls, document: Any) -> RunWarning:
-        """Return the warning that `document` describes; raise RecordError when it does not."""
+        """Return the warning that `document` describes; raise RecordError for an invalid one."""
         return cls(
             code=get_text(document, "code"),
             text=get_text(document, "text"),

@@ -1,4 +1,4 @@
-"""What queries return besides the records: summaries, series and histories. No SQL here."""
+"""The records that queries return besides results: summaries, series and histories. No SQL here."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ HEARTBEAT_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run, how its cases ended so far, and its last sign of life.
+    """A run, its outcomes so far, and its last heartbeat.
 
-    `worked_s` is how long the cases with a result took together: what a run was paused is not in
-    it, nor a case that is going.
+    `worked_s` is the time of all cases with a result. It excludes pauses of the run and the running
+    case.
     """
 
     run: Run
@@ -70,7 +70,7 @@ class ResultSummary(Outline):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestCell:
-    """The newest result of a case on a machine, and the run it is from."""
+    """The newest result of a case on a machine, and its run."""
 
     summary: Outline
     run_id: str
@@ -85,8 +85,8 @@ class LatestCell:
 class Scope:
     """A machine and a toolchain with newest results.
 
-    `newest_at` is when the newest run of one of them began. `has_cases` says whether there are more
-    than reference cases; `reference_run_id` is the newest run with one of those, "" without one.
+    `newest_at` is the start of the newest run of one of them. `has_cases` is False with reference
+    cases only; `reference_run_id` is the newest run with a reference case, "" without one.
     """
 
     machine: str
@@ -114,7 +114,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint(Point):
-    """A point with what leads to its samples."""
+    """A point with the keys of its samples."""
 
     result_id: str
     num_samples: int
@@ -122,9 +122,9 @@ class TrendPoint(Point):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesHeader:
-    """What a series is about, and its latest point; `machine` is where that was measured.
+    """The identity of a series, and its latest point; `machine` measured that point.
 
-    `direction` is which way is better as records of others state it, None where none does.
+    `direction` is the better direction as imported records state it, None without one.
     """
 
     key: str
@@ -151,9 +151,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomePoint:
-    """How a planned case ended in a run; `outcome` and `result_id` are None without a result.
+    """The outcome of a planned case in a run; `outcome` and `result_id` are None without a result.
 
-    What `is_deferred` was skipped because its run had no time left for it.
+    `is_deferred` marks a case that was skipped because its run had no time left for it.
     """
 
     run_id: str
@@ -169,7 +169,7 @@ class OutcomePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeHistory:
-    """How a case ended on a machine in each run of a toolchain that planned it, oldest first."""
+    """The outcomes of a case on a machine in each run that planned it, oldest first."""
 
     case: Case
     machine: str
@@ -179,7 +179,7 @@ class OutcomeHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRun:
-    """A run with what it planned, which is one tuple for all runs that planned the same."""
+    """A run with its plan; runs with equal plans share one tuple."""
 
     id: str
     at: datetime
@@ -203,7 +203,7 @@ class PlannedRun:
         outcome: Outcome | None = None,
         is_deferred: bool = False,
     ) -> OutcomePoint:
-        """Return how a case ended in this run; without an outcome, that it has no result."""
+        """Return the point of a case in this run; without an outcome, its result is missing."""
         return OutcomePoint(
             run_id=self.id,
             result_id=result_id,
@@ -219,10 +219,10 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OkResults:
-    """The ok results of some cases, in any order: the numbers of run and case, and if it `has` it.
+    """The ok results of some cases, in any order: the numbers of run and case, and their metrics.
 
-    Runs are numbered as they were given, cases by their index in `case_keys`; `has` has a row for
-    each result and a column for each of `metrics`.
+    Runs are numbered in the order of the call, cases by their index in `case_keys`. `has` is a row
+    for each result and a column for each of `metrics`: True if the result has the metric.
     """
 
     case_keys: Sequence[str]
@@ -243,7 +243,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEnding:
-    """How a case ended in the newest run that tried it, and why."""
+    """The outcome of a case in the newest run that tried it, and the reason."""
 
     outcome: Outcome
     reason: str

@@ -1,4 +1,4 @@
-"""What people decide about alerts and series, and the record of every change.
+"""Triage decisions about alerts and series, and the record of every change.
 
 Only the standard library is needed; the rules that use these are in
 runner/analysis/alerts/lifecycle.py.
@@ -27,14 +27,14 @@ from compile_hud.db.records.metrics import METRICS, Direction, metric_of
 from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.string_enum import StrEnum
 
-# An alert in one of these is not settled: the judge goes on with it.
+# An alert in one of these states is not settled: the detector continues with it.
 ONGOING = (AlertState.OPEN, AlertState.ACKNOWLEDGED)
 # The author of changes by the detector, which no person made.
 JUDGE = "judge"
 
 
 class ChangedField(StrEnum):
-    """What a change is about."""
+    """The changed field."""
 
     STATE = "state"
     OWNER = "owner"
@@ -45,7 +45,7 @@ class ChangedField(StrEnum):
     COMMENT = "comment"
 
 
-# What a message calls the settings of a series.
+# The names of series settings in messages.
 SETTING_NAMES = {
     ChangedField.OWNER: "owner",
     ChangedField.MUTED_UNTIL: "mute",
@@ -56,10 +56,10 @@ SETTING_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertChange:
-    """One change of an alert, or of a pattern's settings: who, when, what and why.
+    """One change of an alert, or of a pattern's settings: author, time, values and reason.
 
     Either `alert_id` or `pattern` is set, the other is empty. `old` and `new` are the values of
-    `field` as text, empty where there was or is none.
+    `field` as text, empty for none.
     """
 
     id: str
@@ -88,7 +88,7 @@ class AlertChange:
 
     @classmethod
     def from_json(cls, document: Any) -> AlertChange:
-        """Return the change that `document` describes; raise RecordError when it does not."""
+        """Return the change that `document` describes; raise RecordError for an invalid one."""
         return cls(
             id=get_name(document, "id"),
             alert_id=get_name(document, "alert_id"),
@@ -104,7 +104,7 @@ class AlertChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """Who changes something, when and why."""
+    """Author, time and reason of a change."""
 
     by: str
     at: datetime
@@ -113,7 +113,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """The new version of an alert, and why; `comment` is recorded with it."""
+    """The new version of an alert, and its reason; `comment` is recorded with it."""
 
     alert: Alert
     why: str = ""
@@ -122,11 +122,11 @@ class Revision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesSettings:
-    """What people set for the series that fit `pattern`.
+    """The settings of the series that match `pattern`.
 
     `pattern` is the key of a series, or a glob of `case#metric` (`bert/*#latency_s`). `floor` is
     the least relevant change as a fraction, None for the metric's own. A new baseline starts with
-    the run `baseline_run_id`; empty means that none does.
+    the run `baseline_run_id`, "" for none.
     """
 
     pattern: str
@@ -149,9 +149,9 @@ class SeriesSettings:
 def changes_of_alert(
     old: Alert | None, new: Alert, *, signature: Signature
 ) -> tuple[AlertChange, ...]:
-    """Return a change for each thing that differs between an alert and `new`.
+    """Return a change for each field that differs between an alert and `new`.
 
-    One that was not there yet (None) has but a state: an owner or a mute is that of its series.
+    A new alert (None before) has only a state: owner and mute are those of its series.
     """
     care = () if old is None else (ChangedField.OWNER, ChangedField.MUTED_UNTIL)
     changes = _changes((ChangedField.STATE, *care), old, new, signature)
@@ -213,13 +213,13 @@ def is_muted(alert: Alert, *, at: datetime) -> bool:
 
 
 def fits(pattern: str, *, series_key: str) -> bool:
-    """Return whether `pattern` is this series, or a glob that its `case#metric` fits."""
+    """Return whether `pattern` is this series, or a glob that matches its `case#metric`."""
     subject, _, _ = series_key.rpartition("@")
     return pattern == series_key or fnmatchcase(subject, pattern)
 
 
 def settings_of(series_key: str, *, settings: Iterable[SeriesSettings]) -> SeriesSettings:
-    """Return what holds for one series: for each setting the most specific pattern with it.
+    """Return the settings in force for one series: each from the most specific pattern that has it.
 
     The series itself is more specific than any glob, and a longer glob more than a shorter one.
     """
@@ -233,7 +233,7 @@ def settings_of(series_key: str, *, settings: Iterable[SeriesSettings]) -> Serie
 
 
 def holder_of(name: str, series_key: str, *, settings: Iterable[SeriesSettings]) -> str:
-    """Return the pattern from which a series has its setting `name`, "" where it has none."""
+    """Return the pattern from which a series has its setting `name`, "" without one."""
     holders = [item for item in _fitting(series_key, settings) if is_set(getattr(item, name))]
     return holders[-1].pattern if holders else ""
 
@@ -244,7 +244,7 @@ def is_set(value: object) -> bool:
 
 
 def _fitting(series_key: str, settings: Iterable[SeriesSettings]) -> list[SeriesSettings]:
-    """Return the settings whose patterns fit a series, the most specific one last."""
+    """Return the settings whose patterns match a series, the most specific one last."""
     fitting = [item for item in settings if fits(item.pattern, series_key=series_key)]
     return sorted(
         fitting, key=lambda item: (item.pattern == series_key, len(item.pattern), item.pattern)
@@ -252,7 +252,7 @@ def _fitting(series_key: str, settings: Iterable[SeriesSettings]) -> list[Series
 
 
 def with_settings(alert: Alert, settings: Iterable[SeriesSettings]) -> Alert:
-    """Return `alert` with the owner and mute of its series where it has none of its own."""
+    """Return `alert` with the owner and mute of its series for those that it lacks."""
     own_settings = settings_of(alert.series_key, settings=settings)
     return dataclasses.replace(
         alert,
@@ -264,7 +264,7 @@ def with_settings(alert: Alert, settings: Iterable[SeriesSettings]) -> Alert:
 def worsening(alert: Alert) -> float:
     """Return the factor by which the metric got worse; below 1 it got better.
 
-    Infinite for a case that fails, which is worse than any slow one; 1 where there is no number.
+    Infinite for a case that fails, which is worse than any slow one; 1 without a number.
     """
     if alert.kind == "outcome":
         return math.inf
@@ -287,9 +287,9 @@ def is_higher_better(alert: Alert) -> bool:
 
 
 def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
-    """Return failures, then what got worse by how much, what is missing, and what got better.
+    """Return failures, then regressions by size, missing cases, and improvements.
 
-    What is settled comes in the same order after all that is open or acknowledged.
+    Settled alerts come in the same order after all open and acknowledged ones.
     """
     return sorted(
         alerts,
@@ -304,7 +304,7 @@ def worst_first(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def size_pct(alert: Alert) -> float | None:
-    """Return by how much the cost changed, in percent and without its sign."""
+    """Return the change of the cost, in percent and without its sign."""
     if alert.change_pct is None:
         return None
     metric = METRICS.get(alert.metric)

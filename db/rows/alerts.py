@@ -19,9 +19,9 @@ from compile_hud.db.schema.tables import (
 
 
 def read_alerts(connection: Connection, *where: ColumnElement[bool]) -> tuple[Alert, ...]:
-    """Return the alerts that fit `where`, the last seen first.
+    """Return the alerts that match `where`, the last seen first.
 
-    Where an alert has no owner or mute of its own, it has that of its series.
+    An alert without an owner or mute of its own has that of its series.
     """
     settings = read_series_settings(connection)
     query = (
@@ -51,14 +51,14 @@ def read_alert(connection: Connection, alert_id: str) -> Alert:
 def read_series_settings(
     connection: Connection, *where: ColumnElement[bool]
 ) -> tuple[SeriesSettings, ...]:
-    """Return the settings that fit `where`, in the order of their patterns."""
+    """Return the settings that match `where`, in the order of their patterns."""
     query = select(SeriesSettingsTable.__table__).where(*where)
     rows = connection.execute(query.order_by(SeriesSettingsTable.pattern))
     return tuple(settings_record(row) for row in rows)
 
 
 def read_changes(connection: Connection, *where: ColumnElement[bool]) -> tuple[AlertChange, ...]:
-    """Return the changes that fit `where`, oldest first."""
+    """Return the changes that match `where`, oldest first."""
     query = select(AlertChangeTable.__table__).where(*where)
     rows = connection.execute(query.order_by(AlertChangeTable.at, AlertChangeTable.number))
     return tuple(change_record(row) for row in rows)

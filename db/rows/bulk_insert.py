@@ -40,7 +40,7 @@ ARROW_TYPES: Final[dict[type[Any], pa.DataType]] = {
 
 def put_rows(session: Session, table: type[Base], rows: Sequence[Values]) -> None:
     """Insert `rows`, which all name the same columns of `table`."""
-    # The table itself, not its class: the ORM would cut the rows into statements of a thousand.
+    # The table and not its class: the ORM would cut the rows into statements of a thousand.
     target = cast("Table", table.__table__)
     if not rows:
         return
@@ -53,7 +53,7 @@ def put_rows(session: Session, table: type[Base], rows: Sequence[Values]) -> Non
 
 
 def put_batch(connection: Connection, table: str, batch: pa.Table) -> None:
-    """Insert the rows of `batch`, which has the names of columns of `table`, into DuckDB."""
+    """Insert the rows of `batch`, whose names are columns of `table`, into DuckDB."""
     # The dialect's cursor shares our transaction; Arrow is far faster than executemany.
     cursor = connection.connection.cursor()
     try:

@@ -1,4 +1,4 @@
-"""Rows read by columns: a driver takes longer to make a row of Python objects than to find it."""
+"""Read rows by columns: a driver needs longer to make a row of Python objects than to find it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlalchemy.sql.selectable import ExecutableReturnsRows
 
 from compile_hud.db.rows.mapping import utc
 
-# Ids in one statement; every driver takes so many parameters.
+# Ids in one statement; every driver limits its parameters.
 IDS_PER_READ: Final = 500
 
 
@@ -28,7 +28,7 @@ def read_rows(connection: Connection, query: ExecutableReturnsRows) -> list[Any]
     row_type = _row_type(tuple(types))
     if connection.dialect.name != "duckdb":
         return [row_type._make(map(_in_utc, row)) for row in result]
-    # For every time the driver makes a row of, it looks up a time zone.
+    # The driver looks up a time zone for every time in a row.
     table = result.cursor.to_arrow_table()
     columns = [
         _values(column, is_json=isinstance(kind, JSON))
@@ -40,10 +40,10 @@ def read_rows(connection: Connection, query: ExecutableReturnsRows) -> list[Any]
 def read_rows_of_each(
     connection: Connection, query: Select[Any], conditions: Sequence[ColumnElement[bool]]
 ) -> list[Any]:
-    """Return the rows of `query` that fit the first of `conditions`, then those of the next."""
+    """Return the rows of `query` that match the first of `conditions`, then those of the next."""
     if not conditions:
         return []
-    # One statement: each costs a millisecond, whatever it reads.
+    # One statement, since each costs a millisecond whatever it reads.
     return read_rows(connection, union_all(*(query.where(one) for one in conditions)))
 
 
@@ -76,12 +76,12 @@ def _values(column: pa.ChunkedArray, *, is_json: bool) -> list[Any]:
 
 
 def _decoded(texts: list[str | None]) -> list[Any]:
-    # Nearly all results have the same text, which is no warning.
+    # Nearly all results have the same text, an empty list.
     return [None if text is None else [] if text == "[]" else json.loads(text) for text in texts]
 
 
 def batches(ids: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the ids, each once, as many at a time as a statement may name."""
+    """Yield the ids, each once, as many at a time as a statement may have."""
     unique = list(dict.fromkeys(ids))
     for start in range(0, len(unique), IDS_PER_READ):
         yield unique[start : start + IDS_PER_READ]

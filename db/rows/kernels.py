@@ -24,12 +24,12 @@ _NO_HASH: Final = ""
 _KERNEL_FIELDS: Final = tuple(
     field.name for field in fields(Kernel) if field.name not in ("operators", "origins")
 )
-# Tables of what many kernels share.
+# Tables of values that many kernels share.
 _Hashed = type[KernelSourceTable] | type[KernelOriginsTable]
 
 
 def put_kernels(session: Session, results: Sequence[CaseResult]) -> None:
-    """Insert the kernels of `results`, and of their code and origins what is not in yet."""
+    """Insert the kernels of `results`, and new ones of their code and origins."""
     rows = [row for result in results for row in _rows(result)]
     origins = {row["origins_hash"]: row.pop("origins") for row in rows}
     put_rows(session, KernelTable, rows)
@@ -43,7 +43,7 @@ def put_kernels(session: Session, results: Sequence[CaseResult]) -> None:
 def read_kernels(
     connection: Connection, conditions: Sequence[ColumnElement[bool]]
 ) -> dict[str, tuple[Kernel, ...]]:
-    """Return the kernels that fit one of `conditions` by result, in the order they came in."""
+    """Return the kernels that match one of `conditions` by result, in the order of insertion."""
     unordered = read_rows_of_each(connection, select(KernelTable.__table__), conditions)
     rows = sorted(unordered, key=lambda row: row.position)
     origins = _read_origins(connection, {row.origins_hash for row in rows} - {_NO_HASH})
@@ -61,7 +61,7 @@ def _kernel(row: Any, *, origins: tuple[Origin, ...]) -> Kernel:
 
 
 def read_sources(connection: Connection, hashes: Collection[str]) -> dict[str, KernelSource]:
-    """Return the code with these hashes, by hash; what is not in the store is left out."""
+    """Return the code with these hashes, by hash, without unknown ones."""
     rows = _read_by_hash(connection, KernelSourceTable, hashes)
     return {row.hash: KernelSource.from_json(row._mapping) for row in rows}
 
@@ -69,7 +69,7 @@ def read_sources(connection: Connection, hashes: Collection[str]) -> dict[str, K
 def read_with_sources(
     connection: Connection, conditions: Sequence[ColumnElement[bool]]
 ) -> dict[str, tuple[tuple[Kernel, ...], tuple[KernelSource, ...]]]:
-    """Return the kernels that fit one of `conditions` by result, each with the generated code."""
+    """Return the kernels that match one of `conditions` by result, each with the generated code."""
     kernels = read_kernels(connection, conditions)
     hashes = {
         result_id: dict.fromkeys(kernel.source_hash for kernel in several)
@@ -124,7 +124,7 @@ def _rows(result: CaseResult) -> list[Values]:
 
 
 def _values(kernel: Kernel) -> Values:
-    """Return the row of `kernel` in `kernels`, with the origins that their hash names."""
+    """Return the row of `kernel` in `kernels`, with the origins of this hash."""
     values: Values = clean_json(kernel.to_json())
     content = json.dumps(values["origins"], sort_keys=True).encode()
     is_known = bool(values["origins"])

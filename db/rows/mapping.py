@@ -55,7 +55,7 @@ def utc(moment: datetime) -> datetime:
 
 
 def statements(result: CaseResult, *, run: Run) -> dict[str, Statement]:
-    """Return which way is better as the file of an imported `result` states it, by series."""
+    """Return the better direction of each series in the file of an imported `result`."""
     return {
         series_key(result.case, metric=metric, fingerprint=run.fingerprint): Statement(
             direction=direction, at=run.started_at
@@ -65,14 +65,14 @@ def statements(result: CaseResult, *, run: Run) -> dict[str, Statement]:
 
 
 def statement_values(statement: Statement | None) -> Values:
-    """Return the columns of `series` that store which way is better, null where it is unknown."""
+    """Return the columns of `series` with the better direction, null if it is unknown."""
     if statement is None:
         return {"direction": None, "direction_at": None}
     return {"direction": str(statement.direction), "direction_at": utc(statement.at)}
 
 
 def statement_record(row: Row[Any] | SeriesTable) -> Statement | None:
-    """Return what is stated in a row of `series`, None where nothing is."""
+    """Return the stated direction in a row of `series`, None without one."""
     if row.direction is None or row.direction_at is None:
         return None
     return Statement(direction=Direction(row.direction), at=utc(row.direction_at))
@@ -84,9 +84,9 @@ def utc_or_none(moment: datetime | None) -> datetime | None:
 
 
 def clean_text(text: str) -> str:
-    """Return `text` as both databases can keep it: no NUL character, no lone surrogate.
+    """Return `text` in the form that both databases store: no NUL character, no lone surrogate.
 
-    The tail of a crashed worker's log may hold anything, and must not block the spool for ever.
+    The tail of a crashed worker's log may have any byte, and must not block the spool for ever.
     """
     return (
         text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
@@ -94,7 +94,9 @@ def clean_text(text: str) -> str:
 
 
 def clean_json(value: Any) -> Any:
-    """Return `value` as both databases can keep it; a number that is not finite becomes text."""
+    """Return `value` in the form that both databases store; a number that is not finite becomes
+    text.
+    """
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, Mapping):
@@ -107,7 +109,7 @@ def clean_json(value: Any) -> Any:
 
 
 def run_values(run: Run) -> Values:
-    """Return the row of `run`, less its heartbeat."""
+    """Return the row of `run`, without its heartbeat."""
     return {
         "id": run.id,
         "state": str(run.state),
@@ -241,7 +243,7 @@ def measurement_values(result: CaseResult, *, run: Run) -> list[Values]:
 
 
 def series_hash(key: str) -> int:
-    """Return the number that `measurements` finds the rows of a series by; others may share it."""
+    """Return the number by which `measurements` finds the rows of a series; others may share it."""
     return int(md5(key.encode(), usedforsecurity=False).hexdigest()[:7], 16)
 
 
@@ -250,7 +252,7 @@ def measurement_record(
 ) -> Measurement:
     """Return the measurement of a row of `measurements` with its samples, in the metric's unit.
 
-    Where a rule removed the samples, the median stands for them, and the method says so.
+    If a rule removed the samples, the median replaces them, and the method says so.
     """
     if not samples:
         return Measurement(
@@ -391,8 +393,8 @@ def document_alert(document: Mapping[str, Any]) -> Alert:
 
 
 def change_values(change: AlertChange) -> Values:
-    """Return the row of `change`, less its number."""
-    # The id of a run stays as it is: a replay makes settings of it.
+    """Return the row of `change`, without its number."""
+    # The id of a run is stored unchanged: a replay makes settings of it.
     clean = one_line if change.field is ChangedField.OWNER else clean_text
     return {
         "id": change.id,
@@ -461,7 +463,7 @@ def _interval_pct(row: Row[Any]) -> tuple[float, float] | None:
 
 
 def put_notifications(session: Session, notifications: Sequence[Notification]) -> None:
-    """Add `notifications` in this order, less those that are in; one that was dropped is sent."""
+    """Add the new ones of `notifications` in this order; a dropped one becomes pending again."""
     by_id = {item.id: item for item in notifications}
     if not by_id:
         return

@@ -15,12 +15,12 @@ from compile_hud.db.records.results import Case, Run
 from compile_hud.db.rows.mapping import plan_values, run_record
 from compile_hud.db.schema.tables import PlanTable, RunTable
 
-# A plan has a thousand cases and more, and a store a handful of plans in use.
+# A plan has a thousand cases and more, and a store has a handful of plans in use.
 _MAX_CACHED_PLANS: Final = 32
 
 
 class _PlanCache:
-    """The plans read last by hash, which is of their content, so that they hold for any store."""
+    """The plans read last, by the hash of their content, which is the same in any store."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ _PLAN_CACHE: Final = _PlanCache()
 
 
 def put_plan(session: Session, plan: Sequence[Case]) -> None:
-    """Insert `plan` unless it is in."""
+    """Insert `plan` unless it is stored."""
     values = plan_values(plan)
     known = select(PlanTable.hash).where(PlanTable.hash == values["hash"])
     if session.execute(known).first() is None:
@@ -55,7 +55,7 @@ def remove_unused_plan(session: Session, name: str) -> None:
 
 
 def read_plans(connection: Connection, hashes: Collection[str]) -> dict[str, tuple[Case, ...]]:
-    """Return the plans with these hashes; runs that planned the same share one tuple."""
+    """Return the plans with these hashes; runs with equal plans share one tuple."""
     plans = _PLAN_CACHE.get(hashes)
     missing = sorted(set(hashes) - plans.keys())
     if not missing:

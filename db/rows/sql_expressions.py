@@ -45,7 +45,7 @@ def is_of_runs(runs: Sequence[tuple[str, datetime]]) -> ColumnElement[bool]:
     """Return the condition that a result is of one of `runs`, given by id and start."""
     if not runs:
         return false()
-    # No result ends before its run begins: whatever is older need not be looked at.
+    # No result ends before its run begins, so older results need no look.
     return and_(
         CaseResultTable.run_id.in_([run_id for run_id, _ in runs]),
         CaseResultTable.finished_at >= min(start for _, start in runs),
@@ -53,13 +53,13 @@ def is_of_runs(runs: Sequence[tuple[str, datetime]]) -> ColumnElement[bool]:
 
 
 def each_of(column: InstrumentedAttribute[str], values: Sequence[str]) -> list[ColumnElement[bool]]:
-    """Return the conditions that `column` is one of `values`: one for each while they are few."""
-    # DuckDB skips the blocks that one value cannot be in; for a list it reads all.
+    """Return the conditions that `column` is one of `values`: one for each of a few values."""
+    # DuckDB skips blocks of rows for one value; for a list it reads all.
     return [column == value for value in values] if len(values) <= FEW else [column.in_(values)]
 
 
 def does_count(result_id: InstrumentedAttribute[str]) -> ColumnElement[bool]:
-    """Return the condition that the case was not measured again in the run of a result."""
+    """Return the condition that a result was not superseded in its run."""
     return result_id.not_in(select(SupersededTable.result_id))
 
 

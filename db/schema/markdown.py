@@ -9,7 +9,7 @@ from compile_hud.db.schema.tables import Base
 
 
 def markdown() -> str:
-    """Return one section a table: what it is for, and its columns."""
+    """Return one section a table: its purpose, and its columns."""
     mappers = sorted(Base.registry.mappers, key=lambda mapper: mapper.local_table.description)
     return "\n".join(
         _section(mapper.class_, [column.name for column in mapper.primary_key])

@@ -1,8 +1,8 @@
 """Create and upgrade the schema.
 
-Revisions are the files `migrations/mNNNN_*.py`, in the order of their numbers. A store is upgraded
-by the first write; until then an older store cannot be read, since queries expect today's columns.
-The first of them makes every table: nothing upgrades a store that is older than that.
+Revisions are the files `migrations/mNNNN_*.py`, in the order of their numbers. The first write
+upgrades a store; until then an older store cannot be read, since queries expect today's columns.
+The first revision makes every table: a store older than that cannot be upgraded.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from compile_hud.db.schema.version import VERSION, revision_of
 if TYPE_CHECKING:
     from alembic.script import ScriptDirectory
 
-# Functions import Alembic when they change a schema: it takes a third of the time that a command
-# needs to start, and a store that has today's schema needs nothing of it.
+# Functions import Alembic only to change a schema. The import takes a third of a command's start
+# time, and a store with today's schema needs none of it.
 MIGRATIONS: Final = Path(__file__).parents[1] / "migrations"
 _FORM: Final = re.compile(r"m[0-9]{4}")
 # Alembic's `op` is one global proxy.
@@ -39,19 +39,19 @@ def known_revisions(folder: Path = MIGRATIONS) -> tuple[str, ...]:
 
 
 def _stated_revision(connection: Connection) -> str | None:
-    """Return what `revision_of` does, on DuckDB in a third of the time."""
+    """Return the same as `revision_of`, on DuckDB in a third of the time."""
     if connection.dialect.name != "duckdb":
         return revision_of(connection)
     try:
         revision = connection.execute(select(VERSION.c.version_num)).scalar()
     except ProgrammingError:
-        # There is no such table. On PostgreSQL nothing could be asked after that.
+        # The table is missing. On PostgreSQL this error would end the transaction.
         return None
     return None if revision is None else str(revision)
 
 
 def is_readable(connection: Connection, *, name: str) -> bool:
-    """Return whether the store `name` has today's schema, False when it has none yet.
+    """Return whether the store `name` has today's schema, False if it has none yet.
 
     Raises StoreTooNew for a newer schema, StoreTooOld for an older one and StoreUnavailable for
     that of another program.
@@ -77,8 +77,9 @@ def upgrade(
 ) -> None:
     """Bring the schema of the store `name` up to revision `to`, by default the newest one.
 
-    A new store gets today's tables at once, unless `to` says how it was made. Raises StoreTooNew
-    when it is newer than this code, or `to` is, and StoreTooOld when nothing here upgrades it.
+    A new store gets today's tables at once, unless `to` names an older schema. Raises StoreTooNew
+    if the store or `to` is newer than this code, and StoreTooOld for a store that cannot be
+    upgraded.
     """
     target = to or known_revisions(folder)[-1]
     check_known(target, name=name, folder=folder)
@@ -102,7 +103,7 @@ def upgrade(
     script = _scripts(folder)
 
     def steps(current: Any, _context: Any) -> Any:
-        # What `alembic upgrade head` calls; the command itself wants an env.py and a URL.
+        # `alembic upgrade head` calls the same; the command itself needs an env.py and a URL.
         return script._upgrade_revs(target, current)
 
     with _ONE_AT_A_TIME, EnvironmentContext(Config(), script, fn=steps) as environment:
@@ -113,7 +114,7 @@ def upgrade(
 def _create(connection: Connection, *, revision: str) -> None:
     from alembic.runtime.migration import MigrationContext
 
-    # A third of the CPU time of all migrations one after the other.
+    # The import takes a third of the CPU time of all migrations.
     Base.metadata.create_all(connection, checkfirst=False)
     scripts = _scripts(MIGRATIONS)
     with _ONE_AT_A_TIME:
@@ -121,8 +122,8 @@ def _create(connection: Connection, *, revision: str) -> None:
 
 
 def _scripts(folder: Path) -> ScriptDirectory:
-    # At the first connection the dialect registers itself with Alembic only where that is imported
-    # already; here nothing has imported it.
+    # The dialect registers itself with Alembic at the first connection, but only if Alembic is
+    # imported by then.
     import duckdb_sqlalchemy.alembic_impl  # noqa: F401
     from alembic.script import ScriptDirectory
 

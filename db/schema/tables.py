@@ -1,9 +1,9 @@
 """The tables, the same on DuckDB and PostgreSQL.
 
-No foreign keys, and no keys or indexes on fact tables: on DuckDB they cost a quarter or more of the
-file, slow appends forty-fold and speed up nothing (docs/adr). Ingest keeps the tables consistent by
-writing a case result with all its rows in one transaction. PostgreSQL, which stores rows and not
-columns, gets plain indexes.
+There are no foreign keys, and no keys or indexes on fact tables. On DuckDB they cost a quarter or
+more of the file, slow appends forty-fold and speed up nothing (docs/adr). Ingest keeps the tables
+consistent by writing a case result with all its rows in one transaction. PostgreSQL, which stores
+rows and not columns, gets plain indexes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RunTable(Base):
 
 
 class PlanTable(Base):
-    """The cases that runs planned, as a list in JSON, each plan once: nights plan the same."""
+    """The plans of runs: cases as a list in JSON, each plan once, since nights repeat it."""
 
     __tablename__ = "plans"
 
@@ -53,7 +53,7 @@ class PlanTable(Base):
 
 
 class CaseTable(Base):
-    """One row a case that was ever seen."""
+    """One row a case that was ever planned or measured."""
 
     __tablename__ = "cases"
 
@@ -91,7 +91,7 @@ class CaseResultTable(Base):
 
 
 class SupersededTable(Base):
-    """Kept by ingest: the results that no longer count, as the run measured their case again."""
+    """Written by ingest: results that no longer count, since the run measured their case again."""
 
     __tablename__ = "superseded"
 
@@ -101,10 +101,10 @@ class SupersededTable(Base):
 class MeasurementTable(Base):
     """Fact table: one row a metric of a case result. The key is (result_id, metric).
 
-    `series_key` and `run_started_at` are repeated here so that a trend reads this table alone.
+    `series_key` and `run_started_at` are repeated here so that a trend reads only this table.
     `series_hash` is the number of seven hexadecimal digits that the MD5 of the key begins with:
-    numbers are looked up faster than text.
-    `launches` is the number of samples that each fresh process gave, as JSON.
+    numbers are looked up faster than text. `launches` is the number of samples of each fresh
+    process, as JSON.
     """
 
     __tablename__ = "measurements"
@@ -136,7 +136,8 @@ class MeasurementTable(Base):
 class ArrangedTable(Base):
     """One row a window of a table in series order (db/maintenance/compaction.py).
 
-    `until` is when the last run of the window began; it begins where the one before ends.
+    `until` is the start of the last run of the window; the window begins at the end of the previous
+    one.
     """
 
     __tablename__ = "arranged"
@@ -165,9 +166,9 @@ class SampleTable(Base):
 class KernelTable(Base):
     """Fact table: one row a kernel of a case result, in seconds. The key is (result_id, position).
 
-    `position` is the kernel's index in the result. Unknown numbers are null. `operators`,
-    `config` and `launch` are JSON. `source_hash` names a row of `kernel_sources` and `origins_hash`
-    one of `kernel_origins`, each empty where there is none.
+    `position` is the kernel's index in the result. Unknown numbers are null. `operators`, `config`
+    and `launch` are JSON. `source_hash` names a row of `kernel_sources` and `origins_hash` one of
+    `kernel_origins`; each may be empty.
     """
 
     __tablename__ = "kernels"
@@ -212,7 +213,7 @@ class KernelSourceTable(Base):
 class KernelOriginsTable(Base):
     """The nodes of the graph that a kernel computes, as a list in JSON, stored once.
 
-    They stay the same night after night, and are long: in `kernels` they were two thirds of it.
+    They repeat night after night, and are long: in `kernels` they were two thirds of the table.
     """
 
     __tablename__ = "kernel_origins"
@@ -224,8 +225,8 @@ class KernelOriginsTable(Base):
 class SeriesTable(Base):
     """Summary written by ingest: one row a series with its latest point.
 
-    `direction` is which way is better as records of others state it (null where none does), and
-    `direction_at` when the run began whose records did so last.
+    `direction` is the better direction as imported records state it (null without one).
+    `direction_at` is the start of the last run that stated it.
     """
 
     __tablename__ = "series"
@@ -248,7 +249,7 @@ class SeriesTable(Base):
 class LatestResultTable(Base):
     """Summary written by ingest: the newest result of each case on each machine in each toolchain.
 
-    What a run had no time for is none. The key is (machine, toolchain, case_key).
+    A deferred case has no result here. The key is (machine, toolchain, case_key).
     """
 
     __tablename__ = "latest_results"
@@ -298,7 +299,7 @@ class LatestMeasurementTable(Base):
 
 
 class AlertTable(Base):
-    """One row an alert; `last_good_*`, numbers and settings are null where there are none."""
+    """One row an alert; `last_good_*`, numbers and settings may be null."""
 
     __tablename__ = "alerts"
 
@@ -339,9 +340,10 @@ class AlertTable(Base):
 
 
 class AlertChangeTable(Base):
-    """One row a change of an alert or of a pattern's settings, never updated: who, when, why.
+    """One row a change of an alert or of a pattern's settings, never updated.
 
-    `number` counts the changes in the order in which they were made.
+    It has author, time and reason; `number` counts the changes in the order in which they were
+    made.
     """
 
     __tablename__ = "alert_changes"
@@ -359,7 +361,7 @@ class AlertChangeTable(Base):
 
 
 class SeriesSettingsTable(Base):
-    """One row a pattern: what people set for the series that fit it; null is not set.
+    """One row a pattern: the settings of the series that match it; null is not set.
 
     A pattern is the key of a series or a glob of `case#metric`.
     """
@@ -374,7 +376,7 @@ class SeriesSettingsTable(Base):
 
 
 class EventTable(Base):
-    """One row an event: one change, whatever number of alerts say so."""
+    """One row an event: one change, whatever the number of its alerts."""
 
     __tablename__ = "events"
 
@@ -398,7 +400,7 @@ class JudgedTable(Base):
 
 
 class IngestedTable(Base):
-    """The spool files that are in: what makes ingest exactly-once. The key is spool_id."""
+    """The ingested spool files, which make ingest exactly-once. The key is spool_id."""
 
     __tablename__ = "ingested"
 
@@ -424,9 +426,9 @@ class StoreVersionTable(Base):
 class JobTable(Base):
     """A queued request for one run; `dedupe_key` keeps a schedule's night from running twice.
 
-    `machine` is whose scheduler is to take it, null for any. `holder` is the process that leased it
-    (`host/pid/start`), so that a dead holder is recognised. It is not taken before `due_at`;
-    `reason` says why it failed or is tried again.
+    Only the scheduler of `machine` takes it, any scheduler if that is null. `holder` is the process
+    that leased it (`host/pid/start`), so that a dead holder is recognised. It is not taken before
+    `due_at`; `reason` says why it failed or is tried again.
     """
 
     __tablename__ = "jobs"
@@ -470,7 +472,7 @@ class SchedulerTable(Base):
 
 
 class LiveLogTable(Base):
-    """What the running case of a run has printed last; gone when the run ends.
+    """The last output of the running case of a run; deleted when the run ends.
 
     `log` is an object in JSON: the case, and its last lines with the bytes before each.
     """
@@ -485,7 +487,7 @@ class LiveLogTable(Base):
 class AnnotationTable(Base):
     """One row an annotation of a date, never deleted: text, series, author and time.
 
-    `pattern` is a glob of `case#metric`. `removed_by` and `removed_at` are null while it is shown.
+    `pattern` is a glob of `case#metric`. `removed_by` and `removed_at` are null until its removal.
     """
 
     __tablename__ = "annotations"
@@ -504,7 +506,7 @@ class OutboxTable(Base):
     """One row a notification, written in the transaction of its alerts.
 
     `id` is its idempotency key, `number` its position in the order, `alert_ids` a list in JSON.
-    `delivery_id` and `holder` say as part of what, and by which process, it is being sent.
+    `delivery_id` names the delivery that sends it, and `holder` the process.
     """
 
     __tablename__ = "outbox"
@@ -529,9 +531,9 @@ class OutboxTable(Base):
 
 
 class ReceiverTable(Base):
-    """One row a receiver of notifications that failed: how often in a row, and until when it rests.
+    """One row a receiver of notifications that failed: failures in a row, and the end of its pause.
 
-    Where it is reached and with which secret is in hud.toml alone.
+    Only hud.toml has its address and secret.
     """
 
     __tablename__ = "receivers"
@@ -544,7 +546,7 @@ class ReceiverTable(Base):
 class MessageTable(Base):
     """One row a message that its receiver can change: the receiver's name for it, and its subject.
 
-    `notification_ids` is a list in JSON. An update that failed is tried again at `due_at`.
+    `notification_ids` is a list in JSON. A failed update is tried again at `due_at`.
     """
 
     __tablename__ = "messages"
@@ -558,7 +560,7 @@ class MessageTable(Base):
 
 
 class MessageAlertTable(Base):
-    """One row an alert of such a message: the state that the message says it has."""
+    """One row an alert of such a message: the state that the message reports."""
 
     __tablename__ = "message_alerts"
 

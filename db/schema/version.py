@@ -1,4 +1,4 @@
-"""Which revision of the schema a store says that it has."""
+"""The revision of the schema that a store states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import column, func, select, table
 from sqlalchemy.engine import Connection
 
-# Where Alembic keeps it.
+# Alembic stores the revision in this table.
 VERSION_TABLE: Final = "alembic_version"
 VERSION: Final = table(VERSION_TABLE, column("version_num"))
 TABLES: Final = table(
@@ -17,7 +17,8 @@ TABLES: Final = table(
 
 def revision_of(connection: Connection) -> str | None:
     """Return the revision of the schema, None when there are no tables yet."""
-    # Not the inspector: it reads the columns of the table as well, at the price of opening a store.
+    # The inspector would read the columns of the table as well, which takes as long as opening a
+    # store.
     there = select(TABLES.c.table_name).where(
         TABLES.c.table_name == VERSION_TABLE, TABLES.c.table_schema == func.current_schema()
     )

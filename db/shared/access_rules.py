@@ -1,4 +1,4 @@
-"""Who may do what on the dashboard: the roles, who has which, and since when. Pure.
+"""The rights of people on the dashboard: roles, their members, and the end of sign-ins. Pure.
 
 Only the standard library is needed: the settings and the dashboard's server share this.
 """
@@ -14,9 +14,9 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
 
-# The variable in which `hud` hands the access rules to the dashboard's process, with secrets.
+# `hud` exports the access rules, with secrets, to the dashboard's process in this variable.
 ACCESS_VARIABLE = "HUD_ACCESS"
-# In the list of a role: everyone who signs in.
+# In the list of a role this means everyone who signs in.
 EVERYBODY = "*"
 # Clocks of two machines differ; the library that checks the token allows as much.
 CLOCK_SLACK = timedelta(minutes=2)
@@ -25,26 +25,26 @@ UNCHECKED = " (not signed in)"
 
 
 class Role(StrEnum):
-    """What a person may do; each role includes those before it."""
+    """The rights of a person; each role includes those before it."""
 
     VIEWER = "viewer"
     TRIAGER = "triager"
     ADMIN = "admin"
 
     def includes(self, other: Role) -> bool:
-        """Return whether this role may do all that `other` may."""
+        """Return whether this role has all rights of `other`."""
         order = list(Role)
         return order.index(self) >= order.index(other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRules:
-    """Who has which role.
+    """The roles and their members.
 
     Without an `issuer` there is no sign-in. An entry of a list with an `@` is an e-mail address
-    (`*@example.org` is a domain), any other a value of the claim, `*` is everyone who signs in.
-    `anonymous` is the role of who is not signed in, None for none. An e-mail address counts where
-    the provider says that it is verified, or where `trusts_email`.
+    (`*@example.org` is a domain), and `*` is everyone who signs in. Any other entry is a value of
+    the claim. `anonymous` is the role without a sign-in, None for none. An e-mail address counts if
+    the provider has verified it, or with `trusts_email`.
     """
 
     issuer: str = ""
@@ -68,14 +68,15 @@ class AccessRules:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> AccessRules:
-        """Return the rules that `to_json` made `document` of."""
+        """Return the rules that `to_json` wrote into `document`."""
         fields = {**document, "anonymous": _role(document["anonymous"])}
         return cls(**fields).with_lists(document)
 
     def with_lists(self, table: Mapping[str, Any]) -> AccessRules:
-        """Return these rules with the lists of people of `table`; raise ValueError for others.
+        """Return these rules with the lists of people of `table`; raise ValueError for invalid
+        ones.
 
-        A list that is not there is the default one.
+        A missing list is the default one.
         """
         defaults = AccessRules()
         return dataclasses.replace(
@@ -86,7 +87,7 @@ class AccessRules:
         )
 
     def for_nobody(self) -> AccessRules:
-        """Return these rules with no role for anybody."""
+        """Return these rules without any member."""
         return dataclasses.replace(self, viewers=(), triagers=(), admins=(), anonymous=None)
 
 
@@ -103,10 +104,10 @@ def _names(value: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Who looks at a page: what the record of changes calls them, and what they may do.
+    """The person at a page: the name for the record of changes, and the role.
 
-    `session` identifies a sign-in and is empty where there is none. `problem` says why a
-    sign-in does not count.
+    `session` identifies a sign-in and is empty without one. `problem` says why a sign-in does not
+    count.
     """
 
     name: str = ""
@@ -120,11 +121,11 @@ class Person:
         return bool(self.session)
 
     def may(self, role: Role) -> bool:
-        """Return whether this person may do what `role` may."""
+        """Return whether this person has the rights of `role`."""
         return self.role is not None and self.role.includes(role)
 
     def signed_as(self, typed: str) -> str:
-        """Return the name for the record of changes: `typed` where it is unverified."""
+        """Return the name for the record of changes: `typed` if it is unverified."""
         return self.name if self.is_signed_in else f"{typed.strip()}{UNCHECKED}"
 
 
@@ -133,7 +134,7 @@ def person_of(
 ) -> Person:
     """Return the person of `claims`, else an anonymous one with the anonymous role.
 
-    `ended` are the sessions whose owners have signed out.
+    `ended` are sessions that were signed out.
     """
     unknown = Person(role=rules.anonymous)
     if not rules.has_sign_in or not claims:
@@ -150,7 +151,7 @@ def person_of(
 
 
 def role_of(claims: Mapping[str, Any], *, rules: AccessRules) -> Role | None:
-    """Return the highest role that the lists give to who has these claims, None without any."""
+    """Return the highest role that the lists give to these claims, None without any."""
     for role, entries in (
         (Role.ADMIN, rules.admins),
         (Role.TRIAGER, rules.triagers),
@@ -177,7 +178,7 @@ def _email(claims: Mapping[str, Any], rules: AccessRules) -> str:
 
 
 def _problem(claims: Mapping[str, Any], *, rules: AccessRules, at: datetime) -> str:
-    """Return why a sign-in does not count, "" where it does."""
+    """Return the reason why a sign-in does not count, "" if it counts."""
     audience = claims.get("aud")
     if str(claims.get("iss", "")).rstrip("/") != rules.issuer.rstrip("/"):
         return "another provider than the one that is set has signed you in"
@@ -193,7 +194,7 @@ def _problem(claims: Mapping[str, Any], *, rules: AccessRules, at: datetime) -> 
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches what listens on `host`."""
+    """Return whether only this machine can reach a server that listens on `host`."""
     if host == "localhost":
         return True
     try:
@@ -203,9 +204,9 @@ def is_loopback(host: str) -> bool:
 
 
 def refusal(host: str, *, rules: AccessRules, is_open: bool) -> str:
-    """Return why the dashboard must not listen on `host`, "" where it may.
+    """Return the reason why the dashboard must not listen on `host`, "" if it may.
 
-    `is_open` says that it is meant to be there without sign-in.
+    `is_open` is True for a dashboard that is open on purpose.
     """
     if rules.has_sign_in or is_open or is_loopback(host):
         return ""

@@ -15,7 +15,7 @@ FIELDS: Final = ("run_id", "case", "outcome", "job")
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes time (UTC), level, logger, text and those of FIELDS that are known."""
+    """Writes time (UTC), level, logger, text and the known ones of FIELDS."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return `record` as one line of JSON."""
@@ -32,9 +32,9 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logging(kind: str, *, stream: TextIO) -> None:
-    """Write what is logged to `stream`: from warnings on as text, from news on as JSON.
+    """Write log records to `stream`: as text from warnings on, as JSON from information on.
 
-    As text, news reach the terminal by another way.
+    The command line prints information itself, so the text leaves it out.
     """
     is_json = kind == "json"
     handler = logging.StreamHandler(stream)

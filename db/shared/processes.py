@@ -1,4 +1,4 @@
-"""Tell whether the process that holds something is still there."""
+"""Identify processes by host, PID and start time, and detect their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def this_process() -> str:
 
 
 def is_gone(process: str) -> bool | None:
-    """Return whether `process` (of `this_process`) has ended, None when that cannot be seen here.
+    """Return whether `process` (of `this_process`) has ended, None if that cannot be seen here.
 
     It cannot for a process on another host, nor on a system without /proc.
     """
@@ -24,8 +24,8 @@ def is_gone(process: str) -> bool | None:
 
 
 def _started(pid: int) -> str:
-    # Field 22 of /proc/PID/stat is the start in clock ticks, which differs for a reused PID.
-    # The second field is the program's name in parentheses, and may hold spaces.
+    # Field 22 of /proc/PID/stat is the start in clock ticks, which differs for a reused PID. The
+    # second field is the program's name in parentheses, and may have spaces.
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

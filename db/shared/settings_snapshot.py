@@ -1,4 +1,4 @@
-"""The settings in force, as one program shows those of another. Standard library alone."""
+"""The settings in force, which one process shows for another. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# The variable in which `hud` hands the dashboard's process its settings, without secrets.
+# `hud` exports its settings, without secrets, to the dashboard's process in this variable.
 SETTINGS_VARIABLE: Final = "HUD_SHOWN_SETTINGS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSetting:
-    """One key of hud.toml with its value as text; `is_set` is whether the file has it.
+    """One key of hud.toml with its value as text; `is_set` tells whether the file has it.
 
-    The value is that of the environment's `variable` where one wins.
+    A value from the environment names its `variable`.
     """
 
     section: str

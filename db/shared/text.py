@@ -1,7 +1,7 @@
 """User text made safe for terminals, spreadsheets and logs, and numbers with their sign.
 
-Secrets are masked in the ways in which they usually get into a log: a setting or a variable
-printed with its value, a URL with a password, a header, a token of a well-known form.
+Secrets are masked in the forms in which they usually get into a log: a setting or variable printed
+with its value, a URL with a password, a header, a well-known token.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-# With one of these a cell begins that a spreadsheet takes for a formula; see
+# A spreadsheet takes a cell that begins with one of these for a formula; see
 # https://owasp.org/www-community/attacks/CSV_Injection.
 _FORMULA_STARTS: Final = ("=", "+", "-", "@")
 
 _HASH: Final = re.compile("[0-9a-f]{40}")
-# PostgreSQL keeps no NUL character; what is half of one is no UTF-8, which both databases want.
+# PostgreSQL stores no NUL character, and half of a surrogate pair is no UTF-8, which both databases
+# need.
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
-# Long enough to find a value by, in the file that has it.
+# Long enough to find a value in the file that has it.
 _QUOTED: Final = 80
-# As behind the version in the revision of a run that was measured here.
+# The revision of a measured run has the version and so many digits of the commit.
 _SHORT_HASH: Final = 10
-# What moved, by the kind of an alert, where it was no level at once.
+# The changed property of a metric, by the kinds of alerts that are about no step.
 KIND_WORDS: Final = {"drift": "drift", "variance": "noise"}
 MASK: Final = "***"
-# Only at the end of a name: models have `num_tokens` and `token_ids`.
+# The words count only at the end of a name: models have `num_tokens` and `token_ids`.
 _NAMES: Final = (
     r"(?:SECRET(?:_?KEY)?|TOKEN|PASSWORD|PASSWD|(?:API|ACCESS|PRIVATE)[_-]?KEY|CREDENTIALS?)"
 )
@@ -45,31 +46,31 @@ _PATTERNS: Final = (
 
 
 def printable(text: str, *, allowed: str = "\n") -> str:
-    """Return `text` with `?` for each sign that cannot be printed, except those in `allowed`."""
+    """Return `text` with `?` for each unprintable character, except those in `allowed`."""
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign in allowed else "?" for sign in text)
 
 
 def is_storable(text: str) -> bool:
-    """Return whether both databases can keep `text` as it is."""
+    """Return whether both databases can store `text` unchanged."""
     return _UNSTORABLE.search(text) is None
 
 
 def quoted(value: object) -> str:
-    """Return `value` for an error message: in quotes where it is text, a long one shortened."""
+    """Return `value` for an error message: text in quotes, a long one shortened."""
     return shortened(repr(value), limit=_QUOTED)
 
 
 def spreadsheet_text(text: str) -> str:
     """Return `text` as a cell that no spreadsheet executes: with an apostrophe before a formula."""
-    # Tabs and other signs that are not printed are no longer there.
+    # Tabs and other unprintable characters were replaced above.
     shown = printable(text)
     return f"'{shown}" if shown.lstrip().startswith(_FORMULA_STARTS) else shown
 
 
 def one_line(text: str) -> str:
-    """Return `text` as one line that can be printed, with single spaces between its words."""
+    """Return `text` as one printable line, with single spaces between its words."""
     return printable(" ".join(text.split()))
 
 
@@ -82,7 +83,7 @@ def significant(value: float, *, digits: int = 3) -> str:
     """Return `value` with `digits` significant digits, never in exponents between 1e-4 and 1e7."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else str(value)
-    # Rounded first: 9.997 is 10.0.
+    # The value is rounded first: 9.997 is 10.0.
     exponent = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
     if exponent < -4 or exponent >= 7:
         return f"{value:.{digits - 1}e}"
@@ -90,14 +91,14 @@ def significant(value: float, *, digits: int = 3) -> str:
 
 
 def signed(value: float, *, decimals: int = 1) -> str:
-    """Return `value` with its sign, `+21.3`; what rounds to zero has none, `0.0`."""
+    """Return `value` with its sign, `+21.3`; zero after rounding has none, `0.0`."""
     shown = f"{value:+.{decimals}f}"
     return shown if float(shown) else shown[1:]
 
 
 def signed_us(time_s: float) -> str:
     """Return a difference in microseconds with its sign and without the unit, `+12.3`."""
-    # Adding 0.0 makes a plus of the minus that rounding leaves before a zero.
+    # Adding 0.0 turns the minus that rounding leaves before a zero into a plus.
     return f"{round(1e6 * time_s, 1) + 0.0:+,.1f}"
 
 
@@ -107,17 +108,17 @@ def signed_percent(share: float, *, decimals: int = 1) -> str:
 
 
 def shortened(text: str, *, limit: int) -> str:
-    """Return `text` cut to `limit` characters, the cut shown as `...`."""
+    """Return `text` cut to `limit` characters; `...` marks the cut."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def short_revision(revision: str) -> str:
-    """Return the first ten digits of a whole commit hash, any other revision as it is."""
+    """Return the first ten digits of a whole commit hash, any other revision unchanged."""
     return revision[:_SHORT_HASH] if _HASH.fullmatch(revision) else revision
 
 
 def with_kind(metric: str, *, kind: str) -> str:
-    """Return a metric with what of it an alert of `kind` is about: `latency_s (drift)`.
+    """Return a metric with the property that an alert of `kind` is about: `latency_s (drift)`.
 
     A step is about the metric itself.
     """
@@ -131,9 +132,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def runtime_text(details: Mapping[str, Any]) -> str:
-    """Return which other runtime executed a case and with what, by the details of its result.
+    """Return the other runtime that executed a case, by the details of its result, "" for torch.
 
-    `onnxruntime 1.32.0: providers CPUExecutionProvider, num_threads 1`; empty where torch did.
+    Example: `onnxruntime 1.32.0: providers CPUExecutionProvider, num_threads 1`.
     """
     runtime = details.get("runtime")
     if not isinstance(runtime, Mapping) or not runtime:

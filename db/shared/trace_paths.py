@@ -1,4 +1,4 @@
-"""Where the trace of a case result lies: one folder of a store, one file for each result.
+"""The location of traces: one folder of a store, one file for each result.
 
 The writer of traces and the server of traces take the folder and the names from here.
 """
@@ -13,7 +13,7 @@ TRACES_VARIABLE = "HUD_TRACES_DIR"
 PERFETTO_VARIABLE = "HUD_PERFETTO_URL"
 PERFETTO_URL = "https://ui.perfetto.dev"
 SUFFIX = ".json.gz"
-# The name of a result may come from a foreign document, and here it becomes a path.
+# The id of a result may come from a foreign document, and here it becomes a path.
 _RESULT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?")
 _DUCKDB_FILE = re.compile(r"duckdb:///(?!:memory:)(.+)")
@@ -25,14 +25,14 @@ def is_web_address(text: str) -> bool:
 
 
 def trace_name(result_id: str) -> str | None:
-    """Return the name of the trace of a result, None where its id is none for a file."""
+    """Return the name of the trace of a result, None if its id cannot be a file name."""
     return f"{result_id}{SUFFIX}" if _RESULT_ID.fullmatch(result_id) else None
 
 
 def traces_folder(store_url: str, *, named: Path | None = None) -> Path | None:
-    """Return the folder of the traces of a store, None where it has none.
+    """Return the folder of the traces of a store, None if it has none.
 
-    That is the folder that was `named`, else the one next to a DuckDB file.
+    It is the folder `named`, else the one next to a DuckDB file.
     """
     store_match = _DUCKDB_FILE.fullmatch(store_url)
     if named is not None or store_match is None:

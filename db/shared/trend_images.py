@@ -1,8 +1,8 @@
-"""PNGs of trends from a renderer process, which the caller names by its command.
+"""PNGs of trends from a renderer process; the caller gives its command.
 
-The renderer reads a JSON list of alert ids and writes a line of JSON for each picture. Whatever
-goes wrong there, an end by a signal, endless work or no renderer at all, costs the picture and
-nothing else. Needs the standard library.
+The renderer reads a JSON list of alert ids and writes a line of JSON for each picture. Any failure
+of it (a signal, an endless loop, no renderer at all) costs the picture and nothing else. Needs the
+standard library.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-# A picture takes 1 to 3 s, most of it to import what draws it; a machine may be busy.
+# A picture takes 1 to 3 s, most of it for imports; a machine may be busy.
 TIMEOUT_S: Final = 60.0
-# For each after the first: what was imported is there.
+# Further pictures need no imports.
 MORE_S: Final = 30.0
-# What mail and chats show at once without a thought.
+# Mail clients and chats show images of this size without asking.
 MAX_PICTURE_BYTES: Final = 100_000
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 
@@ -34,7 +34,7 @@ def draw_trends(
     command: Sequence[str],
     timeout_s: float = TIMEOUT_S,
 ) -> dict[str, bytes]:
-    """Return the trend of each alert as a PNG, by its id, less those that cannot be drawn.
+    """Return the trend of each alert as a PNG, by its id, without those that cannot be drawn.
 
     The renderer `command` has `timeout_s` for the first picture and MORE_S for each further one;
     pictures that were drawn before the timeout are returned.
@@ -48,7 +48,7 @@ def draw_trends(
             capture_output=True,
             timeout=timeout_s + MORE_S * (len(alert_ids) - 1),
             check=True,
-            # In the environment, since everybody can read the arguments of a process.
+            # The environment, since everybody can read the arguments of a process.
             env={**os.environ, "HUD_DATABASE_URL": store_url},
         ).stdout
     except subprocess.CalledProcessError as error:
@@ -67,7 +67,7 @@ def draw_trends(
 
 
 def _drawn(line: bytes) -> dict[str, bytes]:
-    """Return the pictures of one line by the ids of alerts, none where it is not whole."""
+    """Return the pictures of one line by the ids of alerts, none of an incomplete line."""
     try:
         return {id: base64.b64decode(data) for id, data in json.loads(line).items()}
     except (ValueError, TypeError, AttributeError, binascii.Error) as error:
