@@ -1,12 +1,12 @@
-"""From alerts to events: a change that shows in many series at once is one change.
+"""Group alerts into events: a change that shows in many series at once is one change.
 
-Method: no statistics. Alerts of one machine and toolchain that start within a run of each other
-start together: the run with the most of them is the onset, then the next. Of these, alerts of one
-kind of metric that go the same way in two models or more are one event: the revision's, or that of
-the environment where the revision did not change or the machine is to blame. What is left are the
-events of single models, all metrics of a case together. A drift that steps were found in belongs to
-the event of the last of them.
-Assumptions: two changes of one night in one direction and kind are one event at first sight.
+Method: no statistics. Alerts of one machine and toolchain belong together if they start within a
+run of each other: the run with the most of them is the onset, then the next. Among these, alerts of
+one kind of metric in one direction in two models or more are one event. It is the revision's, or
+the environment's if the revision did not change or the machine is the cause. The remaining alerts
+form events of single models, with all metrics of a case together. A drift that contains steps
+belongs to the event of the last of them. Assumptions: two changes of one night in one direction and
+kind are one event at first sight.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AlertGroup:
-    """Alerts that are one event; `subject` is what sets it apart from others with its onset."""
+    """Alerts of one event; `subject` distinguishes it from others with its onset."""
 
     onset: str
     subject: str
@@ -95,7 +95,7 @@ def events_of(alerts: Iterable[Alert], *, runs: Sequence[PlannedRun]) -> dict[st
 
 
 def topic_of(alert: Alert) -> str:
-    """Return what an alert is about: time, compile time, memory, drift, ..."""
+    """Return the topic of an alert: time, compile time, memory, drift, ..."""
     if alert.kind in _KINDS:
         return _KINDS[alert.kind]
     if alert.kind != STEP:
@@ -104,7 +104,7 @@ def topic_of(alert: Alert) -> str:
 
 
 def _drifts_by_step(alerts: Sequence[Alert]) -> Mapping[str, Sequence[Alert]]:
-    """Return the drifts that steps were found in, by the id of the last of these.
+    """Return the drifts that contain steps, by the id of the last step.
 
     A step after the first sight of a drift is an event of its own.
     """
@@ -132,7 +132,7 @@ def _by_onset(alerts: Sequence[Alert], *, order: Sequence[str]) -> dict[str, lis
     positions = {run_id: position for position, run_id in enumerate(order)}
     starts = Counter(alert.first_bad.run_id for alert in alerts)
     onsets: dict[str, str] = {}
-    # Of two runs with as many the earlier one; a run that was pruned stands alone.
+    # Of two runs with equal counts the earlier one counts; a pruned run stands alone.
     for run_id in sorted(starts, key=lambda item: (-starts[item], positions.get(item, -1), item)):
         if run_id in onsets:
             continue
@@ -169,7 +169,7 @@ def _event(
     scope: tuple[str, str], group: _AlertGroup, run: PlannedRun | None, *, alerts: Sequence[Alert]
 ) -> Event:
     text = "\n".join((*scope, group.onset, group.subject))
-    # A drift is of the case of its step, and says nothing of one night's revision.
+    # A drift belongs to the case of its step, and has no single night's revision.
     kind = _kind(group.alerts)
     return Event(
         id=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
@@ -202,9 +202,9 @@ def _title(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> 
 
 
 def _since(alerts: Sequence[Alert]) -> str:
-    """Return the revision of most alerts, or the day where nothing was measured at one.
+    """Return the revision of most alerts, or the day if nothing was measured at one.
 
-    Of several the one that was seen first.
+    Among equal counts the revision that was seen first counts.
     """
     if all(topic_of(alert) == MISSING and alert.metric == OUTCOME for alert in alerts):
         days = Counter(f"{alert.first_bad.at:%Y-%m-%d}" for alert in alerts)

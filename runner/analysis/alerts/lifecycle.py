@@ -1,8 +1,8 @@
-"""What becomes of alerts: when the history is judged again, and when people decide.
+"""The lifecycle of alerts: the effects of a new judgement of the history, and of user decisions.
 
-An alert keeps its identity for good. A step whose onset moved as later nights came in is the same
-alert, and a step back to the old bad level after it was fixed is the same alert, reopened; only
-what people expect is closed for good, and the next step is another alert.
+An alert keeps its identity for good. A step whose onset moved with later nights is the same alert.
+A step back to the old bad level after a fix is the same alert, reopened. Only an expected alert is
+closed for good, and the next step is another alert.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _Scope = tuple[str, str, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """All alerts as they are now, and which of them changed.
+    """All alerts in their current state, and the changed ones.
 
-    `revisions` have to be saved; `new` are those that were opened (or opened again), `fixed` those
-    that were ongoing and are over; `events` are those of what was found, by the alert's id.
+    `revisions` have to be saved. `new` alerts were opened or reopened; `fixed` ones were ongoing
+    and are over. `events` has the event of each detected alert, by the alert's id.
     """
 
     alerts: tuple[Alert, ...]
@@ -42,7 +42,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Detected:
-    """What the judge found last of one alert; `is_relapse`: it was over, and came back."""
+    """The latest detection of one alert; `is_relapse` means that it was over and came back."""
 
     alert: Alert
     is_relapse: bool
@@ -50,7 +50,7 @@ class _Detected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AlertMatch:
-    """What was found once, and the id that it is known by; `replaced` is one that is no alert."""
+    """A detected change and the id of its alert; `replaced` is the id of a superseded entry."""
 
     detected: Alert
     id: str
@@ -70,13 +70,13 @@ def update_alerts(
     settings: Sequence[SeriesSettings] = (),
     group: Callable[[Iterable[Alert]], Mapping[str, Event]] = _no_events,
 ) -> Update:
-    """Return what to keep of `stored` in the light of `found`.
+    """Return the update of `stored` by the alerts in `detected`.
 
-    What people set stays: expected and noise always, acknowledged until the level is back. An
-    ongoing alert that is found no more, though its first bad run was judged, is over; one whose
-    run is no longer in the store stays as it is. A new one has owner and mute of its series by
-    `settings`. `group` returns the event of each alert, by the alert's id; it is given each alert
-    once, however often it came back.
+    User decisions stay: expected and noise always, acknowledged until the level is back. An ongoing
+    alert that is no longer detected, although its first bad run was judged, is over. One whose run
+    is no longer in the store stays unchanged. A new alert has the owner and mute of its series by
+    `settings`. `group` returns the event of each alert, by the alert's id; it gets each alert once,
+    even if it came back several times.
     """
     known = {alert.id: alert for alert in stored}
     detected_by_id = _identified(detected, known)
@@ -111,9 +111,9 @@ def _with_event(detected: _Detected, event: Event | None) -> _Detected:
 
 
 def match_stored(detected: Iterable[Alert], *, stored: Iterable[Alert]) -> dict[str, Alert]:
-    """Return which of `stored` each of `found` is, by the id it was found with.
+    """Return the stored alert of each detected one, by the id of the detected one.
 
-    The onset may have moved since. What is new, or came back in another run, is none of them.
+    The onset may have moved since. A new alert, or one that came back in another run, has none.
     """
     known = {alert.id: alert for alert in stored}
     return {
@@ -124,7 +124,7 @@ def match_stored(detected: Iterable[Alert], *, stored: Iterable[Alert]) -> dict[
 
 
 def _identified(detected: Iterable[Alert], known: Mapping[str, Alert]) -> dict[str, _Detected]:
-    """Return what was found last of each alert, by the id that it is known by."""
+    """Return the latest detection of each alert, by the alert's stored id."""
     identified: dict[str, _Detected] = {}
     for match in _matches(detected, known):
         if match.replaced:
@@ -135,7 +135,7 @@ def _identified(detected: Iterable[Alert], known: Mapping[str, Alert]) -> dict[s
 
 
 def _matches(detected: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[_AlertMatch]:
-    """Yield what each of `found` is, those of a series and direction oldest first."""
+    """Yield the match of each detected alert, oldest first within a series and direction."""
     by_scope: dict[_Scope, list[Alert]] = defaultdict(list)
     for alert in detected:
         by_scope[_scope(alert)].append(alert)
@@ -147,11 +147,11 @@ def _matches(detected: Iterable[Alert], known: Mapping[str, Alert]) -> Iterator[
 
 
 def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_AlertMatch]:
-    """Follow one place through the steps of one direction, oldest first."""
+    """Yield the matches of one scope through the steps of one direction, oldest first."""
     ids = {alert.first_bad.run_id: alert.id for alert in stored}
     by_id = {alert.id: alert for alert in stored}
     relocated = _relocated(detected, stored, ids=ids)
-    # What ended badly in one environment has not come back in another one.
+    # A failure in one environment is not a relapse of one in another environment.
     lasts: dict[str, Alert] = {}
     for alert in detected:
         last = lasts.get(alert.series_key)
@@ -164,7 +164,7 @@ def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_A
             if not is_known:
                 id, is_relapse = last.id, True
             elif last.id not in by_id:
-                # What came before was stored after it: it is no other alert for that.
+                # The earlier alert was stored after this one, and is still the same alert.
                 replaced = last.id
         lasts[alert.series_key] = dataclasses.replace(alert, id=id)
         yield _AlertMatch(detected=alert, id=id, is_relapse=is_relapse, replaced=replaced)
@@ -173,9 +173,10 @@ def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_A
 def _relocated(
     detected: Sequence[Alert], stored: Sequence[Alert], *, ids: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return which of `stored` has moved to which of `found`, by its id; each to one at most.
+    """Return the stored id for each detected alert whose onset moved, by the detected id, one to
+    one.
 
-    What was found in the same environment comes first.
+    Alerts of the same environment are matched first.
     """
     known = {alert.id for alert in stored}
     by_run = {alert.id: ids.get(alert.first_bad.run_id, alert.id) for alert in detected}
@@ -200,7 +201,7 @@ def _relocated(
 
 
 def _scope(alert: Alert) -> _Scope:
-    # How a case ended compares across environments, and its first bad run may be of another one.
+    # Outcomes compare across environments, so the first bad run may be of another environment.
     is_ending = alert.kind in ENDING_KINDS
     return (
         f"{alert.case.key}#{alert.metric}" if is_ending else alert.series_key,
@@ -216,9 +217,9 @@ def _onset(alert: Alert) -> tuple[datetime, str]:
 
 
 def _overlap(detected: Alert, stored: Alert) -> bool:
-    """Return whether `found` is what `stored` was, with an onset that moved."""
+    """Return whether `detected` is the alert `stored` with another onset."""
     if stored.state is AlertState.EXPECTED and stored.kind not in ENDING_KINDS:
-        # What led to an accepted level is judged by itself and ends where that begins.
+        # The cause of an accepted level is judged separately and ends where that level begins.
         is_cause = detected.state is AlertState.OPEN and detected.first_bad.at < stored.first_bad.at
         return is_cause and _same_level(detected, stored)
     begins_in_time = detected.first_bad.at <= stored.last_seen
@@ -230,7 +231,7 @@ def _overlap(detected: Alert, stored: Alert) -> bool:
 
 
 def _came_back(detected: Alert, last: Alert, stored: Alert | None) -> bool:
-    # What came back before people accepted it is what they accepted.
+    # A step that came back before a user accepted it is the accepted step.
     is_settled = (
         stored is not None
         and stored.state is AlertState.EXPECTED
@@ -276,8 +277,8 @@ def _with_evidence(alert: Alert, stored: Alert) -> Alert:
         for name in ("is_confirmed", "confirmation", "environment_diff")
         if getattr(alert, name) is None
     }
-    # With both ends at hand the text of a level is whole. Else it only begins the one that is kept:
-    # the reason of a failure is looked up once, and pruned runs tell nothing any more.
+    # With both runs in the store the text of a level is complete. Otherwise it is only the start of
+    # the stored text: the reason of a failure is read once, and pruned runs have none any more.
     is_complete = alert.kind in EXPLAINED_KINDS and alert.environment_diff is not None
     is_begun = not is_complete and stored.cause_text.startswith(alert.cause_text)
     text = stored.cause_text if is_begun else alert.cause_text

@@ -1,6 +1,6 @@
-"""What people decide about an alert, as revisions to save.
+"""User decisions about an alert, as revisions to save.
 
-Each function looks at the alerts as they are when it is called, within the transaction that saves.
+Each function reads the alerts at the time of its call, within the transaction that saves.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from compile_hud.db.records.run_ref import RunRef
 from compile_hud.db.records.triage import ONGOING, Revision
 from compile_hud.runner.analysis.errors import AlertStateError, ChangedMeanwhile
 
-# The judge alone says that something is fixed; a fixed alert can still be called noise, so that it
-# stays silent when it comes back.
+# Only the judge sets an alert to fixed. A user can still mark a fixed alert as noise, so that it
+# stays suppressed if it recurs.
 ALLOWED_STATES = {
     state: (AlertState.NOISE,)
     if state is AlertState.FIXED
@@ -42,10 +42,10 @@ Decide = Callable[[Sequence[Alert]], TriageDecision]
 
 
 def set_state(alert_ids: Collection[str], state: AlertState, *, why: str = "") -> Decide:
-    """Return the decision that moves alerts to `state`: all of them, or none and AlertStateError.
+    """Return the decision that moves all alerts to `state`; it may raise AlertStateError.
 
-    An expected level includes the steps that led to it: what is ongoing in the same series
-    since before is settled with it.
+    An expected level includes the steps before it: earlier ongoing alerts of the series are set to
+    expected as well.
     """
 
     def decide(stored: Sequence[Alert]) -> TriageDecision:
@@ -83,7 +83,7 @@ def set_muted(alert_ids: Collection[str], until: datetime | None, *, why: str = 
 def set_care(expected: Alert, *, owner: str, until: datetime | None, why: str = "") -> Decide:
     """Return the decision that sets owner and mute of an alert at once.
 
-    What is as it was when the alert was `seen` is left as it has become meanwhile.
+    A field that equals the one in `expected` is not changed, even if the store has another by now.
     """
     chosen: dict[str, Any] = {
         name: value
@@ -99,7 +99,7 @@ def set_care(expected: Alert, *, owner: str, until: datetime | None, why: str = 
 
 
 def add_comment(alert_ids: Collection[str], text: str) -> Decide:
-    """Return the decision that says `text` about alerts and changes nothing."""
+    """Return the decision that adds the comment `text` to alerts."""
 
     def decide(stored: Sequence[Alert]) -> TriageDecision:
         alerts = tuple(_find(stored, alert_ids))
@@ -125,7 +125,7 @@ def if_unchanged(expected: Sequence[Alert], decision: Decide) -> Decide:
 
 
 def changed_text(expected: Alert, now: Alert) -> str:
-    """Return what of an alert is not as it was `seen`, "" where all is that a decision is about."""
+    """Return the differences between the alert that the user saw and the current one, "" for none."""
     changed = [name for name in _COMPARED_FIELDS if getattr(expected, name) != getattr(now, name)]
     return ", ".join(
         f"{name.replace('_', ' ')} was {_value_text(getattr(expected, name))}, "
