@@ -16,7 +16,7 @@ from compile_hud.runner.analysis.judging.attribution import UNKNOWN
 from compile_hud.runner.analysis.judging.attribution_evidence import with_evidence
 from compile_hud.runner.analysis.stats.launch_levels import launch_levels
 
-# What people decided while a case was measured again stays as they set it.
+# A decision that a user makes during the measurement stays.
 _DECIDED = (AlertState.ACKNOWLEDGED, AlertState.EXPECTED, AlertState.NOISE)
 
 
@@ -30,7 +30,7 @@ class Confirmed:
 def confirmation_json(
     result: ConfirmationResult, *, alert: Alert, how: Mapping[str, Any], is_early: bool
 ) -> dict[str, Any]:
-    """Return what is stored with `alert`; `how` has what only who measured it knows."""
+    """Return the document to store with `alert`; `how` has the facts of the measurement."""
     compared = result.comparison
     return {
         "verdict": str(result.conclusion),
@@ -51,7 +51,7 @@ def confirmation_json(
 
 
 def side_json(result: CaseResult, metric: str, *, toolchain: str, revision: str) -> dict[str, Any]:
-    """Return the summary of one side's new samples that is kept."""
+    """Return the stored summary of one side's new samples."""
     measured = result.measurement(metric)
     return {
         "toolchain": toolchain,
@@ -70,9 +70,8 @@ def with_conclusion(
 ) -> Alert:
     """Return `alert` with the result of its confirmation; `document` is stored with it.
 
-    A case that only this run suspected, and that is not confirmed, is over at once: it is kept as
-    `fixed`, `unchanged` or `inconclusive`, so that its measurements are not lost, and opens when
-    the judge finds it after all.
+    An early suspect that is not confirmed is over at once. It is stored as `fixed`, `unchanged` or
+    `inconclusive`, so that its measurements stay, and opens if the judge detects it later.
     """
     conclusion = result.conclusion
     confirmed = dataclasses.replace(
@@ -124,7 +123,9 @@ def conclusion_text(alert: Alert) -> str:
 
 
 def revised(alerts: Sequence[Alert], *, now: Sequence[Alert]) -> Confirmed:
-    """Return `alerts` with what people set on those that are stored `now`, and why they changed."""
+    """Return `alerts` with the decisions of the stored ones in `now`, and the reasons of the
+    changes.
+    """
     known = {alert.id: alert for alert in now}
     return Confirmed(
         tuple(

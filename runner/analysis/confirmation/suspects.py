@@ -40,9 +40,9 @@ _FAILURE = math.inf
 
 
 def suspects_among(alerts: Iterable[Alert], *, run: Run) -> list[Alert]:
-    """Return the open regressions with their newest point in `run` that want measuring again.
+    """Return the open regressions with their newest point in `run` that need another measurement.
 
-    Those that were confirmed, or tried often enough, are left alone.
+    Confirmed ones, and ones with enough attempts, are left out.
     """
     return [
         alert
@@ -95,7 +95,7 @@ def sort_by_severity(suspects: Iterable[Alert]) -> dict[str, list[Alert]]:
 
 
 def num_attempts(alert: Alert) -> int:
-    """Return how often the alert was measured again so far."""
+    """Return the number of measurements of the alert so far."""
     return int((alert.confirmation or {}).get("num_tries", 0))
 
 
@@ -111,7 +111,7 @@ def _early_suspect(
     metric = METRICS.get(header.metric)
     if metric is None or not metric.is_judged or header.case.is_reference:
         return None
-    # What has no noise, or is judged by its distance from an ideal, the judge knows at once.
+    # A metric without noise, or with an ideal value, needs no second look by the judge.
     if metric.is_exact or metric.ideal is not None:
         return None
     rule = rules.rule_of(header.key)

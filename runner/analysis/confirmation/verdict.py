@@ -1,14 +1,14 @@
 """Conclude from a repeated measurement of a suspect: confirmed, refuted or inconclusive.
 
-In turn with the toolchain of the last good run: the comparison of paired.py, which needs no
+Interleaved with the toolchain of the last good run: the comparison of paired.py, which needs no
 history. By the history: Student's interval of machine_state.level_change between the nights before
-the step and the new measurement, divided by what the reference cases moved by in between, as far as
-they got slower. A suspect is **confirmed** when that is a regression by the rules of
-measurements.py, **refuted** when a change of the floor is ruled out, or the interval leaves out
-what was suspected and the estimate is less than half of it, else the verdict is **inconclusive**.
-Two toolchains that are alike by now do not refute a level that is bad in both: then the history
-decides. Assumptions: those of paired.py and machine_state.py; a reference case that got slower
-slowed a case by no more than itself.
+the step and the new measurement, divided by the slowdown of the reference cases in between.
+
+A suspect is **confirmed** if that is a regression by the rules of measurements.py. It is
+**refuted** if a change of the floor is excluded, or if the interval excludes the suspected change
+and the estimate is less than half of it. Else the verdict is **inconclusive**. If both toolchains
+are equal today, a level that is bad in both is not refuted: the history decides. Assumptions: those
+of paired.py and machine_state.py; a slower reference case slowed a case by no more than itself.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Conclusion(StrEnum):
 
 
 class Method(StrEnum):
-    """How a suspect was measured again; not at all when it did not fit."""
+    """The method of a confirmation; `none` if the budget did not suffice."""
 
     IN_TURN = "in_turn"
     HISTORY = "history"
@@ -117,7 +117,7 @@ def not_measured(reason: str) -> ConfirmationResult:
 def confirm_interleaved(
     alert: Alert, rows: Sequence[CaseComparison], *, sides: tuple[CaseResult, CaseResult]
 ) -> ConfirmationResult:
-    """Return what a paired measurement of both toolchains says about `alert`."""
+    """Return the conclusion of a paired measurement of both toolchains about `alert`."""
     row = next((row for row in rows if row.metric == alert.metric), None)
     if row is None:
         reason = f"{alert.metric} was not measured on both sides"
@@ -146,7 +146,7 @@ def confirm_interleaved(
 def confirm_by_history(
     alert: Alert, result: CaseResult, *, history: BaselineHistory
 ) -> ConfirmationResult:
-    """Return what one more measurement of the candidate says about `alert`."""
+    """Return the conclusion of one more measurement of the candidate about `alert`."""
     if result.outcome is not Outcome.OK:
         reason = f"the case ended {result.outcome} when it was measured again: {result.reason}"
         return _inconclusive(reason, method=Method.HISTORY)
@@ -247,7 +247,7 @@ def _conclusion(compared: Comparison, alert: Alert) -> Conclusion:
 
 
 def _reason(compared: Comparison, alert: Alert, *, conclusion: Conclusion) -> str:
-    """Return why `conclusion` follows; the comparison knows nothing of what was suspected."""
+    """Return the reason of `conclusion`; the comparison does not know the suspected change."""
     is_explained = (
         conclusion is not Conclusion.REFUTED or compared.verdict is not Verdict.INCONCLUSIVE
     )
@@ -268,7 +268,7 @@ def _suspected(alert: Alert) -> float:
 
 
 def _cost(ratio: float | None, alert: Alert) -> float:
-    """Return candidate over baseline as costs, of which less is better; 1 where it is not known."""
+    """Return candidate over baseline as costs (less is better), 1 if unknown."""
     if not ratio:
         return 1.0
     return 1 / ratio if METRICS[alert.metric].direction is Direction.HIGHER_IS_BETTER else ratio
@@ -306,7 +306,7 @@ def _drift_corrected(
 def _confirm_exactly(
     measured: Measurement, *, alert: Alert, history: BaselineHistory
 ) -> ConfirmationResult:
-    """Hold what has no noise to speak of against the worst of the nights before."""
+    """Compare a value without noise with the worst of the nights before."""
     if not history.medians:
         return _inconclusive("no earlier run to compare with", method=Method.HISTORY)
     now = max(measured.samples, key=lambda value: _badness(value, alert))
@@ -324,7 +324,7 @@ def _confirm_exactly(
 
 
 def _badness(value: float, alert: Alert) -> float:
-    """Return how bad a value is: more is worse, whatever is measured."""
+    """Return the badness of a value: more is worse, for any metric."""
     metric = METRICS[alert.metric]
     if metric.ideal is not None:
         return abs(metric.ideal - value)
@@ -332,7 +332,7 @@ def _badness(value: float, alert: Alert) -> float:
 
 
 def _interleaved_eager_change(sides: tuple[CaseResult, CaseResult]) -> float | None:
-    """Return how eager differs between two sides that ran in turn, None without it."""
+    """Return the change of eager between two interleaved sides, None without eager."""
     for clock in EAGER_CLOCKS:
         levels = [
             launch_levels(side, clock) for side in sides if side.measurement(clock) is not None
@@ -344,7 +344,7 @@ def _interleaved_eager_change(sides: tuple[CaseResult, CaseResult]) -> float | N
 
 
 def _eager_change(history: BaselineHistory, result: CaseResult) -> float | None:
-    """Return how eager moved from the nights before to now, None without it."""
+    """Return the change of eager since the nights before, None without eager."""
     for clock in EAGER_CLOCKS:
         before = history.eager.get(clock)
         if before and result.measurement(clock) is not None:
@@ -376,7 +376,8 @@ def baseline_history(
     levels = normalised_series(
         [series for series in histories if series.header.case.key in case_keys],
         scope=(alert.machine, alert.toolchain),
-        # What else slowed the machine than its pace; what has no pace is held against all of it.
+        # Normalised times need only slowdowns beyond the machine's speed; other metrics need all of
+        # them.
         has_references=alert.metric in NORMALISED_TIMES,
     )
     nights = _nights(alert, levels, alerts=alerts)
@@ -435,7 +436,7 @@ def _medians(levels: Sequence[Series], *, nights: Sequence[str], key: str) -> li
 def _control_medians(
     alert: Alert, levels: Sequence[Series], *, nights: Sequence[str], metric: str
 ) -> list[float]:
-    """Return what another metric of the same case was in these nights, where it was above 0."""
+    """Return the medians of another metric of the case in these nights, only those above 0."""
     for series in levels:
         header = series.header
         if (header.case.key, header.metric) == (alert.case.key, metric):
@@ -451,7 +452,7 @@ def _reference_changes(
     nights: Sequence[str],
     now: Mapping[str, CaseResult],
 ) -> list[MachineChange]:
-    """Return how the reference cases moved from these nights to now, on their steadiest clock."""
+    """Return the change of each reference case since these nights, on its least noisy clock."""
     changes: dict[str, MachineChange] = {}
     for metric in CLOCKS:
         for series in levels:
