@@ -31,19 +31,19 @@ class DetectorConfig:
     # A night is back if it is within the floor of a level and nearer to it than this share of the
     # change from it.
     recovery_share: float = 0.5
-    # Comparisons of two sides trigger at this share of the floor: compared with the floor itself,
-    # half of all changes of just 5 % would pass.
+    # Comparisons of two sides trigger at this share of the floor. The floor itself would miss half
+    # of all changes of just 5 %.
     trigger_share: float = 0.7
     # Half of the width of a noise band, in robust sd: one night in three hundred lies outside.
     noise_band_sds: float = 3.0
 
     # Sequential test: when nights are weighed, and where a level begins.
 
-    # Fewer points say nothing about the noise.
+    # Fewer points do not describe the noise.
     min_noise_points: int = 8
-    # Older distances than these say little about the noise of today.
+    # Older distances do not describe the current noise.
     noise_points: int = 60
-    # A night adds to the sum what it lies beyond half the floor, ...
+    # A night adds its distance beyond half the floor to the sum, ...
     allowance: float = 0.5
     # ... up to 4 floors, so that one outlier opens no long excursion.
     max_increment: float = 4.0
@@ -62,10 +62,10 @@ class DetectorConfig:
     # The change may lie this many nights before its excursion.
     look_back_points: int = 20
 
-    # Evidence: hypotheses and what one night may contribute.
+    # Evidence: hypotheses, and the contribution of a single night.
 
-    # Steps that are tried, besides the median of the distances: from one floor to two, close enough
-    # to each other that noise of half a floor does not separate them.
+    # These step sizes are tested in addition to the median of the distances. They range from one
+    # floor to two, so close that noise of half a floor does not separate them.
     step_sizes: tuple[float, ...] = (1.0, 1.2, 1.5, 1.9)
     # Changes of up to half the floor are no step.
     small_step_sizes: tuple[float, ...] = (0.25, 0.5, -0.3)
@@ -73,9 +73,9 @@ class DetectorConfig:
     max_night_evidence: float = 5.0
     # A night on the old level must not outweigh several on the new one.
     min_night_evidence: float = -4.0
-    # What any night may count beyond log(n + 1), the surprise of its rank among n others.
+    # Any night may count this much beyond log(n + 1), the surprise of its rank among n others.
     rank_surprise: float = 0.9
-    # What a night at x floors may count more, times log(x).
+    # A night at x floors may count this much more, times log(x).
     far_weight: float = 2.0
     # This share of normal values lies more than one sd below.
     share_below: float = 0.16
@@ -88,20 +88,20 @@ class DetectorConfig:
     student_prior_log_odds: float = 1.0
     # The most that these odds, or those of the Markov chain, may become.
     max_log_odds: float = 6.0
-    # The tails of the Student density are a guess: it counts less where nights stand out so far
-    # that only points can tell.
+    # The tails of the Student density are a guess. It counts less for nights that stand out so far
+    # that only the points can decide.
     max_log_odds_far: float = 2.0
     # Nights stand out if their median is this many widths of the noise away.
     high_contrast: float = 5.0
 
     # Evidence: thresholds.
 
-    # How much likelier a step must be than no change, on any night.
+    # A step must be likelier than no change by this log ratio, on any night.
     required_evidence: float = 6.0
-    # Below this evidence by the Student density the other densities are not asked: it is less than
-    # any step needs.
+    # With less evidence by the Student density the other densities are not computed: no step needs
+    # less.
     screening_evidence: float = 5.0
-    # How much likelier a step must be than each of its alternatives, which are rare themselves.
+    # A step must be likelier than each of its alternatives, which are rare themselves, by this.
     lead_over_small_step: float = 0.2
     lead_over_blip: float = 2.5
     # Three nights that are as clear as possible lead by ln(10) = 2.3 over a mode.
@@ -114,11 +114,11 @@ class DetectorConfig:
     extra_for_few_noise_points: float = 7.0
     # ... and to those of the level: a mode may not have appeared yet.
     extra_for_young_level: float = 2.0
-    # A discount from both for nights at x floors, times log(x): unseen noise does not reach as far,
-    # and three nights that are as clear as possible are a step in a young series, too.
+    # Nights at x floors reduce both extras by this, times log(x): unseen noise does not reach as
+    # far. Three nights that are as clear as possible are then a step in a young series, too.
     discount_for_far: float = 6.0
 
-    # Kernel density, and what all densities share.
+    # Kernel density, and common settings of all densities.
 
     # The width is 0.64 (0.9 / sqrt(2)) of Silverman's rule.
     kernel_bandwidth: float = 0.9 / math.sqrt(2)
@@ -126,13 +126,13 @@ class DetectorConfig:
     min_bandwidth: float = 0.1
     # An unknown series is assumed to have a noise of 2 % if the floor is 5 %, ...
     prior_sd: float = 0.4
-    # ... as if six nights said so.
+    # ... with the weight of six nights.
     prior_nights: float = 6.0
     # One night in thirty is an outlier, ...
     outlier_share: float = 0.03
     # ... anywhere within 20 floors.
     outlier_range: float = 20.0
-    # The weight of a night whose predecessor lay elsewhere.
+    # The weight of a night whose predecessor was at another distance.
     unlike_weight: float = 0.05
     # The weight of remaining where the night before was.
     stay_weight: float = 1.0
@@ -171,7 +171,7 @@ class DetectorConfig:
     drift_min_last_share: float = 0.25
     # e^3: twenty to one for a line rather than a step.
     drift_min_log_ratio: float = 3.0
-    # e^5: a step that the detector found is likelier than one that it did not.
+    # e^5: a step that the detector reported is likelier than one that it did not.
     drift_min_log_ratio_across_steps: float = 5.0
 
     # Changes of the noise.
@@ -180,7 +180,7 @@ class DetectorConfig:
     noise_level_points: int = 15
     # Twice the noise shows in 30 points if at all, more than that in 21.
     noise_after_points: tuple[int, ...] = (21, 30)
-    # Older points say little about the noise of today.
+    # Older points do not describe the current noise.
     noise_before_points: int = 180
     # Fewer points before a change do not describe the noise.
     noise_min_before_points: int = 30
@@ -199,8 +199,8 @@ class DetectorConfig:
 
     # False discoveries.
 
-    # With nothing changed, an alert in one run of a hundred, however many series it has: fewer than
-    # four a year of nights. After real changes, at most one alert in a hundred is false.
+    # Without a change, one run of a hundred has an alert, for any number of series: fewer than four
+    # a year of nights. After real changes, at most one alert in a hundred is false.
     false_discovery_rate: float = 0.01
     # Points since a step at which it is tested; later ones change nothing.
     look_points: tuple[int, ...] = (3, 4, 6, 9, 14, 21)
@@ -208,7 +208,7 @@ class DetectorConfig:
     degrees_per_point: float = 0.5
     # Benchmarks on shared machines have outliers that normal tails exclude.
     tail_degrees: float = 4.0
-    # No measurement resolves a smaller share of a level, and a level that repeats exactly has sd 0.
+    # No measurement resolves a smaller share of a level. A level that repeats exactly has sd 0.
     min_relative_sd: float = 1e-3
 
 

@@ -1,18 +1,18 @@
 """Find slow drifts: levels that change a little every night and much in the end.
 
 Method: the last 10, 20, 40 and 80 points are each cut into five blocks of equal length. Such a
-window drifts when, on logarithms,
+window drifts if, on logarithms,
 - the medians of its blocks rise (or fall) one after the other, the last one by a quarter of the
   mean or more;
 - the line through them moves by the floor or more from end to end (by 1.7 floors in 10 or 20
   points), and by 4 standard errors or more;
 - that line fits better than any one step (ratio of likelihoods under Laplace noise); across known
   steps it has to fit clearly better, also than the levels between them;
-- its last block is half a floor beyond every block before the window, of the whole history where
-  it reaches across a step, else since the step before it: a season comes back.
-Overlapping windows that drift the same way are one drift.
-Assumptions: those of detector.py. Only the order of the points counts: of a nightly series 1 % a
-week is found in 40 to 80 points, of a weekly one in 10. Half a season is a drift until it turns.
+- its last block is half a floor beyond every earlier block since the last step, since a season
+  comes back. A window across a step is compared with the whole history.
+Overlapping windows that drift the same way are one drift. Assumptions: those of detector.py. Only
+the order of the points counts: 1 % a week is detected in 40 to 80 points of a nightly series, and
+in 10 of a weekly one. Half a season is a drift until it turns.
 """
 
 from __future__ import annotations
@@ -50,11 +50,10 @@ _RISE_ERRORS = NUM_BLOCKS * math.sqrt(float(_SLOPE_WEIGHTS @ _SLOPE_WEIGHTS))
 class Drift:
     """A stretch in which the level moves slowly in one direction.
 
-    `start` is its first point, `index` the point with which it was first seen, `end` one past the
-    last point known to belong to it; `start` and `index` stay as points arrive, unless a step is
-    found in it. `before` and
-    `after` are the medians of its first and last block, `change` after over before less 1, `low`
-    and `high` its 95 % interval.
+    `start` is its first point, `index` the point of its first detection, `end` one past the last
+    point known to belong to it. `start` and `index` stay as points arrive, unless a step is
+    detected in it. `before` and `after` are the medians of its first and last block, `change` is
+    after over before less 1, `low` and `high` are its 95 % interval.
     """
 
     start: int
@@ -91,9 +90,9 @@ def find_drifts(
 ) -> list[Drift]:
     """Return every slow drift in `values`, upwards or downwards, oldest first.
 
-    `breaks` are the first points of new levels (the known steps): a drift reaches across
-    some only where a line fits clearly better than the levels between them. Raises ValueError
-    unless all values are finite and above 0.
+    `breaks` are the first points of new levels (the known steps). A drift crosses a break only if a
+    line fits clearly better than the levels between the breaks. Raises ValueError unless all values
+    are finite and above 0.
     """
     numbers = checked_history(values)
     indices = sorted({index for index in breaks if 0 < index < numbers.size})
@@ -119,7 +118,7 @@ def _drifting_windows(
 
 
 def _reach(blocks: np.ndarray) -> float:
-    """Return how far a line through any five of `blocks` may rise at most."""
+    """Return the largest possible rise of a line through any five of `blocks`."""
     return _MAX_RISE * float(blocks.max() - blocks.min())
 
 
@@ -189,7 +188,7 @@ def _error(
 
 
 def _misfit(points: np.ndarray, *, splits: Sequence[int]) -> float:
-    """Return how far `points` are in sum from the medians of the levels between `splits`."""
+    """Return the sum of the distances of `points` from the medians between `splits`."""
     return sum(map(_spread, np.split(points, splits)))
 
 

@@ -52,7 +52,7 @@ class AlternativeHypotheses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceThreshold:
-    """How much evidence makes a step.
+    """The evidence that a step requires.
 
     `num_noise` and `num_level` are the numbers of points that describe the noise and the level;
     `factor` multiplies the threshold.
@@ -76,7 +76,7 @@ class EvidenceThreshold:
 
     def is_exceeded(self, evidence: Evidence, *, share: float = 1.0) -> bool:
         """Return whether `evidence` exceeds `share` of the threshold."""
-        # Whether the noise has modes takes longer.
+        # The modes of the noise take longer to compute, so they come last.
         if evidence.step <= share * self.required(median=evidence.median):
             return False
         required = self.required(median=evidence.median, has_modes=evidence.has_modes)
@@ -131,12 +131,12 @@ class _DensityScores:
     def weigh(self, nights: _ExcursionNights) -> _Weights:
         """Return the weights of `nights`, which begin with those of the call before."""
         num_known, num_shifts = self.logs.shape[1], self.shifts.size
-        # From the last known night on, since the first new one follows it.
+        # The last known night is included, since the first new one follows it.
         new = nights.distances[max(0, num_known - 1) :]
         runs = (new - self.shifts).ravel()
         starts = np.arange(num_shifts + nights.has_median) * new.size
         if nights.has_median:
-            # In one call: on so few numbers calls take longer than arithmetic.
+            # One call: on so few numbers a call takes longer than the arithmetic.
             runs = np.concatenate([runs, nights.distances - nights.median])
         logs = self.density.log_runs(runs, starts=starts)
         new_logs = logs[: num_shifts * new.size].reshape(num_shifts, new.size)
@@ -151,7 +151,7 @@ class _DensityScores:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """By one density: the log likelihood of no change, and the log ratios over that.
+    """One density's log likelihood of no change, and the log ratios relative to it.
 
     `ratios` has one row a hypothesis and one column a night.
     """
@@ -187,7 +187,7 @@ class Evidence:
         self._log_chances = np.array([log - total for log in logs])[:, None, None]
         self._ratios = np.array([each.ratios for each in weights])
         num_first = nights.distances.size - min_nights + 1
-        # From each night on.
+        # Each column is the sum from that night on.
         self._sums = self._ratios[:, :, ::-1].cumsum(axis=2)[:, :, ::-1][:, :, :num_first]
         num_sizes = len(self._sizes)
         step_logs = self._log_chances + self._sums[:, :num_sizes]
@@ -265,7 +265,7 @@ class Scales:
 
     @cached_property
     def chain(self) -> TwoStateMarkov | None:
-        """The noise as two modes; None if it has one peak, or too few points."""
+        """Return the noise as two modes; None if it has one peak, or too few points."""
         if self.odds >= 0.0:
             return None
         return find_two_modes(self.noise, sd=self.sd, config=self.config)
@@ -282,7 +282,7 @@ class Scales:
     def weigh(self, distances: np.ndarray, *, min_nights: int) -> Evidence:
         """Return the evidence that the last nights, at least `min_nights`, are on a higher level.
 
-        `distances` are upwards and begin with those of the call before. Only the Student density
+        `distances` are upwards and begin with those of the previous call. Only the Student density
         counts if its evidence is too small for any step.
         """
         nights = self._nights(distances)

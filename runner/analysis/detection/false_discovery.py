@@ -1,18 +1,20 @@
 """Decide over all series of a run which of its steps to accept.
 
-Method: each step that starts in a run has a p-value, and Benjamini and Hochberg's step-up rule
-(Journal of the Royal Statistical Society B 57, 1995) is applied to the run over all its series with
-noise, those without a step included. A p-value says how rarely points of the old level would lie as
-far on one side as those of the new one: over the number j of points beyond a distance, the smallest
-binomial tail P(at least j of n), where one point lies beyond by the tail of Student's distribution
-with 4 degrees of freedom plus the share of old points there. It is doubled for the two sides,
-multiplied by n for the choice of j. All new points are held against one estimate of the noise,
-which may by chance be too small for all of them: where Student's test of the difference of both
-medians has the larger p-value, that one counts. It is multiplied by the number of looks, since a
-step is looked at again as its later nights arrive.
+Method: each step that starts in a run has a p-value. Benjamini and Hochberg's step-up rule (Journal
+of the Royal Statistical Society B 57, 1995) is applied to the run over all its series with noise,
+those without a step included.
+
+A p-value says how rarely points of the old level would lie as far on one side as the new ones. It
+is the smallest binomial tail P(at least j of n) over the number j of points beyond a distance. One
+point lies beyond it by the tail of Student's distribution with 4 degrees of freedom plus the share
+of old points there. The p-value is doubled for the two sides and multiplied by n for the choice of
+j. All new points share one estimate of the noise, which may by chance be too small. If Student's
+test of the difference of both medians has the larger p-value, that one counts. It is multiplied by
+the number of looks, since a step is tested again as its later nights arrive.
+
 Assumptions: nights are independent of each other, and tails no heavier than that. Series of one run
 may depend on each other as neighbours on a machine do (positively: Benjamini and Yekutieli, Annals
-of Statistics 29, 2001). docs/judging.md has the reasons and a verdict worked out by hand.
+of Statistics 29, 2001). docs/judging.md has the reasons and a worked example.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ from compile_hud.runner.analysis.stats.estimates import (
 class AlertCandidate:
     """An alert before the decision over all series of its run.
 
-    `p_value` is that of all looks together, None for what has no noise (counts, outcomes); `run_id`
-    is the run that it is decided with.
+    `p_value` covers all looks together; it is None for metrics without noise (counts, outcomes).
+    `run_id` is the run of the decision.
     """
 
     alert: Alert
@@ -52,8 +54,8 @@ def step_p_value(
 ) -> float:
     """Return how rarely the points of `old` alone would look like a step to those of `new`.
 
-    Both hold costs above 0, oldest first. The smallest over all LOOKS that `new` has points for,
-    times the number of LOOKS.
+    Both are costs above 0, oldest first. The result is the smallest p-value over all looks
+    (`look_points`) that `new` has points for, times the number of looks.
     """
     looks = [size for size in config.look_points if size <= new.size] or [new.size]
     p_values = (
@@ -70,7 +72,7 @@ def _levels_p_value(old: np.ndarray, new: np.ndarray, *, config: DetectorConfig)
     """Return the p-value of the difference of both medians by Student's test."""
     levels = float(np.median(old)), float(np.median(new))
     both = np.concatenate([old - levels[0], new - levels[1]])
-    # Three new points lie near their own median: they may tell of more noise, not of less.
+    # Three new points lie near their own median: they may be evidence of more noise, not of less.
     sd = max(robust_sd(old), robust_sd(both), config.min_relative_sd * levels[0])
     error = MEDIAN_INEFFICIENCY * sd * math.sqrt(1 / old.size + 1 / new.size)
     degrees = max(1.0, config.degrees_per_point * (both.size - 2))
@@ -110,8 +112,8 @@ def apply_false_discovery_rate(
 ) -> list[AlertCandidate]:
     """Return the candidates that become alerts, in their order.
 
-    `num_series` says how many series with noise each run has. What has no noise needs no decision,
-    nor do the alerts in `confirmed`.
+    `num_series` is the number of series with noise of each run. A candidate without noise, or in
+    `confirmed`, needs no decision.
     """
     alert_candidates = list(candidates)
     by_run: dict[str, list[float]] = defaultdict(list)

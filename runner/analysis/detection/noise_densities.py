@@ -101,7 +101,7 @@ class KernelDensity(Density):
     def log_likelihood(self) -> float:
         """Return the log likelihood of the noise, each point given all others."""
         near = _student((self.noise[:, None] - self.noise) / self.width)
-        # No point describes itself, neither as a predecessor nor as a successor.
+        # A point must not describe itself, neither as a predecessor nor as a successor.
         weights = self._weights(near[:-1])
         nights = np.arange(1, self.noise.size)
         weights[nights - 1, nights] = 0.0
@@ -159,7 +159,7 @@ class StudentDensity(Density):
         self._student_weights = self.chances[1] * (_PEAK / (STUDENT_WIDTH * self.widths))
 
     def log_runs(self, distances: np.ndarray, *, starts: np.ndarray) -> np.ndarray:  # noqa: ARG002
-        """Return the log density of each of `distances`, whatever its predecessor."""
+        """Return the log density of each of `distances`, independent of its predecessor."""
         normal, student = self._components(distances)
         return self._log_with_outliers(
             normal @ self._normal_weights + student @ self._student_weights
@@ -236,7 +236,7 @@ class TwoStateMarkov(Density):
         return np.asarray(both / (both.sum(axis=-1, keepdims=True) + self._outlier_density))
 
     def _states(self, components: np.ndarray) -> np.ndarray:
-        """Return the probability of either mode on each night; an outlier says nothing about it."""
+        """Return the probability of either mode on each night; an outlier does not affect it."""
         memberships = self._memberships(components)
         return np.asarray(memberships + self.shares * (1 - memberships.sum(axis=-1, keepdims=True)))
 

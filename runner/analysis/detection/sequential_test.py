@@ -36,8 +36,8 @@ from compile_hud.runner.analysis.stats.estimates import (
     sorted_median,
 )
 
-# Fewer quiet nights are as soon taken in one by one, and the search for them takes as long as so
-# many nights, which must be more than `level_points`. Both decide speed only.
+# Shorter quiet stretches are as fast night by night, and the search takes as long as this many
+# nights, which must exceed `level_points`. Both numbers affect speed only.
 MIN_QUIET_NIGHTS = 10
 MIN_NIGHTS_TO_SEARCH = 80
 # Sums of absolute distances that differ by less are equal.
@@ -58,7 +58,7 @@ class ChangePoint:
 
 @dataclass(slots=True)
 class CusumState:
-    """A cumulative sum of what nights lie beyond the allowance, on one side of the level."""
+    """A cumulative sum of the nights' excess over the allowance, on one side of the level."""
 
     sign: int
     config: DetectorConfig
@@ -78,7 +78,7 @@ class CusumState:
 
 @dataclass(frozen=True, slots=True)
 class _RecentStep:
-    """A step that may turn out to be a short one: where it was, and what was before."""
+    """A step that may turn out to be a short one: its location, and the level before."""
 
     index: int
     level: float
@@ -101,7 +101,7 @@ class SequentialDetector:
         self.ordered: list[float] = []
         # Distances of points from levels that they no longer belong to.
         self.past: list[float] = []
-        # How many of both there were when the level began.
+        # Lengths of both lists when the level began.
         self.num_points_at_start = 0
         self.num_past_at_start = 0
         # The level before each night.
@@ -115,7 +115,7 @@ class SequentialDetector:
         return np.array_equal(self.values, values[: len(self.levels)])
 
     def extend(self, values: np.ndarray) -> None:
-        """Take in the new ones of `values`, which must begin with the values so far."""
+        """Process the new ones of `values`, which must begin with the earlier values."""
         # The caller may write to its array afterwards.
         self.values = values.copy()
         num_new = values.size - len(self.levels)
@@ -130,7 +130,7 @@ class SequentialDetector:
             self.update(night, numbers[night])
 
     def update(self, night: int, value: float) -> None:
-        """Take in the value of one more night."""
+        """Process the value of one more night."""
         level = self._record(value)
         distance = value - level
         allowance = self.config.allowance
@@ -154,7 +154,7 @@ class SequentialDetector:
         return is_full and up.total <= 0.0 and down.total <= 0.0
 
     def _extend_quiet(self, night: int, levels: np.ndarray) -> None:
-        """Take in as many nights from `night` on as there are `levels`, all of them near those."""
+        """Process a stretch of nights from `night` on, all of them near their `levels`."""
         end, num = night + levels.size, self.config.level_points
         self.levels += levels.tolist()
         self.points += self.values[night:end].tolist()
@@ -316,11 +316,11 @@ class SequentialDetector:
             self._append(value, self._record(value))
 
     def _num_points(self, night: int) -> int:
-        """Return how many points the level had before `night`: each night adds one."""
+        """Return the number of points of the level before `night`: each night adds one."""
         return self.num_points_at_start + night - self.start
 
     def _num_past(self, night: int) -> int:
-        """Return how many distances of the past there were before `night`."""
+        """Return the number of past distances before `night`."""
         num_left = max(0, self._num_points(night) - self.config.level_points)
         return self.num_past_at_start + num_left
 

@@ -40,8 +40,8 @@ VARIANCE = "variance"
 class Change:
     """One change in a series, from after the point `last_good` to the point `first`.
 
-    Those are neighbours, but of a drift, which begins at the one and is first seen with the other;
-    `last_good` is -1 where nothing was before. Only a change of the noise has a `noise`; its shift
+    They are neighbours except for a drift, which begins at the one and is detected at the other.
+    `last_good` is -1 without an earlier point. Only a change of the noise has a `noise`; its shift
     is that from the old noise to the new one.
     """
 
@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Costs:
-    """What is judged of a track: points with a cost, which is above 0."""
+    """The judged part of a track: points with a cost above 0."""
 
     points: PointColumns
     values: np.ndarray

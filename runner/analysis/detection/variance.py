@@ -1,17 +1,19 @@
 """Find the nights from which on a series has another noise.
 
-Method: each point's distance is that from the median of the 15 points up to it, on logarithms; the
-root of a distance is nearly normal, whatever the tails of the noise. The noise has changed when the
-mean root over the last 21 or 30 points lies 3.1 standard errors from that of those before (at most
-180, at least 30), and the roots of the distances from one point to the next lie 2.4 standard
-errors away as well. The errors allow for points that follow each other: n of them are worth
-n / (1 + 2 (r1 + r2 + ...)), r being the correlations of the roots one, two ... points apart (as in
-Geyer, Practical Markov Chain Monte Carlo, Statistical Science 7, 1992). A second mode that holds
-for days is far from the median whenever it comes, but far from the point before on one night only:
-without the second test it would be a new noise each time. The noise changed where two Laplace
-distributions fit best; from there on it is another one, and what was before is forgotten.
-Assumptions: those of detector.py. Nothing is compared across `breaks`, the steps that are known:
-the level of a stretch is one, or drifts slowly.
+Method: the distance of a point is that from the median of the 15 points up to it, on logarithms.
+The root of a distance is nearly normal for noise with any tails. The noise has changed if two tests
+agree. The mean root over the last 21 or 30 points lies 3.1 standard errors from that of the points
+before (at most 180, at least 30). The roots of the distances from one point to the next lie 2.4
+standard errors away as well.
+
+The errors allow for points that depend on each other: n of them are worth n / (1 + 2 (r1 + r2 +
+...)), r being the correlations of the roots one, two ... points apart (as in Geyer, Practical
+Markov Chain Monte Carlo, Statistical Science 7, 1992). A second mode that lasts for days is far
+from the median each time, but far from the point before on one night only: without the second test
+it would be a new noise each time. The noise changed where two Laplace distributions fit best. From
+there on the new noise applies, and earlier points are ignored. Assumptions: those of detector.py.
+Nothing is compared across `breaks`, the known steps: the level of a stretch is constant, or drifts
+slowly.
 """
 
 from __future__ import annotations
@@ -144,7 +146,7 @@ def _stops_of_note(roots: np.ndarray, num_after: int, *, config: DetectorConfig)
     min_ratio = math.sqrt(config.noise_min_factor)
     far = np.flatnonzero((ratios >= min_ratio) | (ratios <= 1 / min_ratio))
     stops, splits, begins, ratios = stops[far], splits[far], begins[far], ratios[far]
-    # Most series end here: what follows costs ten times as much.
+    # Most series end here; the rest costs ten times as much.
     num_before = splits - begins
     before = (sums[splits] - sums[begins]) / num_before
     rest = (squares[splits] - squares[begins]) / before**2 - num_before
@@ -176,7 +178,7 @@ def _has_changed(
 
 
 def _errors_apart(before: np.ndarray, after: np.ndarray, *, config: DetectorConfig) -> float:
-    """Return how far apart both means are, outliers as near as others."""
+    """Return the distance of both means in errors, with outliers limited."""
     most = config.noise_max_root * float(before.mean())
     before, after = np.minimum(before, most), np.minimum(after, most)
     return _ratio(before, after, max_lag=config.noise_max_lag).errors
@@ -192,7 +194,7 @@ class _Ratio:
 
     @property
     def errors(self) -> float:
-        """Return how many errors it lies from 0, as normal errors of the same probability."""
+        """Return the distance from 0 in errors, as normal errors of the same probability."""
         tail = float(stdtr(self.degrees, -abs(self.log) / self.error))
         return math.copysign(float(-ndtri(tail)), self.log)
 
@@ -205,7 +207,7 @@ def _ratio(before: np.ndarray, after: np.ndarray, *, max_lag: int) -> _Ratio:
     worth = 1.0
     for lag in range(1, max_lag + 1):
         follow = float(rest[lag:] @ rest[:-lag]) / squares
-        # All of the first, and the others while they exceed what chance makes of none.
+        # The first correlation counts in full, the others while they exceed chance.
         if lag > 1 and follow <= 1 / math.sqrt(rest.size):
             break
         worth += 2 * max(0.0, follow)
