@@ -22,8 +22,8 @@ EAGER = "eager"
 MACHINE = "machine"
 EAGER_OR_MACHINE = "eager_or_machine"
 MEASUREMENT = "measurement"
-# A control that changed by half of the step explains it; one that changed by less than a quarter
-# (noise, mostly) is no part of it. In between the cause stays open.
+# A control that changed by half of the step explains it. One that changed by less than a quarter
+# (noise, mostly) is unrelated. In between the cause stays open.
 EXPLAINING_SHARE = 0.5
 INNOCENT_SHARE = 0.25
 
@@ -31,11 +31,11 @@ INNOCENT_SHARE = 0.25
 # another week would count.
 NUM_RUNS_AT_ONSET = 7
 
-# Nights whose own intervals are so much wider than those before, and wider than the step itself,
-# were measured worse: they do not show that anything changed.
+# If the nights' own intervals are this much wider than before, and wider than the step, they were
+# measured worse: they are no evidence of a change.
 NOISE_GROWTH = 2.0
 
-# What a clock measures; sizes and counts do not care for what else the machine does.
+# A busy machine affects these timed metrics; sizes and counts are unaffected.
 TIMED_METRICS = (*ABSOLUTE_METRICS, "speedup")
 
 
@@ -51,8 +51,8 @@ class Cause:
 class ControlMetrics:
     """The changes of controls of `metric`, whose cost changed by `change`; above 0 is slower.
 
-    `eager` is None where no eager iterations were interleaved. With `ran_in_turn` both sides ran
-    side by side on one machine, which is then no part of the change.
+    `eager` is None without interleaved eager iterations. With `ran_in_turn` both sides ran
+    interleaved on one machine, which is then no part of the change.
     """
 
     metric: str
@@ -138,7 +138,7 @@ def _beyond_compiler(controls: ControlMetrics, *, eager_text: str) -> Cause:
 
 
 def _acquitted(controls: ControlMetrics, *, eager_text: str) -> Cause:
-    """Return that it was eager's side where all reference cases stayed; else it stays open."""
+    """Return the cause eager if all reference cases were stable, else leave it open."""
     known = controls.references
     if known and all(abs(controls.share(item.change or 0.0)) < INNOCENT_SHARE for item in known):
         return Cause(kind=EAGER, text=f"{eager_text}; the reference cases stayed: eager side")
@@ -154,7 +154,7 @@ def _leaves_out_no_change(change: MachineChange) -> bool:
 
 
 def _grown_noise(shift: Shift) -> str:
-    """Return that the nights since the step tell too little to show one, empty when they do."""
+    """Return the reason if the nights since the step are too noisy to show one, else empty."""
     before, after = (_half_width(shift, indices) for indices in (shift.old, shift.new))
     change = abs(shift.cost_change or 0.0)
     if before <= 0 or after < NOISE_GROWTH * before or after < change:
@@ -172,7 +172,7 @@ def _half_width(shift: Shift, indices: range) -> float:
 
 
 def _reference_change(track: Track, shift: Shift) -> MachineChange | None:
-    """Return how a reference case moved from just before the step to just after it."""
+    """Return the change of a reference case from just before the step to just after it."""
     values = {point.run_id: point.median for point in track.points if point.median > 0}
     sides = [
         [values[run] for run in runs if run in values]

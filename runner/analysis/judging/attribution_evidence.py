@@ -29,7 +29,7 @@ from compile_hud.runner.analysis.judging.attribution import (
     Cause,
 )
 
-# Warnings of results, by what they speak against.
+# Warnings of results that make the machine or the measurement a suspect.
 MACHINE_WARNINGS = ("throttled", "clock-change", "shared-gpu")
 MEASUREMENT_WARNINGS = (
     "bimodal",
@@ -40,7 +40,7 @@ MEASUREMENT_WARNINGS = (
     "few-samples",
     "few-launches",
 )
-# Begins the last part of a cause's text: what else is different.
+# The last part of a cause's text starts with this: the other differences.
 SINCE_LAST_GOOD = "since the last good run: "
 # The same of a drift, for which none of it stands alone.
 WHILE_DRIFTING = "changed while it drifted: "
@@ -53,14 +53,15 @@ _OPEN = (UNKNOWN, EAGER_OR_MACHINE)
 def with_evidence(alert: Alert) -> Alert:
     """Return `alert`, whose cause is by its controls, with all further evidence.
 
-    That is its `environment_diff` and its `confirmation`; the same comes out whenever the history
-    is judged, as long as both are kept.
+    That is its `environment_diff` and its `confirmation`. The result is the same at each judgement,
+    as long as both are stored.
     """
     difference = alert.environment_diff or {}
     cause = Cause(kind=alert.cause_kind, text=alert.cause_text)
     is_drift = alert.kind == DRIFT
-    # What changed in one night, or is so in one, is no cause of what took weeks. Where no level
-    # moved it is none either: that cause is not computed again, and would be lost the next time.
+    # A change or a condition of one night does not cause a drift of weeks. It is no cause for
+    # alerts without a level either: their cause is not computed again, and would disappear the next
+    # time.
     is_settled = alert.kind in EXPLAINED_KINDS and _is_timed(alert) and not is_drift
     settled = _settled(cause, alert, difference) if is_settled else Cause(kind=cause.kind)
     measured = confirmed_cause(alert.confirmation)
@@ -89,7 +90,7 @@ def _is_timed(alert: Alert) -> bool:
 
 
 def _settled(cause: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
-    """Return the cause by what only the bad side has, with that part of the text."""
+    """Return the cause by differences of the bad side, with their part of the text."""
     new = [
         name.removeprefix(WARNING_PREFIX)
         for name, (before, after) in difference.items()
@@ -98,7 +99,7 @@ def _settled(cause: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
     warned = [code for code in (*MACHINE_WARNINGS, *MEASUREMENT_WARNINGS) if code in new]
     changed = [name for name in difference if not name.startswith(WARNING_PREFIX)]
     has_new_system = any(name in _MACHINE_FACTS for name in changed)
-    # Of two things that changed in one night, either may be the cause.
+    # If two facts changed in one night, either may be the cause.
     is_system_alone = has_new_system and all(name in _MACHINE_FACTS for name in changed)
     has_new_model = f"{MODEL_PREFIX}{alert.case.model}" in difference
     parts = [f"only the bad side is {', '.join(warned)}"] if warned else []

@@ -1,4 +1,4 @@
-"""A step in a series as the judge handles it: in costs, of which less is better."""
+"""A step in a series for the judge: in costs, of which less is better."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ class Track:
 class Shift:
     """A change of level at `new.start`; costs are the values, inverted where higher is better.
 
-    `old` and `new` are the places whose medians `before` and `after` are; `interval` is that of the
-    relative change of the cost, None where there is none. Where `ideal` is set, a cost is the
-    distance from it instead.
+    `old` and `new` are the ranges whose medians are `before` and `after`. `interval` is that of the
+    relative change of the cost, None without one. With `ideal`, a cost is the distance from it.
     """
 
     points: Sequence[Point]
@@ -106,15 +105,17 @@ class Shift:
         return earlier.is_back(self.after) and self.after >= 2 * earlier.before - earlier.limit
 
     def return_index(self) -> int | None:
-        """Return where the costs start to be back for good enough, None when they never are.
+        """Return the index from which the costs are back for long enough, None if they never are.
 
-        A level that costs near slowly begins before it is reached: that is no way back.
+        A level that the costs approach slowly begins before they reach it. That is no return.
         """
         reached = self._first_stay(self.new.start, end=self.new.stop, is_back=False)
         return self._first_stay(self.new.start if reached is None else reached, is_back=True)
 
     def relapse_index(self, returned: int) -> int | None:
-        """Return where, after `returned`, the costs are away again for as long, None if never."""
+        """Return the index from which, after `returned`, the costs are away for as long, None if
+        never.
+        """
         return self._first_stay(returned, is_back=False)
 
     def _first_stay(self, start: int, *, end: int | None = None, is_back: bool) -> int | None:

@@ -1,9 +1,9 @@
-"""From the histories of a case's metrics to alerts about steps.
+"""Judge the histories of a case's metrics: alert candidates for their changes.
 
 Method: series_changes.py on each series of each machine and toolchain. A series is one environment
-class, so nothing is ever compared across a change of the fingerprint, nor across a run from which
-people expect another level. Which candidates become alerts is decided over all series of a run
-(false_discovery.py). Assumptions: those of series_changes.py.
+class, so nothing is compared across a change of the fingerprint, nor across a run that starts a new
+baseline. All series of a run together decide which candidates become alerts (false_discovery.py).
+Assumptions: those of series_changes.py.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from compile_hud.runner.analysis.judging.series_rules import SeriesRule, SeriesR
 from compile_hud.runner.analysis.stats.launch_levels import SPEED_PROBE
 
 NO_RULES = SeriesRules()
-# Metrics that the judge reads: those it judges, and the controls for the cause. What others
-# named and `metric_of` knows comes on top.
+# The judge reads these metrics: the judged ones, and the controls for the cause. Imported metrics
+# that `metric_of` knows come on top.
 NEEDED_METRICS = (
     *(name for name, metric in METRICS.items() if metric.is_judged),
     "eager_latency_s",
@@ -53,7 +53,7 @@ def alert_id(series_key: str, *, kind: str, first_bad_run_id: str) -> str:
 
 
 def run_ref(point: Point | OutcomePoint) -> RunRef:
-    """Return where `point` is on the time axis."""
+    """Return the run of `point`, with its revision and time."""
     return RunRef(run_id=point.run_id, revision=point.revision, at=point.at)
 
 
@@ -63,10 +63,10 @@ def judge_histories(
     references: Sequence[Series] = (),
     rules: SeriesRules = NO_RULES,
 ) -> Iterator[AlertCandidate]:
-    """Yield what is found in all series; those of one case must come one after the other.
+    """Yield the candidates of all series; the series of one case must be adjacent.
 
-    `references` are the series of the reference cases, which witness for the machine; `rules` are
-    the floors and new baselines that people set.
+    `references` are the series of the reference cases, the controls for the machine. `rules` are
+    the user-defined floors and new baselines.
     """
     controls = _least_noisy_tracks([track for series in references for track in _tracks(series)])
     for _, group in groupby(histories, key=lambda series: series.header.case.key):
@@ -83,9 +83,9 @@ def judge_batch(
 def judge_case(
     histories: Sequence[Series], *, controls: Sequence[Track] = (), rules: SeriesRules = NO_RULES
 ) -> list[AlertCandidate]:
-    """Return what changed in the series of one case, what is over too.
+    """Return the changes in the series of one case, also the ones that are over.
 
-    `witnesses` are the tracks of the reference cases.
+    `controls` are the tracks of the reference cases.
     """
     tracks = [track for series in histories for track in _tracks(series)]
     by_scope: dict[tuple[str, ...], dict[str, Track]] = defaultdict(dict)

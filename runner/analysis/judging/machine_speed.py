@@ -35,8 +35,8 @@ def normalised_series(
 ) -> list[Series]:
     """Return the series of one scope (machine and toolchain) in `histories`, with normalised times.
 
-    With `has_references` those of reference cases too: compared with normalised times they show
-    what else slowed the machine.
+    `has_references` also normalises reference cases: compared with normalised times they show other
+    slowdowns of the machine.
     """
     cases: Mapping[tuple[str, str], dict[str, Track]] = defaultdict(dict)
     for series in histories:
@@ -54,7 +54,7 @@ def normalised_series(
 
 
 def common_speed_probe_s(points: PointColumns) -> float | None:
-    """Return the probe that times are normalised to, given all `points` of it; None for none."""
+    """Return the probe to which times are normalised, given all `points` of it; None for none."""
     known = points.above_zero()
     return float(known.medians[0]) if len(known) else None
 

@@ -1,11 +1,11 @@
-"""Did the machine move, or the code? By the reference cases that every run measures.
+"""Machine drift: did the machine change, or the code? The reference cases of every run decide.
 
 Method: a reference case is the same eager code in every run, so a change of its time is one of the
-machine (or of eager torch itself, where the revision changed too). Against a history: Student's
+machine (or of eager torch itself, if the revision changed too). Against a history: Student's
 interval of the difference between the median log time of the runs before and that of the runs
-after, its variance that from one run to the next, moderated by a prior as in launch_noise.py.
+after. Its variance is that from one run to the next, moderated by a prior as in launch_noise.py.
 Between two documents: as any two measurements (measurements.py). The three cases share one error
-among them (Bonferroni). Assumptions: what slows a kind of work (arithmetic, memory, launching)
+among them (Bonferroni). Assumptions: a slowdown of a kind of work (arithmetic, memory, launching)
 slows the reference case of that kind by about the same factor.
 """
 
@@ -36,11 +36,11 @@ from compile_hud.runner.analysis.stats.estimates import robust_sd, student_quant
 from compile_hud.runner.analysis.stats.launch_noise import prior_sd, run_sd
 from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
 
-# What each reference case is bound by.
+# The resource that bounds each reference case.
 KINDS = {"ref_gemm": "compute", "ref_copy": "memory", "ref_chain": "launch"}
 # The steadier clock first.
 CLOCKS = ("latency_cpu_s", "latency_s")
-# What a slower machine makes worse by itself; ratios hold.
+# A slower machine alone makes these metrics worse; ratios stay.
 ABSOLUTE_METRICS = (*CLOCKS, "compile_cold_s", "compile_cold_cpu_s", "compile_warm_s")
 # A machine counts as steady when a move of this size would have shown: smaller ones take more
 # nights to see than a page has.
@@ -50,7 +50,7 @@ PRIOR_RUNS = 4.0
 
 
 class MachineVerdict(StrEnum):
-    """What a reference case says about the machine."""
+    """The verdict of a reference case about the machine."""
 
     MOVED = "moved"
     STEADY = "steady"
@@ -59,9 +59,9 @@ class MachineVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineChange:
-    """How one reference case moved; `low` and `high` are the interval of the relative `change`.
+    """The change of one reference case; `low` and `high` are the interval of the relative `change`.
 
-    The numbers are None where there is nothing to compare with; above 0 is slower.
+    The numbers are None without a comparison; above 0 is slower.
     """
 
     model: str
@@ -76,7 +76,7 @@ class MachineChange:
 
     @property
     def kind(self) -> str:
-        """Return what the case is bound by: compute, memory or launch."""
+        """Return the resource that bounds the case: compute, memory or launch."""
         return KINDS.get(self.model, self.model)
 
     @property
@@ -106,13 +106,13 @@ class MachineChange:
 
 
 def drifted_references(changes: Iterable[MachineChange]) -> tuple[MachineChange, ...]:
-    """Return the changes that say the machine moved, the largest first."""
+    """Return the changes that show machine drift, the largest first."""
     drifted = [item for item in changes if item.verdict is MachineVerdict.MOVED]
     return tuple(sorted(drifted, key=lambda item: -abs(math.log1p(item.change or 0.0))))
 
 
 def machine_text(changes: Sequence[MachineChange]) -> str:
-    """Return what the reference cases say together, as in `moved: ref_gemm (compute) +8.1 %`."""
+    """Return the verdict of the reference cases, as in `moved: ref_gemm (compute) +8.1 %`."""
     if movers := drifted_references(changes):
         return f"moved: {', '.join(item.text for item in movers)}"
     unknown = [item for item in changes if item.verdict is MachineVerdict.UNKNOWN]
@@ -126,7 +126,7 @@ def machine_text(changes: Sequence[MachineChange]) -> str:
 def level_change(
     model: str, before: Sequence[float], after: Sequence[float], *, metric: str, device: str
 ) -> MachineChange:
-    """Return how the level of a reference case moved from the runs before to those after.
+    """Return the change of a reference case's level from the runs before to those after.
 
     Both are the medians of runs, above 0; unknown with fewer than SUSTAINED_POINTS before.
     """
@@ -160,9 +160,9 @@ def level_change(
 
 
 def machine_history(histories: Iterable[Series]) -> dict[str, tuple[MachineChange, ...]]:
-    """Return for each run how its reference cases stand against the runs before, by run id.
+    """Return the changes of the reference cases of each run since the runs before, by run id.
 
-    Only runs on the same machine in the same toolchain and environment are compared with.
+    Only runs on the same machine in the same toolchain and environment are compared.
     """
     changes: dict[str, dict[str, MachineChange]] = defaultdict(dict)
     series = [item for item in histories if item.header.case.is_reference]
@@ -188,7 +188,7 @@ def machine_history(histories: Iterable[Series]) -> dict[str, tuple[MachineChang
 def compare_machine(
     baseline: Sequence[CaseResult], *, candidate: Sequence[CaseResult]
 ) -> tuple[MachineChange, ...]:
-    """Return how the reference cases of two runs differ; those that only one has are left out."""
+    """Return the changes of the reference cases that two runs have in common."""
     before, after = (
         results_by_case(item for item in side if item.case.is_reference)
         for side in (baseline, candidate)
@@ -198,9 +198,9 @@ def compare_machine(
 
 
 def explained(comparison: Comparison, *, by: Sequence[MachineChange]) -> MachineChange | None:
-    """Return the machine's move that leaves nothing significant of `comparison`, an absolute time.
+    """Return the machine drift that explains `comparison`, an absolute time, up to noise.
 
-    None when there is none in the same direction, or when more is left than noise.
+    None if no drift has the same direction, or if the remaining change is significant.
     """
     ratio, low, high = comparison.ratio, comparison.low, comparison.high
     if ratio is None or low is None or high is None:
@@ -269,8 +269,8 @@ def _judged(change: MachineChange) -> MachineChange:
 
 def _error(old: np.ndarray, new: np.ndarray, *, prior: float) -> tuple[float, float]:
     """Return the standard error of the difference of two medians of logs, and its degrees."""
-    # From one run to the next, so that a step among them does not count as noise, and robust, so
-    # that one bad night does not hide a move.
+    # Differences from one run to the next do not count a step among them as noise. The robust sd
+    # prevents one bad night from hiding a drift.
     squares = (len(old) - 1) * robust_sd(np.diff(old)) ** 2 / 2
     degrees = PRIOR_RUNS + len(old) - 1
     variance = (PRIOR_RUNS * prior**2 + squares) / degrees

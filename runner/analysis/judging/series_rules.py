@@ -1,4 +1,4 @@
-"""What people set about single series, as the judge needs it: floors and new baselines."""
+"""User-defined rules of single series for the judge: floors and new baselines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compile_hud.db.records.triage import SeriesSettings, settings_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesRule:
-    """How one series is judged.
+    """The rule of one series.
 
     `floor` is the least relevant change as a fraction, None for the metric's own. A new baseline
     starts at each of `baseline_run_ids`: nothing is compared across it.
@@ -42,7 +42,7 @@ def series_rules(alerts: Iterable[Alert], *, settings: Sequence[SeriesSettings])
     """Return the rules that follow from `settings` and from the alerts that people expect."""
     expected: dict[str, set[str]] = defaultdict(set)
     for alert in alerts:
-        # A person who accepts that a metric is missing accepts no level of it.
+        # A user who accepts that a metric is missing accepts no level of it.
         if alert.state is AlertState.EXPECTED and alert.kind != VANISHED:
             expected[alert.series_key].add(alert.first_bad.run_id)
     return SeriesRules(
