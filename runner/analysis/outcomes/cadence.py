@@ -1,10 +1,10 @@
-"""How often a case is measured, and from when on it is late.
+"""The cadence of a case, and the time from which on it is overdue.
 
-Method: where a schedule says when its suite runs, the case is due with the run after the next
-firing. Elsewhere its own gaps tell: of the last ten the second largest, so that one holiday is not
-its cadence and the weekend of a suite that runs on weekdays is; of fewer than five the largest,
-which for two points is their only gap. It is late half a cadence after it was due.
-Assumptions: a case that was planned once has no cadence, and is never late.
+Method: with a schedule of its suite, a case is due with the run after the next firing. Otherwise
+its own gaps decide: of the last ten the second largest. One holiday is then not its cadence, and
+the weekend of a suite that runs on weekdays is. With fewer than five gaps it is the largest, which
+for two points is their only gap. A case is overdue half a cadence after its due time. Assumptions:
+a case that was planned once has no cadence, and is never overdue.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ LATE_AFTER_CADENCES = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timetable:
-    """When the suites of `machine` should run, and what time it is.
+    """The schedule of the suites of `machine`, and the current time.
 
-    `late_from` returns from when on a suite in a toolchain is late that ran last at a time, None
-    where nothing schedules it.
+    `late_from` returns the time from which on a suite in a toolchain is overdue, given its last
+    run; None without a schedule.
     """
 
     machine: str
@@ -35,7 +35,7 @@ class Timetable:
 
 
 def cadence_of(times: Sequence[datetime]) -> timedelta | None:
-    """Return the cadence of what happened at `times`, oldest first; None for fewer than two."""
+    """Return the cadence of the events at `times`, oldest first; None for fewer than two."""
     gaps = sorted(after - before for before, after in pairwise(times[-NUM_GAPS - 1 :]))
     if not gaps:
         return None
@@ -43,6 +43,6 @@ def cadence_of(times: Sequence[datetime]) -> timedelta | None:
 
 
 def late_from(times: Sequence[datetime]) -> datetime | None:
-    """Return from when on what happened at `times` is late, None where it has no cadence."""
+    """Return the time from which on the next event is overdue, None without a cadence."""
     cadence = cadence_of(times)
     return None if cadence is None else times[-1] + LATE_AFTER_CADENCES * cadence

@@ -1,12 +1,12 @@
-"""Metrics that the ok results of a case no longer have: it still passes, and is timed no longer.
+"""Missing metrics: the ok results of a case no longer have a metric that they used to have.
 
 Method: no statistics. The ok results of a case in a suite, on a machine in a toolchain, are in the
-order of their runs. A metric is lost where three in a row lack it and nearly all of the eight
-before had it. What comes back for fewer than fourteen goes to and fro, as failures do
-(spans.py). Each suite is judged by itself: another one may run the same cases for their
-accuracy alone. What is seldom there, as a weekly latency between nightly checks, is never missed,
-nor is what any suite of the place still measures as often as it was.
-Like outcomes it compares across environments: a new driver without room for eager is a change.
+order of their runs. A metric is missing where three in a row lack it and nearly all of the eight
+before had it. A metric that comes back for fewer than fourteen results is intermittent, as failures
+are (spans.py). Each suite is judged by itself: another one may run the same cases for their
+accuracy alone. A rare metric, such as a weekly latency between nightly checks, is never missing,
+nor is one that any suite of the scope still measures as often as before. Like outcomes it compares
+across environments: a new driver without room for eager is a change.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ from compile_hud.runner.analysis.outcomes.spans import (
     while_it_lasts,
 )
 
-# A result without them says little; sizes and counts may come and go with what a host can measure.
+# A result needs these metrics. Sizes and counts may come and go with the capabilities of a host.
 HEADLINE_METRICS: Final = ("latency_s", "speedup")
-# How many results before a loss are looked at, and how many of them may lack the metric: one night
-# without it is no reason to miss what comes after, two may be how this case is measured.
+# The number of results before a gap that are considered, and how many of them may lack the metric.
+# One night without it is no reason to miss a later gap; with two, the case may be measured like
+# that.
 POINTS_BEFORE: Final = 8
 MAX_WITHOUT: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MetricHistory:
-    """The runs of the ok results of one case in one suite, oldest first; which have the metric?
+    """The runs of the ok results of one case in one suite, oldest first, and which have the metric.
 
-    `onsets` are the places of those that three in a row lack from there on, after having had it;
-    `times` are those at which any suite of the place has it, oldest first.
+    `onsets` are the indices from which three results in a row lack the metric after earlier ones
+    had it. `times` are the times at which any suite of the scope has it, oldest first.
     """
 
     case_key: str
@@ -60,9 +61,9 @@ class _MetricHistory:
     times: Sequence[datetime]
 
     def is_late(self, first: int, after: int) -> bool:
-        """Return whether some suite should have had it again before a result in these bounds.
+        """Return whether the metric was overdue at a result in these bounds.
 
-        Not where one had it since the first of them: there it is not lost, or by that suite.
+        The metric is not overdue if a suite measured it since the first of them.
         """
         begun = self.runs[first].at
         for index in range(first + DEFAULT_CONFIG.sustained_points - 1, after):
@@ -93,7 +94,7 @@ class _MetricHistory:
 def judge_missing_metrics(results: OkResults, *, runs: Sequence[PlannedRun]) -> list[Alert]:
     """Return an alert of kind `vanished` for each metric that ok results no longer have.
 
-    Those that are fixed are among them. `runs` are all runs, oldest first, which `found` numbers.
+    Fixed ones are included. `runs` are all runs, oldest first; `results` refers to their indices.
     """
     histories = list(_histories_without(results, runs))
     cases = _planned({history.case_key for history in histories}, runs)
@@ -106,7 +107,7 @@ def judge_missing_metrics(results: OkResults, *, runs: Sequence[PlannedRun]) -> 
 
 
 def _histories_without(results: OkResults, runs: Sequence[PlannedRun]) -> Iterator[_MetricHistory]:
-    """Yield the histories in which a metric was lost at any time."""
+    """Yield the histories in which a metric was missing at any time."""
     suite = _suite_numbers(runs)[results.runs]
     counts = np.flatnonzero(suite >= 0)
     order = counts[np.lexsort((results.runs[counts], results.cases[counts], suite[counts]))]
@@ -129,7 +130,10 @@ def _histories_without(results: OkResults, runs: Sequence[PlannedRun]) -> Iterat
 
 
 class _Times:
-    """When the suites of a place had a metric of a case; `counts` are the rows that count."""
+    """The times at which the suites of a scope had a metric of a case.
+
+    `counts` are the rows of finished results.
+    """
 
     def __init__(
         self, results: OkResults, *, runs: Sequence[PlannedRun], counts: np.ndarray
@@ -146,7 +150,7 @@ class _Times:
 
     @cached_property
     def _by_key(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows by place and case, then by run, and the key of each row."""
+        """Return the rows by scope and case, then by run, and the key of each row."""
         runs = self._results.runs[self._counts]
         keys = self._key(runs, self._results.cases[self._counts])
         order = np.lexsort((runs, keys))
@@ -157,7 +161,7 @@ class _Times:
         return key
 
     def of(self, run: np.ndarray, case: np.ndarray, column: int) -> list[datetime]:
-        """Return those of `case` where `run` was measured, oldest first."""
+        """Return the times of the metric of `case` in the scope of `run`, oldest first."""
         rows, keys = self._by_key
         key = self._key(run, case)
         start, stop = np.searchsorted(keys, [key, key + 1])
@@ -203,7 +207,7 @@ def _with_onsets(has: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int
 
 
 def _missing_spans(history: _MetricHistory) -> list[OutcomeSpan]:
-    """Return the times in which the metric was lost, each that goes to and fro as one."""
+    """Return the spans in which the metric was missing, an intermittent one as one span."""
     spans: list[OutcomeSpan] = []
     padded = np.concatenate(([True], history.has, [True])).astype(np.int8)
     for first, after in np.flatnonzero(np.diff(padded)).reshape(-1, 2).tolist():

@@ -54,14 +54,14 @@ MIN_COMPANIONS = 0.5
 
 
 _BAD = (Outcome.FAILED, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.INACCURATE)
-# A compiler's message may be pages long; the first lines say what it is.
+# A compiler's message may be pages long; the first lines identify it.
 MAX_REASON_LENGTH = 500
 # Folders, addresses, hashes, sizes and counters differ from night to night.
 _FOLDERS = re.compile(r"(?:~|\.{1,2})?(?:/[^\s/:;,'\"()<>]+)*/")
 _VARYING = re.compile(
     r"0x[0-9a-f]+|\b(?=\w*\d)(?:[0-9a-f]{6,}|\w{16,})\b|\d+(?:\.\d+)?", re.IGNORECASE
 )
-# What follows is a traceback or a dump; which error it is stands before.
+# Later text is a traceback or a dump; the error itself precedes it.
 _COMPARED_LENGTH = 200
 
 
@@ -71,7 +71,7 @@ class _SuiteRuns:
 
     runs: Sequence[PlannedRun]
     times: Sequence[datetime]
-    # What each run planned together with those of other machines, by its id.
+    # The planned cases of each run, with those of other machines in the same execution, by run id.
     planned: Mapping[str, frozenset[str]]
 
     def after(self, start: datetime, *, before: datetime | None) -> list[PlannedRun]:
@@ -192,7 +192,7 @@ def _suites(runs: Sequence[PlannedRun]) -> dict[tuple[str, str, str], _SuiteRuns
 
 
 def _execution(run: PlannedRun) -> tuple[str, str, datetime]:
-    """Return what runs share that machines executed together: what one left, another one had."""
+    """Return the key of an execution: several machines share its cases."""
     return (run.toolchain, run.suite, run.at)
 
 
@@ -306,7 +306,7 @@ def _late_by_schedule(case: Case, last: PlannedRun, limit: datetime) -> Alert:
 
 
 def reported_reason(reason: str) -> str:
-    """Return as much of a result's reason as alerts tell."""
+    """Return the part of a result's reason that alerts show."""
     return reason[:MAX_REASON_LENGTH].strip()
 
 

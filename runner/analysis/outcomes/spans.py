@@ -1,7 +1,7 @@
-"""Times in which something was bad, and which of them are one that goes to and fro.
+"""Spans in which a case was bad, with intermittent ones joined.
 
-Method: no statistics. What was bad again after fewer than BASELINE_POINTS good points is the same
-trouble still; it is over only after as many in a row.
+Method: no statistics. A case that is bad again after fewer than BASELINE_POINTS good points still
+has the same problem; it is over only after as many good points in a row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compile_hud.runner.analysis.judging.judge import alert_id, run_ref
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertSubject:
-    """What an alert without numbers is about: how a case ended, or a metric of it."""
+    """The subject of an alert without numbers: an outcome of a case, or a missing metric."""
 
     case: Case
     metric: str
@@ -31,11 +31,11 @@ class AlertSubject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeSpan:
-    """A time in which a case was bad: its first and last bad point, and the good ones around.
+    """A time in which a case was bad: its first and last bad point, and the adjacent good ones.
 
-    Of the points that were looked at `first` is the place of the first bad one and `after` that of
-    `end`, the good one that ended it; `end` is None while it lasts. `num_times` counts the times
-    that a stretch that goes to and fro was bad.
+    `first` is the index of the first bad point and `after` that of `end`, the good point that ended
+    the span; `end` is None while it lasts. `num_times` counts the occurrences of an intermittent
+    problem.
     """
 
     good: OutcomePoint
@@ -71,10 +71,10 @@ def find_spans(
 def one_of_each(
     stretches: Iterable[OutcomeSpan], *, text_of: Callable[[OutcomePoint], str], num_points: int
 ) -> list[OutcomeSpan]:
-    """Return the stretches, oldest first, those that are one going to and fro as one.
+    """Return the spans, oldest first, with intermittent ones joined.
 
-    It goes to and fro when it began in the same way, in the same environment, with fewer than
-    BASELINE_POINTS good points in between, and is over only after as many.
+    A span is intermittent if it begins in the same way, in the same environment, with fewer than
+    BASELINE_POINTS good points in between. It is over only after as many.
     """
     by_text: dict[tuple[str, str], list[OutcomeSpan]] = defaultdict(list)
     for item in stretches:
@@ -123,7 +123,7 @@ def closed_alert(
     *,
     end: OutcomePoint | None,
 ) -> Alert:
-    """Return the alert of what was bad in the first of `bad` and in the last, and last `good`."""
+    """Return the alert of a span from the first to the last of `bad`, after the run `good`."""
     first = bad[0]
     key = series_key(subject.case, metric=subject.metric, fingerprint=first.fingerprint)
     return Alert(
