@@ -1,8 +1,8 @@
-"""The studies: what each asks, which cases answer it, and what others published.
+"""The studies: their questions, their cases, and published figures.
 
-A CPU measures smaller selections, so that a study is over in minutes; CUDA measures the sizes that
-were published. Published figures are facts of their authors, on their devices and of other models,
-shapes and versions than ours: they stand beside ours, and no ratio of the two is ever shown.
+A CPU measures smaller selections, so that a study takes minutes; CUDA measures the published sizes.
+Published figures are facts of their authors, on their devices and of other models, shapes and
+versions than ours. Tables show them next to ours, without a ratio of the two.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MODES = (
     "max-autotune",
     "max-autotune-no-cudagraphs",
 )
-# On a CPU the modes with CUDA graphs run as others do: measuring them again would say nothing.
+# On a CPU the modes with CUDA graphs run as others do, so measuring them would be redundant.
 _CPU_MODES = ("eager", "default", "max-autotune-no-cudagraphs")
 _RUNTIMES = ("onnxruntime", "openvino", "tensorrt")
 
 _NOT_STATED = "not stated"
 _AMP = ("fp16-autocast", "bf16-autocast")
-# The figures of one source, with what is the same in all.
+# The figures of one source, with their common fields.
 _dynamo = partial(Published, device=_NOT_STATED, source="NVIDIA's article on TorchDynamo")
 _nvfuser = partial(Published, device="NVIDIA A100 40 GB", source="a study of nvFuser")
 _timm = partial(_nvfuser, families=("vision",))
@@ -44,7 +44,7 @@ _bert_article = partial(
     " [What we learned by benchmarking TorchDynamo, ONNX Runtime and TensorRT]"
     "(https://ai.lefebvre-sarrut.eu/2022/08/03/what-we-learned-by-benchmarking-torchdynamo-"
     "pytorch-team-onnx-runtime-and-tensorrt-on-transformers-model-inference/), 2022",
-    # As theirs: a mean that had fp32 in it would stand beside something else.
+    # The published dtypes: a mean with fp32 in it would not be comparable.
     dtypes=("fp16", "bf16"),
     baseline_dtype="fp32",
 )

@@ -1,18 +1,17 @@
-"""Which mode to ship: speedup, compile time and memory together, and how many calls decide.
+"""Choose a mode to ship: speedup, compile time and memory, by the number of calls.
 
-Method: every number of a mode is a geometric mean over the common cohort, the models that are ok
-with a speedup and a compile time in every mode, with the interval of `study_tables`. A mode beats
-another in one of the three where its interval lies wholly on the better side. It is on the Pareto
-front unless some other beats it in one and is beaten by it in none: modes that cannot be told apart
-in two of the three are settled by the third. Not compiling is a point too (1x, 0 s, 1x).
-The time of N calls relative to eager is, for a model,
+Method: every number of a mode is a geometric mean over the common cohort: the models that are ok
+with a speedup and a compile time in every mode. Its interval is that of `study_tables`. A mode
+beats another in one of the three where its interval lies wholly on the better side. It is on the
+Pareto front unless another mode beats it in one and is beaten by it in none. Modes with no
+significant difference in two of the three are decided by the third. Not compiling is a point too
+(1x, 0 s, 1x). The time of N calls relative to eager is, for a model,
 
     compile / (N x eager) + 1 / speedup,   eager = latency x speedup,
 
-and for a mode the geometric mean of that. The best mode for N is that of the least time on the
-front, by the points.
-Assumptions: every model weighs the same, is called N times in a process that compiles once, with
-the shape that was measured; nothing is said about models that are not in the cohort.
+and for a mode the geometric mean of that. The best mode for N is the one with the least time on the
+front, by the points. Assumptions: every model weighs the same, is called N times in a process that
+compiles once, with the measured shape. Models outside of the cohort are not considered.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ _ONE = Estimate(1.0, 1.0, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a mode does for one model; `memory` is its peak over that of eager.
+    """The costs of a mode for one model; `memory` is its peak over that of eager.
 
-    `latency` is that of a call in seconds on the clock of the speedup, `compile_s` the compile time
-    that counts, from an empty or from a filled cache.
+    `latency` is that of a call in seconds on the clock of the speedup. `compile_s` is the cold or
+    the warm compile time.
     """
 
     speedup: Estimate
@@ -50,9 +49,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeCost:
-    """What a mode does for the common cohort; None where the cohort has no such number.
+    """The costs of a mode for the common cohort; None if the cohort has no such number.
 
-    `beaten_by` are the modes that keep it off the Pareto front; empty on the front.
+    `beaten_by` are the modes that exclude it from the Pareto front; empty on the front.
     """
 
     variant: str
@@ -64,9 +63,9 @@ class ModeCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeSpan:
-    """The mode that is best from `from_calls` calls of a process on.
+    """The best mode from `from_calls` calls per process on.
 
-    `relative_time` is what that many calls take over eager's time; for the last span, in the limit.
+    `relative_time` is the time of that many calls over eager's time; for the last span, the limit.
     """
 
     variant: str
@@ -94,7 +93,7 @@ class Choice:
 
 
 def choose_mode(costs: Mapping[str, Mapping[str, Cost]]) -> Choice:
-    """Return how the modes compare; `costs` are by mode and subject, only of results that are ok.
+    """Return the comparison of the modes; `costs` are by mode and subject, only of ok results.
 
     A mode without any result is left out, so that it does not empty the cohort.
     """
@@ -191,7 +190,7 @@ def _spans(costs: Mapping[str, Sequence[Cost]]) -> tuple[ModeSpan, ...]:
 
 
 def _relative_times(costs: Sequence[Cost], calls: np.ndarray) -> np.ndarray:
-    """Return what `calls` calls take over eager's time, the geometric mean of the cohort."""
+    """Return the time of `calls` calls over eager's time, the geometric mean of the cohort."""
     compile_s, eager_s, speedup = (
         np.asarray(column)
         for column in (

@@ -1,6 +1,6 @@
-"""A study: a question, the cases that answer it, its tables, and what others published about it.
+"""A study: a question, the cases that answer it, its tables, and published figures about it.
 
-Nothing here measures. `study_list` has the studies, `study_tables` makes their tables.
+This module measures nothing. `study_list` has the studies, `study_tables` makes their tables.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from compile_hud.runner.analysis.stats.estimates import Estimate
 
 # The suite of the run of a study is this and the study's name.
 SUITE_PREFIX = "study-"
-# In place of a dimension: a column for each of the table's metrics.
+# This value replaces a dimension: a column for each of the table's metrics.
 BY_METRIC = "metric"
 EAGER = "eager"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyCases:
-    """Which cases a study measures on a device: every combination that exists."""
+    """The cases that a study measures on a device: every combination that exists."""
 
     models: tuple[str, ...]
     variants: tuple[str, ...]
@@ -36,8 +36,8 @@ class Published:
     """A published measurement, and our closest cases.
 
     A range of ratios, above 1 is faster; without `high` it is "more than `low`", without `low`
-    "less than `high`". An empty filter lets every case through. With a `baseline_dtype` their ratio
-    is over eager in that dtype. `unlike` says in words why no number of ours stands beside it.
+    "less than `high`". An empty filter accepts every case. With a `baseline_dtype` the ratio is
+    over eager in that dtype. `unlike` has the reason why no number of ours is comparable.
     """
 
     what: str
@@ -65,12 +65,12 @@ class Published:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """How a table is made of the cases: what its rows, its columns and its numbers are.
+    """The layout of a table: its rows, its columns and its numbers.
 
-    `rows`, `columns` and those in `split` (a table for each combination of their values) are fields
-    of a case; columns `metric` are the metrics themselves. Otherwise the numbers are those of the
-    first metric; with a `baseline_dtype`, how many times faster a case is than eager in that dtype.
-    The rows of a ranked table come in the order of their first number, the smallest first.
+    `rows`, `columns` and the ones in `split` (a table for each combination of their values) are
+    fields of a case; columns `metric` are the metrics themselves. Otherwise the numbers are those
+    of the first metric. With a `baseline_dtype` they are speedups over eager in that dtype. The
+    rows of a ranked table are sorted by their first number, the smallest first.
     """
 
     title: str
@@ -85,7 +85,7 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """One study; `cases` is by kind of device, `chart` what the dashboard draws of its tables."""
+    """One study; `cases` is by kind of device, `chart` the dashboard's chart of its tables."""
 
     name: str
     title: str
@@ -103,9 +103,9 @@ class Study:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyResult:
-    """How a case of a study ended, with its numbers by metric where it is ok.
+    """The outcome of a case of a study, with its numbers by metric if it is ok.
 
-    `warnings` are what makes them doubtful.
+    `warnings` are those about the quality of the numbers.
     """
 
     case: Case
@@ -123,7 +123,7 @@ class StudyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyRun:
-    """One run of a study and what it saw."""
+    """One run of a study with its results."""
 
     run: Run
     results: tuple[StudyResult, ...]
@@ -140,12 +140,11 @@ class StudyRun:
 
     @property
     def device_name(self) -> str:
-        """Return what the device is called."""
         return _device_name(self.run)
 
 
 def results_of_document(results: Iterable[CaseResult]) -> tuple[StudyResult, ...]:
-    """Return what a run saw of its cases, the reference cases left out."""
+    """Return the results of a run for a study, without the reference cases."""
     return tuple(
         _study_result(
             result,
@@ -159,7 +158,7 @@ def results_of_document(results: Iterable[CaseResult]) -> tuple[StudyResult, ...
 
 
 def results_of_summaries(results: Iterable[ResultSummary]) -> tuple[StudyResult, ...]:
-    """Return what a stored run saw of its cases, the reference cases left out."""
+    """Return the results of a stored run for a study, without the reference cases."""
     return tuple(
         _study_result(
             result,
@@ -174,23 +173,23 @@ def results_of_summaries(results: Iterable[ResultSummary]) -> tuple[StudyResult,
 
 
 def runs_to_show(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Return which of `runs`, newest first, says most about `study`, by device and toolchain.
+    """Return the most complete of `runs`, newest first, by device and toolchain.
 
-    That is the newest of those that ended and planned most of what the study asks for now, so that
-    a narrowed or interrupted run hides no fuller one. Runs that still go are left out, and those
-    that planned nothing but reference cases.
+    It is the newest of the ended runs that planned most of the study's current cases, so that a
+    narrowed or interrupted run hides no fuller one. Runs in progress are left out, and those that
+    planned nothing but reference cases.
     """
     by_scope: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
         if run.state is not RunState.RUNNING and _planned(run):
             scope = (run.plan[0].device, _device_name(run), run.toolchain)
             by_scope.setdefault(scope, []).append(run)
-    # Of equals `max` takes the first, which is the newest.
+    # `max` returns the first of equal runs, which is the newest.
     return tuple(max(group, key=lambda run: _fullness(study, run)) for group in by_scope.values())
 
 
 def section_titles(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return what the section of each run is called, with its toolchain where there are several."""
+    """Return the title of each run's section, with its toolchain if there are several."""
     has_several = len({run.toolchain for run in runs}) > 1
     return tuple(
         f"On {_device_name(run)}{f', toolchain {run.toolchain}' if has_several else ''}"

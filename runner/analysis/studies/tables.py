@@ -1,12 +1,12 @@
 """The tables of a study: geometric means over the common cohort, each with its interval.
 
 Method: the geometric mean over the models that are ok in every column of a row (`aggregate`). Its
-interval is that of measuring these very models again: their 95 % intervals are independent, so
+interval is that of measuring these very models again. Their 95 % intervals are independent, so
 their distances from the point, on logarithms, add up in squares, and are divided by the number of
-models. How far the models differ is told apart, by the least and the largest. How many times faster
-than eager in another dtype is the speedup, which is paired, times the ratio of eager in the two
-dtypes, which is not; the distances of the factors add up in squares as well.
-Assumptions: every model weighs the same; nothing is said about models that are not in the cohort.
+models. The least and the largest ratio show how far the models differ. The speedup over eager in
+another dtype is the paired speedup times the unpaired ratio of eager in the two dtypes; the
+distances of the factors add up in squares as well. Assumptions: every model weighs the same. Models
+outside of the cohort are not considered.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from compile_hud.runner.analysis.studies.study import (
 )
 
 _SUBJECT = ("model", "phase", "shape", "dtype", "device", "variant")
-# The steadier clock first: what else a machine does takes none of it. A CPU alone has it.
+# The less noisy clock comes first: other load does not affect it. Only a CPU has it.
 _LATENCIES = ("latency_cpu_s", "latency_s")
 _OVER_EAGER = "speedup"
 _ONE = Estimate(1.0, 1.0, 1.0)
-# In place of an outcome: there is no result.
+# This replaces an outcome where there is no result.
 _ABSENT = "absent"
 
 Value = Callable[[StudyResult], Estimate | None]
@@ -64,7 +64,7 @@ class StudyCell:
 class StudyTable:
     """A table with a row for each value of a dimension; `metrics` is that of each column.
 
-    `value` is what the table is of where the study has one for each value of some dimensions.
+    `value` is the value of the split dimensions, if the study has a table for each.
     """
 
     spec: TableSpec
@@ -75,7 +75,7 @@ class StudyTable:
 
     @property
     def title(self) -> str:
-        """Return the title of the table, with its clock and what it is of: `Latency: bf16`."""
+        """Return the title of the table, with its clock and its value: `Latency: bf16`."""
         clock = " (CPU time)" if self.metrics[:1] == _LATENCIES[:1] else ""
         title = self.spec.title + clock
         return f"{title}: {self.value}" if self.value else title
@@ -91,9 +91,9 @@ class PublishedComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingNumber:
-    """A requested variant without a number: the reason, and how many cases of which models.
+    """A requested variant without a number: the reason, and the number of cases by models.
 
-    What the run left out of all variants, as a model, is a gap without a variant.
+    A model that the run omitted in all variants is a gap without a variant.
     """
 
     variant: str
@@ -104,7 +104,7 @@ class MissingNumber:
 
 
 def study_tables(study: Study, results: Sequence[StudyResult]) -> tuple[StudyTable, ...]:
-    """Return the tables of `study` for what one run saw; tables without a case are left out."""
+    """Return the tables of `study` for the results of one run, without empty tables."""
     return tuple(
         _table(spec, value=", ".join(values), results=part, others=results)
         for spec in study.tables
@@ -117,7 +117,7 @@ def study_tables(study: Study, results: Sequence[StudyResult]) -> tuple[StudyTab
 def compare_published(
     study: Study, results: Sequence[StudyResult]
 ) -> tuple[PublishedComparison, ...]:
-    """Return each published figure of `study` with what this run says of the like."""
+    """Return each published figure of `study` with the comparable number of this run."""
     return tuple(_compare_published(figure, results) for figure in study.published)
 
 
@@ -149,7 +149,7 @@ def gaps(study: Study, run: StudyRun) -> tuple[MissingNumber, ...]:
 def geometric_mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
     """Return the geometric mean of `estimates`, all above 0, with the interval of the module."""
     if len(estimates) == 1:
-        # Logarithms would round what is exact.
+        # A detour over logarithms would round an exact value.
         return estimates[0]
     value = geometric_mean(item.value for item in estimates)
     below = math.hypot(*(math.log(item.value / item.low) for item in estimates))
@@ -342,7 +342,7 @@ def _reader(metric: str, *, baseline_dtype: str = "", results: Sequence[StudyRes
 
 
 def _between(slow: StudyResult, fast: StudyResult) -> Estimate | None:
-    """Return how many times faster one eager case is than another."""
+    """Return the speedup of one eager case over another."""
     if slow is fast:
         return _ONE
     for metric in _LATENCIES:
