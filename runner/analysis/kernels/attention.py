@@ -1,13 +1,14 @@
-"""Attention that one side computes in one kernel, and the other in its parts.
+"""Attention that is one kernel on one side, and several kernels on the other.
 
-Method: a kernel of attention is scores = Q K', their softmax, and the softmax times V. Taken apart
-that is a batched product that gives the scores, a softmax of them, and a product that takes them,
-each as often as attention was called; its gradient is that of the softmax, and four products that
-take or give scores. Where what neither side has a counterpart for adds up so, it is one change,
-though no two of these kernels share an operator. What else is called with the scores as often as
-the softmax belongs to it, as masking; so do copies, conversions and scalings of what the products
-take or give. Where attention is left on both sides, one is rather a version of the other, and where
-a trace has no shapes nothing is known of scores.
+Method: an attention kernel is scores = Q K', their softmax, and the softmax times V. Its
+decomposition is a batched product that gives the scores, a softmax of them, and a product that
+takes them, each as often as attention was called. Its gradient is that of the softmax, and four
+products that take or give scores. If the unmatched kernels add up to this, they are one change,
+although no two of these kernels share an operator.
+
+Other kernels on the scores that run as often as the softmax belong to it, such as masking. So do
+copies, conversions and scalings of the products' inputs and outputs. If both sides still have
+unmatched attention, one is rather a version of the other. A trace without shapes has no scores.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from typing import Final
 from compile_hud.runner.analysis.kernels.fusion import Fusion, is_as_often, is_same_count
 from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy
 
-# Of products, by the operators that are called for them.
+# The operators of matrix products.
 _PRODUCTS: Final = frozenset(("bmm", "baddbmm", "matmul"))
-# That of a loss, `log_softmax`, is of no attention.
+# `log_softmax` belongs to a loss and not to attention.
 _SOFTMAX: Final = re.compile(r"(?<!log_)softmax")
-# What a kernel that moves or converts does besides; moves themselves are no words.
+# Further words of kernels that move or convert; moves themselves have no words.
 _MOVING: Final = frozenset(("to", "mul", "div"))
 # "float32 8x4, float64" are the inputs of a call as text.
 _SIZES: Final = re.compile(r"(?<= )\d+(?:x\d+)+\b")
@@ -34,8 +35,8 @@ _PER_FORWARD, _PER_BACKWARD = 2, 4
 # attention of an encoder and a decoder, with gradients, are 19.
 _MAX_KERNELS: Final = 24
 
-# How many elements a tensor has, and its last two sizes: rows and columns of the matrices in it,
-# the smaller one first, since a product may take either of them transposed.
+# The number of elements of a tensor, and its last two sizes: rows and columns of its matrices, the
+# smaller one first, since a product may take either of them transposed.
 _Matrices = tuple[int, int, int]
 
 
@@ -45,7 +46,7 @@ def find_attention(groups: Sequence[Group], others: Sequence[Group]) -> list[Fus
         wholes = _attention_in(wholes_of)
         if not wholes or _attention_in(parts_of):
             continue
-        # What its operator calls besides, as clearing memory.
+        # The operator's other calls are excluded, such as clearing memory.
         operators = frozenset[str]().union(*(group.operators for group in wholes))
         wholes = [
             group
@@ -67,9 +68,10 @@ def _attention_in(groups: Sequence[Group]) -> list[Group]:
 
 
 def _parts(wholes: Sequence[Group], *, among: Sequence[Group], most: int) -> list[Group]:
-    """Return what does together what `wholes` did, in order; empty where that does not add up.
+    """Return the kernels that together do the work of `wholes`, in order; empty if it does not add
+    up.
 
-    They are at most `most`: what is beside products and softmaxes is left out before nothing is.
+    They are at most `most`: auxiliary kernels are left out first.
     """
     products = [group for group in among if group.operators & _PRODUCTS]
     of_products = _matrices_of(products)
@@ -104,7 +106,7 @@ def _parts(wholes: Sequence[Group], *, among: Sequence[Group], most: int) -> lis
 
 
 def _is_auxiliary(group: Group, *, scores: set[_Matrices], inputs: set[_Matrices]) -> bool:
-    """Return whether `group` does something to scores, or moves what the products take or give."""
+    """Return whether `group` works on scores, or moves inputs or outputs of the products."""
     # Without recorded operators, the work of a kernel is unknown.
     if not group.operators or group.first.kind == "gemm":
         return False
@@ -113,7 +115,7 @@ def _is_auxiliary(group: Group, *, scores: set[_Matrices], inputs: set[_Matrices
 
 
 def _num_forward(wholes: Sequence[Group]) -> float:
-    """Return how often attention was called; the splits of one call are combined by a kernel."""
+    """Return the number of attention calls; a combine kernel merges the splits of one call."""
     return _count(
         group
         for group in _attention_in(wholes)
@@ -122,7 +124,7 @@ def _num_forward(wholes: Sequence[Group]) -> float:
 
 
 def _num_backward(wholes: Sequence[Group]) -> float:
-    """Return how often a gradient was called: each time several kernels, as often as one."""
+    """Return the number of gradient calls: each is several kernels with the same count."""
     counts: dict[tuple[object, ...], float] = defaultdict(float)
     for group in _attention_in(wholes):
         if _is_backward(group):
@@ -149,7 +151,7 @@ def _matrices_of(groups: Iterable[Group]) -> set[_Matrices]:
 
 
 def _matrices(group: Group) -> set[_Matrices]:
-    """Return the matrices that `group` takes or gives; an eager product lists what it takes."""
+    """Return the matrices of `group`'s inputs and outputs; an eager product lists its inputs."""
     sizes = [[*map(int, text.split("x"))] for text in _SIZES.findall(group.first.shapes)]
     if group.operators & _PRODUCTS:
         sizes += [

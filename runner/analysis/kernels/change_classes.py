@@ -1,9 +1,8 @@
-"""What became of a kernel: the class of its change, what it contributes, and why, in a sentence.
+"""The change of a kernel: its class, its contribution, and its reason as a sentence.
 
 A change of calls and of time per call splits the contribution: (n2 - n1) times the average of both
 means, and (mean2 - mean1) times the average of both counts, which add up to n2 mean2 - n1 mean1.
-Of the same code the larger of the two decides the class. Whether a time moved at all says
-noise.py.
+For the same code the larger of the two decides the class. noise.py decides whether a time moved.
 """
 
 from __future__ import annotations
@@ -59,14 +58,14 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelChange:
-    """One row of a diff: what changed, by how much an iteration, and why.
+    """One row of a diff: the change, its contribution an iteration, and the reason.
 
-    `contribution_s` is candidate less baseline, seconds an iteration; `count_s` and `time_s` are
-    the parts of it that come from the number of calls and from the time of one, None where kernels
-    of one side only or of a fusion leave no call to compare. `part` names the part of the profile
-    that the row is about, where it is about no kernel. `matched_by` is how the kernels of both
-    sides were found to belong together. `is_beyond_noise` is False where neither the calls nor the
-    time of one changed by more than noise; what is on one side alone, or fused, is beyond it.
+    `contribution_s` is candidate less baseline, seconds an iteration. `count_s` and `time_s` are
+    its parts from the number of calls and from the time of one. They are None for kernels of one
+    side only and for fusions, which have no call to compare. `part` names the component of the
+    profile for a row without kernels. `matched_by` is the rule that matched the kernels of both
+    sides. `is_beyond_noise` is False if neither the calls nor the time of one changed by more than
+    noise; kernels on one side alone, or fused, are beyond it.
     """
 
     kind: ChangeKind
@@ -82,7 +81,7 @@ class KernelChange:
 
     @property
     def label(self) -> str:
-        """Return what the row is called: the labels of both sides where they differ."""
+        """Return the name of the row: the labels of both sides if they differ."""
         if self.part:
             return self.part
         names = [
@@ -164,7 +163,7 @@ def _fusion(match: Match) -> KernelChange:
 
 
 def _calls_text(match: Match) -> str:
-    """Return the text about kernels of which only some calls match."""
+    """Return the text about kernels with only some matched calls."""
     phrases = [
         f"{_number(group.count)} of the {_number(group.of_count)} calls of {group.first.label}"
         for side in _sides(match)
@@ -211,7 +210,7 @@ def _pair(match: Match, *, noise: Noise) -> KernelChange:
         matched_by=match.matched_by,
         count_s=count_s,
         time_s=time_s,
-        # Calls that pull the other way do not stand behind what the noise of times leaves.
+        # A change of calls in the other direction is no evidence for a time change within noise.
         is_beyond_noise=move.is_beyond_noise or (has_other_calls and count_s * contribution_s > 0),
     )
 
@@ -284,7 +283,7 @@ def _other_code(before: Group, after: Group) -> str:
 
 
 def _algorithms(before: Kernel, after: Kernel) -> str:
-    # Labels are for people, but leave out what two algorithms may differ in.
+    # Labels are readable, but may omit the difference of two algorithms.
     sides = (before.label, after.label)
     if before.label == after.label:
         sides = (before.name, after.name)

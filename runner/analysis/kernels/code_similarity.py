@@ -1,11 +1,11 @@
-"""When two generated kernels are the same code, and how alike they are when they are not.
+"""Equality and likeness of the code of two generated kernels.
 
-Code is compared after what says nothing of the kernel is gone: its own name, comments, the paths
-and the hash of the toolchain that Inductor writes into it. What the autotuner chose (`num_warps`,
-block sizes) can be taken out as well, which tells another configuration from other code.
-Likeness is Dice's coefficient over pairs of tokens that follow each other, 2 |A and B| / (|A| +
-|B|): 1 for equal code, and the same whichever side comes first, which difflib's ratio is not.
-Numbers that the compiler gives by order (`tmp12`) count as one token each.
+Code is compared without irrelevant parts: the kernel's own name, comments, and the paths and the
+hash of the toolchain that Inductor writes into it. The autotuner's choices (`num_warps`, block
+sizes) can be removed as well, which distinguishes another configuration from other code. Likeness
+is Dice's coefficient over pairs of adjacent tokens, 2 |A and B| / (|A| + |B|): 1 for equal code,
+and symmetric, which difflib's ratio is not. Numbers that the compiler assigns by order (`tmp12`)
+count as one token each.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _HEADER_PATH = re.compile(r'#include\s+[<"].*?([\w.]+)[>"]')
 _CHOSEN = re.compile(
     r"\b(?P<name>[A-Z][A-Z0-9_]*)\s*:\s*tl\.constexpr\s*=\s*(?P<value>[\w.'\"]+)"
     r"|\b(?P<option>num_warps|num_stages|num_consumer_groups)\s*=\s*(?P<number>\d+)"
-    # Of Inductor's C++ GEMM templates, by M, N and K: what registers hold, and how many of these a
-    # thread and a cache take. Where a size is dynamic they are computed at run time.
+    # Inductor's C++ GEMM templates have these by M, N and K: the size of a register block, and the
+    # number of these blocks for a thread and a cache. Dynamic sizes are computed at run time.
     r"|\bconstexpr int64_t (?P<block>[MNK](?:r|[tc]_blocks)) = (?P<size>\d+);"
 )
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d+(?:\.\d+)?(?:e[+-]?\d+)?|[^\s\w]")
 _NUMBERED = re.compile(r"^(tmp|buf|in_ptr|out_ptr|in_out_ptr|x|r|y|z)\d+(_\d+)?$")
-# Where the code of a kernel begins: what is above is the same in each of a language.
+# The code of a kernel begins here; the lines above are equal in all kernels of a language.
 _BEGINNING = re.compile(r"^(?:def |extern \"C\")", re.M)
 
-# How often each pair of neighbouring tokens is in a kernel.
+# The counts of adjacent token pairs in a kernel.
 Pairs = Mapping[tuple[str, str], int]
 
 
 def plain_code(text: str) -> str:
-    """Return `text` without what differs between two builds of the very same kernel."""
+    """Return `text` without differences between two builds of the very same kernel."""
     text = _OWN_NAME.sub("kernel", _SILENT_LINE.sub("", text))
     text = _HEADER_PATH.sub(r"#include \1", _VOLATILE.sub("", text))
     return "\n".join(line for line in map(str.rstrip, text.splitlines()) if line)
@@ -56,16 +56,16 @@ def choices_of(code: str) -> dict[str, str]:
 
 
 def _choice(match: re.Match[str]) -> tuple[str, str]:
-    """Return the name of what was chosen, and the choice."""
+    """Return the name of a choice, and its value."""
     if match["name"]:
         return match["name"], match["value"]
     return match["option"] or match["block"], match["number"] or match["size"]
 
 
-# Twice what a rule of the diff looks at closely, of both sides.
+# The cache has twice the number of kernels that a rule of the diff compares, of both sides.
 @lru_cache(maxsize=600)
 def token_pairs(code: str) -> Pairs:
-    """Return how often each two neighbouring tokens are in the body of `code`."""
+    """Return the counts of adjacent tokens in the body of `code`."""
     start = _BEGINNING.search(code)
     body = code[start.start() :] if start else code
     tokens = list(map(_unnumbered, _TOKEN.findall(body)))
@@ -79,7 +79,7 @@ def _unnumbered(token: str) -> str:
 
 
 def likeness(one: Pairs, other: Pairs) -> float:
-    """Return how alike the token pairs of two kernels are: 1 equal, 0 nothing in common."""
+    """Return the likeness of the token pairs of two kernels: 1 equal, 0 nothing in common."""
     total = sum(one.values()) + sum(other.values())
     if not total:
         return 1.0

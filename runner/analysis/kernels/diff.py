@@ -32,14 +32,14 @@ from compile_hud.runner.analysis.kernels.noise import (
     noise_warnings,
 )
 
-# What both sides of a diff are measured by; the first that both have.
+# The bases of a diff; the first one that both sides have counts.
 LATENCY, ITERATION, KERNELS = "latency", "profiled iteration", "sum of kernels"
 OVERLAP = "overlap"
 # Times are shown to a tenth of a microsecond; anything smaller is rounding.
 SIGNIFICANT_DIGITS = 7
 # Share of the change. Components of the profile have no test, and no two nights are equal.
 MIN_PART = 0.05
-# What an iteration costs. What compiling costs, or memory, is not a matter of single kernels.
+# Metrics of an iteration. Compile time and memory do not depend on single kernels.
 _METRICS = (
     "latency_s",
     "latency_cpu_s",
@@ -72,10 +72,10 @@ class PartChange:
 class KernelDiff:
     """The changes of all kernels, the largest contribution first.
 
-    `baseline_s` and `candidate_s` are what `basis` names: the latencies, or, where one side has
-    none, the iterations under the profiler, or the sums of the kernels. `parts` are those of both
-    profiles, empty where one has none. `noise` says how far the times can be trusted, `warnings`
-    are those of both results that say so as well.
+    `baseline_s` and `candidate_s` are the times that `basis` names: the latencies, or, if one side
+    has none, the iterations under the profiler, or the sums of the kernels. `parts` are the
+    components of both profiles, empty if one side has none. `noise` is the uncertainty of the
+    times; `warnings` are the related warnings of both results.
     """
 
     rows: tuple[KernelChange, ...]
@@ -88,7 +88,7 @@ class KernelDiff:
 
     @property
     def change_s(self) -> float:
-        """Return how much longer the candidate takes, in seconds an iteration."""
+        """Return the candidate's extra time, in seconds an iteration."""
         return self.candidate_s - self.baseline_s
 
     @property
@@ -98,7 +98,7 @@ class KernelDiff:
 
     @property
     def unexplained_s(self) -> float:
-        """Return what is left of the change when the contributions are taken off."""
+        """Return the change without the contributions."""
         return self.change_s - self.explained_s
 
     @property
@@ -108,7 +108,7 @@ class KernelDiff:
 
     @property
     def unexplained_text(self) -> str:
-        """Return what the unexplained part is, "" where there is none."""
+        """Return the reason of the unexplained part, "" without one."""
         if not self.has_unexplained:
             return ""
         if self.noise.is_profile_off:
@@ -119,7 +119,7 @@ class KernelDiff:
 
     @property
     def noise_text(self) -> str:
-        """Return a line on what makes the times uncertain, "" where nothing is known to."""
+        """Return a line on the uncertainty of the times, "" if there is no sign of it."""
         noisy = [
             f"the {name} is {codes_text(side_warnings)}"
             for name, side_warnings in zip(("baseline", "candidate"), self.warnings, strict=True)
@@ -158,7 +158,7 @@ class KernelDiff:
 
 
 def diff_kernels(baseline: KernelSide, candidate: KernelSide) -> KernelDiff:
-    """Return what became of each kernel of `baseline` in `candidate`."""
+    """Return the changes of the kernels from `baseline` to `candidate`."""
     basis, baseline_s, candidate_s = _measured(baseline, candidate)
     parts = _parts(baseline, candidate)
     # The kernels of a kind are rows already.
@@ -206,7 +206,7 @@ def side_of(result: CaseResult) -> KernelSide:
 
 
 def kernel_side(result: ProfiledResult) -> KernelSide:
-    """Return what is known of the kernels of `result`; raise RecordError if that is damaged."""
+    """Return the kernels of `result` for a diff; raise RecordError for damaged ones."""
     return KernelSide(
         kernels=result.kernels,
         sources={source.hash: source.text for source in result.sources},
@@ -222,9 +222,9 @@ def top_rows(
 ) -> tuple[KernelChange, ...]:
     """Return the rows that made the candidate slower, the largest first.
 
-    Those that made it faster where not `is_slower`, which by default is what the times of both
-    sides say. What is within noise is left out, and so are parts of the profile that are less than
-    a twentieth of the change (MIN_PART).
+    Without `is_slower` they are the rows that made it faster; by default the times of both sides
+    decide. Rows within noise are left out, and so are components of the profile below a twentieth
+    of the change (MIN_PART).
     """
     sign = 1 if (diff.change_s > 0 if is_slower is None else is_slower) else -1
     min_s = MIN_PART * abs(diff.change_s)
@@ -252,7 +252,7 @@ def top_kernels(diff: KernelDiff, *, is_slower: bool | None = None) -> list[dict
 
 
 def share_text(explained_s: float, *, change_s: float, basis: str) -> str:
-    """Return how much of a change some rows explain, for people."""
+    """Return the text on the share of a change that some rows explain."""
     return (
         f"{signed_us(explained_s)} us of the {signed_us(change_s)} us by which the {basis} changed"
         " between the two runs."
@@ -296,7 +296,7 @@ def _overlap(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, .
 def _ordered(rows: Iterable[KernelChange]) -> tuple[KernelChange, ...]:
     """Return the rows, the largest first, in an order that the mirror image of a diff has too."""
     by_size = sorted(rows, key=_size_of)
-    # What is equal in size is rare, and to tell kernels apart is slow.
+    # Rows of equal size are rare, and comparing kernels is slow.
     return tuple(
         row for _, equal in groupby(by_size, key=_size_of) for row in _in_stable_order(list(equal))
     )

@@ -26,9 +26,9 @@ from operator import attrgetter
 
 from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, calls_of
 
-# So much of what both sides compute must be the same.
+# At least this share of the work of both sides must be the same.
 MIN_SHARED = 0.75
-# With more kernels, which became which is anyone's guess.
+# With more kernels, their correspondence would be a guess.
 MAX_REGROUPED = 8
 # Calls are counted over whole iterations; a trace that begins or ends within one is off by less.
 _COUNT_TOLERANCE = 0.01
@@ -42,7 +42,7 @@ _RULES: tuple[tuple[MatchedBy, _Contents], ...] = (
     (MatchedBy.WORDS_OF_FUSION, attrgetter("words")),
 )
 _Sides = tuple[list[Group], list[Group]]
-# What an operator calls and what Inductor names: eager PyTorch looks an embedding up so.
+# The operator of a call and Inductor's name of it differ: eager looks up an embedding like this.
 _CALLED_BY = {frozenset(("index", "select")): frozenset(("embedding",))}
 # Less than a call in a hundred iterations is none.
 _MIN_CALLS = 0.01
@@ -50,7 +50,7 @@ _MIN_CALLS = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
-    """Kernels of one side, `groups`, that together do what `others` of the other side do."""
+    """Kernels of one side, `groups`, that together do the work of `others` of the other side."""
 
     groups: tuple[Group, ...]
     others: tuple[Group, ...]
@@ -59,7 +59,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedCalls:
-    """The fusions that were found, and what is left of the operators' groups, in order."""
+    """The detected fusions, and the remaining groups of the operators, in order."""
 
     fusions: tuple[Fusion, ...]
     left: tuple[Group, ...]
@@ -139,7 +139,7 @@ def _find_wholes(
             for number, indices in chosen.items()
         }
         ranked = sorted(chosen, key=lambda number: (-covered[number], number))
-        # What makes up no whole is offered to the others in the next round.
+        # Parts that make up no whole are offered to the others in the next round.
         whole = ranked[0] if covered[ranked[0]] >= MIN_SHARED else ranked[-1]
         excluded.add(whole)
         if covered[whole] >= MIN_SHARED:
@@ -150,7 +150,7 @@ def _find_wholes(
 
 
 def _chosen(choices: Mapping[int, list[int]], *, excluded: set[int]) -> dict[int, list[int]]:
-    """Return the parts that choose each whole, by its place."""
+    """Return the parts that choose each whole, by its index."""
     chosen: dict[int, list[int]] = {}
     for index, ranked in choices.items():
         best = next((number for number in ranked if number not in excluded), None)
@@ -180,9 +180,10 @@ def _fit(part: Group, whole: Group) -> int:
 def _covered(
     whole: Group, parts: Sequence[Group], *, rivals: Sequence[Group], contents: _Contents
 ) -> float:
-    """Return how much of `whole` the parts compute.
+    """Return the share of `whole` that the parts compute.
 
-    0 where they are not several, or each is what `whole` is and so could be one of the `rivals`.
+    It is 0 for a single part, and if each part equals the whole and so could be one of the
+    `rivals`.
     """
     equal = [rival for rival in rivals if contents(rival) == contents(whole)]
     if len(parts) <= len(equal) and all(contents(part) == contents(whole) for part in parts):
@@ -194,9 +195,9 @@ def _covered(
 def _with_transfers(
     sides: _Sides, rests: list[_Sides], *, contents: _Contents
 ) -> tuple[_Sides, list[_Sides]]:
-    """Return `sides` with those of `rests` that some of their contents moved to, and the others.
+    """Return `sides` with the `rests` to which some of their contents moved, and the other rests.
 
-    Nothing joins `sides` where that explains no more, or is too much.
+    No rest joins `sides` if it explains no more, or if there would be too many kernels.
     """
     removed, gained = _transferred(sides, contents=contents)
     near: list[_Sides] = []
@@ -215,7 +216,7 @@ def _with_transfers(
 
 
 def _transferred(sides: _Sides, *, contents: _Contents) -> tuple[frozenset[str], frozenset[str]]:
-    """Return what is on the first side alone, and what on the second."""
+    """Return the contents of the first side alone, and of the second side alone."""
     before, after = (_union(side, contents=contents) for side in sides)
     return before - after, after - before
 
@@ -367,7 +368,7 @@ class _Shares:
         return len(frozenset[str]().union(*words)) >= MIN_SHARED * len(whole.words)
 
     def fusion(self, number: int) -> Fusion:
-        """Return what a whole does."""
+        """Return the fusion of the parts that a whole replaces."""
         groups = tuple(
             calls_of(self.parts[part_index], count, after=self._assigned_before(part_index, number))
             for (part_index, one), count in sorted(self.assigned.items())
@@ -377,7 +378,7 @@ class _Shares:
         return Fusion(groups=groups, others=(self.wholes[number],), matched_by=rule)
 
     def left_of(self, group: Group) -> Group | None:
-        """Return what is left of a group, all of it where it is no part."""
+        """Return the unassigned calls of a group, all of it if it is no part."""
         part_index = next((at for at, part in enumerate(self.parts) if part is group), None)
         if part_index is None or self.remaining[part_index] == group.count:
             return group
@@ -387,7 +388,7 @@ class _Shares:
         return calls_of(group, remaining_calls, after=group.count - remaining_calls)
 
     def _assigned_before(self, part_index: int, number: int) -> float:
-        """Return how many calls of a part the wholes before one have, so that none has them too."""
+        """Return the number of a part's calls that earlier wholes have, so that none counts twice."""
         return sum(
             count for (at, one), count in self.assigned.items() if at == part_index and one < number
         )
@@ -402,7 +403,7 @@ class _Shares:
         return is_free and is_as_often(self.parts[part_index], self.wholes[number])
 
     def _has(self, part_index: int, number: int) -> float:
-        """Return how many calls a whole has of what does the same as a part."""
+        """Return the number of a whole's calls with the same words as a part."""
         words = self.parts[part_index].words
         return sum(
             count

@@ -1,8 +1,8 @@
-"""One side of a kernel diff: its kernels as groups, and what is known of each.
+"""One side of a kernel diff: its kernels as groups, with their properties.
 
-Kernels that nothing but their place tells apart (the same code or library kernel, with the same
-shapes and configuration) are one group, so that what is called from three places on one side and
-from two on the other is "called less often" and nobody has to say which two of the three these are.
+Kernels that differ only in their location (the same code or library kernel, with the same shapes
+and configuration) are one group. Three calls on one side and two on the other are then "called less
+often", without a guess which two of the three remain.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compile_hud.db.records.kernels import Kernel, Profile
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.analysis.kernels.code_similarity import Pairs, plain_code, token_pairs
 
-# Whose kernels are generated for the model; the others come from libraries, which choose them.
+# Kernels of these libraries are generated for the model; the others are chosen by a library.
 GENERATED = ("triton", "inductor-cpp")
 # Operators that only name other bytes or move them: fusions come and go with them.
 MOVES = frozenset(
@@ -55,11 +55,11 @@ class MatchedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSide:
-    """What is known of one of the two results: `sources` is the code of its kernels by hash.
+    """One of the two results: its kernels, with their code in `sources` by hash.
 
-    `latency_s` is the median of samples that were taken without the profiler, None where there are
-    none, as for a trace file; `deviation` is the standard deviation of their logarithms.
-    `warnings` are those of the result.
+    `latency_s` is the median of samples without the profiler, None without such samples, as for a
+    trace file; `deviation` is the standard deviation of their logarithms. `warnings` are those of
+    the result.
     """
 
     kernels: tuple[Kernel, ...]
@@ -93,11 +93,11 @@ class KernelSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """The code of a group: `text` without what is volatile, empty where only its hash is known.
+    """The code of a group: `text` without volatile parts, empty if only its hash is known.
 
-    Equal `identity` is equal code; a library kernel is identified by its name, a generated one
-    whose code nobody recorded by Inductor's hash, or else by nothing. Where code `is_recorded` on
-    both sides another identity is other code; Inductor's hash is another one for another name.
+    Equal `identity` is equal code. The identity of a library kernel is its name, that of a
+    generated one without recorded code is Inductor's hash, else empty. If the code `is_recorded` on
+    both sides, another identity is other code; Inductor's hash also differs for another name.
     """
 
     identity: str
@@ -106,19 +106,19 @@ class Code:
 
     @property
     def pairs(self) -> Pairs:
-        """Return how often each two neighbouring tokens are in the text."""
+        """Return the counts of adjacent tokens in the text."""
         return token_pairs(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Kernels of one side that are the same but for their place, in an order of their own.
+    """Kernels of one side that differ only in their location, in a canonical order.
 
-    `count` is the calls an iteration, `total_s` their seconds. `order` is what groups are sorted
-    by, equal only where nothing tells two apart: times stand before names, so that a number given
-    by the compiler decides as little as can be. `nodes` are those of the graph. `words` say what it
-    does in the user's operators: Inductor takes `gelu` apart into `mul` and `erf`, and keeps it in
-    the label. `of_count` is the calls of all that this is a part of (`calls_of`), else `count`.
+    `count` is the calls an iteration, `total_s` their seconds. `order` is the sort key of groups,
+    equal only for indistinguishable ones. Times precede names in it, so that a number assigned by
+    the compiler rarely decides. `nodes` are those of the graph. `words` describe the work in the
+    user's operators: Inductor splits `gelu` into `mul` and `erf`, but the label has it. `of_count`
+    is the calls of the complete group if this is a part of one (`calls_of`), else `count`.
     """
 
     kernels: tuple[Kernel, ...]
@@ -138,7 +138,7 @@ class Group:
 
     @property
     def is_dispatch(self) -> bool:
-        """Return whether it is no kernel, but what an operator does outside of one."""
+        """Return whether the group is no kernel, but the overhead of an operator outside of one."""
         return self.first.is_dispatch
 
     @property
@@ -187,7 +187,7 @@ def operator_name(text: str) -> str:
 
 
 def reportable_operators(operators: Iterable[str]) -> frozenset[str]:
-    """Return the operators that say what a kernel computes, moves only where there is no other."""
+    """Return the operators of a kernel without moves, or the moves if it has no other."""
     names = frozenset(operator_name(text) for text in operators)
     return names - MOVES or names
 
@@ -199,7 +199,7 @@ def calls_of(group: Group, count: float, *, after: float = 0.0) -> Group:
         passed = min(after, kernel.count)
         taken = min(count, kernel.count - passed)
         after, count = after - passed, count - taken
-        # Differences of fractions leave what is no call.
+        # Differences of fractions leave remainders that are no call.
         if taken > _MIN_COUNT:
             kernels.append(_share_of(kernel, taken / kernel.count))
     part = _group(kernels, code=group.code)
@@ -272,7 +272,7 @@ def _words(kernel: Kernel) -> frozenset[str]:
 
 
 def _rank(kernel: Kernel) -> tuple[Any, ...]:
-    """Return what kernels are sorted by; numbers as such, so that another unit changes nothing."""
+    """Return the sort key of kernels; it has numbers as such, independent of their unit."""
     times = (kernel.count, kernel.total_s, kernel.mean_s, kernel.min_s, kernel.share)
     maybe = (kernel.num_bytes, kernel.flops, kernel.roofline)
     return (
@@ -289,7 +289,7 @@ def _text(values: Mapping[str, Any]) -> str:
 
 
 def _group_name(kernel: Kernel, *, code: Code) -> tuple[Any, ...]:
-    # What was generated and has no recorded code may be anything that shares the label.
+    # Generated kernels without recorded code may share a label and still differ.
     identity = code.identity or kernel.name
     operators = () if kernel.library in GENERATED else kernel.operators
     facts = (identity, kernel.library, kernel.kind, kernel.device, kernel.shapes, operators)

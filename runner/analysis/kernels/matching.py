@@ -1,12 +1,13 @@
-"""Which kernels of one side are which of the other.
+"""Match the kernels of one side to those of the other.
 
-Method: rules from the most to the least certain (`MatchedBy` has them in this order), each over
-what the rules before it left. Within a rule the pairs with the best total score are taken
+Method: rules from the most to the least certain (`MatchedBy` has them in this order), each over the
+kernels that the rules before it left. Within a rule the pairs with the best total score are taken
 (scipy's linear_sum_assignment; Crouse, On implementing 2D rectangular assignment algorithms, 2016),
-so neither the order of the kernels nor the numbers in their names decide. Where several kernels of
-one side do what one of the other did, kernel_fusion finds them.
-Both sides are brought into an order of their own first, and the side that comes first in it always
-is the rows of the assignment: the other way round the same kernels belong together.
+so neither the order of the kernels nor the numbers in their names decide. If several kernels of one
+side do the work of one of the other, fusion.py finds them.
+
+Both sides are sorted into a canonical order first, and the side that precedes in it always is the
+rows of the assignment. Swapped sides therefore give the same matches.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ from compile_hud.runner.analysis.kernels.grouping import (
     has_same_inputs,
 )
 
-# Of two versions of one kernel at least so much is alike. Two kernels of one small model that have
-# nothing to do with each other are at 0.63 to 0.68, one with another activation is at 0.91.
+# Two versions of one kernel are at least this alike. Two unrelated kernels of one small model are
+# at 0.63 to 0.68, one with another activation is at 0.91.
 MIN_LIKENESS = 0.75
-# A rule looks at so many of each side closely, those that take longest: the work grows with the
+# A rule compares at most this many kernels of each side, the longest ones: the work grows with the
 # square of it, and likeness costs 70 us a pair.
 MAX_COMPARED = 150
 # And at so many pairs in all, however they are spread.
 MAX_PAIRS = MAX_COMPARED**2
-# What a library has several algorithms for; by far the most time is spent in these.
+# A library has several algorithms for these kinds, which take by far the most time.
 _HEAVY = ("gemm", "convolution", "attention")
 
 # "float32 8x4, float32 4" are the inputs of a call as text.
@@ -67,7 +68,7 @@ class Match:
 
 
 def match_kernels(baseline: KernelSide, *, candidate: KernelSide) -> list[Match]:
-    """Return what belongs together; each kernel of both sides is in exactly one match."""
+    """Return the matches; each kernel of both sides is in exactly one."""
     sources = {**baseline.sources, **candidate.sources}
     before, after = (group_kernels(side, sources=sources) for side in (baseline, candidate))
     if [group.order for group in after] < [group.order for group in before]:
@@ -105,13 +106,13 @@ def _match(groups: list[Group], *, others: list[Group]) -> list[Match]:
 
 @dataclass(slots=True)
 class _UnmatchedKernels:
-    """What no rule has matched yet, in order."""
+    """The kernels that no rule has matched yet, in order."""
 
     groups: list[Group]
     others: list[Group]
 
     def heaviest(self) -> tuple[list[Group], list[Group]]:
-        """Return those of both sides that are looked at closely, in order."""
+        """Return the kernels of both sides that a rule compares, in order."""
         return _heaviest(self.groups), _heaviest(self.others)
 
     def take_pairs(self, pairs: Sequence[_Pair], rule: MatchedBy) -> list[Match]:
@@ -130,7 +131,7 @@ class _UnmatchedKernels:
         return self._take(matches)
 
     def take_shares(self) -> list[Match]:
-        """Return what generated kernels do of operators of the other side, and leave the rest."""
+        """Return the matches of generated kernels with the other side's operators; leave the rest."""
         ours, theirs = self.heaviest()
         merged = share_calls(ours, theirs)
         self.groups = _replaced(self.groups, ours, merged.left)
@@ -151,7 +152,7 @@ class _UnmatchedKernels:
 def _replaced(
     groups: list[Group], looked_at: list[Group], unmatched: Sequence[Group]
 ) -> list[Group]:
-    """Return `groups` with what is left of those that were looked at, in order."""
+    """Return `groups` with the remainders of the compared ones, in order."""
     others = _without(groups, looked_at)
     return sorted([*others, *unmatched], key=attrgetter("order"))
 
@@ -189,7 +190,7 @@ def _same_operators(group: Group) -> Hashable:
 
 
 def _same_words(group: Group) -> Hashable:
-    # An operator of a library that the compiler wrote anew, as often as before.
+    # The compiler replaced a library operator, with as many calls as before.
     if group.is_dispatch or not group.words:
         return None
     return group.words, round(group.count, 1)
@@ -276,7 +277,7 @@ def _heaviest(groups: list[Group]) -> list[Group]:
 
 
 def _nearness(one: Group, other: Group) -> float:
-    """Return how much speaks for it that both are one kernel; above 0, code counts most."""
+    """Return the score that both are one kernel; above 0, code counts most."""
     first, second = one.first, other.first
     return (
         8.0 * (bool(one.code.identity) and one.code.identity == other.code.identity)

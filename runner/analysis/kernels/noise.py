@@ -1,17 +1,20 @@
-"""Whether a kernel takes longer, or its calls only vary.
+"""Noise of kernel times: does a kernel take longer, or do its calls only vary?
 
-Method: of a kernel's calls number, mean and minimum are kept, and no spread. If times lie above
-their minimum as an exponential distribution does, mean - minimum is their standard deviation, and
-(mean - minimum) / sqrt(n) that of the mean over n calls. A kernel moved when the means differ by
-more than TOLERANCE_ERRORS of what both sides make together and by more than a floor, and the minima
-by more than the floor as well, in the same direction: what disturbs some calls moves the mean, but
-leaves the fastest call as it was. The floor is FLOOR, or where it is more what the samples of the
-latency vary by, MAX_DEVIATIONS of both sides: who disturbs all calls for a while disturbs samples
-as well, and they are taken over minutes, where a profile is one look of less than a second.
-What the profiled iterations changed by and the latencies did not is what profiling costs, as far as
-calls that it records can cost that (MAX_COST_S each); beyond that one of the two was disturbed.
-Then a kernel that moved the way the profiled iterations did has no evidence for it.
-Assumption: calls are independent but for what the samples of the latency show.
+Method: a profile stores the number, mean and minimum of a kernel's calls, and no spread. If times
+lie above their minimum as an exponential distribution does, mean - minimum is their standard
+deviation, and (mean - minimum) / sqrt(n) that of the mean over n calls.
+
+A kernel moved if three conditions apply. The means differ by more than TOLERANCE_ERRORS of both
+sides' errors together and by more than a floor. The minima differ by more than the floor as well.
+The direction is the same: a disturbance of some calls moves the mean, but not the fastest call. The
+floor is FLOOR, or if more the variation of the latency's samples, MAX_DEVIATIONS of both sides. A
+disturbance of all calls affects samples as well. These are taken over minutes, whereas a profile is
+one look of less than a second.
+
+The difference between the changes of the profiled iterations and of the latencies is the cost of
+profiling, up to MAX_COST_S for each recorded call. Beyond that one of the two was disturbed. A
+kernel that moved in the direction of disturbed profiled iterations then has no evidence.
+Assumption: calls are independent except for the variation that the samples of the latency show.
 """
 
 from __future__ import annotations
@@ -33,27 +36,27 @@ from compile_hud.runner.analysis.kernels.grouping import Group, KernelSide
 
 # By chance one kernel in four hundred is beyond three standard errors.
 TOLERANCE_ERRORS = 3.0
-# By chance one sample in twenty is further from the others than that.
+# By chance one sample in twenty deviates more from the others.
 MAX_DEVIATIONS = 2.0
-# What is not worth anyone's time in a whole iteration is not in a kernel either.
+# A change that is irrelevant for a whole iteration is irrelevant for a kernel too.
 FLOOR = METRICS["latency_s"].relevance_floor
-# Twice what recording a call was seen to cost: 2.0 and 4.6 us in two results of a CPU.
+# Twice the measured cost of recording a call: 2.0 and 4.6 us in two results of a CPU.
 MAX_COST_S = 10e-6
-# How far a few iterations may be from the median of the samples when neither is disturbed.
+# The largest distance of a few iterations from the median of the samples without a disturbance.
 MAX_APART = 0.1
-# These say how much there is, and nothing of noise.
+# These warnings concern the amount of data, not its noise.
 _OF_NUMBERS = ("few-samples", "few-launches")
 _NOISE_CODES = frozenset((*MACHINE_WARNINGS, *MEASUREMENT_WARNINGS)) - {*_OF_NUMBERS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """How far the times of two sides can be trusted.
+    """The uncertainty of the times of two sides.
 
-    `num_iterations` is over how many each was profiled; `deviation` is the standard deviation of
-    the logarithms of the samples of both sides together. `apart_s` is how much more the profiled
-    iterations changed than the latencies, 0 where that can be what profiling costs; of the two
-    `is_profile_off` says that the profiled iterations changed most.
+    `num_iterations` is the number of profiled iterations of each side. `deviation` is the standard
+    deviation of the logarithms of the samples of both sides together. `apart_s` is how much more
+    the profiled iterations changed than the latencies, 0 if the cost of profiling can explain it.
+    With `is_profile_off` the profiled iterations changed more than the latencies.
     """
 
     num_iterations: tuple[int, int] = (1, 1)
@@ -69,7 +72,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """How the time of one call moved; where that is within noise `why` can say what noise."""
+    """The change of the time of one call; `why` may name the noise if it is within noise."""
 
     is_slower: bool
     is_beyond_noise: bool
@@ -79,8 +82,8 @@ class Move:
 def deviation_of(samples: Sequence[float]) -> float:
     """Return the standard deviation of the logarithms of samples, about their relative one.
 
-    Half of what lies between the 16th and the 84th percentile, so that a few samples that were
-    disturbed decide nothing. 0 for less than two samples, and where one took no time.
+    It is half of the range from the 16th to the 84th percentile, so that a few disturbed samples do
+    not matter. It is 0 for less than two samples, and if one took no time.
     """
     if len(samples) < 2 or min(samples) <= 0:
         return 0.0
@@ -108,7 +111,7 @@ def noise_between(
 
 
 def noise_warnings(warnings: Iterable[RunWarning]) -> tuple[RunWarning, ...]:
-    """Return those that say that times of the result are noisy."""
+    """Return the warnings about noisy times of the result."""
     return tuple(warning for warning in warnings if warning.code in _NOISE_CODES)
 
 
@@ -120,7 +123,7 @@ def codes_text(warnings: Iterable[RunWarning]) -> str:
 def result_noise(
     warnings: Iterable[RunWarning], *, profile: Profile | None, kernels: Sequence[Kernel]
 ) -> str:
-    """Return a line on what makes the times of one result uncertain, "" where nothing does."""
+    """Return a line on the uncertainty of one result's times, "" if there is none."""
     noisy = [f"the result is {codes_text(codes)}"] if (codes := noise_warnings(warnings)) else []
     if profile is not None and profile.latency_s:
         most_s = MAX_COST_S * _num_calls(kernels) + MAX_APART * profile.latency_s
@@ -133,7 +136,7 @@ def result_noise(
 
 
 def move_of(before: Group, after: Group, *, noise: Noise) -> Move:
-    """Return how the time of one call moved."""
+    """Return the change of the time of one call."""
     mean = _log_ratio(before.mean_s, after.mean_s)
     minimum = _log_ratio(before.fastest_s, after.fastest_s)
     is_slower = mean > 0
@@ -162,7 +165,7 @@ def _is_mean_beyond(before: Group, after: Group, *, noise: Noise) -> bool:
 
 
 def _cost_s(sides: Sequence[KernelSide]) -> float:
-    """Return what profiling can cost on one side more than on the other, in seconds."""
+    """Return the largest possible difference of the profiling costs of both sides, in seconds."""
     calls = [_num_calls(side.kernels) for side in sides]
     latency_s = min(side.latency_s or 0.0 for side in sides)
     return MAX_COST_S * abs(calls[1] - calls[0]) + MAX_APART * latency_s
@@ -173,7 +176,9 @@ def _num_calls(kernels: Sequence[Kernel]) -> float:
 
 
 def _standard_error(group: Group, *, num_iterations: int) -> float:
-    """Return that of the mean call, in seconds: kernels at other places may take another time."""
+    """Return the standard error of the mean call, in seconds; kernels of other locations may
+    differ.
+    """
     errors_s = [
         kernel.count
         * (kernel.mean_s - kernel.min_s)

@@ -1,8 +1,8 @@
-"""A script that runs one generated kernel alone: its code, inputs like those it had, and a loop.
+"""A script that runs one generated kernel alone: its code, similar inputs, and a loop.
 
-The script needs torch and nothing of ours. C++ is compiled as Inductor does it, through the call
-that the modules have which Inductor writes (`AsyncCompile.cpp_pybinding`): the flags are then those
-of the torch at hand. Triton code is what Inductor wrote, its autotuner with it.
+The script needs torch and nothing of ours. It compiles C++ through the call in Inductor's modules
+(`AsyncCompile.cpp_pybinding`), with the flags of the installed torch. Triton code is Inductor's,
+its autotuner included.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SIGNATURE = re.compile(r'extern "C"\s+(?:\w+\s+)*?void\s+kernel\(([^)]*)\)')
 _PARAMETER = re.compile(r"\s*(?P<type>[\w:\s<>]+?\**)\s*\b\w+\s*")
 _TEAM = re.compile(r"num_threads\((\d+)\)")
 _FUNCTION = re.compile(r"^def (\w+)\(([^)]*)\)", re.MULTILINE)
-# What a Triton kernel of Inductor only reads is named so.
+# Inductor's Triton kernels use this prefix for read-only arguments.
 _ONLY_READ = "in_ptr"
 _DTYPE = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -143,7 +143,7 @@ if __name__ == "__main__":
 
 
 def title_of(kernel: Kernel, *, run: Run, case: Case) -> str:
-    """Return the first line of the script of a kernel: which one it is, and who called it."""
+    """Return the first line of a kernel's script: its name, its case and its run."""
     return (
         f"{kernel.name} alone, as {case.key} of run {run.id} called it under torch {run.revision}."
     )
