@@ -1,12 +1,12 @@
 """Find the nights on which the level of a series changes.
 
-Method: sequential_test.py follows the history night by night and finds where levels begin: a
-sequential test of the evidence for a step given the noise of the series itself (evidence.py). A
-step is reported while the interval of its change reaches the floor: later points decide.
-docs/judging.md has every rule, and the scores.
-Assumptions: one point a night; noise multiplicative, of any distribution, depending on the night
-before at most; no NaN. Consequences: a step shows on its third night at the earliest and the later
-the smaller it is in its noise; blips of two nights never do; a slow drift is absorbed (drift.py).
+Method: sequential_test.py follows the history night by night and locates new levels: a sequential
+test of the evidence for a step, given the noise of the series itself (evidence.py). A step is
+reported while the interval of its change reaches the floor: later points decide. docs/judging.md
+has every rule, and the scores. Assumptions: one point a night; noise multiplicative, of any
+distribution, depending on the night before at most; no NaN. Consequences: a step shows on its third
+night at the earliest, and later if it is small in its noise. Blips of two nights never show. A slow
+drift is absorbed (drift.py).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class AlertStateError(ValueError):
 
 
 class ChangedMeanwhile(AlertStateError):
-    """An alert has changed since the person who decided looked at it."""
+    """An alert has changed since the user looked at it."""
 
 
 class NoKernelScript(ValueError):

@@ -15,7 +15,7 @@ _DEFAULT_TOOLCHAIN = "current"
 def repro_command(case: Case, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
     """Return the `hud run` line for `case` in `toolchain`, quoted for a POSIX shell.
 
-    Of an imported history it is a comment: nothing here can measure it again.
+    For an imported history it is a comment: no command can measure it again.
     """
     if is_imported(toolchain):
         return f"# {case.key} was measured elsewhere ({toolchain}): nothing here can repeat it"
