@@ -125,7 +125,7 @@ def if_unchanged(expected: Sequence[Alert], decision: Decide) -> Decide:
 
 
 def changed_text(expected: Alert, now: Alert) -> str:
-    """Return the differences between the alert that the user saw and the current one, "" for none."""
+    """Return the differences of the current alert from the one that the user saw, "" for none."""
     changed = [name for name in _COMPARED_FIELDS if getattr(expected, name) != getattr(now, name)]
     return ", ".join(
         f"{name.replace('_', ' ')} was {_value_text(getattr(expected, name))}, "

@@ -388,7 +388,7 @@ class _Shares:
         return calls_of(group, remaining_calls, after=group.count - remaining_calls)
 
     def _assigned_before(self, part_index: int, number: int) -> float:
-        """Return the number of a part's calls that earlier wholes have, so that none counts twice."""
+        """Return the number of a part's calls in earlier wholes, so that none counts twice."""
         return sum(
             count for (at, one), count in self.assigned.items() if at == part_index and one < number
         )

@@ -131,7 +131,7 @@ class _UnmatchedKernels:
         return self._take(matches)
 
     def take_shares(self) -> list[Match]:
-        """Return the matches of generated kernels with the other side's operators; leave the rest."""
+        """Return the matches of generated kernels with operators of the other side."""
         ours, theirs = self.heaviest()
         merged = share_calls(ours, theirs)
         self.groups = _replaced(self.groups, ours, merged.left)
