@@ -1,4 +1,4 @@
-"""hud annotate: what people say of a date, in every trend that it concerns."""
+"""hud annotate: notes about a date, for every trend that it concerns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hud alerts: what people decide about alerts and series, and the record of it."""
+"""hud alerts: triage decisions about alerts and series, and their log."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _PATTERN_SIGNS = frozenset("/#*?[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SeriesSetting:
-    """One setting of series, with the value that it shall have."""
+    """One setting of series, with its new value."""
 
     field: ChangedField
     value: Any
@@ -137,9 +137,9 @@ def show_alert(workspace: Workspace, *, alert_id: str, as_json: bool) -> None:
 
 
 def _last_value(alert: Alert, *, store: Store) -> str:
-    """Return what was measured last before `alert`; empty where nothing, or it is gone.
+    """Return the last value before `alert`, empty if there is none or it was pruned.
 
-    Of a case that fails or is missing that is its latency.
+    For a case that fails or is missing it is the latency.
     """
     if alert.last_good is None:
         return ""

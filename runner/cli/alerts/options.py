@@ -20,7 +20,7 @@ class FloorCommand(click.Command):
     """A command with a floor as an argument, where one with a sign looks like an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return what is left of `args`; raise UsageError for a floor below nought."""
+        """Return the remaining `args`; raise UsageError for a negative floor."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -35,7 +35,7 @@ class FloorCommand(click.Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionOptions:
-    """Who decides and why, and how that is answered."""
+    """The author and the reason of a decision, and the form of the output."""
 
     by: str
     why: str
@@ -43,7 +43,7 @@ class DecisionOptions:
 
 
 def deciding(function: _Function) -> _Function:
-    """Add `--by`, `--why` and what every command has; pass the first two and JSON as `options`."""
+    """Add `--by`, `--why` and the common options; pass the first two and JSON as `options`."""
     options = gather_options(
         DecisionOptions, name="options", options=(by_option, _why_option, json_option)
     )

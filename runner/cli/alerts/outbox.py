@@ -32,7 +32,7 @@ from compile_hud.runner.workspace import Workspace
 
 _ALL = "all"
 _NO_RECEIVERS = "no [receivers.NAME] in hud.toml: nobody is told of anything"
-# Of the id, which begins with `msg_`.
+# The length of a shown id, which begins with `msg_`.
 _SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
 
 

@@ -39,7 +39,7 @@ def state_text(alert: Alert, *, at: datetime) -> str:
 
 
 def verdict_text(alert: Alert) -> str:
-    """Return the verdict on `alert`, and what measuring it again said, where somebody did."""
+    """Return the verdict on `alert`, with that of its confirmation if there was one."""
     confirmation = alert.confirmation
     if not confirmation or confirmation.get("method", Method.NONE) == Method.NONE:
         return str(alert.verdict)
@@ -87,10 +87,10 @@ def print_alert(
     fails_now: str = "",
     last: str = "",
 ) -> None:
-    """Print what is known of one alert, as it is at `at`, with the `kernels` behind it.
+    """Print one alert in its state at `at`, with the `kernels` behind it.
 
-    `fails_now` says how its case fails by now, where that is another way; `last` is the value
-    before what it tells of, where that left none.
+    `fails_now` is the current failure of its case, if that differs. `last` is the value before an
+    alert without levels.
     """
     good = alert.last_good
     good_name, bad_name = bound_labels(alert.kind)
@@ -118,7 +118,7 @@ def print_alert(
 
 
 def _kernel_facts(kernels: CauseKernels) -> Iterator[tuple[str, str]]:
-    """Yield a line for each kernel, for what they explain, and for what makes that uncertain."""
+    """Yield a line for each kernel, for their share of the change, and for its uncertainty."""
     names = itertools.chain(["kernels"], itertools.repeat(""))
     for name, row in zip(names, kernels.rows, strict=False):
         yield name, f"{signed_us(1e-6 * row['contribution_us'])} us {row['label']}: {row['text']}"
@@ -127,7 +127,9 @@ def _kernel_facts(kernels: CauseKernels) -> Iterator[tuple[str, str]]:
 
 
 def _what_changed(alert: Alert, *, last: str) -> str:
-    """Return the levels and the change between them; without any, what came instead, since when."""
+    """Return the levels and their change; without levels, the alert's kind, its start and last
+    value.
+    """
     if alert.baseline is None and alert.candidate is None:
         since = f"{_without_levels(alert)} since {_moment(alert.first_bad.at)}"
         return f"{since}, last {last}" if last else since
@@ -139,7 +141,7 @@ def _what_changed(alert: Alert, *, last: str) -> str:
 
 
 def _without_levels(alert: Alert) -> str:
-    """Return what `alert` tells of in a word or two, where it is not that a level moved."""
+    """Return the kind of an `alert` without levels in a word or two."""
     if alert.kind == OUTCOME:
         return "fails" if alert.verdict is Verdict.REGRESSION else "passes again"
     return alert.kind if alert.metric == OUTCOME else f"{alert.metric} {alert.kind}"
