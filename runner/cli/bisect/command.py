@@ -100,7 +100,7 @@ _LIMIT_OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LimitOptions:
-    """How far to go, as it was typed."""
+    """The limits of a bisection in the form of the options."""
 
     floor: float
     max_launches: int
@@ -174,7 +174,7 @@ def _as_limits(limits: _LimitOptions) -> Limits:
 
 @contextmanager
 def _alone(workspace: Workspace) -> Iterator[None]:
-    """Hold the lock of all bisections here: they share the folder of checkouts."""
+    """Lock all bisections of this state directory: they share the folder of checkouts."""
 
     def lock_error(pid: int | None) -> BisectError:
         return BisectError(
@@ -244,12 +244,12 @@ def _to_json(known: Bisection) -> dict[str, Any]:
 
 
 class BisectProgress:
-    """Lines of what was found and, on a terminal, how many pairs of launches a step has so far."""
+    """Print lines about events and, on a terminal, the number of launch pairs of a step."""
 
     def __init__(self, console: Console, *, now: Callable[[], datetime]) -> None:
         self._lines = TerminalProgress(console, now=now)
         self._is_terminal = console.is_terminal
-        # Nothing is drawn between events: a thread that did would run beside the measurement.
+        # The display changes on events only: a refreshing thread would run during the measurement.
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> BisectProgress:

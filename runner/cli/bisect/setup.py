@@ -1,4 +1,4 @@
-"""What a bisection needs before its first step: the revisions, the case, and who launches it."""
+"""The setup of a bisection: the revisions, the case, and the executor."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class BisectOptions:
 
     @property
     def axis(self) -> RevisionAxis:
-        """Return what moves; raise UsageError unless it is one thing."""
+        """Return the axis of the revisions; raise UsageError unless the options name one."""
         if self.repository is not None:
             if self.torch or self.good is None or self.bad is None or len(self.toolchains) > 1:
                 raise click.UsageError(
@@ -145,7 +145,7 @@ def _one_case(plan: Sequence[PlannedCase]) -> PlannedCase:
 def _find_revisions(
     options: BisectOptions, *, axis: RevisionAxis, planned: PlannedCase
 ) -> tuple[Mapping[str, str], tuple[BisectRevision, ...]]:
-    """Return where the revisions come from, and what they are."""
+    """Return the origin of the revisions, and the revisions."""
     if axis is RevisionAxis.COMMIT:
         assert options.repository is not None
         assert options.good is not None
