@@ -1,4 +1,4 @@
-"""What `hud compare` leaves for a CI job: Markdown in a file, and a comment on a pull request."""
+"""Reports of `hud compare` for a CI job: Markdown in a file, and a comment on a pull request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from compile_hud.runner.errors import CommentFailed, DocumentNotWritten
 from compile_hud.runner.events import LogMessage
 from compile_hud.runner.workspace import Workspace
 
-# A month of nights is what fits into a column of a table.
+# A month of nights fits into a column of a table.
 _NUM_POINTS = 30
 _OPTIONS = (
     click.option(
@@ -42,7 +42,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """What is written, None where it is not."""
+    """The reports to write; None omits one."""
 
     markdown_path: Path | None
     comment_name: str | None
@@ -59,7 +59,7 @@ def write_report(
     options: ReportOptions,
     workspace: Workspace,
 ) -> None:
-    """Write what `options` want; a comment that cannot be made is only said.
+    """Write the reports in `options`; a failed comment is only logged.
 
     Raises DocumentNotWritten.
     """
@@ -86,7 +86,7 @@ def write_report(
         try:
             keep_comment(text, name=options.comment_name, env=workspace.dependencies.env)
         except CommentFailed as error:
-            # What was measured counts, whoever can be told of it.
+            # The measured result counts, even if the comment failed.
             new_progress(workspace)(LogMessage(text=str(error), is_warning=True))
 
 

@@ -48,14 +48,14 @@ from compile_hud.runner.run_requests import RunRequest, execute_together
 from compile_hud.runner.workspace import Workspace
 
 LATEST, PREVIOUS = "latest", "previous"
-# How far back a revision or the previous run is looked for.
+# The search for a revision or the previous run covers this number of runs.
 _NUM_RUNS_SEARCHED = 1000
 _LIMITS = PairLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunPair:
-    """Two runs and what their comparison says."""
+    """Two runs and their comparison."""
 
     baseline: RunDocument
     candidate: RunDocument
@@ -131,7 +131,7 @@ def compare(
         raise click.UsageError("--confirm is for two runs: --toolchain measures until it is clear")
     if toolchains:
         compared = _measure(
-            # No reference cases: whatever the machine does meanwhile, it does to both.
+            # A drift of the machine affects both sides alike, so there are no reference cases.
             make_run_requests(
                 cases, toolchains=toolchains, workspace=workspace, has_references=False
             ),
@@ -187,7 +187,7 @@ def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> 
 def _confirm(
     compared: _RunPair, *, num_runs: int, fail_above: float, workspace: Workspace
 ) -> _RunPair:
-    """Return the comparison after `num_runs` re-measurements of what got worse."""
+    """Return the comparison after `num_runs` re-measurements of the regressions."""
     confirmer = ComparisonConfirmer(
         num_runs=num_runs,
         fail_above=fail_above,
@@ -222,7 +222,7 @@ def _measure(
     requests: Sequence[RunRequest], *, limits: PairLimits, workspace: Workspace
 ) -> _RunPair:
     check_model_files(requests, config=workspace.config)
-    # Which device it will be matters not: a plan has as many cases on each.
+    # The device does not matter here: a plan has the same number of cases on each.
     plan = make_plan(requests[0].suite.selection, catalog=workspace.config.catalog, device="cpu")
     limits = replace(limits, num_cases=len(plan))
     rows: dict[str, tuple[CaseComparison, ...]] = {}
@@ -242,7 +242,7 @@ def _measure(
         before, after = execute_together(
             requests, workspace=workspace, notify=progress, measure_case=measure_case
         )
-    # A case that was interrupted has rows, but no results that could be kept.
+    # An interrupted case has rows, but no results to store.
     comparisons = [row for result in before.results for row in rows[result.case.key]]
     return _RunPair(
         baseline=before,
@@ -271,7 +271,7 @@ def find_document(name: str, *, store: Store) -> RunDocument:
         if at_revision is not None:
             return load_document(store, at_revision.id)
         if name == LATEST or any(run.id.startswith(name) for run in runs):
-            # There is no run at all, or more than one: that says more.
+            # The first error is more specific: there is no run at all, or more than one.
             raise
         raise NoSuchDocument(
             f"{name!r} is no result file, no run and no revision in the store {store.name}."

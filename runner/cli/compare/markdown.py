@@ -1,7 +1,7 @@
 """A comparison as Markdown, for the summary of a CI job and for a comment on a pull request.
 
-Names of models are anybody's. Every sign of theirs that could be markup is written as a character
-reference within `<code>`, where GitHub and GitLab look for no mentions, issues or links either.
+Names of models are user-defined. Every sign of a name that could be markup is a character reference
+within `<code>`, where GitHub and GitLab parse no mentions, issues or links either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from compile_hud.runner.format import quantity
 MAX_CHARS = 60_000
 MAX_NAME, MAX_WHY = 160, 200
 _BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
-# A series that rises by less than its own noise shall not look like a cliff.
+# A series that rises by less than its own noise must not look like a cliff.
 _LEAST_RANGE = 0.05
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
 _HEAD = ("case", "metric", "baseline", "candidate", "change", "interval", "trend", "verdict", "why")
@@ -30,7 +30,7 @@ Trends = Mapping[tuple[str, str], Sequence[float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What is written: both runs, the rows of their comparison and what the trends are."""
+    """The content of a report: both runs, the rows of their comparison and the trends."""
 
     baseline: Run
     candidate: Run
@@ -40,7 +40,7 @@ class Compared:
 
 
 def comparison_markdown(compared: Compared) -> str:
-    """Return the comparison as a title, both runs and a table of what is not unchanged."""
+    """Return the comparison as a title, both runs and a table of the changed rows."""
     counts = dict.fromkeys(_ORDER, 0)
     for row in compared.rows:
         counts[row.comparison.verdict] += 1

@@ -1,4 +1,4 @@
-"""Keep one comment on a pull request of GitHub, and change it instead of adding more."""
+"""Maintain one comment on a pull request of GitHub: later reports change it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compile_hud.runner.notifications.receivers.github_api import (
     GitHubFailed,
 )
 
-# Unseen in what GitHub shows; with the name of the suite, so that two jobs keep two comments.
+# GitHub hides this mark. It has the name of the suite, so that two jobs have two comments.
 _MARK = "<!-- compile-hud {} -->"
 NUMBER_VARIABLE = "HUD_PULL_REQUEST"
 _NEEDED = ("GITHUB_REPOSITORY", "GITHUB_TOKEN", NUMBER_VARIABLE)
@@ -36,7 +36,7 @@ def keep_comment(text: str, *, name: str, env: Mapping[str, str]) -> None:
         url=env.get("GITHUB_API_URL") or GITHUB_URL,
         repository=env["GITHUB_REPOSITORY"],
         token=env["GITHUB_TOKEN"],
-        # The job's own variable says where GitHub is: that may be a server of one's own.
+        # The job's own variable has the address of GitHub, which may be a private server.
         rules=HttpRules(allow_private=True),
     )
     mark = _MARK.format("".join(sign if sign.isalnum() else "-" for sign in name))

@@ -1,4 +1,4 @@
-"""Print what a comparison of two runs found, as a table or as JSON."""
+"""Print the comparison of two runs, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from compile_hud.runner.analysis.comparison.runs import (
 from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.format import quantity
 
-# What needs a person's eye comes first.
+# The rows that need attention come first.
 _ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
 # They are part of the revision, which is printed before.
 _HEADER_FACTS = ("torch_version", "torch_git")
@@ -27,7 +27,7 @@ _HEADER_FACTS = ("torch_version", "torch_git")
 def print_differences(
     rows: Sequence[CaseComparison], *, before: Run, after: Run, show_all: bool
 ) -> None:
-    """Print both runs, what differs between their environments, and a line for each row."""
+    """Print both runs, the differences between their environments, and a line for each row."""
     for name, run in (("baseline ", before), ("candidate", after)):
         click.echo(f"{name} {run.id}  {run.revision}  {run.started_at:%Y-%m-%d %H:%M}")
     for item in _flat(environment_differences(before, candidate=after)):
