@@ -52,7 +52,7 @@ _COLUMNS = (
     Column(name="operators", is_prose=True),
     Column(name="shapes", is_prose=True),
 )
-# What a narrow terminal does without, the first one first.
+# A narrow terminal omits these columns, the first one first.
 _SPARE = ("shapes", "roofline", "TFLOP/s", "GB/s", "operators", "library")
 _PART_COLUMNS = (
     Column(name="part"),
@@ -232,7 +232,7 @@ def _print_kernels(run: Run, result: CaseResult, *, trace: Path | None) -> None:
 def _facts(
     kernels: Sequence[Kernel], profile: Profile | None, *, trace: Path | None
 ) -> list[tuple[str, str]]:
-    # What is left of operators beside their kernels has rows, but is none.
+    # The remaining time of operators outside of kernels has rows, but is no kernel.
     counts = [kernel.count for kernel in kernels if not kernel.is_dispatch]
     facts = [("kernels", f"{len(counts)}, {sum(counts):g} calls an iteration")]
     if profile is None:
@@ -281,7 +281,7 @@ def _scaled(number: float | None, *, scale: float) -> str:
 
 
 def _print_parts(profile: Profile, *, console: Console) -> None:
-    """Print what an iteration consists of, and what is between its sum and the latency."""
+    """Print the components of an iteration, and the difference of their sum to the latency."""
     components = profile.components_without_profiler
     parts = sorted(components.items(), key=lambda part: part[1], reverse=True)
     whole_s = math.fsum(components.values())

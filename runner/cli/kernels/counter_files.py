@@ -15,13 +15,13 @@ from compile_hud.db.store import Store
 from compile_hud.runner.errors import ImportFailed
 from compile_hud.runner.interop.importers.nsight import CounterMean, match_names, read_counters
 
-# More names than this help nobody who mistyped one.
+# More names than this do not help to spot a typing error.
 _MAX_NAMES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterReport:
-    """What became of a file: how many of all kernels got counters, and which it has in vain."""
+    """The result of a file: the number of kernels with counters, and its names without a kernel."""
 
     path: Path
     num_counters: int
@@ -33,8 +33,10 @@ class CounterReport:
 def import_counters(
     files: Sequence[Path], *, result: CaseResult, store: Store
 ) -> list[CounterReport]:
-    """Keep what `files` say of the kernels of `result`; raise ImportFailed and keep nothing."""
-    # All are read before the first is kept: a file that is wrong leaves nothing behind.
+    """Store the counters in `files` for the kernels of `result`; raise ImportFailed before storing
+    any.
+    """
+    # All files are read before the first one is stored, so a faulty file stores nothing.
     contents = [(path, read_counters(path)) for path in files]
     matches = [_matched(path, kernels, result=result) for path, kernels in contents]
     reports = []
@@ -70,7 +72,7 @@ def _matched(
 
 
 def print_report(report: CounterReport) -> None:
-    """Print what became of a file; kernels that are not there go to standard error."""
+    """Print the result of a file; names without a kernel go to standard error."""
     click.echo(
         f"{printable(str(report.path))}: {report.num_counters} counters for {report.num_kernels} of"
         f" {report.num_all} kernels"

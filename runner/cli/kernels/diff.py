@@ -1,4 +1,4 @@
-"""hud kernels diff: which kernels of two results changed, why, and what each contributes."""
+"""hud kernels diff: the changed kernels of two results, with reasons and contributions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _COLUMNS = (
     Column(name="why", is_prose=True),
 )
 _SPARE = ("class",)
-# What nobody reads to its end; --all and --json have every row, and --json whole names.
+# Longer tables are not read to the end; --all and --json have every row, and --json whole names.
 _NUM_SHOWN = 100
 _MAX_LABEL, _MAX_TEXT, _MAX_LABELS = 160, 400, 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
-    """What is compared and shown of it."""
+    """The options of the diff."""
 
     case_name: str | None
     show_all: bool

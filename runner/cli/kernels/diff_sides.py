@@ -21,18 +21,18 @@ from compile_hud.runner.protocol.kernel_notes import KernelNotes
 from compile_hud.runner.protocol.messages import notes_path
 from compile_hud.runner.traces.profile import load_kernel_notes, read_kernels
 
-# A result file says so at its beginning; a trace never has this word.
+# A result file has this word at its beginning; a trace never has it.
 _OF_A_RESULT = b'"schema_version"'
 _HEAD_BYTES = 4096
-# To zlib: with the header of gzip.
+# This value makes zlib expect the header of gzip.
 _GZIP = zlib.MAX_WBITS | 16
-# Of files; no run and no revision is called so.
+# File names end like this; names of runs and revisions do not.
 _ENDINGS = (".json", ".json.gz")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSide:
-    """A side of a diff; `title` is a line that says what it is, `facts` the same as JSON."""
+    """A side of a diff; `title` is its description as a line, `facts` the same as JSON."""
 
     side: KernelSide
     title: str
@@ -41,7 +41,7 @@ class NamedSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SideName:
-    """What an argument names: a trace, or a run and maybe a case."""
+    """A parsed argument: a trace, or a run with an optional case."""
 
     name: str
     case: str | None
@@ -51,7 +51,7 @@ class _SideName:
 def find_sides(names: Sequence[str], *, case: str | None, store: Store) -> list[NamedSide]:
     """Return the sides that `names` stand for; raise NotFoundError or TraceError.
 
-    What says no case is of `case`, else of the case that the other side has.
+    A name without a case means `case`, else the case of the other side.
     """
     sides = [_side_name(name) for name in names]
     known = case or next((item.case for item in sides if item.case), None)
@@ -86,7 +86,7 @@ def _side_name(name: str) -> _SideName:
 def _is_result_file(path: Path) -> bool:
     with path.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
-    # What is not packed is an error to zlib; what is no whole gzip says who reads it.
+    # zlib raises for unpacked content. An incomplete gzip file raises later, when it is read.
     with contextlib.suppress(zlib.error):
         head = zlib.decompressobj(wbits=_GZIP).decompress(head, _HEAD_BYTES)
     return _OF_A_RESULT in head

@@ -36,7 +36,7 @@ _TABLE = (
 
 
 class _ShowByDefault(LazyGroup):
-    """A group that takes what is none of its commands for the arguments of `show`."""
+    """A group that passes the arguments to `show` unless they name a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the name of the command, `show` where none is given."""
