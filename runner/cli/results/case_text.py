@@ -15,7 +15,7 @@ from compile_hud.models_zoo.catalog.spec import near_names
 from compile_hud.runner.cli.tables import Column, print_table, stdout
 from compile_hud.runner.format import mode_text, quantity
 
-# So many cases of a run are named to who named none of them.
+# A message lists at most this many cases of a run.
 _MAX_NAMED = 10
 _COLUMNS = (
     Column(name="metric", is_whole=True),
@@ -48,7 +48,7 @@ def find_case(document: RunDocument, name: str) -> CaseResult:
 
 
 def case_glob(name: str) -> str:
-    """Return `name` as a glob of cases' keys; what is no glob fits any part of a key."""
+    """Return `name` as a glob of case keys; without wildcards it matches any part of a key."""
     return name if any(sign in name for sign in "*?[") else f"*{name}*"
 
 
@@ -98,7 +98,7 @@ def measurement_rows(measurements: Sequence[Measurement]) -> list[tuple[str, ...
 
 
 def _interval(item: Measurement) -> str:
-    # A single sample has none of its own, but what follows from others may have one.
+    # A single sample has no interval, but a derived metric may have one.
     if len(item.samples) == 1 and item.interval[0] == item.interval[1]:
         return ""
     low, high = (quantity(end, unit=item.unit) for end in item.interval)

@@ -46,7 +46,7 @@ FORMATS: Mapping[str, Callable[[Iterable[RunDocument]], Iterator[bytes]]] = {
 
 
 class Format(click.ParamType[str]):
-    """The name of a format; what there is when there is no such."""
+    """The name of a format; an unknown one is refused with a list of all."""
 
     name = "format"
 
@@ -116,7 +116,7 @@ def export(
 
 
 def _write(path: Path, pieces: Iterable[bytes]) -> None:
-    """Write `pieces` so that `path` is what it was or whole; raise DocumentNotWritten."""
+    """Write `pieces` to `path`, completely or not at all; raise DocumentNotWritten."""
     try:
         with whole_file(path) as stream:
             stream.writelines(pieces)
@@ -144,7 +144,7 @@ def _named(name: str, store: Store) -> Iterator[RunDocument]:
 def _selected(
     documents: Iterable[RunDocument], *, cases: Sequence[str], metrics: Sequence[str]
 ) -> Iterator[RunDocument]:
-    """Yield `documents` with what was chosen of them alone, those without any left out."""
+    """Yield `documents` with the selected cases and metrics only; empty ones are left out."""
     patterns = [case_glob(name) for name in cases]
     for document in documents:
         fitting = (
