@@ -1,4 +1,4 @@
-"""What follows a run: judge the history, measure suspects again, say what is news."""
+"""The steps after a run: judge the history, confirm suspects, report alerts."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ STOPPED = "stopped while the history was judged; `hud detect` does it again"
 
 @contextmanager
 def unless_stopped() -> Iterator[Callable[[], None]]:
-    """Yield what raises RunInterrupted once a signal has come; at the end it is called, too.
+    """Yield a function that raises RunInterrupted after a signal; it is also called at the end.
 
-    Nothing is raised in the middle of a query: libraries would log it, or raise what they like.
+    The signal handler raises nothing: in the middle of a query a library might log the exception or
+    replace it.
     """
     with Interrupts(note=STOPPED) as interrupts:
         with interrupts.deferred(lambda: None):
@@ -38,10 +39,10 @@ def unless_stopped() -> Iterator[Callable[[], None]]:
 
 
 def judge(*documents: RunDocument, workspace: Workspace) -> list[Alert]:
-    """Judge the stored history, measure what these runs made suspect again, and tell what is news.
+    """Judge the stored history, confirm the suspects of these runs, and report new alerts.
 
-    Returns the alerts that fail the runs. A store that is busy is only said, as are processes
-    that were ended: `hud detect` judges later. Raises RunInterrupted when it was stopped.
+    Returns the alerts that fail the runs. A locked store and a killed judging process are only
+    logged: `hud detect` judges later. Raises RunInterrupted after a stop.
     """
     progress = new_progress(workspace)
     try:
@@ -90,7 +91,7 @@ def _confirm(
     workspace: Workspace,
     notify: Notify,
 ) -> list[Alert]:
-    """Return the suspects of these runs with what measuring them again said."""
+    """Return the suspects of these runs with the results of their confirmation."""
     if not workspace.config.has_confirmation:
         return []
     alerts: list[Alert] = []
@@ -111,9 +112,9 @@ def _confirm(
 
 
 def reportable_alerts(new: Sequence[Alert], *, confirmed: Sequence[Alert]) -> list[Alert]:
-    """Return what people are told: what was confirmed, and what is new and was not refuted.
+    """Return the alerts to report: the confirmed ones, and new ones that were not refuted.
 
-    `confirmed` are all alerts that were measured again, whatever that said.
+    `confirmed` are all re-measured alerts, with any result.
     """
     measured = {alert.id: alert for alert in confirmed}
     known = [measured.get(alert.id, alert) for alert in new]
@@ -130,7 +131,7 @@ def not_the_machines(alerts: Sequence[Alert]) -> list[Alert]:
 def regressions_of(run: Run, alerts: Sequence[Alert]) -> list[Alert]:
     """Return the regressions among `alerts` on the run's machine in its toolchain.
 
-    Not by their first bad run: a step is known on its third night, and news then.
+    The first bad run does not matter: a step is detected on its third night.
     """
     return [
         alert

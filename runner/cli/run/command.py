@@ -42,7 +42,7 @@ from compile_hud.runner.workspace import Workspace
 _REASON_WIDTH = 100
 _LATEST = "latest"
 _NUM_RUNS_SEARCHED = 1000
-# What a narrow terminal does without: first what is the same in every row, then these.
+# A narrow terminal omits columns: first those with equal values in every row, then these.
 _COMMON_AXES = ("shape", "phase", "dtype")
 _LEAST_USED = ("peak memory", "compile warm", "compile cold")
 
@@ -150,10 +150,10 @@ def run(
 
 
 def _pass_on_rest(documents: Sequence[RunDocument], *, workspace: Workspace) -> bool:
-    """Offer the store again what it did not take of these runs; return whether it takes nothing.
+    """Drain the remaining results of these runs into the store; return whether it stays locked.
 
-    It was waited for after the last case, and is not again. That it takes nothing is said, since
-    nobody judges what is not stored.
+    The drain after the last case has waited for the lock already, so this one has a short timeout.
+    A locked store is reported, since results outside of it are not judged.
     """
     spool = workspace.spool()
     if not spool.has_any_of({document.run.id for document in documents}):
@@ -183,7 +183,7 @@ def _watch(
 
 
 def run_in_terminal(request: RunRequest, *, workspace: Workspace) -> RunDocument:
-    """Execute `request` with its progress on standard error and return what came of it."""
+    """Execute `request` with its progress on standard error and return the run."""
     (document,) = measure_in_terminal([request], workspace=workspace)
     return document
 
@@ -260,7 +260,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
 
 
 def _labels(documents: Sequence[RunDocument]) -> tuple[str, list[str]]:
-    """Return what tells the runs apart, toolchain or machine, and what each is called by it."""
+    """Return the axis that distinguishes the runs, toolchain or machine, and the label of each."""
     machines = [document.run.machine for document in documents]
     if len(set(machines)) > 1:
         return "machine", distinct(machines)
@@ -290,7 +290,7 @@ def _reference_text(document: RunDocument) -> str:
 
 
 def shorten(reason: str) -> str:
-    """Return what of `reason` fits beside a row; `--json` and the dashboard have all of it."""
+    """Return the start of `reason` for a row; `--json` and the dashboard have all of it."""
     line = first_line(reason)
     return line if len(line) <= _REASON_WIDTH else f"{line[: _REASON_WIDTH - 3]}..."
 
@@ -362,7 +362,7 @@ def _exit_code(
     # A skipped case is one that this device cannot do; that is no failure.
     harmless = (Outcome.OK, Outcome.SKIPPED)
     results = [result for document in documents for result in document.results]
-    # What is not in the store was not judged either.
+    # A run outside of the store was not judged either.
     has_failure = not is_stored or any(result.outcome not in harmless for result in results)
     if fail_on == "none":
         return 0

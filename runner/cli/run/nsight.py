@@ -32,10 +32,10 @@ from compile_hud.runner.system.locks import device_lock
 from compile_hud.runner.system.toolchain_home import toolchain_home
 from compile_hud.runner.workspace import Workspace
 
-# Enough for a number of iterations to be chosen by; nobody reads these samples.
+# These samples only determine a number of iterations; they are not stored.
 _NUM_ROUNDS = 5
 _BUDGET_S = 0.5
-# More keys than this help nobody to narrow a selection.
+# More keys than this do not help to narrow a selection.
 _MAX_KEYS = 5
 
 
@@ -95,7 +95,7 @@ def _one_case(request: RunRequest, *, tool: Tool, workspace: Workspace) -> Plann
 
 
 def _leave_request(planned: PlannedCase, *, toolchain: str, workspace: Workspace) -> WatchedLaunch:
-    """Write what shall be launched beside the other things of the state, and say where it is."""
+    """Write the launch request into the state directory, and return its location."""
     config = workspace.config
     folder = (config.state_dir / "nsight" / planned.case.key.replace("/", "-")).absolute()
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The commands that let NVIDIA's profilers watch one launch of one case.
+"""The commands that profile one launch of one case with NVIDIA's tools.
 
 Options are those of NVIDIA's documentation (runner/interop/importers/nsight.py names the pages).
-Ranges of PyTorch are no registered strings, which Nsight Systems must be told; a slash in the name
-of a range is escaped for Nsight Compute, to which it is a sign.
+PyTorch's ranges are no registered strings, which Nsight Systems requires an option for. A slash in
+the name of a range is escaped for Nsight Compute, which would interpret it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from compile_hud.runner.errors import ProfilerFailed
 
-# What `hud kernels` shows, what the memory has to move, and how long a call takes.
+# The metrics of `hud kernels`: throughput of compute and memory, and the time of a call.
 METRICS = (
     "gpu__time_duration.sum",
     "sm__throughput.avg.pct_of_peak_sustained_elapsed",
@@ -40,7 +40,7 @@ class Tool(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A program with its arguments, what it needs in its environment, and where its output goes."""
+    """A program with its arguments, its environment variables, and its output file."""
 
     words: Sequence[str]
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ def _nsys(launch: WatchedLaunch) -> tuple[Command, ...]:
     profile = [
         *("nsys", "profile", "--trace=cuda,nvtx,cublas,cudnn", "--sample=none", "--cpuctxsw=none"),
         "--cuda-graph-trace=node",
-        # In this launch the step has nothing but iterations.
+        # In this launch the step consists of iterations only.
         *("--capture-range=nvtx", "--nvtx-capture=hud/kernels", "--capture-range-end=stop"),
         *("--force-overwrite=true", f"--output={report}"),
         *_program(launch),
@@ -132,7 +132,7 @@ def run_commands(commands: Sequence[Command]) -> None:
             ended = subprocess.run(
                 command.words,
                 env={**os.environ, **command.variables},
-                # Without a file for it, what a profiler says is for people.
+                # Without an output file, the profiler's text goes to standard error for the user.
                 stdout=2 if stream is None else stream,
                 check=False,
             )

@@ -48,7 +48,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorOptions:
-    """Where to measure."""
+    """The executor of a run."""
 
     kind: str
     environment_path: str | None
@@ -64,12 +64,12 @@ class ExecutorOptions:
         return f"hud run --executor {RAY} --resume" if self.is_ray else "hud run --resume"
 
     def check(self) -> None:
-        """Raise UsageError for what does not go together."""
+        """Raise UsageError for options that do not combine."""
         if not self.is_ray and self.environment_path is not None:
             raise click.UsageError("--runtime-env is an option of Ray; add --executor ray")
 
     def ray(self, env: Mapping[str, str]) -> RayOptions:
-        """Return where the cluster is and what its tasks run under; raise ConfigError."""
+        """Return the address of the cluster and the environment of its tasks; raise ConfigError."""
         path = self.environment_path
         return RayOptions(
             address=cluster_address(env),
@@ -84,7 +84,7 @@ class ExecutorOptions:
 
 
 def make_ray_runner(workspace: Workspace, *, notify: Notify) -> JobRunner:
-    """Return who does the jobs of schedules that ask for Ray."""
+    """Return the runner of jobs whose schedules use Ray."""
     options = RayOptions(address=cluster_address(workspace.dependencies.env))
     return JobRunner(
         measure=partial(execute_on_ray, options=options, workspace=workspace, notify=notify),
