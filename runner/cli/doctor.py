@@ -1,4 +1,4 @@
-"""hud doctor: check what a run needs and what makes numbers unsteady, and what would mend it."""
+"""hud doctor: check a run's requirements and the machine's sources of noise, with remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the command line begins: Ctrl-C ends it cleanly while libraries are being loaded."""
+"""The entry point of the command line: Ctrl-C ends it cleanly while libraries are being loaded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main() -> None:
     # that the system takes back anyway.
     atexit.register(gc.freeze)
     before = signal.getsignal(signal.SIGINT)
-    # Libraries that are half loaded do not bear an exception. In the background it may be ignored.
+    # A half-loaded library may fail on an exception. A background process may ignore SIGINT.
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda *_: os._exit(EXIT_INTERRUPTED))
     hud = importlib.import_module("compile_hud.runner.cli.main").main

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# What a shell reports for a program that SIGINT ended.
+# A shell reports this status for a program that SIGINT ended.
 EXIT_INTERRUPTED = 130
 # A wrong command line or setting, or a store that cannot be used.
 EXIT_USAGE = 2

@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazyCommand:
-    """Where a command is defined, and the first sentence of its help."""
+    """The location of a command, and the first sentence of its help."""
 
     name: str
     module: str
@@ -34,7 +34,7 @@ class LazyCommand:
         try:
             command: click.Command = getattr(importlib.import_module(self.module), self.attribute)
         finally:
-            # What is imported is never garbage: later collections pass it over.
+            # Imported objects are never garbage, so later collections skip them.
             gc.freeze()
             if is_collecting:
                 gc.enable()

@@ -31,13 +31,13 @@ from compile_hud.runner.persistence.spool import Spool
 from compile_hud.runner.scheduling.timetable import timetable_of
 from compile_hud.runner.workspace import Workspace
 
-# Names in a file may be of any length, and what is told of them.
+# Names in a file may be of any length, and so may messages about them.
 _MAX_REASON: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesReport:
-    """What came of result files; `refused` are those that, or runs of which, are not stored."""
+    """The result of storing files; `refused` are files that are not stored completely."""
 
     num_ingested: int = 0
     num_duplicates: int = 0
@@ -95,9 +95,9 @@ def ingest(workspace: Workspace, *, files: tuple[str, ...], as_json: bool) -> No
 def ingest_files(
     files: Sequence[Path], *, store: Store, spool: Spool, now: Callable[[], datetime]
 ) -> FilesReport:
-    """Store the runs of result files, and say on standard error of each that is none.
+    """Store the runs of result files, and report each faulty file on standard error.
 
-    Raises StoreError when the store takes nothing, after saying what is stored by then.
+    Raises StoreError if the store is locked, after reporting the stored results.
     """
     report = FilesReport()
     for index, path in enumerate(files):
@@ -112,7 +112,8 @@ def ingest_files(
             continue
         for document in documents:
             try:
-                # Only now: what comes through a pipe may have been measured meanwhile.
+                # The check comes this late because a run from a pipe may have been measured
+                # meanwhile.
                 check_times(document, now=now())
                 num_new, num_known = ingest_document(document, store=store, spool=spool)
             except (RecordError, MixedStoreError) as error:
@@ -190,7 +191,7 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
 def demo(workspace: Workspace, *, is_served: bool) -> None:
     """Fill a separate store with a made-up history, labelled as such, to look around in."""
     config = workspace.config
-    # Only an explicit --store may name another place; the store of real runs is never filled.
+    # Only an explicit --store may name another store; the store of real runs is never filled.
     default = demo_store_url(config.state_dir)
     context = click.get_current_context()
     url = config.store_url if context.params.get("store_url") else default

@@ -1,4 +1,4 @@
-"""What is typed for an option or an argument, and the value that it stands for."""
+"""Parameter types: the values of options and arguments."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class DateTimeType(click.ParamType[datetime]):
 
 
 class OrNone(click.ParamType[_Value | str]):
-    """What `kind` takes, or `none`."""
+    """The values of `kind`, or `none`."""
 
     def __init__(self, kind: click.ParamType[_Value]) -> None:
-        """Take `kind` for everything but `none`."""
+        """Parse every value except `none` with `kind`."""
         self.name = kind.name
         self._kind = kind
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> _Value | str:
-        """Return what `value` stands for, or NONE."""
+        """Return the value, or NONE."""
         if value == NONE:
             return NONE
         try:

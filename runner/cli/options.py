@@ -86,7 +86,7 @@ def _choose_suite(cases: CaseOptions, *, workspace: Workspace) -> Suite:
     usual = suite.selection
     selection = Selection(
         models=cases.models or usual.models,
-        # Who names models means these, whatever the suite makes of its own.
+        # A user who names models means exactly these, whatever tags the suite has.
         tags=cases.tags or (() if cases.models else usual.tags),
         exclude=cases.exclude or (() if cases.models else usual.exclude),
         modes=cases.modes or usual.modes,
@@ -98,10 +98,10 @@ def _choose_suite(cases: CaseOptions, *, workspace: Workspace) -> Suite:
 
 
 def check_model_files(requests: Sequence[RunRequest], *, config: Config) -> None:
-    """Raise ConfigError, with file and line, where a model of `requests` has no file.
+    """Raise ConfigError, with file and line, if a model of `requests` has no file.
 
-    What the file does is not looked at: a model that raises is a failed case. A run that is
-    continued has its plan, and is as it was; a schedule measures the models that there are.
+    The content of the file is not checked: a model that raises is a failed case. A resumed run has
+    its plan already; a schedule measures the models that exist.
     """
     for request in requests:
         if request.resume_id is not None:
@@ -110,7 +110,7 @@ def check_model_files(requests: Sequence[RunRequest], *, config: Config) -> None
         plan = make_plan(request.suite.selection, catalog=config.catalog, device=device)
         for name, build in {item.case.model: item.workload.build for item in plan}.items():
             file = Path(build.partition(":")[0])
-            # What else there is, a module, is that of the toolchain's interpreter.
+            # Any other build string is a module of the toolchain's interpreter.
             if file.suffix == ".py" and not file.is_file():
                 problem = f"there is no file {file}. Its path is relative to the settings file"
                 raise setting_error(

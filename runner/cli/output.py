@@ -1,4 +1,4 @@
-"""What every command shares: its options, its errors, its output."""
+"""The common options, errors and output of all commands."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _check_texts(context: click.Context) -> None:
 def gather_options(
     kind: type[Any], *, name: str, options: Sequence[Callable[[Any], Any]]
 ) -> Callable[[_Function], _Function]:
-    """Return a decorator that adds `options` and passes what they hold as the record `name`.
+    """Return a decorator that adds `options` and passes their values as the record `name`.
 
     `kind` is a dataclass with a field for the parameter of each option.
     """
@@ -93,7 +93,7 @@ def as_store_url(text: str) -> str:
 
 
 def say_when_missing(store: Store) -> bool:
-    """Return whether there is no `store` yet; say so, since it may be another than was meant."""
+    """Return whether there is no `store` yet, with a notice: the user may have meant another."""
     is_missing = store.is_missing()
     if is_missing:
         click.echo(
@@ -105,7 +105,7 @@ def say_when_missing(store: Store) -> bool:
 
 
 def say_when_empty(store: Store) -> bool:
-    """Return whether `store` has no run; say so, since it may be another than was meant."""
+    """Return whether `store` has no run, with a notice: the user may have meant another."""
     if say_when_missing(store):
         return True
     is_empty = not load_runs(store, limit=1)

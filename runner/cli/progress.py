@@ -1,4 +1,4 @@
-"""How a command reports its progress: in lines for people, or as log records."""
+"""The progress of a command: lines on a terminal, or log records."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from compile_hud.runner.workspace import Workspace
 
 
 def log_format() -> str:
-    """Return how this call of `hud` was asked to log: as `text` or as `json`."""
+    """Return the log format of this call of `hud`: `text` or `json`."""
     context = click.get_current_context(silent=True)
     root = None if context is None else context.find_root()
     return str(root.params.get("log_format", FORMATS[0])) if root else FORMATS[0]
 
 
 def new_progress(workspace: Workspace) -> TerminalProgress | LogProgress:
-    """Return what tells of a run on standard error: in lines for people, or as log records."""
+    """Return the progress reporter for standard error: lines for people, or log records."""
     if log_format() == "json":
         return LogProgress()
     return TerminalProgress(stderr(), now=workspace.dependencies.now)

@@ -1,4 +1,4 @@
-"""hud up, schedule, serve: what stays running."""
+"""hud up, schedule, serve: the commands that keep running."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def up(
 ) -> None:
     """Serve the dashboard, run the schedules and, in a new store, measure the quick suite."""
     workspace = _with_address(workspace, host=host, port=port, is_open=is_open)
-    # No run would ever go there. One that is missing or held now is there later.
+    # A file that is no store would never get a run. A missing or locked store may be available
+    # later.
     workspace.store().check_is_store()
     config = workspace.config
     notify = new_progress(workspace)
@@ -121,7 +122,7 @@ def up(
 @with_workspace
 def schedule(workspace: Workspace) -> None:
     """Run the schedules of hud.toml and every job that is queued, until Ctrl-C."""
-    # To run is all that it does.
+    # This command only runs jobs, so an unusable store ends it.
     check_takes_runs(workspace.store())
     notify = new_progress(workspace)
     schedules = workspace.config.schedules
@@ -222,7 +223,7 @@ def make_watches(workspace: Workspace, scheduler: Scheduler, *, notify: Notify) 
 
 
 def _catch_up(workspace: Workspace, *, notify: Notify) -> None:
-    """Store and judge what a process left behind that died between measuring and judging."""
+    """Store and judge the results of a process that died between measuring and judging."""
     report = ResultWriter(workspace.store(), spool=workspace.spool(), notify=notify).drain()
     if report.error:
         return
@@ -243,7 +244,7 @@ def _catch_up(workspace: Workspace, *, notify: Notify) -> None:
 
 
 def _first_run(workspace: Workspace, *, notify: Notify, scheduler: Scheduler | None) -> None:
-    """Measure what a new store starts with; trouble is said and the dashboard stays."""
+    """Execute the first run of a new store; after an error the dashboard keeps running."""
     try:
         first = first_run_of(workspace.store(), config=workspace.config)
         if first is not None:
@@ -286,7 +287,7 @@ def _work(
     scheduler: Scheduler | None,
     check: Callable[[], None],
 ) -> None:
-    """Run jobs as they come, and tell the store that this process lives, until a signal ends it."""
+    """Run queued jobs, and report this process as alive, until a signal ends it."""
     config = workspace.config
     watches = None if scheduler is None else make_watches(workspace, scheduler, notify=notify)
     loop = JobWorker(
@@ -321,9 +322,9 @@ def _reporting_health(
     current_job: Callable[[], str],
     watches: Watches | None = None,
 ) -> Iterator[None]:
-    """Tell the store every minute that this scheduler lives, until the block ends.
+    """Record every minute that this scheduler is alive, until the block ends.
 
-    Without one, another process schedules from this state directory, and says so itself.
+    Without a scheduler, another process schedules from this state directory and reports itself.
     """
     if scheduler is None:
         yield

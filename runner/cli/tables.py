@@ -46,9 +46,9 @@ def _piped(stream: Any) -> Console:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table; numbers stand at its right.
+    """A column of a table; numbers are right-aligned.
 
-    Nothing in a column that `is_whole` is folded; one that `is_prose` is easy to read folded.
+    The cells of a column that `is_whole` are never folded; one that `is_prose` folds well.
     """
 
     name: str
@@ -66,8 +66,8 @@ def print_table(
 ) -> None:
     """Print a table without lines, as `ls -l` would.
 
-    Where a terminal is too narrow, the columns named in `spare` are left out, the first one
-    first, until the others fit. A row is a line, whatever somebody named.
+    On a narrow terminal, the columns in `spare` are omitted, the first one first, until the others
+    fit. A row is always one line, for any name.
     """
     from rich.table import Table
     from rich.text import Text
@@ -87,7 +87,7 @@ def print_table(
             no_wrap=column.is_whole,
         )
     for row in rows:
-        # As Text: rich would read square brackets as markup.
+        # rich would parse square brackets in a string as markup, but not in a Text.
         table.add_row(*(Text(row[index]) for index in indices))
     if console.is_terminal:
         console.print(table)
@@ -104,7 +104,7 @@ def _one_line(text: str) -> str:
 
 
 def _width(column: Column, cells: Sequence[str]) -> int:
-    """Return how many characters `column` needs."""
+    """Return the number of characters that `column` needs."""
     from rich.cells import cell_len
 
     width = max(cell_len(text) for text in (column.name, *cells))

@@ -117,7 +117,7 @@ def _nothing_to_remove(name: str, *, config: Config) -> Exception:
 
 
 def show_toolchains(workspace: Workspace, *, as_json: bool) -> None:
-    """Print every toolchain with what its interpreter says of itself."""
+    """Print every toolchain with the versions that its interpreter reports."""
     config = workspace.config
     toolchains = config.toolchains
     # Each imports its torch, which takes seconds.
@@ -173,7 +173,7 @@ def _sources(config: Config) -> Mapping[str, str]:
 
 
 def _check_free(name: str, *, is_replaced: bool, config: Config) -> None:
-    # Its form first: a name that is none is nowhere.
+    # The form of the name is checked first: an invalid name cannot exist.
     toolchain_folder(name, state_dir=config.state_dir)
     is_built = name in built_toolchains(config.state_dir)
     if name in config.toolchains and not (is_built and is_replaced):
@@ -186,7 +186,8 @@ def _check_free(name: str, *, is_replaced: bool, config: Config) -> None:
 
 def _check_unused(name: str, *, config: Config) -> None:
     users = [item.name for item in config.schedules.values() if item.toolchain == name]
-    # What hud.toml names itself stays there when the one that was built goes.
+    # If hud.toml defines the toolchain itself, removing the built one does not affect its
+    # schedules.
     is_hidden = built_toolchains(config.state_dir).get(name) != config.toolchains.get(name)
     if users and not is_hidden:
         raise ToolchainError(
@@ -206,7 +207,7 @@ def find_python(python: str | None) -> Path:
 
 
 def make_install_dependencies(workspace: Workspace, *, notify: Notify) -> InstallDependencies:
-    """Return what installations in `workspace` work with."""
+    """Return the dependencies of installations in `workspace`."""
     return InstallDependencies(
         facts=lambda interpreter: _worker_facts(interpreter, workspace=workspace),
         now=workspace.dependencies.now,
