@@ -16,7 +16,7 @@ WEIGHTS_SEED = 0
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's CPU generator inside and put it back outside; no accelerator is touched."""
+    """Seed torch's CPU generator inside, and restore it afterwards; no accelerator is touched."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
@@ -36,8 +36,8 @@ def token_ids(*shape: int, vocab_size: int, seed: int) -> Tensor:
 def padding_mask(batch: int, length: int, *, is_padded: bool) -> Tensor:
     """Return the int64 mask of a tokenizer: 1 for a token, 0 for padding, (batch, length).
 
-    Without padding every text has `length` tokens. With it the first has, and each later one is
-    shorter by the same step, down to a half.
+    Without padding every text has `length` tokens. With padding the first has, and each later one
+    is shorter by the same step, down to a half.
     """
     mask = torch.ones(batch, length, dtype=torch.int64)
     if is_padded:

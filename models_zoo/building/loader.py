@@ -1,11 +1,11 @@
 """The lazy seam between the torch-free catalog and the code that builds a model.
 
-A `build` string names, relative to the working directory or to what is installed:
+A `build` string is relative to the working directory or to installed packages. It names
 
-- `package.module` or `path/to/file.py`: a module with `build(config)` and
-  `example_inputs(config, *, seed)`, and `loss(outputs, inputs)` where it needs one of its own;
+- `package.module` or `path/to/file.py`: a module with `build(config)`,
+  `example_inputs(config, *, seed)` and optionally `loss(outputs, inputs)`;
 - either of the two followed by `:name`: an object with these same attributes, or a function of the
-  configuration that returns `(module, inputs)`; a `loss` then stands beside that function.
+  configuration that returns `(module, inputs)`; its module may have the `loss`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from compile_hud.models_zoo.building.inputs import WEIGHTS_SEED, seeded
 
-# What a module's own statements raise by mistake; anything stranger keeps its own traceback.
+# Mistakes in a module's own statements raise these; a stranger error passes with its own traceback.
 _IMPORT_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -46,12 +46,12 @@ _ADDRESS_HELP = (
 
 
 class ModelLoadError(ImportError):
-    """A model's code cannot be imported or does not offer what is needed."""
+    """A model's code cannot be imported, or lacks a required attribute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
-    """How to make a model, the keyword arguments of its forward and, rarely, its own loss."""
+    """The factory of a model, the keyword arguments of its forward and, rarely, its own loss."""
 
     build: Callable[[Mapping[str, Any]], nn.Module]
     example_inputs: Callable[..., dict[str, Tensor]]
@@ -59,7 +59,7 @@ class Builder:
 
 
 def load_builder(build: str) -> Builder:
-    """Return the builder that `build` names; raise ModelLoadError where there is none."""
+    """Return the builder that `build` names; raise ModelLoadError without one."""
     location, _, name = build.partition(":")
     if not location:
         raise ModelLoadError(f"the build string {build!r} names no module. {_ADDRESS_HELP}.")
@@ -73,11 +73,11 @@ def load_builder(build: str) -> Builder:
 
 
 def check_names(model: nn.Module, inputs: Mapping[str, Tensor], *, build: str) -> None:
-    """Raise ModelLoadError where the forward of `model` does not take `inputs` by their names."""
+    """Raise ModelLoadError if the forward of `model` does not take `inputs` by their names."""
     try:
         taken = inspect.signature(model.forward)
     except (TypeError, ValueError):
-        # Scripted and built-in functions have no names of parameters; the first call shows them.
+        # Scripted and built-in functions have no names of parameters; the first call checks them.
         return
     try:
         taken.bind(**inputs)
@@ -101,7 +101,7 @@ def _import(location: str, *, build: str) -> ModuleType:
 
 
 def _import_name(name: str) -> ModuleType:
-    # A worker does not start where the user stands: `python -m` would have put this there.
+    # A worker starts in another folder, and `python -m` would have this one on the path.
     _extend_path(Path.cwd())
     return importlib.import_module(name)
 
@@ -111,10 +111,10 @@ def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     _extend_path(path.parent)
-    # As for a module: a file in a subfolder imports packages that lie next to hud.toml.
+    # A file in a subfolder imports packages that lie next to hud.toml, as a module does.
     _extend_path(Path.cwd())
-    # Registered as an import would: dataclasses and pickle look a class's module up by name. The
-    # prefix keeps a user's `torch.py` from standing in for torch.
+    # An import would register the module too: dataclasses and pickle look a class's module up by
+    # name. With the prefix a user's `torch.py` cannot replace torch.
     name = f"hud_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -126,7 +126,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _extend_path(folder: Path) -> None:
-    # At the end: a user's folder must not shadow an installed package.
+    # The folder goes to the end: a user's folder must not shadow an installed package.
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 

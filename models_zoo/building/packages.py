@@ -1,4 +1,4 @@
-"""What the models of every provider need: its package, a name that it has, and no dropout."""
+"""Requirements of every provider's models: its package, a known name, and no dropout."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import nn
 from compile_hud.models_zoo.catalog.errors import UnavailableModelError, UnknownNameError
 from compile_hud.models_zoo.catalog.spec import near_names
 
-# What providers call the modules that drop something at random, and their probability.
+# The modules of all providers that drop values at random, and their probability.
 _DROPPING = {"Dropout": "p", "Dropout2d": "p", "StochasticDepth": "p", "DropPath": "drop_prob"}
 
 
 def import_provider(name: str, *, install: str = "") -> ModuleType:
     """Return the module `name`; raise UnavailableModelError that says how to install it.
 
-    `install` is what pip is to be asked for, where that is more than the package's own name.
+    `install` is the argument of pip, if that is more than the package's own name.
     """
     package = name.partition(".")[0]
     try:
@@ -30,7 +30,7 @@ def import_provider(name: str, *, install: str = "") -> ModuleType:
             f" `{sys.executable} -m pip install {install or package}`."
         ) from error
     except (ImportError, OSError, RuntimeError) as error:
-        # torchvision looks its own operators up, and they load with one build of torch alone.
+        # torchvision looks its own operators up, and they load only with one build of torch.
         raise UnavailableModelError(
             f"{package} is installed and cannot be imported: {type(error).__name__}: {error}."
             " Install the build of it, and of what it needs, that fits the torch of"
@@ -39,7 +39,7 @@ def import_provider(name: str, *, install: str = "") -> ModuleType:
 
 
 def check_architecture(name: str, *, names: Collection[str], listing: str) -> None:
-    """Raise UnknownNameError where `name` is none of `known`, which the call `listing` returns."""
+    """Raise UnknownNameError if `name` is none of the `names`, which the call `listing` returns."""
     if name not in names:
         near = near_names(name, names)
         suggestion = f" Did you mean {near}?" if near else ""
@@ -50,7 +50,7 @@ def check_architecture(name: str, *, names: Collection[str], listing: str) -> No
 
 
 def without_dropout(model: nn.Module) -> nn.Module:
-    """Return `model`, in which nothing is dropped at random any more."""
+    """Return `model` with all dropout switched off."""
     for module in model.modules():
         probability = _DROPPING.get(type(module).__name__)
         if probability is not None:

@@ -1,7 +1,7 @@
 """Transformers by their shape: `arch/8-512-8-2.67` is 8 layers, width 512, 8 heads, ratio 2.67.
 
-They have no rows: the name says everything, so that a search can ask for any of them. Nothing here
-needs torch.
+They have no rows: the name has every parameter, so that a search can request any of them. Nothing
+here needs torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from compile_hud.models_zoo.catalog.spec import ModelSpec
 PREFIX = "arch/"
 _FORM = re.compile(r"arch/(\d{1,4})-(\d{1,6})-(\d{1,4})-(\d{1,3}(?:\.\d{1,3})?)")
 _EXAMPLE = f"Write {PREFIX}LAYERS-WIDTH-HEADS-RATIO, as in {PREFIX}8-512-8-2.67."
-# What an iteration reads: texts and their length.
+# The inputs of an iteration: texts and their length.
 _INPUTS = {"tiny": (2, 8), "small": (1, 64), "full": (8, 1024)}
 
 

@@ -1,7 +1,7 @@
 """The models that are measured. Nothing here needs torch.
 
-`rows/` has one row each: `tiny` is what tests build, `small` what a CPU measures in minutes, `full`
-the published model. README.md in this folder says where each `full` configuration is published.
+`rows/` has one row each. Tests build the size `tiny`, a CPU measures `small` in minutes, and `full`
+is the published model. README.md in this folder names the source of each `full` configuration.
 """
 
 from __future__ import annotations
@@ -53,19 +53,18 @@ def find_models(
 def with_provided(
     catalog: Mapping[str, ModelSpec], *, names: Iterable[str]
 ) -> Mapping[str, ModelSpec]:
-    """Return `catalog` with those of `names` that it lacks and that name architectures, or models
-    that a provider may have.
+    """Return `catalog` with those of `names` that are architectures or models of a provider.
 
-    Raises UnknownNameError for a glob of a provider's models, and for what is no architecture.
+    Raises UnknownNameError for a glob of a provider's models, and for an invalid architecture.
     """
     lacking = [name for name in names if name not in catalog]
     return {**catalog, **candidate_models(lacking), **provided_models(lacking)}
 
 
 def find_size(spec: ModelSpec, shape: str) -> SizeSpec:
-    """Return what `spec` has under the name `shape`, such as `small`, or `small-b8-l128`.
+    """Return the shape of `spec` with the name `shape`, such as `small`, or `small-b8-l128`.
 
-    Raises UnknownNameError where it has nothing of that name, or not along such an axis.
+    Raises UnknownNameError for an unknown name or axis.
     """
     if shape in spec.shapes:
         return spec.shapes[shape].size

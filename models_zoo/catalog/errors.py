@@ -8,4 +8,4 @@ class UnknownNameError(LookupError):
 
 
 class UnavailableModelError(ImportError):
-    """A model needs what this interpreter lacks; the message says how to install it."""
+    """This interpreter lacks a requirement of the model; the message says how to install it."""

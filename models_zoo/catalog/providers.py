@@ -1,7 +1,7 @@
-"""Models of packages that are there or not, by name: `timm/resnet50`, `torchvision/resnet50`.
+"""Models of optional packages, by name: `timm/resnet50`, `torchvision/resnet50`.
 
-They have no rows: a provider and one of its names make one. Nothing here imports a provider.
-Whether it is installed and has such a model, the interpreter says that the model runs in.
+They have no rows: a provider and one of its names make one. Nothing here imports a provider. The
+interpreter of the model checks whether it is installed and has such a model.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _BUILDS = {
     "timm": "compile_hud.models_zoo.vision.from_timm",
     "torchvision": "compile_hud.models_zoo.vision.from_torchvision",
 }
-# Two images at least, or batch norm has nothing to compare where the last map is one pixel.
+# Batch norm needs at least two images if the last map is one pixel.
 _BATCHES = {"tiny": 2, "small": 4, "full": 32}
 
 
 def provided_models(names: Iterable[str]) -> dict[str, ModelSpec]:
     """Return the rows of those of `names` that begin with a provider's, by name.
 
-    Raises UnknownNameError for a glob, since nothing here knows what a provider has.
+    Raises UnknownNameError for a glob, since nothing here knows the models of a provider.
     """
     split = ((name, *name.partition("/")[::2]) for name in names)
     return {

@@ -1,7 +1,7 @@
-"""The reference cases: what every run measures first, so that a machine that moved is seen.
+"""The reference cases: every run measures them first to detect machine drift.
 
-Their code and sizes are fixed for ever, since a series of years stands on them: a change would look
-like a machine that moved. What must change gets a new name, `NAME_2`. Nothing here needs torch.
+Their code and sizes never change, since series of years depend on them: a change would look like
+machine drift. A new version gets a new name, `NAME_2`. Nothing here needs torch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Shapes beyond the sizes of a model: one of its sizes with other numbers along its axes.
 
 `small-b8-l128` is the size `small` with 8 texts of 128 tokens. An axis is a number of the
-configuration that decides how much an iteration reads; of the weights, positions in images alone
-depend on one. Nothing here needs torch.
+configuration that scales the inputs. Weights do not depend on one, except positions in images.
+Nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ZOO_SIZES = ("tiny", "small", "full")
 class Axis:
     """One number of a configuration that shapes vary, and the letter for it in their names.
 
-    `unit` is what it counts, one of them. `at_most` and `above` are the numbers of the same
-    configuration that bound it, where it has them.
+    `unit` is the counted thing, in the singular. `at_most` and `above` name numbers of the same
+    configuration that bound it, if any.
     """
 
     letter: str
@@ -34,11 +34,10 @@ class Axis:
 
     @property
     def text(self) -> str:
-        """Return the axis as people read it: `l (length)`."""
         return f"{self.letter} ({self.key})"
 
     def bound(self, config: Mapping[str, ConfigValue]) -> str:
-        """Return what `config` bounds the axis by, such as `length <= 512`; empty for nothing."""
+        """Return the bound of the axis in `config`, such as `length <= 512`; "" for none."""
         if self.at_most in config:
             return f"{self.key} <= {config[self.at_most]}"
         return f"{self.key} > {config[self.above]}" if self.above in config else ""
@@ -51,7 +50,7 @@ class Axis:
         return least < value <= most
 
 
-# In the order in which a name has them.
+# The order of axes in a name.
 AXES = (
     Axis(letter="b", key="batch", unit="sample"),
     Axis(letter="l", key="length", unit="token", at_most="max_length"),
@@ -60,14 +59,14 @@ AXES = (
     Axis(letter="c", key="cache_length", unit="token", above="position"),
     Axis(letter="i", key="image_size", unit="pixel"),
 )
-# Beyond it no tensor fits anywhere, and torch says so in words of C++.
+# No tensor beyond it fits any device, and torch would report that in words of C++.
 MAX_VALUE = 10**9
 _LENGTHS = ("length", "source_length", "target_length")
 _NAME = re.compile(r"(?P<size>.+?)(?P<axes>(?:-[a-z][0-9]+)+)")
 
 
 class UnfitShapeError(UnknownNameError):
-    """A shape that a size cannot have; the message says which it can."""
+    """A shape that a size cannot have; the message names possible ones."""
 
 
 def axes_of(size: SizeSpec) -> tuple[Axis, ...]:
@@ -78,7 +77,7 @@ def axes_of(size: SizeSpec) -> tuple[Axis, ...]:
 def make_size(config: Mapping[str, ConfigValue], *, num_samples: int = 1) -> SizeSpec:
     """Return the size of `config`: its samples are its `batch`, its tokens batch x lengths.
 
-    `num_samples` is meant where it has no batch.
+    `num_samples` is for a configuration without a batch.
     """
     batch = config.get("batch", num_samples)
     assert isinstance(batch, int)
@@ -90,7 +89,7 @@ def make_size(config: Mapping[str, ConfigValue], *, num_samples: int = 1) -> Siz
 def vary(size: SizeSpec, values: Mapping[str, int]) -> SizeSpec:
     """Return `size` with `values`, by the keys of axes, and the samples and tokens of these.
 
-    Raises UnfitShapeError, to be completed by who is meant: `has no axis ...`.
+    Raises UnfitShapeError without a subject: `has no axis ...`. The caller adds the model.
     """
     axes = {axis.key: axis for axis in axes_of(size)}
     for key, value in values.items():
@@ -102,7 +101,7 @@ def vary(size: SizeSpec, values: Mapping[str, int]) -> SizeSpec:
             raise UnfitShapeError(f"takes {axes[key].bound(size.config)}, not {value}")
     made = make_size({**size.config, **values}, num_samples=size.num_samples)
     if made.num_tokens is None and size.num_tokens is not None:
-        # What is read of each sample is no axis and stays.
+        # The tokens of each sample are no axis and stay.
         tokens = size.num_tokens // size.num_samples * made.num_samples
         return replace(made, num_tokens=tokens)
     return made
@@ -111,9 +110,9 @@ def vary(size: SizeSpec, values: Mapping[str, int]) -> SizeSpec:
 def split_name(name: str) -> tuple[str, dict[str, int]]:
     """Return the size that `name` begins with and its values, by the keys of axes.
 
-    There are none in what is no name with axes. Raises UnfitShapeError for a letter that is no
-    axis, for a value of 0, and for what is there twice, in another order or with zeros in front:
-    two names of one shape would be two series.
+    A name without axes has no values. Raises UnfitShapeError for an unknown letter, for a value of
+    0, for a repeated axis, for another order, and for leading zeros. Two names of one shape would
+    be two series.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -136,5 +135,5 @@ def split_name(name: str) -> tuple[str, dict[str, int]]:
 
 
 def name_of(values: Mapping[str, int]) -> str:
-    """Return how `values`, by the keys of axes, end the name of a shape: `-b8-l128`."""
+    """Return the end of a shape's name for `values`, by the keys of axes: `-b8-l128`."""
     return "".join(f"-{axis.letter}{values[axis.key]}" for axis in AXES if axis.key in values)

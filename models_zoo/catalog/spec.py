@@ -1,4 +1,4 @@
-"""What the catalog says about a model. Nothing here needs torch."""
+"""The records of the catalog. Nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 ConfigValue = int | float | str | bool | tuple[int, ...]
-# What the build string of every model of the zoo begins with.
+# The build string of every model of the zoo begins with this.
 ZOO_PREFIX = "compile_hud.models_zoo."
 
 
@@ -15,8 +15,9 @@ ZOO_PREFIX = "compile_hud.models_zoo."
 class SizeSpec:
     """One size of a model: its configuration and the inputs of its default shape.
 
-    `config` goes to the model file's `build()` and `example_inputs()` as it is. `num_samples` is
-    the batch; `num_tokens` is what one iteration reads (batch x length), None where it has none.
+    `config` goes unchanged to the model file's `build()` and `example_inputs()`. `num_samples` is
+    the batch; `num_tokens` counts the tokens of one iteration (batch x length), None for other
+    inputs.
     """
 
     config: Mapping[str, ConfigValue]
@@ -34,12 +35,15 @@ class NamedShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far a model's results may be from the fp64 oracle before they are `inaccurate`.
+    """The largest deviation from the fp64 oracle; a result beyond it is `inaccurate`.
 
-    None is the default of the dtype (runner/measure/accuracy/metrics.py): the smallest cosine
-    similarity of an output and of the gradients, the RMS error relative to the oracle's size that
-    is always allowed, the largest multiple of eager's RMS error, and the share of integers that may
-    differ.
+    None is the default of the dtype (runner/measure/accuracy/metrics.py).
+
+    - `min_cosine`, `min_gradient_cosine`: the smallest cosine similarity of an output and of the
+      gradients,
+    - `rounding_rmse`: the RMS error relative to the oracle's size that is always allowed,
+    - `max_rmse_ratio`: the largest multiple of eager's RMS error,
+    - `max_discrete_share`: the share of integers that may differ.
     """
 
     min_cosine: float | None = None
@@ -50,11 +54,11 @@ class Tolerance:
 
     @property
     def set_fields(self) -> dict[str, float]:
-        """Return by name what is not left to the default."""
+        """Return by name the fields that differ from the default."""
         return {name: number for name, number in asdict(self).items() if number is not None}
 
     def widened_by(self, other: Tolerance) -> Tolerance:
-        """Return what allows as much as either: of each number the laxer one that is given."""
+        """Return the tolerance with the laxer number of both for each field."""
         ours, theirs = self.set_fields, other.set_fields
         return Tolerance(
             **{
@@ -68,7 +72,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSpec:
-    """What of the inputs may vary from call to call of one built model.
+    """The axis of the inputs that may vary from call to call of one built model.
 
     `axis` is an axis of shapes that only the inputs depend on, such as `length`, within its bound;
     the model takes multiples of `multiple_of`.
@@ -84,8 +88,8 @@ class ModelSpec:
 
     `build` is `package.module`: a module with `build(config) -> torch.nn.Module` and
     `example_inputs(config, *, seed) -> dict[str, Tensor]` (the keyword arguments of `forward`),
-    both on the CPU in fp32, and, only where the mean square of the outputs is no sensible training
-    loss, `loss(outputs, inputs) -> Tensor`.
+    both on the CPU in fp32. It also has `loss(outputs, inputs) -> Tensor` if the mean square of the
+    outputs is no sensible training loss.
     """
 
     name: str
@@ -94,26 +98,26 @@ class ModelSpec:
     summary: str
     sizes: Mapping[str, SizeSpec]
     phases: tuple[str, ...] = ("inference", "training")
-    # By dtype, where the default is too strict or too lax for the model.
+    # By dtype, if the default is too strict or too lax for the model.
     tolerance: Mapping[str, Tolerance] = field(default_factory=dict)
-    # Beside those that follow from the family (tags.py).
+    # These add to the tags that follow from the family (tags.py).
     tags: tuple[str, ...] = ()
-    # Beside the sizes, by their names.
+    # These add to the sizes, by their names.
     shapes: Mapping[str, NamedShape] = field(default_factory=dict)
-    # None where the model is built for one shape.
+    # None for a model that is built for one shape.
     sweep: SweepSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelTransform:
-    """What a variant does to a model besides compiling it; nothing by default.
+    """The changes that a variant makes to a model besides compiling it; none by default.
 
     `memory_format` is that of weights and inputs of four dimensions, `contiguous` or
-    `channels_last`. Where it `is_regional`, each repeated block is compiled by itself and the rest
-    is not; where it `is_checkpointed`, training keeps of each such block its inputs alone and
-    computes the rest again in the backward. With a `has_fused_optimizer` a step of AdamW is one
-    kernel. `weights` is the format of those of linear layers, `int8` or `float8` where it is not
-    the case's dtype. The eager model that the variant is compared with is never transformed.
+    `channels_last`. With `is_regional` each repeated block is compiled by itself, and the rest is
+    not compiled. With `is_checkpointed` training stores only the inputs of each such block and
+    recomputes the rest in the backward. With `has_fused_optimizer` a step of AdamW is one kernel.
+    `weights` is the format of those of linear layers, `int8` or `float8`, "" for the case's dtype.
+    The eager model that the variant is compared with is never transformed.
     """
 
     memory_format: str = "contiguous"
@@ -130,10 +134,10 @@ NO_TRANSFORM = ModelTransform()
 class Variant:
     """One way to execute a model.
 
-    `mode` is the torch.compile mode in its public spelling (`eager` where nothing is compiled) and
-    `backend` the torch.compile backend, or the other runtime that executes the model; `dynamic`
-    and `fullgraph` are torch.compile's arguments. `phases` are those that it exists in. One that
-    `is_swept` is called with other shapes as well.
+    `mode` is the torch.compile mode in its public spelling (`eager` without compilation). `backend`
+    is the torch.compile backend, or the other runtime that executes the model. `dynamic` and
+    `fullgraph` are torch.compile's arguments. `phases` are those that the variant supports. With
+    `is_swept` it is called with other shapes as well.
     """
 
     name: str
@@ -143,19 +147,19 @@ class Variant:
     dynamic: bool | None = None
     fullgraph: bool = False
     transform: ModelTransform = NO_TRANSFORM
-    # What the transform costs in accuracy, whatever the model.
+    # The accuracy that the transform costs in any model.
     tolerance: Tolerance = Tolerance()
     phases: tuple[str, ...] = ("inference", "training")
     is_swept: bool = False
 
 
 _MAX_NEAR = 3
-# `fp8` may be meant for fp32, which is .57 alike, `fastest` for nothing that is .53.
+# `fp8` may be meant for fp32 (similarity 0.57), `fastest` for nothing (0.53).
 _NEAR = 0.55
 
 
 def near_names(name: str, names: Iterable[str]) -> str:
-    """Return the names of `known` that `name` may be meant for, as in `a or b`; empty for none."""
+    """Return the `names` that `name` may be meant for, as in `a or b`; "" for none."""
     plain = name.lower().strip("*?").replace("-", "_")
     spelled = {item.lower().replace("-", "_"): item for item in names}
     begin_so = [item for item in spelled if plain and item.startswith(plain)]

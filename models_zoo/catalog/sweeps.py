@@ -1,4 +1,4 @@
-"""Which shapes a model is swept over. Nothing here needs torch."""
+"""The shapes of a sweep over a model. Nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import math
 from compile_hud.models_zoo.catalog.shapes import axes_of
 from compile_hud.models_zoo.catalog.spec import SizeSpec, SweepSpec
 
-# Of the number in the configuration: texts that are padded less, and one that is longer.
+# Factors of the configured number: texts with less padding, and one that is longer.
 SHORTER = (0.25, 0.5, 0.75)
 LONGER = 1.25
-# torch.compile takes a dimension of 1 for a constant, in every mode: that says nothing of a model.
+# torch.compile treats a dimension of 1 as a constant, in every mode: that shows nothing about a
+# model.
 LEAST = 2
 
 
 def sweep_values(sweep: SweepSpec, *, size: SizeSpec) -> tuple[int, ...]:
-    """Return the values of the axis that `size` is swept over, its own among them, rising.
+    """Return the swept values of the axis of `size`, its own among them, ascending.
 
-    Empty where there are not at least two.
+    Empty for fewer than two.
     """
     axis = next(axis for axis in axes_of(size) if axis.key == sweep.axis)
     own = size.config[axis.key]

@@ -1,4 +1,4 @@
-"""Tags of models, to choose several at once by what they read and how.
+"""Tags of models, which select several at once by their inputs and structure.
 
 Nothing here needs torch.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from compile_hud.models_zoo.catalog.spec import ModelSpec
 
-# Of each tag the families that have it. A model's family is a tag as well.
+# The families of each tag. A model's family is a tag as well.
 TAGS = {
     "text": (
         "architecture",
@@ -28,7 +28,7 @@ GENERATION_STEP = "generation-step"
 
 
 def tags_of(spec: ModelSpec) -> tuple[str, ...]:
-    """Return the tags of `spec`: its family, what follows from that, and its own."""
+    """Return the tags of `spec`: its family, the tags that follow from it, and its own."""
     tags = [spec.family, *(tag for tag, families in TAGS.items() if spec.family in families)]
     if any("cache_length" in size.config for size in spec.sizes.values()):
         tags.append(GENERATION_STEP)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
-# The width of a feed-forward block is rounded to this, for tensor cores want multiples of 8.
+# The width of a feed-forward block is rounded to this, since tensor cores need multiples of 8.
 FFN_MULTIPLE = 8
 
 
@@ -69,5 +69,5 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return the keyword arguments of one iteration: what an embedding would give."""
+    """Return the keyword arguments of one iteration: the output of an embedding."""
     return {"hidden": normal(config["batch"], config["length"], config["hidden_size"], seed=seed)}

@@ -39,7 +39,7 @@ class CausalLanguageModel(nn.Module):
                 use_cache=False,
             )
         )
-        # transformers' own way to FlexAttention would compile it in eager mode too.
+        # transformers' own path to FlexAttention would compile it in eager mode too.
         AttentionInterface.register(ATTENTION, attend)
         self.inner.set_attn_implementation(ATTENTION)
         window, length, block = config["window"], config["length"], config["block_size"]
@@ -60,7 +60,7 @@ class CausalLanguageModel(nn.Module):
         logits: Tensor = self.inner(input_ids=input_ids, attention_mask=self.masks).logits
         return logits
 
-    # nn.Module's own hook behind to(), double() and cuda(), which do not know block masks.
+    # This is nn.Module's own hook behind to(), double() and cuda(), which do not know block masks.
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CausalLanguageModel:
         super()._apply(fn, recurse)
         device = next(self.parameters()).device
@@ -78,7 +78,7 @@ def attend(
     scaling: float,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Return what transformers' layers expect: (batch, length, heads, head size), no weights."""
+    """Return the result in transformers' layout: (batch, length, heads, head size), no weights."""
     attended = flex_attention(
         query, key, value, block_mask=attention_mask, scale=scaling, enable_gqa=True
     )

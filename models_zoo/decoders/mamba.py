@@ -1,9 +1,9 @@
 """Mamba with its language-model head: a selective state space instead of attention.
 
 Formulas: Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023. The
-published kernels scan on the chip and a loop over tokens would be unrolled by the compiler, so the
-scan here is the one of Hillis and Steele, "Data Parallel Algorithms", 1986: it doubles its reach in
-each of log2(length) steps, which are all a compiler sees.
+published kernels scan on the chip, and the compiler would unroll a loop over tokens. So the scan
+here is the one of Hillis and Steele, "Data Parallel Algorithms", 1986. It doubles its reach in each
+of log2(length) steps, and the compiler sees only these steps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compile_hud.models_zoo.building.inputs import seeded_weights, token_ids
 EXPANSION = 2
 CONVOLUTION_LENGTH = 4
 NORM_EPS = 1e-5
-# Where the published model draws its time steps from, log-uniformly.
+# The published model draws its time steps from this range, log-uniformly.
 MIN_TIME_STEP, MAX_TIME_STEP = 0.001, 0.1
 EMBEDDING_STD = 0.02
 
@@ -63,7 +63,7 @@ class Mixer(nn.Module):
         # In bf16 the states would lose small updates.
         dtype = torch.promote_types(stream.dtype, torch.float32)
         step = F.softplus(self.dt_proj(low_rank)).to(dtype)[..., None]
-        # (batch, length, inner, state) from here.
+        # From here on the shape is (batch, length, inner, state).
         decay = torch.exp(-step * self.log_decay.to(dtype).exp())
         states = scan(decay, step * stream[..., None] * write[..., None, :])
         return torch.einsum("blds,bls->bld", states, read.to(dtype)).to(stream.dtype)

@@ -13,10 +13,10 @@ CACHE_SEED = 7
 class StaticCache(nn.Module):
     """The keys and values of every layer, as if the tokens before `position` had been read.
 
-    It takes the part of transformers' cache that attention calls. Theirs counts its tokens, and so
-    would do other work in each iteration; this one always writes at `position`. The tensors are
-    buffers, so that they follow the model to its device and dtype, and stay where they are: a
-    CUDA graph may write to them.
+    It implements the part of transformers' cache that attention calls. Theirs counts its tokens,
+    and so would do other work in each iteration; this one always writes at `position`. The tensors
+    are buffers, so that they follow the model to its device and dtype, and never move: a CUDA graph
+    may write to them.
     """
 
     position: Tensor
@@ -40,7 +40,7 @@ class StaticCache(nn.Module):
         return all_keys, all_values
 
     def mask(self) -> Tensor:
-        """Return which positions the token at `position` sees, (1, 1, 1, length)."""
+        """Return the positions that the token at `position` sees, (1, 1, 1, length)."""
         positions = torch.arange(self.length, device=self.position.device)
         return (positions <= self.position)[None, None, None]
 

@@ -1,4 +1,4 @@
-"""`torch.nn.Transformer` as it comes: encoder and decoder in PyTorch's own layers."""
+"""`torch.nn.Transformer` unchanged: encoder and decoder in PyTorch's own layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return the keyword arguments of one iteration; (length, batch, width) as is the default."""
+    """Return the keyword arguments of one iteration, (length, batch, width) by default."""
     batch, width = config["batch"], config["hidden_size"]
     return {
         "src": normal(config["source_length"], batch, width, seed=seed),

@@ -40,7 +40,7 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return the keyword arguments of one iteration: what a tokenizer returns for a batch."""
+    """Return the keyword arguments of one iteration: a tokenizer's output for a batch."""
     batch, length = config["batch"], config["length"]
     inputs = {"input_ids": token_ids(batch, length, vocab_size=config["vocab_size"], seed=seed)}
     mask = config.get("mask", "ones")

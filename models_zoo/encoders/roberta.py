@@ -23,7 +23,7 @@ class MaskedLanguageModel(nn.Module):
                 intermediate_size=4 * config["hidden_size"],
                 num_hidden_layers=config["num_layers"],
                 num_attention_heads=config["num_heads"],
-                # Positions are counted from behind the padding, which is 1.
+                # Positions count from the padding index, which is 1.
                 max_position_embeddings=config["max_length"] + 2,
                 type_vocab_size=1,
                 layer_norm_eps=1e-5,

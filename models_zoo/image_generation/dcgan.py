@@ -13,11 +13,12 @@ from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
 
 class Gan(nn.Module):
-    """DCGAN that returns images, (batch, 3, side, side); in training what both networks learn from.
+    """DCGAN that returns images, (batch, 3, side, side), and in training the discriminator's
+    logits.
 
-    That is the discriminator's logits, (3, batch): of real images, of made ones, and of the same
-    made ones again, to teach the generator through a discriminator that stands still. So one
-    backward pass trains both.
+    The logits, (3, batch), are of real images, of generated ones, and of the same generated ones
+    again. The last row trains the generator through a fixed discriminator. So one backward pass
+    trains both networks.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -68,7 +69,7 @@ def _discriminator(config: Mapping[str, Any]) -> nn.Sequential:
 
 
 def _initialise(module: nn.Module) -> None:
-    # He's weights, not the paper's: without trained norms those leave nearly black images.
+    # Weights by He instead of the paper's: without trained norms those leave nearly black images.
     if isinstance(module, nn.ConvTranspose2d):
         nn.init.kaiming_normal_(module.weight, mode="fan_out")
     elif isinstance(module, nn.Conv2d):
@@ -90,7 +91,9 @@ def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]
 
 
 def loss(outputs: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
-    """Return what both networks lose: binary cross-entropy, true being a positive logit."""
+    """Return the loss of both networks: binary cross-entropy, with a positive logit for real
+    images.
+    """
     del inputs
     real, made, taken_for_real = outputs.float()
     softplus = nn.functional.softplus

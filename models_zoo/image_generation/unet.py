@@ -19,7 +19,7 @@ class Denoiser(nn.Module):
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         channels = tuple(config["channels"])
-        # As in the published model: every level but the lowest one has cross-attention.
+        # The published model has cross-attention on every level but the lowest one, too.
         num_attended = len(channels) - 1
         self.inner: Any = UNet2DConditionModel(
             sample_size=config["latent_size"],

@@ -1,7 +1,7 @@
 """Two kernels written in Triton, as operators that torch.compile sees into.
 
-Both take rows, one program each, and accumulate in fp32, or fp64 for the oracle. Triton comes with
-the CUDA builds of torch alone; without it the operators do not exist and `check_available` says so.
+Both take rows, one program each, and accumulate in fp32, or fp64 for the oracle. Only the CUDA
+builds of torch include Triton; without it the operators do not exist and `check_available` raises.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ if HAS_TRITON:
 
 
 def check_available() -> None:
-    """Raise UnavailableModelError where there is no Triton, or no GPU to run its kernels."""
+    """Raise UnavailableModelError without Triton, or without a GPU that runs its kernels."""
     if not torch.cuda.is_available():
         raise UnavailableModelError(
             "Triton's kernels run on a GPU and there is none here; the twin without `triton_` runs"

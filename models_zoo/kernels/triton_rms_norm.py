@@ -1,4 +1,4 @@
-"""RMSNorm as a kernel in Triton; `rms_norm` is its twin without."""
+"""RMSNorm as a kernel in Triton; `rms_norm` is its twin without Triton."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Softmax over long rows as one kernel in Triton; `softmax` is its twin without."""
+"""Softmax over long rows as one kernel in Triton; `softmax` is its twin without Triton."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reference case: many tiny operators, one after the other. Fixed for ever, see reference.py."""
+"""Reference case: many tiny operators in sequence. Never changed, see reference_cases.py."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return where the chain starts."""
+    """Return the first values of the chain."""
     return {"start": normal(config["width"], seed=seed)}

@@ -1,4 +1,4 @@
-"""Reference case: one copy that no cache holds. Fixed for ever, see reference.py."""
+"""Reference case: one copy that no cache holds. Never changed, see reference_cases.py."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# What is returned of the copy, so that there is something to check and hardly anything more to do.
+# A short slice suffices for the accuracy check, and reading it costs hardly anything.
 NUM_CHECKED = 1024
 
 
 class ReferenceCopy(nn.Module):
-    """A buffer that its input is copied into: allocating anew would measure page faults.
+    """A buffer that its input is copied into: a new allocation would measure page faults.
 
-    The values are integers, which the fp64 oracle leaves as they are.
+    The values are integers, which the fp64 oracle leaves unchanged.
     """
 
     target: Tensor
@@ -35,7 +35,7 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return what is copied."""
+    """Return the values to copy."""
     return {"source": torch.arange(seed, seed + _num_values(config), dtype=torch.int32)}
 
 

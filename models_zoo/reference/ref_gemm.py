@@ -1,4 +1,4 @@
-"""Reference case: one product of two square matrices. Fixed for ever, see reference.py."""
+"""Reference case: one product of two square matrices. Never changed, see reference_cases.py."""
 
 from __future__ import annotations
 

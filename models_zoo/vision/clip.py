@@ -1,4 +1,4 @@
-"""CLIP: an image and a text tower, and how alike each image and each text are."""
+"""CLIP: an image and a text tower, and the similarity of each image and each text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from compile_hud.models_zoo.building.inputs import normal, seeded_weights, token
 
 
 class ImageTextMatcher(nn.Module):
-    """CLIP that returns the likeness of each image and text, (images, texts)."""
+    """CLIP that returns the similarity of each image and text, (images, texts)."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -60,7 +60,8 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
     """Return the keyword arguments of one iteration: as many images as texts."""
     batch, side, end = config["batch"], config["image_size"], config["vocab_size"] - 1
-    # A text is read off at its end token; without one, at its first token, which sees no other.
+    # The state at the end token stands for a text; without one, that of the first token, which sees
+    # no other.
     texts = token_ids(batch, config["length"], vocab_size=end, seed=seed + 1)
     texts[:, -1] = end
     return {"pixel_values": normal(batch, 3, side, side, seed=seed), "input_ids": texts}

@@ -10,8 +10,8 @@ from transformers import ConvNextConfig, ConvNextForImageClassification
 
 from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
-# Published training begins at 1e-6 and learns larger ones. Left there, the blocks would add so
-# little that no check could see an error in them.
+# Published training begins at 1e-6 and learns larger ones. At 1e-6 the blocks would add so little
+# that no check could see an error in them.
 LAYER_SCALE = 1.0
 
 

@@ -12,9 +12,10 @@ from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetB
 
 from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
-# How much a block of the backbone adds to what goes past it. At 1, as frozen norms begin, sixteen
-# blocks make it so large that attention becomes a choice, which rounding decides: the gradients of
-# the full model in bf16 have a cosine of 0.12 with those in fp64, and of 0.999 at 0.25.
+# The weight of a backbone's block over its shortcut. At 1, the start of frozen norms, sixteen
+# blocks make the sum so large that attention becomes a choice, which rounding decides. The
+# gradients of the full model in bf16 then have a cosine of 0.12 with those in fp64, and of 0.999 at
+# 0.25.
 BRANCH_SCALE = 0.25
 
 
@@ -51,7 +52,7 @@ class Detector(nn.Module):
     def train(self, mode: bool = True) -> Detector:
         """Set every part but the encoder, which is the same in both modes, as there is no dropout.
 
-        To train, the library has each of its layers ask whether any value is infinite: the device
+        In training the library's encoder layers test whether any value is infinite: the device
         waits for the answer, and the graph breaks.
         """
         super().train(mode)
@@ -64,7 +65,7 @@ class Detector(nn.Module):
 
 
 def _initialise(detr: DetrForObjectDetection) -> None:
-    """Set the weights as DETR's authors do; under the library's, all boxes are the same."""
+    """Set the weights as DETR's authors do; with the library's, all boxes are the same."""
     for name, parameter in detr.named_parameters():
         # The library stops the gradients of a backbone that is pretrained elsewhere.
         parameter.requires_grad_(True)

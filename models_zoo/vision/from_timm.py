@@ -1,4 +1,4 @@
-"""Any model of timm, where that is installed, under its name there."""
+"""Any model of timm, if that is installed, by its name there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build(config: Mapping[str, Any]) -> nn.Module:
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return the keyword arguments of one iteration: images of the size that the model is for."""
+    """Return the keyword arguments of one iteration: images of the model's size."""
     published = import_provider("timm").get_pretrained_cfg(config["architecture"])
     shape = (3, 224, 224) if published is None else published.input_size
     return {"x": normal(config["batch"], *shape, seed=seed)}

@@ -1,4 +1,4 @@
-"""Any image classifier of torchvision, where that is installed, under its name there."""
+"""Any image classifier of torchvision, if that is installed, by its name there."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ def build(config: Mapping[str, Any]) -> nn.Module:
     """Return the model of `config` on the CPU in fp32, with weights as torchvision sets them."""
     models = import_provider(_PACKAGE)
     name = config["architecture"]
-    # Those of the module itself: detection and the others below it take lists and return dicts.
+    # Only models of this module qualify: detection and the others below it take lists and return
+    # dicts.
     listing = f"{_PACKAGE}.list_models(module={_PACKAGE})"
     check_architecture(name, names=models.list_models(module=models), listing=listing)
     return seeded_weights(lambda: without_dropout(models.get_model(name, weights=None)))
 
 
 def example_inputs(config: Mapping[str, Any], *, seed: int) -> dict[str, Tensor]:
-    """Return the keyword arguments of one iteration: images of the size that the model is for."""
+    """Return the keyword arguments of one iteration: images of the model's size."""
     weights = import_provider(_PACKAGE).get_model_weights(config["architecture"])
     side = weights.DEFAULT.transforms.keywords["crop_size"]
     return {"x": normal(config["batch"], 3, side, side, seed=seed)}

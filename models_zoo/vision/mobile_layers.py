@@ -1,6 +1,6 @@
-"""What MobileNetV2 and EfficientNet have in common, in plain PyTorch.
+"""The common layers of MobileNetV2 and EfficientNet, in plain PyTorch.
 
-The library's own versions leave weights under which every output is nearly zero, and their depth is
+With the library's own initial weights every output is nearly zero, and the depth of its models is
 fixed.
 """
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-# How much a block adds to what goes past it. At 1, as norms begin, untrained blocks double it one
-# after the other, and rounding decides the gradients: those of the full MobileNetV2 in bf16 have a
-# cosine of 0.49 with those in fp64, and of 0.98 at 0.1.
+# The weight of a block over its shortcut. At 1, the start of norms, untrained blocks double the sum
+# one after the other, and rounding decides the gradients. The full MobileNetV2 in bf16 then has
+# gradients with a cosine of 0.49 to fp64, and of 0.98 at 0.1.
 BRANCH_SCALE = 0.1
 
 
@@ -37,7 +37,7 @@ class SqueezeExcite(nn.Module):
 
 
 class InvertedBottleneck(nn.Module):
-    """Widen, convolve each channel alone, narrow; around it a shortcut where the shapes allow."""
+    """Widen, convolve each channel by itself, narrow; with a shortcut if the shapes allow one."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ def _conv_norm(
         groups=groups,
         bias=False,
     )
-    # He's weights keep the size of what goes through: untrained norms do not.
+    # Weights by He preserve the scale of activations, which untrained norms do not.
     nn.init.kaiming_normal_(
         convolution.weight, nonlinearity="linear" if activation is None else "relu"
     )

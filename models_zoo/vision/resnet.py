@@ -11,8 +11,8 @@ from transformers.models.resnet.modeling_resnet import ResNetBasicLayer, ResNetB
 
 from compile_hud.models_zoo.building.inputs import normal, seeded_weights
 
-# What the norm at the end of a branch starts from. From 1 the gradients of 16 untrained blocks grow
-# until rounding is all that is left (cosine to fp64 .09 in bf16); from 0 half of the work is void.
+# The initial weight of the norm at the end of a branch. From 1 the gradients of 16 untrained blocks
+# grow until only rounding is left (cosine to fp64 0.09 in bf16). From 0 half of the work is void.
 BRANCH_SCALE = 0.2
 
 

@@ -90,8 +90,8 @@ _VAE = ModelSpec(
     build="compile_hud.models_zoo.image_generation.vae",
     summary="Latents decoded to pixels: convolutions and group norms over large images, bound by"
     " memory, and one attention in the middle.",
-    # Two latents at least: of one, AOTAutograd gives a group norm a layout that it does not take,
-    # https://github.com/pytorch/pytorch/issues/124181.
+    # At least two latents: for one, AOTAutograd gives a group norm a layout that it does not
+    # accept, https://github.com/pytorch/pytorch/issues/124181.
     sizes={
         "tiny": sample_size(
             latent_size=8,

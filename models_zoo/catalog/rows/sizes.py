@@ -1,4 +1,4 @@
-"""Sizes by the kind of input: what an iteration reads, from the configuration."""
+"""Sizes by the kind of input: the samples and tokens of an iteration, from the configuration."""
 
 from __future__ import annotations
 
