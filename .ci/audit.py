@@ -1,8 +1,8 @@
 """Ask pip-audit whether a pinned package has a known vulnerability.
 
-Exit status 1 where one has, unless `audit-ignored.txt` accepts it until a day that is still to
-come. Where nobody can be asked (no network, an index without advisories) that is said, and it is no
-failure: what cannot be known must not stop who works without a network.
+The exit status is 1 for a vulnerability, unless `audit-ignored.txt` accepts it until a day to come.
+Without an answer (no network, an index without advisories) the script prints that and succeeds:
+unknown facts must not stop work without a network.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMAND = (
     sys.executable, "-m", "pip_audit", "--requirement", str(ROOT / "constraints.txt"),
     "--no-deps", "--disable-pip", "--format", "json", "--progress-spinner", "off",
 )  # fmt: skip
-# Some 170 packages, each a short question.
+# Some 170 packages, each a short request.
 TIMEOUT_S = 120
 _LINE = re.compile(r"(?P<id>[A-Za-z0-9-]+) until (?P<day>\d{4}-\d\d-\d\d): (?P<reason>\S.*)")
 
@@ -58,7 +58,7 @@ def unasked(report: Mapping[str, Any]) -> list[str]:
 
 
 def ask(command: Sequence[str]) -> Mapping[str, Any] | str:
-    """Return the report, or in words why there is none."""
+    """Return the report, or the reason why there is none."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

@@ -1,7 +1,7 @@
-"""Unpack Docker Compose into a folder: the program alone, to read docker-compose.yml with.
+"""Unpack the program Docker Compose into a folder, which reads docker-compose.yml.
 
-Debian 12 has only a Compose from before the Compose Specification, Debian 13 has this one, which
-needs nothing but libc. Exit status 1 where it cannot be had; the tests that read with it are
+Debian 12 only has a Compose from before the Compose Specification. Debian 13 has this one, which
+needs nothing but libc. The exit status is 1 if it cannot be downloaded; the tests that need it are
 skipped then.
 """
 
@@ -19,7 +19,7 @@ TIMEOUT_S = 60
 
 
 def fetch(url: str, *, sha256: str) -> bytes:
-    """Return the file at `url`; raise OSError when it cannot be had or is something else."""
+    """Return the file at `url`; raise OSError if the download fails or has another digest."""
     with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
         package: bytes = answer.read()
     if hashlib.sha256(package).hexdigest() != sha256:

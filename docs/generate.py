@@ -1,7 +1,7 @@
 """Write the generated parts of the documents, or check that they are current.
 
-A document holds `<!-- generated: NAME -->` and `<!-- end generated -->` on lines of their own; what
-stands between them comes from the code. `--check` changes nothing and fails when a part is old.
+A document has `<!-- generated: NAME -->` and `<!-- end generated -->` on lines of their own; the
+text between them comes from the code. `--check` changes nothing and fails if a part is old.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def suites() -> str:
 
 
 def studies() -> str:
-    """Return the table of the studies; those with a page in the documents lead to it."""
+    """Return the table of the studies; those with a page in the documents link to it."""
     rows = []
     for row in STUDIES.values():
         page = ROOT / "docs" / "studies" / f"{row.name}.md"
@@ -146,7 +146,7 @@ def commands() -> str:
 
 
 def imported_metrics() -> str:
-    """Return the table of the metrics of other tools that are ours under another name."""
+    """Return the table of the metrics of other tools that have another name here."""
     metric_names = {"v3, dynamo-csv": foreign.KNOWN_METRICS, "torchbench": torchbench.METRICS}
     return table(
         ("format", "their metric", "ours", "factor"),

@@ -1,4 +1,4 @@
-"""Builders of valid records; name in the call only what the test is about."""
+"""Builders of valid records; a call names only the fields that its test is about."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def make_result(
     details: Mapping[str, Any] | None = None,
     log_tail: str = "",
 ) -> CaseResult:
-    """Return a result of `case` (default: the first of the run's plan); not ok has no numbers."""
+    """Return a result of `case` (default: the run's first); without numbers unless ok."""
     outcome = Outcome(outcome)
     if case is None:
         case = make_case() if run is None or not run.plan else run.plan[0]
@@ -212,7 +212,7 @@ def make_document(run: Run | None = None, *, results: Sequence[CaseResult] = ())
 
 
 def make_run_ref(run: Run | None = None) -> RunRef:
-    """Return where `run` (default: the default run) is on the time axis."""
+    """Return the reference to `run` (default: the default run)."""
     run = make_run() if run is None else run
     return RunRef(run_id=run.id, revision=run.revision, at=run.started_at)
 
@@ -239,9 +239,9 @@ def make_alert(
     is_confirmed: bool | None = None,
     cause_kind: str = "unknown",
 ) -> Alert:
-    """Return an alert; that of an outcome has no numbers, that of noise no levels.
+    """Return an alert; without numbers for an outcome, without levels for noise.
 
-    Without a `metric` it is about how its case ended or, by its kind, about the latency.
+    Without a `metric` it is about the outcome of its case or, by its kind, about the latency.
     """
     case = case or make_case()
     metric = metric or ("outcome" if kind in ("outcome", "vanished", "late") else "latency_s")
@@ -300,7 +300,7 @@ def make_notification(
 
 
 def make_scheduler(*, machine: str = "box") -> SchedulerState:
-    """Return what an idle scheduler says of itself."""
+    """Return the report of an idle scheduler."""
     return SchedulerState(
         machine=machine,
         process=f"{machine}/7/1",

@@ -1,4 +1,4 @@
-"""A cluster of machines that do what a test says."""
+"""A cluster of nodes whose behaviour a test sets."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from compile_hud.runner.execution.executor import CaseOrder
 from tests.support.builders import make_measurement, make_result
 from tests.support.fakes import FACTS, FakeClock
 
-# What a machine does with a case: it answers, is gone (None), or is silent for ever.
+# A node answers, disconnects (None), or stays silent for ever.
 SILENT = "silent"
 Behaviour = Callable[[CaseOrder, Slot], Reply | None | str]
 
 
 def measured(order: CaseOrder, slot: Slot) -> Reply:
-    """Return the answer of a machine that measured."""
+    """Return the answer of a node that measured."""
     del slot
     result = make_result(
         uuid.uuid4().hex,
@@ -30,9 +30,9 @@ def measured(order: CaseOrder, slot: Slot) -> Reply:
 
 
 class FakeCluster:
-    """Machines by name, each of which does with a case what `behave` says; a task takes a second.
+    """Nodes by name, each of which treats a case as `behave` says; a task takes a second.
 
-    A machine that is gone leaves; `arrivals` come when so many tasks have ended.
+    A disconnected node leaves; `arrivals` come after a number of tasks.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class FakeCluster:
     ) -> None:
         self.present = [Slot(node_id=f"node-{name}", machine=name) for name in machines]
         self.behave = behave
-        # What a machine says of its device; None for nothing at all.
+        # The description of each node's device; None for nodes without one.
         self.looks: dict[str, Reply | None] = {}
-        # Whether machines that are gone are listed for ever.
+        # True lists disconnected nodes for ever.
         self.lists_the_gone = False
         self.on_submit: Callable[[], None] = lambda: None
         self.assigned: list[tuple[str, str]] = []
@@ -60,15 +60,15 @@ class FakeCluster:
         self._num_ended = 0
 
     def open(self) -> None:
-        """Remember it."""
+        """Record the call."""
         self.is_open = True
 
     def slots(self) -> tuple[Slot, ...]:
-        """Return who is there."""
+        """Return the nodes that are connected."""
         return tuple(self.present)
 
     def submit(self, order: CaseOrder | None, *, slot: Slot, setup: Setup) -> str:
-        """Remember it."""
+        """Record the call."""
         del setup
         self.on_submit()
         name = f"task-{next(self._numbers)}"
@@ -78,7 +78,7 @@ class FakeCluster:
         return name
 
     def wait(self, *, limit_s: float) -> Sequence[Ended]:
-        """Return the first task that a machine is not silent about."""
+        """Return the first task whose node is not silent."""
         for name, (order, slot) in list(self._tasks.items()):
             if order is None:
                 reply = self.looks.get(slot.machine, Reply(status=Status.DONE, facts=FACTS))
@@ -95,16 +95,16 @@ class FakeCluster:
         return []
 
     def log_of(self, run_id: str) -> LiveLog | None:
-        """Return what a test says that a case has printed."""
+        """Return the output of a case that the test sets."""
         return self.logs.get(run_id)
 
     def cancel(self, task: str) -> None:
-        """Forget the task, and remember its machine."""
+        """Forget the task, and record its node."""
         _, slot = self._tasks.pop(task)
         self.cancelled.append(slot.machine)
 
     def close(self) -> None:
-        """Remember it."""
+        """Record the call."""
         self.is_open = False
 
     def _end(self, name: str, reply: Reply | None) -> Sequence[Ended]:

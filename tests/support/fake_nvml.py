@@ -1,4 +1,4 @@
-"""A GPU of NVIDIA's management library that says what a test wants."""
+"""A fake of NVIDIA's management library with a GPU that a test describes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ADDRESS = "00000000:3b:00.0"
 
 
 class FakeNvmlError(Exception):
-    """What pynvml calls NVMLError."""
+    """Stands for pynvml's NVMLError."""
 
 
 @dataclass
 class FakeNvml:
-    """The part of the module `pynvml` that is used. What is None raises `Not Supported`.
+    """The used part of the module `pynvml`. A value of None raises `Not Supported`.
 
     `handles` maps UUIDs and PCI addresses to handles; handle "mig" is an instance of board "gpu".
     """
@@ -100,7 +100,7 @@ class FakeNvml:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, fake: FakeNvml, **properties: Any) -> None:
-    """Put `fake` in NVML's place and a device with UUID and PCI address (or so) in torch's."""
+    """Replace NVML by `fake`, and torch's device by one with a UUID and PCI address."""
     values = {"uuid": UUID, "pci_domain_id": 0, "pci_bus_id": 0x3B, "pci_device_id": 0}
     values = {name: value for name, value in (values | properties).items() if value is not None}
     monkeypatch.setattr(nvml, "pynvml", fake)

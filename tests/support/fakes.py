@@ -1,4 +1,4 @@
-"""Stand-ins for what is slow or from outside."""
+"""Stand-ins for slow or external things."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FACTS: Mapping[str, Any] = {
 
 
 class FakeClock:
-    """A clock that moves only when told to."""
+    """A clock that only `advance` moves."""
 
     def __init__(self, moment: datetime = START) -> None:
         self.moment = moment
@@ -46,7 +46,6 @@ class FakeClock:
         return self.moment
 
     def advance(self, seconds: float) -> None:
-        """Move on."""
         self.moment += timedelta(seconds=seconds)
 
 
@@ -70,7 +69,8 @@ Draw = Callable[[CaseOrder, int], LaunchReport]
 
 
 def draw_latencies(latency_s: float, *, launch_sd: float, seed: int, num_samples: int = 5) -> Draw:
-    """Return launches whose levels lie log-normally around `latency_s`, on both clocks of a CPU.
+    """Return launches with levels log-normally distributed about `latency_s`, on both clocks of a
+    CPU.
 
     The wall clock shows 2 % more than the CPU time, and samples of a launch differ by 0.1 %.
     """
@@ -93,7 +93,7 @@ def draw_latencies(latency_s: float, *, launch_sd: float, seed: int, num_samples
 class FakeSession:
     """A session of a FakeExecutor.
 
-    Without a `draw` the case happens at its end, and the launches only count.
+    Without a `draw` the case executes at its end, and launches are only counted.
     """
 
     def __init__(self, order: CaseOrder, *, executor: FakeExecutor) -> None:
@@ -106,11 +106,11 @@ class FakeSession:
 
     @property
     def needs_launch(self) -> bool:
-        """Return whether the settings ask for another launch."""
+        """Return whether the settings request another launch."""
         return self.num_launches < self._order.settings.num_launches
 
     def launch(self) -> LaunchReport:
-        """Count it, and return what the executor draws."""
+        """Count the launch, and return the draw of the executor."""
         self.num_launches += 1
         self._executor.launched.append(self._order.case.key)
         draw = self._executor.draw
@@ -120,7 +120,7 @@ class FakeSession:
         return report
 
     def finish(self) -> CaseResult:
-        """Return the result of what was drawn, or what `execute` returns."""
+        """Return the result of the drawn launches, or that of `execute`."""
         if self._executor.draw is None:
             return self._executor.execute(self._order)
         return combine(
@@ -133,16 +133,16 @@ class FakeSession:
         )
 
     def close(self) -> None:
-        """Remember it."""
+        """Record the call."""
         self.is_closed = True
 
 
 class FakeExecutor:
-    """An executor whose cases take, and end, as their model's name says.
+    """An executor in which the name of a model decides duration and outcome of its cases.
 
     `takes_3s` advances the clock by 3 s (other names by 10 s); `fails`, `times_out` and so on in
     `ENDINGS` give that outcome. `on_execute` is called in the middle of each case. Sessions take
-    their launches from `draw` when it is given.
+    their launches from `draw`, if given.
     """
 
     ENDINGS: Mapping[str, Outcome] = {
@@ -173,16 +173,15 @@ class FakeExecutor:
         self.is_cancelled = False
 
     def start(self) -> None:
-        """Remember it."""
+        """Record the call."""
         self.is_started = True
 
     def open(self) -> Mapping[str, Any]:
-        """Return the facts."""
         self.is_open = True
         return self.facts
 
     def execute(self, order: CaseOrder) -> CaseResult:
-        """Return a result whose samples are around `latency_s`; a cancelled case has failed.
+        """Return a result with samples about `latency_s`; a cancelled case has failed.
 
         With a `draw` it is a session from end to end.
         """
@@ -213,22 +212,21 @@ class FakeExecutor:
         )
 
     def begin(self, order: CaseOrder) -> FakeSession:
-        """Return a session of the case."""
         session = FakeSession(order, executor=self)
         self.sessions.append(session)
         return session
 
     def cancel(self) -> None:
-        """Remember it."""
+        """Record the call."""
         self.is_cancelled = True
 
     def close(self) -> None:
-        """Remember it."""
+        """Record the call."""
         self.is_open = False
 
 
 class FakeKernel:
-    """A perf_events.Kernel whose groups read what the script says.
+    """A LinuxPerf whose groups return scripted readings.
 
     `readings` are (enabled ns, running ns, values); `refused` maps an event's number to an errno.
     """
@@ -254,7 +252,7 @@ class FakeKernel:
         return 2 + len(self.leaders)
 
     def enable(self, leader: int) -> None:
-        """Remember which group counts."""
+        """Record the group that counts."""
         self.enabled.append(leader)
 
     def read(self, leader: int, size: int) -> bytes:
@@ -266,14 +264,14 @@ class FakeKernel:
         return packed
 
     def close(self, counter: int) -> None:
-        """Remember what was given back."""
+        """Record the closed descriptors."""
         self.closed.append(counter)
 
 
 class FakeMachine:
     """A machine with these files, whose programs reply by a word of their command.
 
-    What `programs` do is remembered in `asked`; one that nothing is said of is not installed.
+    `commands` records the calls of programs; a program without a reply is not installed.
     """
 
     def __init__(
@@ -304,7 +302,7 @@ class FakeMachine:
 
 
 class FakeReceiver:
-    """Takes messages and gives `answers` in turn, then success; `choke` answers by what is in."""
+    """Takes messages and gives `answers` in turn, then success; `choke` answers by the content."""
 
     def __init__(
         self, answers: Iterable[Response] = (), *, choke: Mapping[str, Response] | None = None
@@ -314,7 +312,7 @@ class FakeReceiver:
         self._choke = choke or {}
 
     def send(self, message: Message) -> Response:
-        """Keep the message."""
+        """Record the message."""
         self.messages.append(message)
         for item in message.items:
             if item.notification.id in self._choke:

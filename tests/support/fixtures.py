@@ -23,7 +23,7 @@ _NUMBERS = itertools.count()
 
 @pytest.fixture
 def words(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    """Return what a surface said when its words were written down: `make words` writes them."""
+    """Return the snapshot of a surface's words; `make words` writes it."""
     return snapshot
 
 
@@ -50,7 +50,7 @@ def postgres_template(postgres_server: PostgresServer) -> str:
 
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> str:
-    """Return the URL of an empty database of this test alone."""
+    """Return the URL of an empty database for this test only."""
     return postgres_server.create_database(f"hud_{next(_NUMBERS)}")
 
 
@@ -85,7 +85,7 @@ def executor(state_dir: Path) -> Iterator[LocalExecutor]:
 
 @pytest.fixture(scope="module")
 def own_gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Hold the GPU: what other test processes compute on it would be in times and energy."""
+    """Lock the GPU: other test processes' work on it would distort times and energy."""
     base = tmp_path_factory.getbasetemp()
     folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with (folder / "gpu.lock").open("w", encoding="ascii") as stream:
@@ -95,7 +95,7 @@ def own_gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(params=["file", "postgres"])
 def store_url(request: pytest.FixtureRequest) -> str:
-    """Return the URL of an empty store of each kind, with its tables if `store` is asked for."""
+    """Return the URL of an empty store of each kind, with its tables if `store` is used."""
     if "store" in request.fixturenames:
         return str(request.getfixturevalue(f"{request.param}_url_with_tables"))
     name = "postgres_url" if request.param == "postgres" else "duckdb_url"
@@ -114,13 +114,13 @@ def file_url_with_tables(duckdb_url: str, empty: Path) -> str:
 
 @pytest.fixture
 def postgres_url_with_tables(postgres_server: PostgresServer, postgres_template: str) -> str:
-    """Return the URL of a database of this test alone with its tables."""
+    """Return the URL of a database for this test only, with its tables."""
     return postgres_server.create_database(f"hud_{next(_NUMBERS)}", template=postgres_template)
 
 
 @pytest.fixture
 def now() -> FakeClock:
-    """Return the clock that the `store` fixture reads."""
+    """Return the clock of the `store` fixture."""
     return FakeClock()
 
 

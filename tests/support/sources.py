@@ -67,7 +67,9 @@ def documents() -> tuple[str, ...]:
 
 
 def imported_names(tree: ast.AST) -> set[str]:
-    """Return what the statements below `tree` import; `from a.b import c` is `a.b` and `a.b.c`."""
+    """Return the names that the statements below `tree` import: `a.b` and `a.b.c` of `from a.b
+    import c`.
+    """
     names = imported_modules(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):

@@ -29,9 +29,9 @@ from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.db.records.triage import AlertChange, ChangedField, SeriesSettings
 from compile_hud.runner.analysis.kernels.grouping import KernelSide
 
-# What both databases keep as it is: `clean_text` in db/rows/mapping.py replaces the rest.
+# Text that both databases store unchanged: `clean_text` in db/rows/mapping.py replaces the rest.
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
-# What people decide is kept as one line that can be printed.
+# Triage decisions are stored as one printable line.
 LINES = st.text(st.characters(codec="utf-8", categories=["L", "M", "N", "P", "S"]), max_size=20)
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_.%'", min_size=1, max_size=12)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -139,7 +139,7 @@ def measurements(draw: st.DrawFn, *, metric: str | None = None) -> Measurement:
 def kernels_of_a_result(
     draw: st.DrawFn,
 ) -> tuple[tuple[Kernel, ...], tuple[KernelSource, ...]]:
-    """Return kernels, and the code of those that have some, each once."""
+    """Return kernels, and the generated codes of them, each once."""
     kernels = []
     sources = {}
     for kernel in draw(st.lists(KERNELS, max_size=3)):
@@ -177,7 +177,6 @@ def results(
 
 
 def runs(*, run_id: st.SearchStrategy[str] = NAMES) -> st.SearchStrategy[Run]:
-    """Return runs of real measurements."""
     return st.builds(
         Run,
         id=run_id,
@@ -263,7 +262,7 @@ _SEEDS = st.integers(0, 400)
 
 
 def _kernel_to_match(number: int) -> Kernel:
-    """Return a kernel as a trace has them; what it is follows from `number`."""
+    """Return a kernel of a trace, whose properties follow from `number`."""
     chance = Random(number)
     operators, library = chance.choice(_OPERATORS), chance.choice(_LIBRARIES)
     label = "_".join(["fused", *(name.removeprefix("aten.") for name in operators)])
@@ -294,7 +293,7 @@ def _kernel_to_match(number: int) -> Kernel:
 
 
 def kernel_side(numbers: list[int], latency_us: int | None) -> KernelSide:
-    """Return a side whose kernels, each by a number, and latency are as given."""
+    """Return a side with these kernels, each made from a number, and this latency."""
     chance = Random(-1 if latency_us is None else latency_us)
     parts = {name: 1e-6 * chance.randint(0, 100) for name in ("gemm", "idle", "python")}
     profile = Profile(num_iterations=3, iteration_s=1e-6, latency_s=None, components=parts)

@@ -44,7 +44,7 @@ class Terminal:
         self.devices: list[str] = []
         self.thread_counts: list[int] = []
         self.probe: Callable[[Path], Probe] = lambda _python: Probe(torch_version="2.13.0")
-        # Told of each executor and its interpreter before anything is executed.
+        # This is called with each executor and its interpreter before anything is executed.
         self.on_executor: Callable[[FakeExecutor, Path], None] = lambda _executor, _python: None
         (folder / "hud.toml").write_text(CONFIG)
         # The fake executor builds nothing of it.

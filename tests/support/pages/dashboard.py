@@ -1,4 +1,4 @@
-"""A real dashboard process on a free loopback port, and a real Chromium to look at it."""
+"""A real dashboard process on a free loopback port, and a real Chromium that opens it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CHROMIUM_FLAGS = (
     "--disable-sync",
 )
 ROOT = Path(__file__).parents[3]
-# What `python -m compile_hud.app` prints when it answers.
+# `python -m compile_hud.app` prints this when it listens.
 READY = "the dashboard answers now\n"
-# What a page has when its script has ended and all it wrote is drawn.
+# A page has this element when its script has ended and everything is drawn.
 IDLE = "[data-testid=stApp][data-test-script-state=notRunning]"
 
 
@@ -38,7 +38,7 @@ def serving(
 ) -> Iterator[str]:
     """Serve the dashboard of the store and yield its address.
 
-    With a hud.toml it is `hud serve` that serves it. `env` is what its process has besides.
+    With a hud.toml, `hud serve` serves it. `env` adds variables to its environment.
     """
     port = port or free_port()
     command = ["compile_hud.app", "--port", str(port), "--store", store_url]
@@ -52,7 +52,7 @@ def serving(
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src", **env},
     )
     assert process.stdout is not None
-    # What nobody reads would stop the dashboard once the pipe is full.
+    # Unread output would block the dashboard once the pipe is full.
     rest = threading.Thread(target=process.stdout.read, daemon=True)
     try:
         if READY not in process.stdout:
@@ -99,7 +99,7 @@ def window(
 
 @contextmanager
 def profile(folder: Path) -> Iterator[BrowserContext]:
-    """Yield a window of a profile that keeps in `folder` what Chromium caches."""
+    """Yield a window of a profile whose caches are in `folder`."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

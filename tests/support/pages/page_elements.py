@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def html_of(page: AppTest) -> str:
-    """Return all HTML that the page's own code wrote, the style sheet aside.
+    """Return all HTML that the page's own code wrote, without the style sheet.
 
-    Where a word may be broken is left out.
+    Optional line breaks in words are removed.
     """
     bodies = "\n".join(str(element.proto.body) for element in page.get("html"))
     return bodies.replace("<wbr>", "")
@@ -30,7 +30,7 @@ def text_of(page: AppTest) -> str:
 
 
 def commands_of(page: AppTest) -> list[str]:
-    """Return the commands that the page shows to be typed."""
+    """Return the commands that the page shows for typing."""
     matches = re.findall(r'<pre class="hud-command">(.*?)</pre>', html_of(page), re.DOTALL)
     return [html.unescape(re.sub(r"</?span>", "", text)) for text in matches]
 
@@ -47,7 +47,7 @@ def markdown_of(page: AppTest) -> str:
 
 
 def links_of(page: AppTest) -> list[str]:
-    """Return where the links of the page's tables lead."""
+    """Return the targets of the links in the page's tables."""
     parser = _Words()
     parser.feed(html_of(page))
     return parser.links
@@ -82,14 +82,14 @@ class _Words(HTMLParser):
 
 
 class _Rows(HTMLParser):
-    """Collects the rows of one table, those of tables within its cells aside."""
+    """Collects the rows of one table, without those of tables within its cells."""
 
     def __init__(self, label: str, *, tag: str = "td") -> None:
         super().__init__()
         self.rows: list[list[str]] = []
         self._label = label
         self._tag = tag
-        # Whether each table that is open, outermost first, is the wanted one.
+        # A boolean for each open table, outermost first: is it the requested one?
         self._tables: list[bool] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -1,7 +1,7 @@
 """`python -m tests.support.pages.screenshots FOLDER STORE_URL [PAGE...]`: pictures of every page.
 
-Each page at two widths, light and dark; without pages, those that a store with runs has. With
-`documents` for a page it takes those in docs/images, of the store that `hud demo` writes.
+Each page is taken at two widths, light and dark; by default the pages of a store with runs. The
+page `documents` takes those in docs/images, of the store that `hud demo` writes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tests.support.pages.dashboard import IDLE, browsing, serving, window
 
 WIDTHS = (1440, 800)
 SCHEMES = ("light", "dark")
-# Of the command line: the pictures in the documents.
+# An argument of the command line: the pictures in the documents.
 DOCUMENTS = "documents"
 SLOWER = "vit reduce-overhead"
-# Of each of those: its name, its page, the width and height at most, and the colour scheme, and the
-# text or address of the link that leads on from there, which is the one to see. That of a case is
-# one that became slower in what `hud demo` writes.
+# Name, page, largest width and height, and colour scheme of each picture. Then comes the text or
+# address of a link to follow; its target is the picture. The case in it is one that got slower in
+# the store of `hud demo`.
 DOCUMENT_PICTURES = (
     ("overview", "./", 1440, 1100, "light", ""),
     ("overview-narrow", "./", 800, 1100, "dark", ""),
@@ -38,7 +38,7 @@ DOCUMENT_PICTURES = (
     ("kernel-diff", "compare", 1200, 1100, "light", '.stMain a[href^="kernel-diff?"]'),
     ("run", "runs", 1200, 900, "light", '.stMain a[href^="run?"]'),
 )
-# With fewer the few words in the colour of a verdict turn grey.
+# With fewer colours the few words in the colour of a verdict turn grey.
 _NUM_COLOURS = 256
 
 
@@ -72,7 +72,8 @@ def take_for_documents(browser: Browser, address: str, *, folder: Path) -> None:
             if link:
                 view.goto(urljoin(address + "/", view.locator(link).first.get_attribute("href")))
                 settle(view)
-            # What Streamlit scrolls inside the page is not there before the window has room for it.
+            # Elements inside Streamlit's scroll area are drawn only when the window has room for
+            # them.
             view.set_viewport_size({"width": width, "height": most + 200})
             settle(view)
             foot = view.get_by_text("store /").last.bounding_box()
@@ -89,7 +90,7 @@ def settle(view: Page) -> None:
 
 
 def visible_pages(browser: Browser, address: str) -> list[str]:
-    """Return the overview, the first series and run that it leads to, and pages of their own."""
+    """Return the overview, the first series and run that it links to, and single pages."""
     with window(browser) as context:
         view = context.new_page()
         view.goto(address)
@@ -104,7 +105,7 @@ def visible_pages(browser: Browser, address: str) -> list[str]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Take the pictures that the command line asks for."""
+    """Take the pictures that the command line names."""
     folder, store_url, *pages = arguments
     Path(folder).mkdir(parents=True, exist_ok=True)
     with serving(store_url) as address, browsing() as browser:

@@ -1,7 +1,7 @@
-"""Messages as each receiver gets them, in files that this module writes when it is run.
+"""Messages in the form of each receiver, in files that this module writes when it is run.
 
-The files are what people look at when words change. tests/services/notifications holds them
-against what is sent, and validates Slack's against its limits.
+People review the files when words change. tests/services/notifications compares them with sent
+messages, and validates Slack's against its limits.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _github(message: Message) -> str:
     )
 
 
-# What is kept of a message for each receiver, by the end of the file's name.
+# The text that a file has of each receiver's message, by the end of the file's name.
 RENDERS: Mapping[str, Callable[[Message], str]] = {
     "webhook.json": lambda message: _json(envelope(message)),
     "slack.json": lambda message: _json(slack(render_message(message))),

@@ -20,7 +20,7 @@ from tests.support.builders import FINGERPRINT, START, make_case
 
 
 def night(number: int) -> datetime:
-    """Return when the run of night `number` started."""
+    """Return the start of the run of night `number`."""
     return START + timedelta(days=number)
 
 

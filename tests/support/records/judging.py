@@ -1,4 +1,4 @@
-"""Histories with noise, and what the judge finds in them."""
+"""Histories with noise, and the alerts that the detector makes of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated code as Inductor writes it, cut down to what tests are about."""
+"""Generated code in the form that Inductor writes, cut down for tests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ void kernel(const float* X, const float* W, float* Y)
 
 
 def template(block_m: int = 64, *, num_warps: int = 4) -> str:
-    """Return a Triton template of a GEMM with what the autotuner chose written into it."""
+    """Return a Triton template of a GEMM with the autotuner's choice written into it."""
     return f"""
 @triton_heuristics.template(
     num_stages=3,

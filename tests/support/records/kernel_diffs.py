@@ -1,4 +1,4 @@
-"""Sides of kernel diffs, in the form that traces give them."""
+"""Sides of kernel diffs, in the form of traces."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cublas(name: str = "ampere_sgemm_128x64_tn", **fields: Any) -> Kernel:
 
 
 def taking(kernel: Kernel, mean_us: float, *, count: float | None = None) -> Kernel:
-    """Return `kernel` with calls of `mean_us`, each of them, and `count` of them."""
+    """Return `kernel` with `count` calls of `mean_us` each."""
     count = kernel.count if count is None else count
     mean_s = mean_us * US
     return replace(kernel, count=count, total_s=count * mean_s, mean_s=mean_s, min_s=mean_s)
@@ -50,7 +50,7 @@ def side_with(
     latency_s: float | None = None,
     parts: Mapping[str, float] | None = None,
 ) -> KernelSide:
-    """Return a side of a diff with `kernels`, and with a profile where it has `parts`."""
+    """Return a side of a diff with `kernels`, and with a profile if it has `parts`."""
     profile = None
     if parts is not None:
         profile = Profile(

@@ -1,4 +1,4 @@
-"""Builders of what queries return, for the tests of the dashboard's pure parts."""
+"""Builders of query results, for the tests of the dashboard's pure parts."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def outcome_point(
     *,
     run_state: RunState = RunState.FINISHED,
 ) -> OutcomePoint:
-    """Return how the case ended in a night."""
+    """Return the outcome of the case in a night."""
     return OutcomePoint(
         run_id=f"run-{number}",
         result_id=None if outcome is None else f"result-{number}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# The counts that the models' publishers give, or that their published checkpoints hold.
+# The counts that the models' publishers give, or that their published checkpoints have.
 PUBLISHED_NUM_PARAMETERS = {
     "bert": 109_514_298,
     "distilbert": 66_985_530,
@@ -38,16 +38,17 @@ PUBLISHED_NUM_PARAMETERS = {
     "dlrm": 540_677_217,
     "flex_attention": 268_098_176,
 }
-# What a row cuts from the published configuration, so that it fits, is put back for the count.
+# A row may cut the published configuration so that it fits; the count restores these values.
 UNCUT = {"moe": {"num_layers": 32}}
-# Models without scaled_dot_product_attention, and what they have instead.
+# Models without scaled_dot_product_attention, and their replacement for it.
 WITHOUT_FUSED_ATTENTION = {
     "softmax": "a single kernel",
     "flex_attention": "its own kernel, made from a mask",
 }
-# What torch.compile does not capture whole, and what it says of it.
+# Graph breaks of torch.compile in these models, and its messages.
 NOT_CAPTURED = {
     "lstm": "Attempted to wrap RNN, GRU, or LSTM",
 }
-# What no CPU builds; README.md says why, and test_triton_kernels.py checks the numbers there.
+# No CPU can build these; README.md gives the reason, and test_triton_kernels.py checks the numbers
+# there.
 ONLY_ON_A_GPU = ("triton_rms_norm", "triton_softmax")

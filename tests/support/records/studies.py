@@ -1,4 +1,4 @@
-"""Cases seen by a run of a study, for tests."""
+"""Results of cases in a run of a study, for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def make_seen(
     values: Mapping[str, tuple[float, float, float]] | None = None,
     **case: str,
 ) -> StudyResult:
-    """Return how a case ended; by default its speedup is 2 [1.9, 2.1]."""
+    """Return the result of a case; by default its speedup is 2 [1.9, 2.1]."""
     numbers = {"speedup": (2.0, 1.9, 2.1)} if values is None else values
     return StudyResult(
         case=make_case(model, **case),  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ def speedup(model: str, value: float, **case: str) -> StudyResult:
 
 
 def make_study(*tables: TableSpec, variants: tuple[str, ...] = ("eager", "default")) -> Study:
-    """Return a study of `tables` that asks for `variants` on a CPU."""
+    """Return a study of `tables` that requests `variants` on a CPU."""
     return Study(
         name="mine",
         title="Mine",

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 def span(
     name: str, start_us: float, end_us: float, *, category: str = "cpu_op", **args: Any
 ) -> Json:
-    """Return one complete event of the host; of `args` all but `tid` are the event's own."""
+    """Return one complete event of the host; all of `args` but `tid` are the event's own."""
     thread = args.pop("tid", 1)
     return {
         "ph": "X",
@@ -76,7 +76,7 @@ def on_gpu(
 
 
 def write_trace(path: Path, events: Sequence[Json], **fields: Any) -> Path:
-    """Write a trace, packed where the name says so, and return its path."""
+    """Write a trace, packed if the name says so, and return its path."""
     text = json.dumps({"schemaVersion": 1, **fields, "traceEvents": list(events)}, indent=2)
     is_packed = path.name.endswith(".gz")
     path.write_bytes(gzip.compress(text.encode()) if is_packed else text.encode())

@@ -1,4 +1,4 @@
-"""PyTorch's benchmark records as its own uploader would write them; name what the test is about."""
+"""PyTorch's benchmark records in its uploader's form; a call names only the tested fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_record(
     runner: str = A100,
     **fields: Any,
 ) -> dict[str, Any]:
-    """Return a record of PyTorch's nightly suite; a text is an accuracy check's word."""
+    """Return a record of PyTorch's nightly suite; a text is the word of an accuracy check."""
     if isinstance(value, str):
         measured: dict[str, Any] = {"name": metric, "extra_info": {"benchmark_values": [value]}}
     else:
@@ -65,7 +65,7 @@ def make_record(
 
 
 def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> Path:
-    """Write one JSON document a line, packed where the name says so; return `path`."""
+    """Write one JSON document a line, packed if the name says so; return `path`."""
     text = "".join(f"{json.dumps(record)}\n" for record in records)
     content = text.encode()
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)

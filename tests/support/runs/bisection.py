@@ -31,7 +31,7 @@ class BisectTerminal(Terminal):
         self.levels = dict(levels)
         self.launches: list[str] = []
         self.launch_s = 1.0
-        # Told the name of each revision whose launch is over.
+        # This is called with the name of each revision whose launch is over.
         self.on_launch: Callable[[str], None] = lambda _name: None
         self._draws: dict[str, Draw] = {}
         lines = [f'{name} = "/opt/{name}/bin/python"' for name in levels]
@@ -39,7 +39,7 @@ class BisectTerminal(Terminal):
         config.write_text("\n".join([config.read_text(), "[toolchains]", *lines, ""]))
 
     def make_executor(self, *, python: Path, **values: Any) -> FakeExecutor:
-        """Return a fake that launches what the toolchain's level says."""
+        """Return a fake that launches at the toolchain's level."""
         name = python.parts[-3]
         executor = super().make_executor(python=python, **values)
         executor.facts = {**FACTS, "torch_version": f"9.{name}"}
@@ -82,7 +82,7 @@ def _refuse() -> Mapping[str, Any]:
 
 
 class CommitTerminal(BisectTerminal):
-    """A terminal in a repository whose commits have the level that their `level.txt` says."""
+    """A terminal in a repository whose commits have the level in their `level.txt`."""
 
     def __init__(self, folder: Path, levels: Mapping[str, float]) -> None:
         super().__init__(folder, {})
@@ -106,7 +106,7 @@ class CommitTerminal(BisectTerminal):
         assert checkout is not None
         assert checkout.repository == str(self.repository)
         folder = Path(checkout.folder)
-        # The very file of that checkout is what the worker would import.
+        # The worker would import the same file of that checkout.
         assert order.workload.build == str(folder / "models" / "net.py")
         name = (folder / "models" / "net.py").read_text().strip("# \n")
         self.levels[name] = float((folder / "level.txt").read_text())

@@ -1,4 +1,4 @@
-"""A Python that only pretends, and toolchains that cost nothing."""
+"""A fake Python, and toolchains that cost nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from compile_hud.runner.toolchains.registry import python_of, register
 from tests.support.terminal import Terminal
 
-# Stands for a Python, its venv and its pip; what they do is in the files beside it.
+# Replaces a Python, its venv and its pip; their behaviour is in the files next to it.
 PRETENDER = """#!/bin/sh
 here={here}
 case "$*" in
@@ -47,17 +47,17 @@ class Pretender:
             self.does(name, script)
 
     def does(self, name: str, script: str) -> None:
-        """Let it do something else from now on."""
+        """Replace its behaviour from now on."""
         (self.folder / name).write_text(script)
 
     def calls(self) -> list[str]:
-        """Return the requirements that pip was given, without the options that are always there."""
+        """Return the requirements in the calls of pip, without its constant options."""
         lines = (self.folder / "calls").read_text().splitlines()
         return [line.partition("--progress-bar off ")[2] for line in lines]
 
 
 def make_built(terminal: Terminal, *, python: Path = Path(sys.executable)) -> Path:
-    """Make a toolchain `old` that is complete, and return its folder."""
+    """Make a complete toolchain `old`, and return its folder."""
     folder = terminal.folder / ".hud" / "venvs" / "old"
     python_of(folder).parent.mkdir(parents=True)
     python_of(folder).symlink_to(python)

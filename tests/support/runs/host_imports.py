@@ -12,14 +12,14 @@ from compile_hud.db.records.results import CaseResult
 from compile_hud.runner.execution.local_executor import LocalExecutor
 from tests.support.runs.launches import order
 
-# What an import does that starts CUDA in the host: no fork of it can use the device.
+# An import with this effect starts CUDA in the host: no fork of it can use the device.
 STARTS_CUDA = """
 import os, sys
 def spoil():
     sys.modules["torch"].cuda._is_in_bad_fork = lambda: True
 os.register_at_fork(after_in_child=spoil)
 """
-# What a thread of the host may hold when it is forked: the first fork waits for it for ever.
+# A thread of the host may hold such a lock during a fork: the first fork waits for it for ever.
 HANGS_FORKS = """
 import os, time
 forks = []

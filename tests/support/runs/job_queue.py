@@ -1,4 +1,4 @@
-"""A state directory and a job loop on it, with a fake executor."""
+"""A state directory and a job worker on it, with a fake executor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REQUEST = JobRequest(
 
 
 class JobSandbox:
-    """A state directory and a job loop on it."""
+    """A state directory and a job worker on it."""
 
     def __init__(self, folder: Path) -> None:
         env = {"HUD_STATE_DIR": str(folder), "HUD_LOCK_DIR": str(folder / "run")}
@@ -61,7 +61,7 @@ class JobSandbox:
         )
 
     def with_services(self, *, workspace: Workspace | None = None, **services: Any) -> JobWorker:
-        """Return the worker with other `services`, on another workspace where one is given."""
+        """Return the worker with other `services`, and with another workspace if one is given."""
         return dataclasses.replace(
             self.loop,
             workspace=workspace or self.workspace,
@@ -69,7 +69,7 @@ class JobSandbox:
         )
 
     def with_night(self, night: Schedule, *, cluster: JobRunner) -> JobWorker:
-        """Return the loop with one schedule, and a cluster for what wants one."""
+        """Return the worker with one schedule, and a cluster for jobs that need one."""
         config = dataclasses.replace(self.workspace.config, schedules={night.name: night})
         workspace = dataclasses.replace(self.workspace, config=config)
         return dataclasses.replace(self.loop, workspace=workspace, cluster=cluster)

@@ -1,4 +1,4 @@
-"""A launch in progress around any module, without a worker process."""
+"""The context of a launch in progress for any module, without a worker process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ CPU = Device(kind="cpu", num_threads=1)
 
 
 def forget_compiled() -> None:
-    """Leave nothing that this process compiled or counted, and no module that Inductor wrote.
+    """Clear compiled code, counters and modules of Inductor from this process.
 
-    A worker begins without any; in a process of tests those of the tests before are there too.
+    A worker begins without any; a process of tests has those of earlier tests.
     """
     reset()
     PyCodeCache.cache_clear()

@@ -1,4 +1,4 @@
-"""Orders for the odd models of tests/fixtures, and looks at the processes they leave."""
+"""Launch orders for the odd models of tests/fixtures, and lists of the processes they leave."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Nights(Terminal):
         # Histories that another test has made.
         self.made = made
         self.has_references = False
-        # A run of one case leaves no room for anything otherwise.
+        # Otherwise a run of one case would have no budget for anything else.
         self.share = "10"
         self.facts_of_old: dict[str, Any] = dict(OLD_TORCH)
 
@@ -126,7 +126,7 @@ Latency = Callable[[str, int, Case], float]
 
 
 class Launches:
-    """What the fake executors launch: latencies by toolchain, by executor and by case."""
+    """The launches of the fake executors: latencies by toolchain, by executor and by case."""
 
     def __init__(self, terminal: Nights, latency_s: Latency) -> None:
         self.terminal = terminal
@@ -160,7 +160,7 @@ class Launches:
 
 
 def slower(old_s: float, run_s: float, again_s: float, *, references_s: float = 0.005) -> Latency:
-    """Return the latencies of the old toolchain, of the run and of what is measured again."""
+    """Return the latencies of the old toolchain, of the run and of its re-measurement."""
 
     def latency_s(name: str, index: int, case: Case) -> float:
         if case.is_reference:
@@ -171,7 +171,7 @@ def slower(old_s: float, run_s: float, again_s: float, *, references_s: float = 
 
 
 def history(terminal: Nights, *, facts: Mapping[str, Any] | None = None) -> None:
-    """Store ten steady nights at 10 ms; like ones are made once and copied."""
+    """Store ten steady nights at 10 ms; equal ones are made once and copied."""
     made = terminal.made / f"{'old' if facts else 'new'}-{terminal.has_references}"
     if made.exists():
         shutil.copytree(made, terminal.folder / ".hud")

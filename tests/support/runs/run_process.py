@@ -1,9 +1,9 @@
-"""A process that does what `hud run` does, with a fake executor; the crash tests start and kill it.
+"""A process that acts as `hud run` with a fake executor; the crash tests start and kill it.
 
-`python run_process.py FOLDER [--die-at N] [--hold]` prints a line for each thing that happens. It
-continues an interrupted run where there is one. `--die-at` kills it, without a word, after N lines
-of our code; `--hold` makes its first case wait for a line on standard input. `--store` names a
-store that is not in the folder, `--machine` who measures.
+`python run_process.py FOLDER [--die-at N] [--hold]` prints a line for each event. It continues an
+interrupted run if there is one. `--die-at` kills it without a message after N lines of our code.
+`--hold` makes its first case wait for a line on standard input. `--store` names a store outside the
+folder, `--machine` the machine.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def die_after(num_lines: int) -> None:
 
 
 def on_event(event: Event) -> None:
-    """Say what the tests look for."""
+    """Print the events that the tests wait for."""
     if isinstance(event, CaseFinished):
         say("kept", event.result.case.key)
     if isinstance(event, LogMessage):
@@ -66,7 +66,7 @@ def on_event(event: Event) -> None:
 
 
 def main() -> None:
-    """Run the plan, or what is left of it."""
+    """Run the plan, or the rest of it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--die-at", type=int, default=0)

@@ -1,4 +1,4 @@
-"""Runs of a fake executor, with a store and everything else that a run needs."""
+"""Runs of a fake executor, with a store and every other dependency of a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REQUEST = ResolvedRun(
 
 
 class RunSandbox:
-    """A state directory with a store, and everything a run needs in it."""
+    """A state directory with a store, and every dependency of a run in it."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
@@ -43,7 +43,7 @@ class RunSandbox:
         self.store: Store | None = Store(f"duckdb:///{folder / 'store.duckdb'}", now=self.clock)
         self.spool: Spool | None = Spool(folder / "spool", now=self.clock)
         self.events: list[Event] = []
-        # Who else computes on the device, look by look.
+        # Foreign processes on the device, check by check.
         self.users: list[tuple[str, ...]] = []
         # Keys of cases with an open regression.
         self.suspects: set[str] = set()
@@ -81,7 +81,7 @@ class RunSandbox:
         return run_plans(requests, context=context)
 
     def last_measured(self, request: ResolvedRun) -> Mapping[str, datetime]:
-        """Return when runs of the suite last measured each case."""
+        """Return the time at which runs of the suite last measured each case."""
         assert self.store is not None
         return load_last_measured(
             self.store,

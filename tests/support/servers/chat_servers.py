@@ -1,4 +1,4 @@
-"""Servers on this machine that play the APIs of Slack and Discord as their references say."""
+"""Servers on this machine that implement the APIs of Slack and Discord by their references."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANNEL = "C0123"
 
 @dataclass(slots=True, kw_only=True)
 class RecordedRequest:
-    """A request as a server saw it."""
+    """A request as a server received it."""
 
     method: str
     path: str
@@ -30,14 +30,14 @@ class RecordedRequest:
     body: bytes
 
     def content(self) -> dict[str, Any]:
-        """Return its JSON, that of its `payload_json` where files go along."""
+        """Return its JSON; with files, that of its `payload_json`."""
         if not self.headers["content-type"].startswith("multipart/"):
             return dict(json.loads(self.body))
         part, *_ = self._parts()
         return dict(json.loads(part.get_payload(decode=True)))
 
     def files(self) -> dict[str, bytes]:
-        """Return the files that went along, by their names."""
+        """Return the attached files, by their names."""
         if not self.headers["content-type"].startswith("multipart/"):
             return {}
         return {part.get_filename(): part.get_payload(decode=True) for part in self._parts()[1:]}
@@ -49,7 +49,8 @@ class RecordedRequest:
 
 @dataclass(slots=True, kw_only=True)
 class Chat:
-    """State of a server: its messages by their names, the requests in order, the answer it forces.
+    """The state of a server: its messages by their names, the requests in order, and forced
+    answers.
 
     `forced` are (status, content, headers) of the next answers.
     """
@@ -147,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_PATCH = do_POST
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -19,9 +19,9 @@ Headers = dict[str, str]
 
 @dataclass(slots=True, kw_only=True)
 class Repository:
-    """Content of a repository, and every request; `refuses` answers one instead, None does not.
+    """The content of a repository, and every request; `refuses` answers one, or returns None.
 
-    After a request that `loses` is done, its answer is lost.
+    After a request that `loses` matches is done, its answer is dropped.
     """
 
     url: str = ""
@@ -37,7 +37,7 @@ class Repository:
     loses: Callable[[str, str], bool] = lambda _method, _path: False
 
     def does(self, method: str, path: str, *, query: dict[str, str], body: dict[str, Any]) -> Reply:
-        """Answer a request as https://docs.github.com/rest says."""
+        """Answer a request as https://docs.github.com/rest documents."""
         for pattern, handle in (
             (r"GET issues", self._list_issues),
             (r"POST issues", self._open_issue),
@@ -72,7 +72,7 @@ class Repository:
         del query
         if len(body["title"]) > 256 or len(body["body"]) > 65536:
             return 422, {"message": "Validation Failed"}
-        # Dropped without a word, as GitHub does where the token may not push.
+        # GitHub silently drops the labels if the token may not push.
         labels = [{"name": name} for name in body["labels"] if self.may_push]
         number = len(self.issues) + 1
         own = {"number": number, "state": "open", "updated_at": _now(), "labels": labels}
@@ -176,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PATCH = _answer
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager

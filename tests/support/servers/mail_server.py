@@ -1,4 +1,4 @@
-"""A real server of mail on this machine that answers as a test says."""
+"""A real mail server on this machine whose answers a test sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-# After this line, in an answer, the connection ends without another word.
+# After this line of an answer the connection ends silently.
 HANG_UP = ""
 
 
@@ -103,7 +103,7 @@ def mail_server(
 ) -> Iterator[MailBox]:
     """Yield the box of a server; `answers` are by verb, by whole line, GREETING and END (of data).
 
-    `context` is for STARTTLS, or for all of it where it `speaks_tls` at once.
+    `context` is for STARTTLS, or for the whole connection if it `speaks_tls` at once.
     """
     box = MailBox()
     own = {

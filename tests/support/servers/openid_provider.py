@@ -1,9 +1,8 @@
 """A small OpenID Connect provider for tests, in a process of its own: PORT CLIENT USERS, in JSON.
 
-It does the authorisation code flow with PKCE, and checks what a provider checks. Each user has
-claims, which also take the place of what the provider would say itself: an "iss" makes it lie.
-What begins with `_` are its faults: `_state` answers with another state, `_key` signs with a key
-that it does not publish.
+It does the authorisation code flow with PKCE, and the checks of a provider. Each user has claims,
+which also override the provider's own claims: an "iss" makes it lie. Names with a leading `_` are
+its faults: `_state` answers with another state, `_key` signs with a key that it does not publish.
 """
 
 from __future__ import annotations

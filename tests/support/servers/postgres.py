@@ -37,7 +37,7 @@ class PostgresServer:
         return f"postgresql+psycopg://postgres@/{name}?host={self.socket_folder}"
 
     def end_connections(self, name: str) -> None:
-        """End what is connected to a database: nobody may be while it is copied."""
+        """End all connections to a database: it cannot be copied while there are any."""
         self._execute(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
         )
@@ -78,12 +78,12 @@ def running_server(binaries: Path) -> Iterator[PostgresServer]:
 def _cleared_away(
     folder: Path, *, stop: Sequence[object], become: Callable[[], None] | None
 ) -> Iterator[None]:
-    """Run `stop` and remove `folder` at the end, which may be that this process is killed."""
+    """Run `stop` and remove `folder` when this process ends, even if it is killed."""
     commands = (["read", "-r", "_"], map(str, stop), ["rm", "-rf", str(folder)])
     with subprocess.Popen(
         ["/bin/sh", "-c", "; ".join(map(shlex.join, commands))],
         preexec_fn=become,
-        # Nobody else holds the other end of this pipe, and nothing is ever written to it.
+        # No other process has the other end of this pipe, and nothing is ever written to it.
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -114,7 +114,7 @@ def _run(command: Sequence[object], become: Callable[[], None] | None) -> None:
         [str(part) for part in command],
         preexec_fn=become,
         stdin=subprocess.DEVNULL,
-        # The server keeps what it inherits: a pipe would never end.
+        # The server inherits open pipes and keeps them, so one would never end.
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd="/",

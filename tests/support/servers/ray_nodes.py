@@ -28,7 +28,7 @@ class RayNodes:
 
     @property
     def address(self) -> str:
-        """Return where drivers connect."""
+        """Return the address for drivers."""
         return str(self._cluster.address)
 
     def state_dir(self, machine: str) -> Path:
@@ -36,7 +36,7 @@ class RayNodes:
         return self._folder / machine
 
     def add(self, machine: str, *, core: int | None = None) -> None:
-        """Start a node that offers a CPU, on the core with this number alone."""
+        """Start a node that offers only the CPU core with this number."""
         cores = os.sched_getaffinity(0)
         state_dir = self.state_dir(machine)
         if core is not None:
@@ -51,7 +51,7 @@ class RayNodes:
                     # Two machines that happen to be one.
                     "HUD_LOCK_DIR": str(state_dir / "locks"),
                     "PYTHONPATH": f"{ROOT}:{ROOT}/src",
-                    # By default whatever else the machine does comes before a measurement.
+                    # By default all other work of the machine precedes a measurement.
                     "RAY_worker_niceness": "0",
                 },
             )
@@ -59,11 +59,11 @@ class RayNodes:
             os.sched_setaffinity(0, cores)
 
     def kill(self, machine: str) -> None:
-        """End a node without a word."""
+        """End a node without notice."""
         self._cluster.remove_node(self._nodes.pop(machine), allow_graceful=False)
 
     def processes(self, machine: str) -> list[int]:
-        """Return the processes of worker hosts, and of cases, that a node started and that live."""
+        """Return the living processes of worker hosts, and of cases, that a node started."""
         mark = f"HUD_STATE_DIR={self.state_dir(machine)}".encode()
         return [
             int(process.name)
@@ -80,7 +80,7 @@ def _environment(process: Path) -> bytes:
     try:
         return (process / "environ").read_bytes()
     except OSError:
-        # It ended meanwhile, or belongs to somebody else.
+        # The process ended meanwhile, or belongs to another user.
         return b""
 
 

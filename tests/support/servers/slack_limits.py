@@ -14,7 +14,7 @@ MAX_TEXT = 40_000
 
 
 def problems(message: dict[str, Any]) -> list[str]:
-    """Return everything for which Slack would refuse `message`, or show it cut."""
+    """Return everything for which Slack would refuse `message`, or cut it."""
     return list(_message(message))
 
 

@@ -82,7 +82,9 @@ def night(number: int, *, plan: Sequence[Case], **values: Any) -> Run:
 
 
 def result_of(run: Run, case: Case, *, number: int) -> CaseResult:
-    """Return what `case` did that night: one case fails from the bad night on, one is slower."""
+    """Return the result of `case` in that night: one case fails from the bad night on, one is
+    slower.
+    """
     result_id = f"{run.id}-{case.model}-{case.variant}"[:64]
     if case.key == FAILING.key and number >= BAD_NIGHT:
         return make_result(
@@ -178,7 +180,7 @@ def improvement() -> Alert:
 
 
 def noise() -> Alert:
-    """Return an alert that somebody called noise."""
+    """Return an alert that a person marked as noise."""
     return make_alert(
         "alert-4", case=make_case("llama", mode="default", device="cuda"), state=AlertState.NOISE
     )
@@ -207,13 +209,13 @@ def fill(
     save_alerts(store, [regression(), failure(), improvement(), noise()])
 
 
-# From this night on the machine is 10 % slower for a while, and so is what it measures.
+# From this night on the machine is 10 % slower for a while, and all its measurements with it.
 SLOW_NIGHTS = range(3, 6)
 NORMALISED = make_case("bert")
 
 
 def fill_normalised(store: Store) -> None:
-    """Write eight nights of a time on a CPU beside the pace of the machine, and an alert."""
+    """Write eight nights of a time on a CPU with the speed probe of the machine, and an alert."""
     documents = []
     for number in range(8):
         slower = 1.1 if number in SLOW_NIGHTS else 1.0
@@ -234,7 +236,7 @@ def fill_normalised(store: Store) -> None:
     save_alerts(store, [dataclasses.replace(alert, state=AlertState.NOISE)])
 
 
-# The latency of bert in mode default by toolchain, eager twice that.
+# The latency of bert in mode default by toolchain; eager takes twice as long.
 TOOLCHAINS = {"stable": 0.020, "nightly": 0.010}
 NUM_TURNS = 4
 
@@ -242,7 +244,7 @@ NUM_TURNS = 4
 def fill_two_toolchains(store: Store) -> None:
     """Write a run of each toolchain a night, stable before nightly, and an alert of each.
 
-    The default of vit fails in nightly; max-autotune of bert is measured in nightly alone.
+    The default of vit fails in nightly; max-autotune of bert is measured in nightly only.
     """
     shared = [make_case("bert", mode="eager"), make_case("bert"), make_case("vit")]
     documents = []
@@ -285,7 +287,7 @@ def _in_toolchain(run: Run, case: Case, latency_s: float) -> CaseResult:
 
 
 def fill_running(store: Store, *, num_done: int, started_at: datetime) -> Run:
-    """Write a run that is going, with its first `num_done` results, and return it."""
+    """Write a run in progress, with its first `num_done` results, and return it."""
     plan = cases()
     run = night(0, plan=plan, state=RunState.RUNNING, finished_at=None)
     run = make_run("run-going", plan=plan, started_at=started_at, environment=run.environment)

@@ -1,4 +1,4 @@
-"""Imports into the store of a terminal, and what is in it afterwards."""
+"""Imports into the store of a terminal, and the runs in it afterwards."""
 
 from __future__ import annotations
 

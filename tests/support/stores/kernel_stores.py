@@ -30,7 +30,7 @@ _GEMM = make_kernel(
 
 
 def with_kernels(result: CaseResult) -> CaseResult:
-    """Return `result` with its kernels where it is the case that regressed, else as it is."""
+    """Return `result`, with its kernels if it is of the case that regressed."""
     if result.case.key != REGRESSED.key:
         return result
     # Nights count up in the names of their runs.

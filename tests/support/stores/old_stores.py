@@ -17,7 +17,7 @@ from compile_hud.db.store import Store
 from tests.support.builders import START
 
 OLDEST: Final = "m0015"
-# What m0016 drops.
+# The migration m0016 drops these tables.
 REPLY_TABLES: Final = ("message_versions", "replies", "reply_threads")
 LOCK_TIMEOUT: Final = LockTimeout(timeout_s=5.0, sleep=time.sleep, monotonic=time.monotonic)
 _SCHEMA: Final = Path(__file__).parents[2] / "fixtures" / "m0015.sql"
@@ -39,7 +39,7 @@ def make_old_store(url: str, *, rows_of: Store) -> None:
 
 
 def make_old_tables(connection: Connection) -> None:
-    """Make the tables of schema m0015, spelled out as the code of that time made them."""
+    """Make the tables of schema m0015 as the code of that time made them."""
     for statement in _SCHEMA.read_text(encoding="ascii").split(";\n"):
         is_index = "CREATE INDEX" in statement
         if statement.strip() and not (is_index and connection.dialect.name == "duckdb"):
@@ -47,7 +47,7 @@ def make_old_tables(connection: Connection) -> None:
 
 
 def fill_empty_tables(store: Store) -> None:
-    """Put two rows into each table of `store` that has none, whatever they mean."""
+    """Put two rows into each empty table of `store`, whatever they mean."""
     with store.write() as session:
         for table in _tables():
             if session.execute(sa.select(table).limit(1)).first() is None:

@@ -1,4 +1,4 @@
-"""What the store tests run in processes of their own."""
+"""Functions that the store tests run in processes of their own."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def child(target: Callable[..., None], *args: Any) -> Iterator[tuple[BaseProcess
 
 
 def kill(process: BaseProcess, pipe: Connection) -> list[str]:
-    """Kill a process with no warning; return what it had sent and nobody had read yet."""
+    """Kill a process without notice; return its unread messages."""
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
@@ -89,14 +89,14 @@ def result_of(name: str) -> CaseResult:
 
 
 def hold_file(pipe: Connection, path: str) -> None:
-    """Keep the DuckDB file open, as the DuckDB shell does, until told to stop."""
+    """Keep the DuckDB file open, as the DuckDB shell does, until a message comes."""
     with duckdb.connect(path):
         pipe.send("held")
         pipe.recv()
 
 
 def hold_transaction(pipe: Connection, url: str, kind: str) -> None:
-    """Stay in one transaction of the store until told to stop."""
+    """Stay in one transaction of the store until a message comes."""
     store = Store(url)
     with store.write() if kind == "write" else store.read():
         pipe.send("held")
@@ -104,7 +104,7 @@ def hold_transaction(pipe: Connection, url: str, kind: str) -> None:
 
 
 def ingest(pipe: Connection, url: str, names: list[str]) -> None:
-    """Ingest the named results when told to, saying after each whether it went in."""
+    """Ingest each result whose name comes as a message, and answer whether it was new."""
     store = Store(url)
     pipe.send("ready")
     pipe.recv()

@@ -1,4 +1,4 @@
-"""Alerts in a store without a history that they were found in."""
+"""Alerts in a store without the history that caused them."""
 
 from __future__ import annotations
 
