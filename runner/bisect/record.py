@@ -1,4 +1,4 @@
-"""What a bisection has found so far, as a file that is written after each step."""
+"""The state of a bisection, as a file that is written after each step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BISECTION_VERSION = 1
 
 
 class RevisionAxis(StrEnum):
-    """What moves from one revision to the next."""
+    """The kind of revisions that a bisection searches."""
 
     TOOLCHAIN = "toolchain"
     TORCH = "torch"
@@ -49,7 +49,7 @@ class RevisionAxis(StrEnum):
 
 
 class BisectEnding(StrEnum):
-    """How a bisection ended."""
+    """The result of a bisection."""
 
     FOUND = "found"
     RANGE = "range"
@@ -60,7 +60,7 @@ class BisectEnding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BisectRevision:
-    """One revision: a toolchain, a torch version or a commit, with what is told of it."""
+    """One revision: a toolchain, a torch version or a commit, with its title and author."""
 
     name: str
     title: str = ""
@@ -81,7 +81,7 @@ class BisectStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How far a bisection goes: the floor of the ends' change, launches a side, time of a step."""
+    """The limits of a bisection: the floor of the ends' change, launches a side, time of a step."""
 
     floor: float
     max_launches: int
@@ -92,9 +92,9 @@ class Limits:
 class Bisection:
     """A search between the first of `revisions`, which is good, and the last, which is bad.
 
-    `origin` says where revisions come from, by texts that belong to the axis. `metric` is None for
-    the time that decides on the device. `ends` compares the two ends, `check` the first bad
-    revision with the last good one where no step did.
+    `origin` is the source of the revisions, by texts that depend on the axis. `metric` is None for
+    the device's main time. `ends` compares the two ends. `check` compares the first bad revision
+    with the last good one if no step did.
     """
 
     id: str
@@ -113,7 +113,7 @@ class Bisection:
 
     @property
     def suspects(self) -> Suspects:
-        """Return what the steps so far leave."""
+        """Return the remaining suspects."""
         marks = {step.index: step.mark for step in self.steps}
         return find_suspects(len(self.revisions), marks)
 
@@ -129,7 +129,7 @@ class Bisection:
 
     @property
     def ending(self) -> BisectEnding | None:
-        """Return how it ended, None while it goes on."""
+        """Return the result, None while the search continues."""
         if self.ends is None:
             return None
         verdict = judge_bounds(self.ends, floor=self.limits.floor)
@@ -192,15 +192,15 @@ class Bisection:
 
 
 def write_bisection(bisection: Bisection, *, folder: Path) -> None:
-    """Keep `bisection` in `folder`, whole and on the disk; raise OSError."""
+    """Write `bisection` to `folder`, completely and synchronised to the disk; raise OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / f"{bisection.id}.json", bisection.to_json())
 
 
 def read_bisections(folder: Path) -> list[Bisection]:
-    """Return the bisections kept in `folder`, the newest first.
+    """Return the bisections stored in `folder`, the newest first.
 
-    Raises RecordError naming a file that is none.
+    Raises RecordError with the name of an invalid file.
     """
     bisections = []
     for path in folder.glob("*.json"):

@@ -1,4 +1,4 @@
-"""What a bisection found, as lines for people."""
+"""The results of a bisection as lines for people."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NUM_DIGITS = 10
 
 
 def revision_text(revision: BisectRevision) -> str:
-    """Return the name of `revision` with what it is called."""
+    """Return the name of `revision` with its title."""
     if revision.authored_at:
         return f'{revision.name[:_NUM_DIGITS]} "{revision.title}"'
     return f"{revision.name} ({revision.title})" if revision.title else revision.name
@@ -58,7 +58,7 @@ def change_text(reading: Reading) -> str:
 
 
 def ends_text(known: Bisection) -> str:
-    """Return whether the ends of `known` differ, and what follows."""
+    """Return the text on whether the ends of `known` differ, and on the next steps."""
     ends = known.ends
     assert ends is not None
     change = f"{ends.metric} {change_text(ends)}"
@@ -82,7 +82,7 @@ def ends_text(known: Bisection) -> str:
 
 
 def answer_text(known: Bisection, step: BisectStep) -> str:
-    """Return what `step` said of its revision."""
+    """Return the text on the result of `step`."""
     took = clock(step.took_s)
     if step.mark is Mark.SKIPPED:
         shown = "" if step.reading is None else f" ({change_text(step.reading)})"
@@ -93,7 +93,7 @@ def answer_text(known: Bisection, step: BisectStep) -> str:
 
 
 def conclusion(known: Bisection) -> Iterator[str]:
-    """Yield the lines that say what `known`, which has ended, found."""
+    """Yield the lines with the result of `known`, which has ended."""
     ending, evidence, ends = known.ending, known.evidence, known.ends
     assert ends is not None
     if ending in (BisectEnding.SAME_ENDS, BisectEnding.UNCLEAR_ENDS):
@@ -146,9 +146,9 @@ def _num_answers_so_far(known: Bisection) -> int:
 
 
 def error_bound(known: Bisection) -> float | None:
-    """Return the highest chance that any of the answers is wrong, by their own assumptions.
+    """Return the highest probability that any of the answers is wrong, by their own assumptions.
 
-    None for counts and outcomes, which are no samples of anything.
+    It is None for counts and outcomes, which are not sampled.
     """
     assert known.ends is not None
     metric = known.ends.metric

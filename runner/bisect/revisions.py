@@ -25,7 +25,7 @@ class Revisions(Protocol):
         ...
 
     def title(self, index: int) -> str:
-        """Return what is known of the revision beside its name; empty when nothing is."""
+        """Return the title of a revision; empty without one."""
         ...
 
     def keep_only(self, indices: Collection[int]) -> None:
@@ -33,11 +33,11 @@ class Revisions(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Kill what is being launched; safe in a signal handler."""
+        """Kill the current launch; safe in a signal handler."""
         ...
 
     def close(self) -> None:
-        """End what was started, and remove what is of no use to anybody later."""
+        """End the worker hosts, and remove temporary files."""
         ...
 
 
@@ -62,7 +62,7 @@ class CommitRevisions:
         self._executor = executor
         self._order = order
         self._is_open = False
-        # What a process that was killed left: half of a checkout is none.
+        # A killed process may have left an incomplete checkout.
         worktrees.keep_only(())
 
     def side(self, index: int) -> PairSide:
@@ -83,7 +83,7 @@ class CommitRevisions:
         return PairSide(executor=self._executor, order=replace(self._order, workload=workload))
 
     def title(self, index: int) -> str:
-        """Return nothing: what there is to tell of a commit is known from the beginning."""
+        """Return nothing: the titles of commits are known from the beginning."""
         del index
         return ""
 
@@ -92,7 +92,6 @@ class CommitRevisions:
         self._worktrees.keep_only([self._commits[index] for index in indices])
 
     def cancel(self) -> None:
-        """Kill what is being launched."""
         self._executor.cancel()
 
     def close(self) -> None:
@@ -110,10 +109,10 @@ def _moved_build(build: str, repository: Path, folder: Path) -> str:
 
 
 class ToolchainRevisions:
-    """Toolchains, each with a worker host of its own while it is kept.
+    """Toolchains, each with a worker host of its own while the search needs it.
 
-    `find_python` builds the toolchain where that is needed and raises ToolchainError; `drop` is
-    told of a toolchain that is not kept.
+    `find_python` builds the toolchain if necessary and raises ToolchainError. `drop` is called for
+    a toolchain that the search no longer needs.
     """
 
     def __init__(
@@ -157,7 +156,6 @@ class ToolchainRevisions:
                 self._drop(name)
 
     def cancel(self) -> None:
-        """Kill what is being launched."""
         for executor in self._executors.values():
             executor.cancel()
 

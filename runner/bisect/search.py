@@ -1,7 +1,7 @@
 """Search the first bad revision: measure the ends, then revision after revision between them.
 
-What is known is kept after each step, so that whatever ends this process costs at most the step it
-was in. The device is held while launches run, and free while a revision is built.
+The state is stored after each step, so that the end of this process costs at most one step. The
+device is locked while launches run, and free while a revision is built.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from compile_hud.runner.system.locks import device_lock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BisectDependencies:
-    """What a bisection works with; tests replace it.
+    """The dependencies of a bisection; tests replace them.
 
-    `keep` is given what is known after each step.
+    `keep` gets the state after each step.
     """
 
     keep: Callable[[Bisection], None]
@@ -57,10 +57,10 @@ class BisectDependencies:
 def bisect(
     bisection: Bisection, *, revisions: Revisions, dependencies: BisectDependencies
 ) -> Bisection:
-    """Return `bisection` carried to its end.
+    """Continue `bisection` to its end and return it.
 
-    Raises BisectError when an end cannot be measured, ExecutorError when no worker host can be
-    started any more, and RunInterrupted when it was stopped; what was known then is kept.
+    Raises BisectError if an end cannot be measured, ExecutorError if no worker host can be started,
+    and RunInterrupted after a stop. The state up to then is stored.
     """
     with Interrupts() as interrupts:
         search = _Search(
@@ -99,7 +99,7 @@ class _Search:
         )
 
     def run(self) -> Bisection:
-        """Take the steps that are left."""
+        """Execute the remaining steps."""
         dependencies = self._dependencies
         dependencies.keep(self._known)
         if self._known.ends is None:
@@ -145,7 +145,7 @@ class _Search:
         self._revisions.keep_only({0, suspects.last_good, suspects.first_bad})
 
     def _ask(self, index: int) -> tuple[Reading | None, Mark, str]:
-        """Return what the revision showed, its mark, and why where it is skipped."""
+        """Return the reading of the revision, its mark, and the reason if it is skipped."""
         good = self._ready(0)
         try:
             candidate = self._revisions.side(index)
@@ -214,7 +214,7 @@ class _Search:
                 on_pair=on_pair,
                 is_enough=is_enough,
             )
-        # What a killed launch left behind says nothing.
+        # The results of a killed launch mean nothing.
         if self._interrupts.were_requested():
             raise RunInterrupted("stopped")
         return replace(_read(pair, metric), num_pairs=num_pairs)
@@ -273,7 +273,7 @@ def _with_title(revision: BisectRevision, title: str) -> BisectRevision:
 
 
 def _check_ends(ends: Reading) -> None:
-    """Raise BisectError unless both ends have what is to be compared."""
+    """Raise BisectError unless both ends have the compared metric."""
     if ends.metric == OUTCOME:
         return
     outcomes = {"good": ends.baseline_outcome, "bad": ends.candidate_outcome}

@@ -1,7 +1,7 @@
-"""Commits of a repository, each checked out into a folder of its own; the user's is never touched.
+"""Commits of a repository in worktrees of their own; the user's working tree is never changed.
 
-Worktrees share the objects of the repository, so a checkout costs what its files cost. What a
-process that was killed left behind goes when the next one begins.
+Worktrees share the objects of the repository, so a checkout costs only its files. The next
+bisection removes the worktrees of a killed process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from compile_hud.db.shared.text import one_line
 from compile_hud.runner.bisect.record import BisectRevision
 from compile_hud.runner.errors import BisectError
 
-# Hooks of the repository are written for the user's own tree; they may build, or ask questions.
+# Hooks of the repository are meant for the user's own tree; they may build, or prompt the user.
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
 _FIELDS = "%H%x00%s%x00%an%x00%aI"
 
@@ -66,7 +66,7 @@ class Worktrees:
         return path.resolve()
 
     def keep_only(self, commits: Sequence[str]) -> None:
-        """Remove all worktrees but those of `commits`, whoever made them."""
+        """Remove all worktrees except those of `commits`."""
         names = {commit[:12] for commit in commits}
         for path in sorted(self._folder.glob("*")):
             if path.name not in names:
@@ -89,7 +89,7 @@ def _log(repository: Path, *arguments: str) -> tuple[BisectRevision, ...]:
     text = _git(repository, "log", "--no-show-signature", f"--format={_FIELDS}", *arguments)
     fields = (line.split("\0") for line in text.splitlines() if line)
     return tuple(
-        # Anybody may have written them.
+        # Titles and authors are untrusted text.
         BisectRevision(
             name=name, title=one_line(title), author=one_line(author), authored_at=authored_at
         )
@@ -98,7 +98,7 @@ def _log(repository: Path, *arguments: str) -> tuple[BisectRevision, ...]:
 
 
 def _git(repository: Path, *arguments: str) -> str:
-    """Return what git prints; raise BisectError with what it says when it fails."""
+    """Return the output of git; raise BisectError with its message if it fails."""
     answer = _run(repository, *arguments)
     if answer.returncode:
         lines = answer.stderr.strip().splitlines() or [f"it ended with {answer.returncode}"]
@@ -107,7 +107,7 @@ def _git(repository: Path, *arguments: str) -> str:
 
 
 def _run(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Where hud is started by a hook, these name another repository than the one that is meant.
+    # A git hook that starts hud sets these variables, and they name another repository.
     environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
     try:
         return subprocess.run(
