@@ -1,8 +1,8 @@
-"""One number for many cases, over what all compared columns have in common.
+"""One number for many cases, over the common cohort of all compared columns.
 
-Method: the geometric mean, the only mean of ratios that does not depend on which side is the
-reference (Fleming and Wallace, How Not to Lie with Statistics, CACM 1986), over the subjects that
-are there in every column: a mode that fails on the hard models must not look faster for it.
+Method: the geometric mean, the only mean of ratios that does not depend on the reference side
+(Fleming and Wallace, How Not to Lie with Statistics, CACM 1986), over the subjects that every
+column has: a mode that fails on the hard models must not look faster for it.
 Assumptions: every subject weighs the same.
 """
 
@@ -29,7 +29,7 @@ class CohortMeans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRate:
-    """How many of the cases that were tried ended ok; skipped ones were not tried."""
+    """The number of attempted cases, and of ok ones among them; skipped ones were not attempted."""
 
     num_ok: int
     num_attempted: int
@@ -70,7 +70,7 @@ def cohort_means(columns: Mapping[str, Mapping[str, float]]) -> CohortMeans:
 
 
 def pass_rate(outcomes: Iterable[Outcome]) -> PassRate:
-    """Return how many of `outcomes` are ok, of those that are neither skipped nor lost."""
+    """Return the pass rate of `outcomes`, without skipped ones and those of disconnected nodes."""
     untried = (Outcome.SKIPPED, Outcome.NODE_LOST)
     attempted = [outcome for outcome in outcomes if outcome not in untried]
     return PassRate(

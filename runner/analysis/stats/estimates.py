@@ -3,11 +3,11 @@
 Method: the point is a median. Within one launch the interval is the distribution-free one between
 two order statistics (Conover, Practical Nonparametric Statistics, 3.2). Over several launches the
 launch is the unit of replication (Kalibera and Jones, Rigorous Benchmarking in Reasonable Time,
-ISMM 2013): one median a launch, and Student's interval over those, on logarithms where all are
-positive, because times vary by factors. Two or three launches hardly tell their own spread, so
-where it is known from other cases it is pooled with theirs (a moderated variance: Smyth, 2004).
+ISMM 2013): one median a launch, and Student's interval over those, on logarithms if all are
+positive, because times vary by factors. Two or three launches hardly show their own spread. If it
+is known from other cases it is pooled with theirs (a moderated variance: Smyth, 2004).
 Assumptions: samples of one launch are exchangeable; launches are independent of each other. Samples
-of one launch say nothing about the next one: address layout and clock differ.
+of one launch do not predict the next one: address layout and clock differ.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What is known of the relative sd between launches, worth so many degrees of freedom."""
+    """The known relative sd between launches, with its degrees of freedom."""
 
     sd: float
     degrees: float
@@ -50,12 +50,12 @@ def estimate(
 ) -> Estimate:
     """Return the median of `samples` with its 95 % interval.
 
-    `launches` says how many samples each fresh process gave, in order. With two or more launches
-    the value is the median of the launch medians and the interval covers what differs between
-    launches. With one launch the interval covers this launch alone: another launch of the very same
-    code may lie outside. `prior` is pooled with the spread of two or more launches, all positive,
-    that are not all alike. Fewer than six samples in one launch cannot reach 95 %: the interval is
-    then from the smallest to the largest. Raises ValueError on no samples, on numbers that are not
+    `launches` has the number of samples of each fresh process, in order. With two or more launches
+    the value is the median of the launch medians and the interval covers the launches' differences.
+    With one launch the interval covers this launch alone: another launch of the very same code may
+    lie outside. `prior` is pooled with the spread of two or more launches, all positive, that are
+    not all alike. Fewer than six samples in one launch cannot reach 95 %: the interval is then from
+    the smallest to the largest. Raises ValueError on no samples, on numbers that are not
     finite, and when `launches` does not add up.
     """
     medians = launch_medians(samples, launches=launches)
@@ -101,7 +101,7 @@ def robust_sd(values: Sequence[float] | np.ndarray) -> float:
     The larger of two estimates: the median absolute deviation, and the width of the middle 70 %.
     The first alone is blind to a second mode that holds less than half of the points.
     """
-    # Sorting once costs a tenth of what numpy's median and quantile do on a hundred numbers.
+    # Sorting once costs a tenth of numpy's median and quantile on a hundred numbers.
     numbers = np.sort(np.asarray(values, dtype=float))
     deviation = _of_sorted(np.sort(np.abs(numbers - _of_sorted(numbers, 0.5))), 0.5)
     low, high = (_of_sorted(numbers, tail) for tail in TAILS)
@@ -142,7 +142,7 @@ def _between_launches(medians: Sequence[float], *, prior: Spread | None) -> Esti
     numbers = np.log(medians) if is_positive else np.asarray(medians, dtype=float)
     degrees = float(len(medians) - 1)
     squares = degrees * float(np.var(numbers, ddof=1))
-    # What repeats exactly has no spread to moderate.
+    # Exactly repeated values have no spread to moderate.
     if prior is not None and is_positive and squares > 0:
         degrees += prior.degrees
         squares += prior.degrees * prior.sd**2

@@ -1,11 +1,11 @@
-"""The level of each launch: the number that comparisons take for what a launch measured.
+"""The level of each launch: the number that represents a launch in comparisons.
 
-Method: the median of a launch's samples. A time on a CPU is then brought to one pace: divided by
-the pace that the same launch saw (the CPU time of a fixed piece of work, taken in every round
-between the samples), times a pace that all launches share. Measured (docs/methodology.md, "The
-level of a launch"): launches of one build differ half as much then.
-Assumptions: what slows the machine (its clock, a neighbour on the same core) slows the fixed work
-and the model alike.
+Method: the median of a launch's samples. A time on a CPU is then normalised: divided by the speed
+probe of the same launch (the CPU time of a fixed piece of work, taken in every round between the
+samples), times a common probe. Measured (docs/methodology.md, "The level of a launch"): launches of
+one build then differ half as much.
+Assumptions: a slowdown of the machine (its clock, a neighbour on the same core) slows the fixed
+work and the model alike.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NORMALISED_TIMES = ("latency_s", "latency_cpu_s", "eager_latency_s", "eager_late
 def launch_levels(
     result: CaseResult, metric: str, *, speed_probe_s: float | None = None
 ) -> np.ndarray:
-    """Return the level of `metric` in each launch that took it, in the metric's unit.
+    """Return the level of `metric` in each launch that measured it, in the metric's unit.
 
-    A time for which the pace is known is what it would be at `pace_s`, by default the median pace
-    of the result's own launches. Raises ValueError when `result` does not have `metric`.
+    A time with a speed probe is normalised to `speed_probe_s`, by default the median probe of the
+    result's own launches. Raises ValueError if `result` does not have `metric`.
     """
     measured = {item.metric: item for item in result.measurements}
     if metric not in measured:
@@ -37,9 +37,10 @@ def launch_levels(
 
 
 def level_at(result: CaseResult, metric: str, *, speed_probe_s: float | None) -> float:
-    """Return what `metric` was in `result`, a time as it would be at `pace_s` where that is known.
+    """Return the level of `metric` in `result`, a time normalised to `speed_probe_s` if that is
+    known.
 
-    Raises ValueError when `result` does not have `metric`.
+    Raises ValueError if `result` does not have `metric`.
     """
     measured = result.measurement(metric)
     if measured is not None and (speed_probe_s is None or metric not in NORMALISED_TIMES):
@@ -60,7 +61,7 @@ def measured_levels(
 
 
 def common_speed_probe_s(*results: CaseResult) -> float | None:
-    """Return the pace in s that lies between those of `results`; None unless all have one."""
+    """Return the geometric mean of the speed probes of `results`; None unless all have one."""
     logs = []
     for result in results:
         probe = result.measurement(SPEED_PROBE)

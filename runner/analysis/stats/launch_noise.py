@@ -1,11 +1,11 @@
-"""How much a metric differs between launches of the very same code, before anything is measured.
+"""The prior spread of a metric between launches of the very same code.
 
-Method: a normal prior on the log scale with a fixed weight, pooled with what the two sides of a
-comparison show themselves (a moderated variance: Smyth, Linear Models and Empirical Bayes Methods,
-2004). Two or three launches a side cannot tell their own spread: without the prior, a pair that
+Method: a normal prior on the log scale with a fixed weight, pooled with the spreads of the two
+sides of a comparison (a moderated variance: Smyth, Linear Models and Empirical Bayes Methods,
+2004). Two or three launches a side cannot show their own spread: without the prior, a pair that
 happens to agree would call any difference significant.
-Assumptions: launches of one case are independent and log-normal with one spread on both sides, but
-for an effect of the run that they share, whose spread is taken as known.
+Assumptions: launches of one case are independent and log-normal with one spread on both sides,
+except for a common effect of the run, whose spread is taken as known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PRIOR_DEGREES = 8.0
 PAIR_PRIOR_DEGREES = 4.0
 
 # Coefficients of variation between fresh launches of one build, measured on a two-core machine with
-# torch 2.13.0 and 16 launches a case: wall clock 4-11 % on a pinned core, eager over variant CPU
+# torch 2.13.0 and 16 launches a case. Wall clock 4-11 % on a pinned core, eager over variant CPU
 # time 0.9-2.2 %, the same on the wall clock up to twice that. CPU time: 0.7-9 %, and 0.7-2.8 % on a
 # quiet machine with a fixed address layout.
 _CPU_PRIOR_SD = {
@@ -29,13 +29,13 @@ _CPU_PRIOR_SD = {
     # Seven cold compilations of one model each on a calm core: 1.3 and 1.5 %; shared caches and
     # memory take up to 5 % of a busy one.
     "compile_cold_cpu_s": 0.05,
-    # Counted from what the allocator reports: it repeats to the byte.
+    # The allocator's counts repeat to the byte.
     "peak_bytes": 1e-4,
 }
 # The same where launches that a neighbour disturbed are left out. Four small models, 24 interleaved
 # pairs each on a busy machine: 0.9-2.7 % for the CPU time of three of them.
 _CALM_CPU_PRIOR_SD = {"latency_s": 0.04, "latency_cpu_s": 0.02}
-# Not measured on enough devices yet. PyTorch's published repeats of its own nightly suite on a GPU
+# Few devices have been measured yet. PyTorch's published repeats of its own nightly suite on a GPU
 # differ by 1.8 % in the median and by 7 % in one of ten cases.
 _DEVICE_PRIOR_SD = {"latency_s": 0.02, "speedup": 0.02}
 # Compilers run many processes and read many files. On a CPU with busy neighbours, repeats of one
@@ -43,7 +43,7 @@ _DEVICE_PRIOR_SD = {"latency_s": 0.02, "speedup": 0.02}
 _COMPILE_PRIOR_SD = 0.10
 _CPU_COMPILE_PRIOR_SD = 0.15
 _BUSY_COMPILE_PRIOR_SD = 0.5
-# The high-water mark of a device's allocator is deterministic but for what the libraries cache.
+# The high-water mark of a device's allocator is deterministic, except for caches of libraries.
 _MEMORY_PRIOR_SD = 0.01
 _OTHER_PRIOR_SD = 0.05
 
@@ -55,11 +55,10 @@ _SPREADS_LIKE = {
     "eager_latency_cpu_s": "latency_cpu_s",
 }
 
-# What all launches of one run share and the next run of the same code does not: what else ran on
-# the machine meanwhile, which pages the files lay in. Twelve runs of one build (BERT, three
-# launches each) with busy neighbours: run means of the speedup differed by 1.7 %, its launches by
-# 2.0 %, which leaves 1.2 % for the runs. Absolute times count on a quiet machine only
-# (cpu_clocks.py).
+# The common effect of one run on all its launches: other load of the machine, and the pages of the
+# files. Twelve runs of one build (BERT, three launches each) with busy neighbours: run means of the
+# speedup differed by 1.7 %, its launches by 2.0 %, which leaves 1.2 % for the runs. Absolute times
+# count on a quiet machine only (cpu_clocks.py).
 _CPU_RUN_SD = {"latency_s": 0.015, "latency_cpu_s": 0.015, "speedup": 0.012}
 
 # A latency over the eager latency of the same process, on the same clock.
@@ -68,9 +67,9 @@ PAIRED_CPU_SD = 0.02
 
 
 def prior_sd(metric: str, *, device: str, is_quiet: bool = True) -> float:
-    """Return the relative sd between launches that `metric` has on a device of this kind.
+    """Return the prior relative sd of `metric` between launches on a device of this kind.
 
-    `is_quiet` says whether the machine did nothing else meanwhile, as far as is known.
+    `is_quiet` says whether the machine was idle otherwise, as far as known.
     """
     metric = _SPREADS_LIKE.get(metric, metric)
     table = _CPU_PRIOR_SD if device == "cpu" else _DEVICE_PRIOR_SD
@@ -90,7 +89,7 @@ def calm_sd(metric: str, *, device: str) -> float:
 
 
 def launch_spread(metric: str, *, device: str) -> Spread:
-    """Return what is known of the spread between launches of `metric` on a device of this kind."""
+    """Return the prior spread of `metric` between launches on a device of this kind."""
     return Spread(sd=prior_sd(metric, device=device), degrees=PRIOR_DEGREES)
 
 

@@ -1,9 +1,9 @@
-"""Can the numbers of a case result be trusted? Warnings as values, with figures and a next step.
+"""Quality checks of a case result: warnings as values, with figures and a next step.
 
-All but the energy is judged on the headline of the case, which a verdict rests on: the speedup
-where there is one, else the latency on the steadiest clock (sample_checks.py says
-how). The energy is taken in a loop of its own, which is held against the latency. Thresholds are
-set so that plain noise gives a warning in fewer than 1 of 100 case results.
+All checks but that of the energy use the headline of the case, on which a verdict rests: the
+speedup if there is one, else the latency on the least noisy clock (see sample_checks.py). The
+energy comes from a loop of its own, which is compared with the latency. Thresholds are set so that
+plain noise gives a warning in fewer than 1 of 100 case results.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from compile_hud.runner.analysis.stats.sample_checks import (
     min_spread,
 )
 
-# In the order of their steadiness; the first that a case has is its headline.
+# The order is from the least noisy; the first metric that a case has is its headline.
 HEADLINES = ("speedup", "latency_cpu_s", "latency_s")
 # Fewer samples than this have no interval of 95 %.
 FEW_SAMPLES = 6
-# A tenth of the time lost to others: wall time is then off by twice the relevance floor.
+# A tenth of the time is lost to other load: wall time is then off by twice the relevance floor.
 MIN_CPU_SHARE = 0.9
 MAX_STEAL_SHARE = 0.05
 # Clocks step by 1 to 2 % by themselves; the CPU's is read at two instants and moves more.
@@ -42,10 +42,10 @@ MAX_GPU_CLOCK_CHANGE = 0.05
 MAX_CPU_CLOCK_CHANGE = 0.15
 # Launches of one build differ by 1 to 3 % (standard deviation; docs/judging.md, prior).
 MAX_LAUNCH_SPREAD = 0.03
-# An iteration of the energy loop against one of the samples. Where power has to be read at every
-# batch the device has nothing to do for up to a sixth of the loop (a reading, then five times as
-# long of work): 1.2. Where readings kept an H200 waiting it was 1.39 to 1.82. Faster than the
-# samples by as much, the loop ran something else, or at another clock.
+# An iteration of the energy loop relative to one of the samples. With a reading of the power at
+# every batch the device is idle for up to a sixth of the loop (a reading, then five times as long
+# of work): 1.2. With slow readings on an H200 it was 1.39 to 1.82. If the loop is faster than the
+# samples by as much, it ran other work, or at another clock.
 MAX_ENERGY_STRETCH = 1.25
 MIN_ENERGY_STRETCH = 1 / MAX_ENERGY_STRETCH
 # Reasons that NVML gives for a clock that is not limited.
@@ -56,7 +56,7 @@ IDLE_REASONS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """On which device, and what was tried already: that decides what a hint says.
+    """The device and the earlier attempts, which decide the text of a hint.
 
     A `target_interval` of 0 means fixed numbers of launches and rounds.
     """
@@ -72,7 +72,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HeadlineSamples:
-    """What the checks look at: the headline's samples and levels, launch by launch."""
+    """The input of the checks: the headline's samples and levels, launch by launch."""
 
     metric: str
     launches: tuple[np.ndarray, ...]
@@ -90,7 +90,7 @@ class _HeadlineSamples:
 def stability_warnings(
     measurements: Sequence[Measurement], *, details: Mapping[str, Any], attempts: Attempts
 ) -> tuple[RunWarning, ...]:
-    """Return what makes the numbers of a case result doubtful; nothing when nothing does."""
+    """Return the warnings about a case result's numbers; empty if there are none."""
     measured = {item.metric: item for item in measurements}
     headline = find_headline(measured)
     if headline is None:
@@ -122,7 +122,7 @@ def stability_warnings(
 
 
 def find_headline(metrics: Collection[str]) -> str | None:
-    """Return the steadiest of `metrics`; None when there is no latency among them."""
+    """Return the least noisy of `metrics`; None without a latency among them."""
     return next((name for name in HEADLINES if name in metrics), None)
 
 

@@ -1,11 +1,10 @@
-"""What the samples of launches show beyond their median: a trend, two modes, launches that differ.
+"""Checks of the samples of launches: a trend, two modes, launches that differ.
 
-Drift: Mann-Kendall's S of each launch, summed over launches; the size is Theil and Sen's slope.
-Two modes: the split of a launch's samples into two with the least variance within; Ashman's D, the
+Drift: Mann-Kendall's S of each launch, summed over launches; the size is Theil and Sen's slope. Two
+modes: the split of a launch's samples into two with the least variance within; Ashman's D, the
 distance of the modes over their spread (Ashman, Bird and Zepf, AJ 108, 1994), separates them. It is
-2.6 for a normal distribution cut in half.
-Launches that differ: Student's interval between launches (estimates.py) and the lower
-limit of their standard deviation by chi-square, on logarithms.
+2.6 for a normal distribution cut in half. Launches that differ: Student's interval between launches
+(estimates.py) and the lower limit of their standard deviation by chi-square, on logarithms.
 Assumption: samples are in the order in which they were taken.
 """
 
@@ -31,9 +30,9 @@ MIN_MODE_CHANGE = 0.05
 
 
 def half_width(levels: np.ndarray) -> float:
-    """Return how far the 95 % interval over launches reaches to one side, relative to its middle.
+    """Return the half-width of the 95 % interval over launches, relative to its middle.
 
-    `levels`, one a launch, are above 0. Infinite for fewer than two launches.
+    `levels`, one a launch, are above 0. It is infinite for fewer than two launches.
     """
     if levels.size < 2:
         return math.inf
@@ -86,7 +85,7 @@ class Modes:
 
 
 def find_modes(samples: np.ndarray) -> Modes | None:
-    """Return the two modes of positive `samples`; None when they are one, or too few to tell."""
+    """Return the two modes of positive `samples`; None for a single one, or for too few samples."""
     n = samples.size
     if n < MIN_MODE_SAMPLES:
         return None
