@@ -1,16 +1,18 @@
-"""Find the first bad revision between two ends by measurements that are noisy.
+"""Find the first bad revision between two ends by noisy measurements.
 
-Method: a binary search each of whose answers is a sequential test (Wald, Sequential Analysis, 1947;
+Method: a binary search whose answers are sequential tests (Wald, Sequential Analysis, 1947;
 searching by such answers: Karp and Kleinberg, Noisy binary search, 2007). A revision is measured
-against the good end in pairs of launches. Its place is log(revision / good) over log(bad / good), 0
-at the good end and 1 at the bad one, with the interval of paired.py. The revision is good once that
-interval lies below the half and bad once it lies above; until then launches are added, and what
-stays undecided is skipped, never guessed. The error is divided by the looks of a test and by the
-answers of the search (Bonferroni). The ends come first: they differ once the interval lies beyond
-half of the change between them, so that the half-way level does lie between theirs. At last the
-first bad revision is measured against the last good one, which shows a wrong answer on the way.
+against the good end in pairs of launches. Its position is log(revision / good) over log(bad /
+good), 0 at the good end and 1 at the bad one, with the interval of paired.py. The revision is good
+once that interval lies below the half and bad once it lies above. Until then launches are added. An
+undecided revision is skipped, never guessed. The error is divided by the looks of a test and by the
+answers of the search (Bonferroni).
+
+The ends come first: they differ once the interval lies beyond half of the change between them, so
+that the half-way level does lie between theirs. At last the first bad revision is measured against
+the last good one, which reveals a wrong earlier answer.
 Assumptions: those of paired.py; every revision lies on its side of the half-way level, so other
-changes on the way are smaller than half of the one that is looked for.
+changes in the range are smaller than half of the one in question.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ HALF_WAY = 0.5
 
 
 class Mark(StrEnum):
-    """What is known of a revision."""
+    """The mark of a revision."""
 
     GOOD = "good"
     BAD = "bad"
@@ -42,7 +44,7 @@ class Mark(StrEnum):
 
 
 class BoundsVerdict(StrEnum):
-    """What is known of the two ends."""
+    """The verdict on the two ends."""
 
     DIFFER = "differ"
     SAME = "same"
@@ -51,10 +53,10 @@ class BoundsVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What two revisions showed of one metric, or of `outcome`, side by side.
+    """One metric, or the `outcome`, of two revisions.
 
-    Levels and interval are None where a side has no number; a change of a count from 0 has no
-    ratio. Levels are in `unit`, `num_pairs` are pairs of launches.
+    Levels and interval are None if a side has no number; a change of a count from 0 has no ratio.
+    Levels are in `unit`, `num_pairs` are pairs of launches.
     """
 
     metric: str
@@ -72,9 +74,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspects:
-    """The revisions among which the first bad one is, by their places: after one, up to another.
+    """The range of the first bad revision, by indices: after `last_good`, up to `first_bad`.
 
-    `skipped` are those of them that could not be told.
+    `skipped` are the undecided revisions in it.
     """
 
     last_good: int
@@ -83,7 +85,7 @@ class Suspects:
 
     @property
     def num_left(self) -> int:
-        """Return how many revisions may be the first bad one."""
+        """Return the number of revisions that may be the first bad one."""
         return self.first_bad - self.last_good
 
 
@@ -94,9 +96,9 @@ def read_pair(
     rows: Sequence[CaseComparison],
     metric: str | None = None,
 ) -> Reading:
-    """Return what `rows`, the comparison of the two, say of `metric`.
+    """Return the reading of `metric` in `rows`, the comparison of the two.
 
-    None is the time that decides on the device.
+    None means the device's main time.
     """
     name = metric or main_metric(Pair(baseline, candidate))
     row = next((row for row in rows if row.metric == name), None)
@@ -134,10 +136,10 @@ def judge_bounds(reading: Reading, *, floor: float) -> BoundsVerdict:
 
 
 def answer(reading: Reading, *, bounds: Reading) -> Mark | None:
-    """Return on which side of half of the change of `ends` the candidate is, None if unclear.
+    """Return the side of the half-way level of `bounds` that the candidate is on, None if unclear.
 
-    What has no number to compare is skipped. A bisection of outcomes skips what ended neither as
-    the good end does nor as the bad one.
+    A reading without a comparable number is skipped. A bisection of outcomes skips an outcome that
+    neither end has.
     """
     if bounds.metric == OUTCOME:
         if reading.candidate_outcome is bounds.baseline_outcome:
@@ -154,9 +156,9 @@ def answer(reading: Reading, *, bounds: Reading) -> Mark | None:
 
 
 def log_position(reading: Reading, *, bounds: Reading) -> tuple[float, float] | None:
-    """Return the interval of the change of `reading` as a share of that of `ends`.
+    """Return the interval of the change of `reading` as a share of that of `bounds`.
 
-    None where there is no number.
+    It is None without a number.
     """
     if reading.baseline is None or reading.candidate is None:
         return None
@@ -172,7 +174,7 @@ def log_position(reading: Reading, *, bounds: Reading) -> tuple[float, float] | 
 
 
 def verdict_of(reading: Reading) -> Verdict:
-    """Return whether what `reading` shows is a regression or an improvement, by its direction."""
+    """Return whether `reading` is a regression or an improvement, by its direction."""
     if reading.metric == OUTCOME:
         is_worse = reading.baseline_outcome is Outcome.OK
     else:
@@ -184,12 +186,12 @@ def verdict_of(reading: Reading) -> Verdict:
 
 
 def num_answers(num_revisions: int) -> int:
-    """Return how many answers a search of so many revisions takes: ends, halvings, last check."""
+    """Return the number of answers that a search takes: ends, halvings, last check."""
     return 2 + max(0, math.ceil(math.log2(max(1, num_revisions - 1))))
 
 
 def find_suspects(num_revisions: int, marks: Mapping[int, Mark]) -> Suspects:
-    """Return what `marks`, by place, leave of revisions whose first is good and last is bad."""
+    """Return the suspects by `marks` of indices; the first revision is good, the last one bad."""
     last_good = max((index for index, mark in marks.items() if mark is Mark.GOOD), default=0)
     first_bad = min(
         (index for index, mark in marks.items() if mark is Mark.BAD), default=num_revisions - 1
@@ -200,10 +202,10 @@ def find_suspects(num_revisions: int, marks: Mapping[int, Mark]) -> Suspects:
 
 
 def next_index(suspects: Suspects) -> int | None:
-    """Return the place of the revision to measure next, None when there is nothing left to ask.
+    """Return the index of the revision to measure next, None if the search is over.
 
-    The middle one; after so many skipped ones the nearest to another fraction of the way, since
-    what cannot be built or run stands together.
+    It is the middle one. After skipped ones it is the nearest to another fraction of the range,
+    since revisions that cannot be built or run are often adjacent.
     """
     inside = range(suspects.last_good + 1, suspects.first_bad)
     indices = [index for index in inside if index not in suspects.skipped]

@@ -1,8 +1,8 @@
-"""Which change of a CPU's clocks is one of the code.
+"""Decide which change of a CPU's clocks is one of the code.
 
 Neighbours move the wall clock of a CPU by any factor, and its CPU time by 20 % and more (shared
-caches, shared cores); the ratio of two functions interleaved in one process stays. So a change of
-an absolute time counts in either of two cases: the machine was quiet on both sides, or the time
+caches, shared cores). The ratio of two functions interleaved in one process is stable. A change of
+an absolute time therefore counts in two cases: the machine was quiet on both sides, or the time
 moved against the eager iterations of the same process.
 """
 
@@ -29,9 +29,9 @@ from compile_hud.runner.analysis.stats.rounds import Pair
 
 WALL, CPU = "latency_s", "latency_cpu_s"
 EAGER_WALL, EAGER_CPU = "eager_latency_s", "eager_latency_cpu_s"
-# A computation that has its core to itself spends its wall time computing, but for 1 to 2 %. One
-# that is preempted a quarter of the time has most of its iterations untouched, so that medians hide
-# it, and computes 10 % slower even in those.
+# A computation with a core of its own spends all of its wall time computing, except 1 to 2 %. One
+# that is preempted a quarter of the time has most of its iterations untouched, so medians hide the
+# preemption. It computes 10 % slower even in those iterations.
 QUIET_RATIO = 1.1
 
 _CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
@@ -58,7 +58,7 @@ def judge_clocks(
     *,
     is_quiet: bool,
 ) -> dict[str, Comparison]:
-    """Return what to think of the wall clock and the CPU time among `found`."""
+    """Return the judged comparisons of the wall clock and the CPU time."""
     judged: dict[str, Comparison] = {}
     if CPU in comparisons:
         judged[CPU] = _judge_cpu_time(pair, comparisons[CPU], judgements[CPU], is_quiet=is_quiet)
@@ -69,10 +69,10 @@ def judge_clocks(
 
 
 def judge_paired_clocks(comparisons: Mapping[str, Comparison]) -> dict[str, Comparison]:
-    """Return what to think of the wall clock among `found`, where launches were interleaved.
+    """Return the judged comparison of the wall clock with interleaved launches.
 
-    Neighbours hit both sides alike, which the interval of the CPU time covers; the wall clock still
-    needs it as a witness.
+    Neighbours affect both sides alike, which the interval of the CPU time covers. The wall clock
+    still needs the CPU time as a control.
     """
     if WALL not in comparisons:
         return {}
@@ -157,7 +157,9 @@ def _largest_share(wall: Measurement, cpu: Measurement) -> float:
 
 
 def _interval(control: Comparison) -> str:
-    """Return the interval that decided: the one of what it vouches for may hold no change."""
+    """Return the interval of the control that decided; that of the metric itself may include no
+    change.
+    """
     if control.low is None or control.high is None:
         return ""
     low, high = signed_percent(control.low - 1), signed_percent(control.high - 1)

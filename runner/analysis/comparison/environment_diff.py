@@ -1,4 +1,4 @@
-"""What differs between the environments of the last good and the first bad run of an alert."""
+"""The differences between the environments of an alert's last good and first bad run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compile_hud.runner.analysis.comparison.runs import (
     environment_differences,
 )
 
-# What a person looks at first, by the fact that tells it.
+# The facts of most interest to people, in this order, with their names.
 _NAMES = {
     "torch": "torch",
     "triton_version": "triton",
@@ -26,24 +26,24 @@ _NAMES = {
 }
 MODEL_PREFIX, PACKAGE_PREFIX, WARNING_PREFIX = "models.", "packages.", "warnings."
 _PREFIXES = {"model_commits": MODEL_PREFIX, "packages": PACKAGE_PREFIX}
-# A part of another fact, the revision itself, or of no meaning: a container has another host name
-# each night, and the machine has a name of its own; where a history was imported from says nothing
-# of what ran.
+# These facts are part of another fact, are the revision itself, or mean nothing. A container has
+# another host name each night, and the machine has its own name. The origin of an imported history
+# is no property of its runs.
 _REPORTED_ELSEWHERE = ("torch_version", "torch_git", "python_minor", "hostname", "imported")
-# What the torch of the revision brings along; it stands there already.
+# These packages come with torch, which the revision names already.
 _TORCH_PACKAGES = ("torch", "triton")
 # A sentence has room for so many; the rest is counted.
 NUM_LISTED = 4
 
-# A name, and what stood there before and after; None where there was nothing.
+# A name, and its values before and after; None for a missing one.
 EnvironmentDiff = Mapping[str, Sequence[Any]]
 
 
 def environment_diff(before: Run, *, after: Run) -> dict[str, list[Any]]:
-    """Return everything that differs, the most telling first, as JSON: `{name: [before, after]}`.
+    """Return all differences, the most relevant first, as JSON: `{name: [before, after]}`.
 
-    Packages are `packages.NAME` and the commits of models `models.NAME`. Empty when nothing
-    differs that was recorded.
+    Packages are `packages.NAME` and the commits of models `models.NAME`. It is empty if no recorded
+    fact differs.
     """
     differences = {}
     if before.revision != after.revision:
@@ -98,7 +98,7 @@ def _flat(differences: Sequence[FactDifference]) -> Iterator[FactDifference]:
 
 
 def _short(fact: str) -> str:
-    """Return the package whose version a fact tells, so that it is not there twice."""
+    """Return the package whose version a fact has, so that it is not listed twice."""
     package, _, rest = fact.rpartition("_")
     return f"{PACKAGE_PREFIX}{package}" if rest == "version" and package else fact
 

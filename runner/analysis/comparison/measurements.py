@@ -1,13 +1,13 @@
-"""Compare two measurements of one case: by which factor did the candidate move?
+"""Compare two measurements of one case: the ratio of candidate to baseline.
 
 Method: Student's interval of the difference of mean log launch levels, its variance moderated by
-the prior of runner/analysis/stats/launch_noise.py, at a level that Bonferroni divides among all
-comparisons made together. Counts are compared exactly, and bytes, errors and numbers of kernels
-that are the same on both sides are unchanged. Significant (the interval leaves out 1) and relevant
-(the interval reaches the floor, and the ratio comes near it) are two facts; a change needs both.
-Asking the ratio itself to be beyond the floor would miss half of all changes of just that size.
-Assumptions: those of launch_noise.py, and like conditions on both sides: what two evenings
-differ by is in the interval only as far as launch_noise.py knows it.
+the prior of runner/analysis/stats/launch_noise.py. Its level is divided among all comparisons made
+together (Bonferroni). Counts are compared exactly. Bytes, errors and numbers of kernels that are
+equal on both sides are unchanged. Significant (the interval excludes 1) and relevant (the interval
+reaches the floor, and the ratio comes near it) are two facts; a change needs both. A rule that the
+ratio itself must exceed the floor would miss half of all changes of just that size.
+Assumptions: those of launch_noise.py, and like conditions on both sides: the interval includes the
+difference between two evenings only as far as launch_noise.py knows it.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ FAMILY_ERROR = 0.02
 NORMAL_95 = 1.96
 # A larger ratio, or one over it, times 100 is beyond floating point; imports have any numbers.
 _MAX_LOG = 700.0
-# Units of what is counted or computed: no clock brings the same number to all digits.
+# Units of counted or computed values: no clock gives the same number to all digits.
 _COUNTED_UNITS = frozenset({"1", "B"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What is known about candidate / baseline, and what follows from it.
+    """The ratio candidate / baseline, and the verdict.
 
-    `ratio` is None where it does not exist (a count that was 0, one side missing); `low` and `high`
-    are then None too. `is_relevant` says that the ratio is beyond the floor, significant or not.
+    `ratio` is None if it does not exist (a count that was 0, one side missing); `low` and `high`
+    are then None too. `is_relevant` means that the ratio is beyond the floor, significant or not.
     """
 
     ratio: float | None
@@ -63,9 +63,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """How strictly to judge: the floor, how many comparisons share the error, and the noise.
+    """The strictness of a verdict: the floor, the number of comparisons that share the error, the
+    noise.
 
-    `launch_sd` is the prior spread between launches, `run_sd` what two runs differ by beyond it.
+    `launch_sd` is the prior spread between launches, `run_sd` the further spread between two runs.
     """
 
     floor: float
@@ -81,7 +82,7 @@ def compare_measurements(
     judgement: Judgement,
     levels: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Comparison:
-    """Return how `candidate` relates to `baseline`; inconclusive with a reason when it cannot.
+    """Return the comparison of two measurements; inconclusive with a reason if they do not compare.
 
     `levels` are those of the launches of both sides, the medians by default.
     """
@@ -119,8 +120,8 @@ def compare_logs(
 ) -> Comparison:
     """Return the comparison of two sides by the logarithms of their launches' levels.
 
-    `within` is the standard error of a launch's level by what its own samples show, a lower bound
-    of the spread between launches.
+    `within` is the standard error of a launch's level by its own samples, a lower bound of the
+    spread between launches.
     """
     difference = float(np.mean(candidate) - np.mean(baseline))
     degrees = PRIOR_DEGREES + len(baseline) + len(candidate) - 2
@@ -224,7 +225,8 @@ def _launch_medians(measurement: Measurement) -> np.ndarray:
 
 
 def _within_sd(measurement: Measurement) -> float:
-    # Between launches everything is seen; a single one shows only what its own median may be off.
+    # Several launches show the complete spread; a single one shows only the error of its own
+    # median.
     if len(measurement.launches) > 1:
         return 0.0
     low, high = order_statistic_interval(np.log(measurement.samples).tolist())

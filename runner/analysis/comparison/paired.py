@@ -1,15 +1,16 @@
 """Compare two sides whose launches were interleaved, pair by pair.
 
 Method: Student's interval of the mean logarithm of candidate / baseline over the calm pairs of
-launches that ran next to each other, its variance moderated by the prior of launch_noise.py as in
-measurements.py. What drifts between pairs cancels, so no spread between runs is added, and nothing
-has to vouch for the CPU time. Pairs that something disturbed are left out, told by the sum of both
-sides alone: it knows nothing of their difference, so the choice favours neither side. The data are
-looked at a fixed number of times and measuring may stop at each of them; the error is divided by
-that number (Bonferroni; Jennison and Turnbull, Group Sequential Methods, 1999, has sharper ways),
-and half of it is kept for the time, on the steadier of the two clocks.
-Assumptions: which side of a pair goes first alternates; differences of pairs are independent, and
-what disturbs launches hits both sides as often.
+adjacent launches. Its variance is moderated by the prior of launch_noise.py as in measurements.py.
+Drift between pairs cancels, so no spread between runs is added, and the CPU time needs no control.
+Disturbed pairs are left out. The sum of both sides decides which ones: it is independent of their
+difference, so the choice favours neither side.
+
+The data are tested a fixed number of times and measuring may stop at each of them. The error is
+divided by that number (Bonferroni; Jennison and Turnbull, Group Sequential Methods, 1999, has
+sharper ways). Half of it is reserved for the time, on the less noisy of the two clocks.
+Assumptions: the first side of a pair alternates; differences of pairs are independent, and
+disturbances hit both sides equally often.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ from compile_hud.runner.analysis.stats.rounds import Pair
 
 # Looking after each pair would cost more certainty than stopping a pair earlier saves.
 LOOK_GROWTH = 1.5
-# A pair is calm up to so many widths (from the 5th to the 25th percentile) above the calmest
-# quarter: all but 2 % of normal values. The widths come from the calm end, which a neighbour leaves
-# alone until it holds most of the launches.
+# A pair is calm up to this many widths (from the 5th to the 25th percentile) above the calmest
+# quarter: all but 2 % of normal values. The widths come from the calm end, which a neighbour does
+# not affect until it disturbs most of the launches.
 CALM_WIDTHS = 3.0
 CALM_QUANTILES = (0.05, 0.25)
-# However the pairs lie, so many of them count: fewer could not tell their own spread.
+# At least this many pairs count: fewer could not show their own spread.
 MIN_CALM_SHARE = 1 / 3
 MIN_CALM_PAIRS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairStandard:
-    """How strictly a pair is judged: the floor and the half-width that is narrow enough.
+    """The strictness for a pair: the floor and the half-width that is narrow enough.
 
     The error is divided by the looks and by the cases that are judged together.
     """
@@ -106,7 +107,7 @@ def main_metric(pair: Pair) -> str:
 
 
 def is_decided(rows: Sequence[CaseComparison], *, standard: PairStandard) -> bool:
-    """Return whether more launches would hardly change what `rows` say of the time."""
+    """Return whether more launches would hardly change the verdict of `rows` on the time."""
     times = {row.metric: row.comparison for row in rows}
     time = times.get(CPU) or times.get(WALL)
     if time is None or time.low is None or time.high is None:

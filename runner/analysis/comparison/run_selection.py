@@ -1,10 +1,10 @@
-"""What two runs are compared by beside their cases: revisions, variants, means over the cohort.
+"""Compare two runs or variants as a whole: revisions, variants, means over the cohort.
 
 Method: two variants are compared like two runs, each result of the one with that of the other on
 the same model, phase, shape, dtype and device. The mean of a metric is the geometric mean of
 candidate / baseline (`aggregate`) over the cases that are ok and have it on both sides. It has no
-interval: the cases of a run share what that run did to all of them, so that intervals put together
-as if they were independent would be too narrow; the least and the largest ratio are told instead.
+interval: a run affects all of its cases alike, so an interval that assumes independence would be
+too narrow. The least and the largest ratio are given instead.
 Assumptions: every case weighs the same.
 """
 
@@ -60,9 +60,9 @@ def previous_run(run: Run, runs: Iterable[Run]) -> Run | None:
 
 
 def of_variant(results: Iterable[CaseResult], variant: str, *, case_of: str) -> list[CaseResult]:
-    """Return the results of `variant`, and of the reference cases, as if they were of `case_of`.
+    """Return the results of `variant`, and of the reference cases, relabelled as `case_of`.
 
-    So that those of two variants are results of one case, and compare.
+    The results of two variants then have the same cases, and compare.
     """
     return [
         result

@@ -31,17 +31,17 @@ from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
 DEFAULT_FAIL_ABOVE = 0.05
 # The name under which an outcome is compared, like a metric.
 OUTCOME = "outcome"
-# Facts that say which code ran, not where: a difference in them is what one compares for.
+# These facts identify the code and not the environment; a comparison is about their differences.
 REVISION_FACTS = ("torch_version", "torch_git", "revision")
 # Facts that are no part of the fingerprint, so that they forbid no comparison.
 SOFTWARE_FACTS = ("packages", "model_commits")
-# What a run measures of its device differs each time, and says nothing of the environment.
+# Measured facts of a device vary from run to run, and are no property of the environment.
 MEASURED_FACTS = ("peaks",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactDifference:
-    """One fact of the environment that differs; None where a side does not have it."""
+    """One differing fact of the environment; None if a side lacks it."""
 
     name: str
     baseline: Any
@@ -53,7 +53,7 @@ class CaseComparison:
     """One row: a metric of a case, or its `outcome`, on both sides.
 
     `baseline` and `candidate` are the geometric means of the launches' levels in `unit`, so that
-    they differ by the ratio beside them (counts: the medians); None for an outcome.
+    they differ by the ratio (counts: the medians); None for an outcome.
     """
 
     case: Case
@@ -109,9 +109,9 @@ def _unless_machine(row: CaseComparison, changes: Sequence[MachineChange]) -> Ca
 
 
 def environment_differences(baseline: Run, *, candidate: Run) -> tuple[FactDifference, ...]:
-    """Return the facts of the two environments that differ, by name; not what was measured.
+    """Return the differing facts of the two environments, by name, without measured ones.
 
-    Of packages and commits, which are tables, there is only what differs.
+    Of tables, such as packages and commits, only the differing entries are included.
     """
     before, right = baseline.environment, candidate.environment
     return tuple(
@@ -188,7 +188,7 @@ def _compare_pair(pair: Pair, fail_above: float, num_comparisons: int) -> list[C
 
 
 def rows_of(pair: Pair, comparisons: Mapping[str, Comparison]) -> list[CaseComparison]:
-    """Return the row of the outcomes and one for each comparison of `found`."""
+    """Return the row of the outcomes and one for each of `comparisons`."""
     rows = {OUTCOME: _compare_outcomes(pair), **comparisons}
     return [_row(pair, name, comparison) for name, comparison in rows.items()]
 
