@@ -5,8 +5,8 @@ run of each other: the run with the most of them is the onset, then the next. Am
 one kind of metric in one direction in two models or more are one event. It is the revision's, or
 the environment's if the revision did not change or the machine is the cause. The remaining alerts
 form events of single models, with all metrics of a case together. A drift that contains steps
-belongs to the event of the last of them. Assumptions: two changes of one night in one direction and
-kind are one event at first sight.
+belongs to the event of the last of them.
+Assumptions: two changes of one night in one direction and kind are one event at first sight.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Two kinds: alerts that the judge raised and that this run is the newest point of
 suspects**: series whose newest one or two points already lie beyond the trigger and outside the
 noise of the level before, by Student's interval over its runs as in machine_state.py. The judge
 waits for three of them, since blips are gone when one looks; measuring again is looking at once.
-Times on a CPU are compared normalised (machine_speed.py), as the judge does. Assumptions: those of
-machine.level_change; the newest points are those of the run.
+Times on a CPU are compared normalised (machine_speed.py), as the judge does.
+Assumptions: those of machine.level_change; the newest points are those of the run.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ the step and the new measurement, divided by the slowdown of the reference cases
 A suspect is **confirmed** if that is a regression by the rules of measurements.py. It is
 **refuted** if a change of the floor is excluded, or if the interval excludes the suspected change
 and the estimate is less than half of it. Else the verdict is **inconclusive**. If both toolchains
-are equal today, a level that is bad in both is not refuted: the history decides. Assumptions: those
-of paired.py and machine_state.py; a slower reference case slowed a case by no more than itself.
+are equal today, a level that is bad in both is not refuted: the history decides.
+Assumptions: those of paired.py and machine_state.py; a slower reference case slowed a case by no
+more than itself.
 """
 
 from __future__ import annotations

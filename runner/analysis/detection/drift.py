@@ -10,9 +10,10 @@ window drifts if, on logarithms,
   steps it has to fit clearly better, also than the levels between them;
 - its last block is half a floor beyond every earlier block since the last step, since a season
   comes back. A window across a step is compared with the whole history.
-Overlapping windows that drift the same way are one drift. Assumptions: those of detector.py. Only
-the order of the points counts: 1 % a week is detected in 40 to 80 points of a nightly series, and
-in 10 of a weekly one. Half a season is a drift until it turns.
+Overlapping windows that drift the same way are one drift.
+Assumptions: those of detector.py. Only the order of the points counts: 1 % a week is detected in 40
+to 80 points of a nightly series, and in 10 of a weekly one. Half a season is a drift until it
+turns.
 """
 
 from __future__ import annotations

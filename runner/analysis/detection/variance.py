@@ -11,9 +11,9 @@ The errors allow for points that depend on each other: n of them are worth n / (
 Markov Chain Monte Carlo, Statistical Science 7, 1992). A second mode that lasts for days is far
 from the median each time, but far from the point before on one night only: without the second test
 it would be a new noise each time. The noise changed where two Laplace distributions fit best. From
-there on the new noise applies, and earlier points are ignored. Assumptions: those of detector.py.
-Nothing is compared across `breaks`, the known steps: the level of a stretch is constant, or drifts
-slowly.
+there on the new noise applies, and earlier points are ignored.
+Assumptions: those of detector.py. Nothing is compared across `breaks`, the known steps: the level
+of a stretch is constant, or drifts slowly.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ machine (or of eager torch itself, if the revision changed too). Against a histo
 interval of the difference between the median log time of the runs before and that of the runs
 after. Its variance is that from one run to the next, moderated by a prior as in launch_noise.py.
 Between two documents: as any two measurements (measurements.py). The three cases share one error
-among them (Bonferroni). Assumptions: a slowdown of a kind of work (arithmetic, memory, launching)
-slows the reference case of that kind by about the same factor.
+among them (Bonferroni).
+Assumptions: a slowdown of a kind of work (arithmetic, memory, launching) slows the reference case
+of that kind by about the same factor.
 """
 
 from __future__ import annotations

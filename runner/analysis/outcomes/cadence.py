@@ -3,8 +3,8 @@
 Method: with a schedule of its suite, a case is due with the run after the next firing. Otherwise
 its own gaps decide: of the last ten the second largest. One holiday is then not its cadence, and
 the weekend of a suite that runs on weekdays is. With fewer than five gaps it is the largest, which
-for two points is their only gap. A case is overdue half a cadence after its due time. Assumptions:
-a case that was planned once has no cadence, and is never overdue.
+for two points is their only gap. A case is overdue half a cadence after its due time.
+Assumptions: a case that was planned once has no cadence, and is never overdue.
 """
 
 from __future__ import annotations

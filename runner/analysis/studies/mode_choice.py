@@ -10,8 +10,9 @@ significant difference in two of the three are decided by the third. Not compili
     compile / (N x eager) + 1 / speedup,   eager = latency x speedup,
 
 and for a mode the geometric mean of that. The best mode for N is the one with the least time on the
-front, by the points. Assumptions: every model weighs the same, is called N times in a process that
-compiles once, with the measured shape. Models outside of the cohort are not considered.
+front, by the points.
+Assumptions: every model weighs the same, is called N times in a process that compiles once, with
+the measured shape. Models outside of the cohort are not considered.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ interval is that of measuring these very models again. Their 95 % intervals are 
 their distances from the point, on logarithms, add up in squares, and are divided by the number of
 models. The least and the largest ratio show how far the models differ. The speedup over eager in
 another dtype is the paired speedup times the unpaired ratio of eager in the two dtypes; the
-distances of the factors add up in squares as well. Assumptions: every model weighs the same. Models
-outside of the cohort are not considered.
+distances of the factors add up in squares as well.
+Assumptions: every model weighs the same. Models outside of the cohort are not considered.
 """
 
 from __future__ import annotations

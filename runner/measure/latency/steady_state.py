@@ -4,8 +4,8 @@ Method: warm-up is over when the median of the last block of rounds agrees with 
 before it. Among the rounds after that, a drop is the split where the later rounds are below the
 earlier ones nearly without exception (probability of superiority, the Mann-Whitney statistic over
 its maximum). Late compilation, autotuning and graph recording look like that. A rise is no warm-up:
-a level that was lower at first concerns the machine, not the model. Assumption: rounds are in the
-order in which they were taken.
+a level that was lower at first concerns the machine, not the model.
+Assumption: rounds are in the order in which they were taken.
 """
 
 from __future__ import annotations
