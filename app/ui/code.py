@@ -52,7 +52,7 @@ def code_of(kernels: Sequence[Kernel], sources: Mapping[str, KernelSource]) -> H
 
 
 def unified_diff(before: HighlightedCode, after: HighlightedCode) -> str:
-    """Return the unified diff of the code, "" for equal code; raise ValueError if it is too long."""
+    """Return the unified diff of the code, "" for equal code; raise ValueError if too long."""
     if max(before.num_lines, after.num_lines) > MAX_DIFF_LINES:
         raise ValueError(f"code of more than {MAX_DIFF_LINES} lines is not compared here")
     lines = difflib.unified_diff(

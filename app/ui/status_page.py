@@ -1,4 +1,4 @@
-"""Small pages outside the dashboard that name a problem: access refused, not found."""
+"""Small pages outside the dashboard that name a problem: access refused, no such page."""
 
 from __future__ import annotations
 
