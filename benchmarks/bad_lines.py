@@ -1,4 +1,4 @@
-"""A line to a server that breaks: whatever the two speak, it is cut, held back or refused."""
+"""A proxy that disrupts connections to a server: it cuts, delays or refuses them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 _CHUNK = 65536
-# Longer than any client waits; the end of a thread that nobody needs.
+# Longer than any client waits; it ends a thread that has no further use.
 _PATIENCE_S = 30.0
 _LINGER = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruption:
-    """How a line behaves: the share of connections that it breaks, and what it says in between.
+    """The disruption of a line: its share of broken connections, and its errors.
 
-    `errors` are answers that it gives in the server's place, to a client that speaks first unless
+    `errors` are answers that it gives instead of the server, to a client that speaks first unless
     `greets`. An answer is cut after at most `cut_within` bytes.
     """
 
@@ -34,9 +34,9 @@ class Disruption:
 
 @dataclass(slots=True, kw_only=True)
 class Line:
-    """A line to `port`, and what became of its connections.
+    """A line to `port`, and the outcome of its connections.
 
-    `uncertain` is what was said by clients that could not know whether it was taken.
+    `uncertain` has the messages of clients that could not know whether the server took them.
     """
 
     port: int
@@ -76,7 +76,7 @@ class Line:
             pass
 
     def _pass_on(self, client: socket.socket, *, name: str, within: int) -> None:
-        """Pass on what both say; keep what was said if the client may not have got the answer."""
+        """Forward both directions; record the message if the client may not have got the answer."""
         replies: list[bytes] = []
         is_sure = False
         try:
@@ -90,7 +90,7 @@ class Line:
                         break
                     _send(client, answer, is_slow=name == "drip")
                     num_passed += len(answer)
-                    # A client that left before its answer did not get it.
+                    # A client that left before the answer did not get it.
                     is_sure = name == "whole" and not is_gone.is_set()
         finally:
             if not is_sure:
@@ -101,7 +101,7 @@ class Line:
 def _forwarding(
     client: socket.socket, server: socket.socket, *, chunks: list[bytes]
 ) -> threading.Event:
-    """Forward what `client` says and keep it; the event is set when the client has left."""
+    """Forward the data of `client` and record it; the event is set when the client has left."""
     is_gone = threading.Event()
 
     def forward() -> None:

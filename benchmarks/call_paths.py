@@ -1,8 +1,8 @@
-"""How far a reader goes who follows one task through the code: files, and returns to a file left.
+"""Count the files that a reader opens to follow one task, and the returns to earlier files.
 
 The reader opens each function at its first call, goes back to the caller at its end, and knows it
-from then on. A stay is a stretch of this way in one file, a return a stay in a file that was open
-before. Only files of the product count.
+from then on. A stay is a stretch of this path in one file. A return is a stay in a file that was
+open before. Only files of the product count.
 
     python -m benchmarks.call_paths alert-page
     python -m benchmarks.call_paths detect
@@ -39,7 +39,7 @@ class CallPath:
     """The stays of a reader, in order, as files of the product."""
 
     parts: tuple[str, ...] = PARTS
-    # The function at whose end the reader has what they look for; "" is the end of the task.
+    # The function at whose end the reader's question is answered; "" is the end of the task.
     until: str = ""
     stays: list[str] = field(default_factory=list)
     num_functions: int = 0
@@ -53,11 +53,11 @@ class CallPath:
 
     @property
     def num_returns(self) -> int:
-        """Return how often the reader came back to a file."""
+        """Return the number of returns to a file."""
         return len(self.stays) - len(self.files)
 
     def trace(self, task: Callable[[], Any]) -> None:
-        """Run `task` and follow it."""
+        """Run `task` and record its stays."""
         sys.setprofile(self._event)
         try:
             task()
@@ -80,7 +80,7 @@ class CallPath:
         if name is None or code in self._known:
             return
         self._known.add(code)
-        # Comprehensions and lambdas are part of what the reader has before the eyes.
+        # Comprehensions and lambdas are read with the function that has them.
         if code.co_name.startswith("<"):
             return
         self.num_functions += 1
@@ -101,7 +101,7 @@ class CallPath:
 
 
 def _alert_script() -> None:
-    # Runs as a script of its own, so it imports what it needs.
+    # This runs as a script of its own, so it imports its modules itself.
     import streamlit as st
 
     from compile_hud.app.main import VIEWS

@@ -1,9 +1,9 @@
-"""Measure how long the command line takes to answer: CPU seconds of whole processes.
+"""Measure the response time of the command line: CPU seconds of whole processes.
 
-Runs `hud --help`, `hud --version` and `hud runs` on the store of `hud demo`, and beside them an
-empty Python and `asv --help`. The commands take turns, so that the load of the machine falls on
-all of them alike; each number is the median of the turns. `--before` runs the same commands with
-the packages of another checkout, whose modules are top-level ones. Writes one JSON document.
+Runs `hud --help`, `hud --version` and `hud runs` on the store of `hud demo`, and for comparison an
+empty Python and `asv --help`. The commands take turns, so that the load of the machine affects all
+of them alike; each number is the median of the turns. `--before` runs the same commands with the
+packages of another checkout, whose modules are top-level ones. Writes one JSON document.
 
     python -m benchmarks.cli_start --asv ASV/bin/asv --before CHECKOUT
 """
@@ -62,7 +62,7 @@ def commands_of(
 def measure(
     commands: Mapping[str, tuple[Sequence[str], Mapping[str, str]]], *, folder: Path, num_turns: int
 ) -> dict[str, Any]:
-    """Return the CPU seconds of each command, one of each in a turn."""
+    """Return the CPU seconds of each command, one of each per turn."""
     samples: dict[str, list[float]] = {name: [] for name in commands}
     # The first turn reads files from the disk and compiles them.
     for turn in range(num_turns + 1):

@@ -1,9 +1,8 @@
-"""Measure how often `hud compare --fail-above 5%` errs: on equal code, and on a planted slowdown.
+"""Measure the error rates of `hud compare --fail-above 5%` on equal code and a planted slowdown.
 
 Runs one model under eager and default again and again, as a user would, and compares each run with
-the one before (A/A). Then measures a model with 15 % more of the same work against the model as it
-is. Counts exit codes. Writes one JSON document. `--trials 0` and
-`--planted-trials 0` leave a part out.
+the previous one (A/A). Then measures a model with 15 % more of the same work against the original.
+Counts exit codes. Writes one JSON document. `--trials 0` and `--planted-trials 0` leave a part out.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ FAIL_ABOVE = "5%"
 
 
 def run(folder: Path, *, name: str, selection: tuple[str, ...], config: Path | None = None) -> Path:
-    """Measure once and return the result file; raise CalledProcessError when a case failed."""
+    """Measure once and return the result file; raise CalledProcessError if a case failed."""
     path = folder / f"{name}.json"
     extra = () if config is None else ("--config", str(config))
     command = [str(HUD), "run", *selection, *MODES, *extra, "--no-store", "--json", str(path)]
@@ -51,14 +50,14 @@ def decided(trial: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def same_code(folder: Path, *, model: str, num_trials: int) -> list[dict[str, Any]]:
-    """Return the trials of each run against the one before it."""
+    """Return the trials of each run against the previous one."""
     selection = ("--model", model, "--shape", "small")
     paths = [run(folder, name=f"a{n}", selection=selection) for n in range(num_trials + 1)]
     return [compare(left, right) for left, right in zip(paths, paths[1:], strict=False)]
 
 
 def planted_slowdown(folder: Path, *, num_trials: int) -> list[dict[str, Any]]:
-    """Return the trials of the slower model against the model as it is."""
+    """Return the trials of the slower model against the original."""
     trials = []
     configs = {}
     for kind in ("baseline", "slower"):
@@ -75,7 +74,7 @@ def planted_slowdown(folder: Path, *, num_trials: int) -> list[dict[str, Any]]:
 
 
 def summarise(trials: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return how many trials failed the gate, and what each decided."""
+    """Return the number of trials that failed the gate, and the deciding rows of each."""
     return {
         "num_trials": len(trials),
         "num_failed": sum(trial["exit_code"] == 1 for trial in trials),

@@ -1,9 +1,9 @@
-"""Measure what a compilation on another core does to a case that is being sampled.
+"""Measure the effect of a compilation on another core on a case that is being sampled.
 
-Launches of one compiled case under a worker host, its compile cache filled, alternate: one alone,
-one while another process compiles a model over and over. The two levels and their scatter say
-whether the next case may be compiled while this one is sampled (docs/adr/0005). Both conditions
-meet the machine's other load alike, since they take turns. Writes one JSON document.
+Launches of one compiled case alternate under a worker host, with a filled compile cache. One runs
+by itself, the next while another process compiles a model over and over. The two levels and their
+scatter decide whether the next case may be compiled while this one is sampled (docs/adr/0005). The
+conditions take turns, so the machine's other load affects both alike. Writes one JSON document.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def compiling_neighbour(folder: Path) -> Iterator[int]:
 
 
 def measure(model: str, *, num_pairs: int, folder: Path) -> dict[str, Any]:
-    """Return levels and scatter of a model's compiled case, alone and beside a compilation."""
+    """Return levels and scatter of a model's compiled case, with and without a compilation next to
+    it.
+    """
     (planned,) = make_plan(
         Selection(models=(model,), modes=("default",), shapes=("small",)),
         catalog=CATALOG,
@@ -84,7 +86,7 @@ def measure(model: str, *, num_pairs: int, folder: Path) -> dict[str, Any]:
     reports: dict[str, list[LaunchReport]] = {"alone": [], "beside_compile": []}
     try:
         with compiling_neighbour(folder) as group:
-            # Cold, and from artifacts: both compile more than the launches that are compared.
+            # Both a cold start and one from artifacts compile more than the compared launches.
             for _ in range(3):
                 session.launch()
             for _ in range(num_pairs):

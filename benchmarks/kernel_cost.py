@@ -1,10 +1,11 @@
-"""Measure what recording the kernels costs: the samples nothing, a case little, a night some bytes.
+"""Measure the cost of recording kernels: for the samples, for a case, and for the store.
 
 Cases are measured in turn with and without their kernels recorded (`[run] kernels`), each time with
-an empty compile cache. The ratios of their levels, of their compile times (where a kernel comes
-from is noted while it is compiled) and of the seconds a case takes, each with its 95 % interval
-over the pairs, say what it costs. Then the results of one side, with their real kernels, code and
-traces, are stored as nights of 30 models under 6 modes, and the bytes counted. Writes one document.
+an empty compile cache. The document has the ratios of their levels, of their compile times and of
+the seconds of a case. Each ratio has its 95 % interval over the pairs. Compile times matter because
+the origin of a kernel is recorded during compilation. Then the results of one side, with their real
+kernels, code and traces, are stored as nights of 30 models under 6 modes. The document has their
+bytes, too.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ START = datetime(2026, 1, 1, 2, 30, tzinfo=timezone.utc)
 
 
 def measure_pairs(folder: Path, *, num_pairs: int) -> dict[str, list[dict[str, Any]]]:
-    """Return for each case what its pairs of results say; raise BenchmarkError when one failed."""
+    """Return the results of the pairs of each case; raise BenchmarkError if one failed."""
     plan = make_plan(
         Selection(models=MODELS, modes=MODES, shapes=("small",)),
         catalog=CATALOG,
@@ -59,7 +60,7 @@ def measure_pairs(folder: Path, *, num_pairs: int) -> dict[str, list[dict[str, A
     try:
         executor.open()
         for number, planned in itertools.product(range(num_pairs), plan):
-            # Whoever is first meets another machine than the second: they take turns in that too.
+            # The first and the second meet a different machine, so they take turns in that too.
             order = (True, False) if number % 2 else (False, True)
             sides = {has: measure(executor, planned, has_kernels=has) for has in order}
             pairs.setdefault(planned.case.key, []).append({"on": sides[True], "off": sides[False]})
@@ -69,7 +70,7 @@ def measure_pairs(folder: Path, *, num_pairs: int) -> dict[str, list[dict[str, A
 
 
 def measure(executor: LocalExecutor, planned: PlannedCase, *, has_kernels: bool) -> dict[str, Any]:
-    """Return the result of a case, the seconds it took, and its medians."""
+    """Return the result of a case, its seconds, and its medians."""
     order = CaseOrder(
         run_id="benchmark",
         case=planned.case,

@@ -1,10 +1,10 @@
-"""How much sooner two nodes of a Ray cluster finish a plan than one.
+"""Measure how much sooner two nodes of a Ray cluster finish a plan than one.
 
-Each node has one core of this machine to itself, as far as others leave it alone. A trial is the
-same plan on one node and on both, in turning order, each with a new cluster and a new store. What
-is compared is the time from the start of the first case to the end of the last, and from the
-start of the run, when nodes start their worker hosts. Numbers that do not depend on the clock have
-to be the same for each case, however many nodes there are.
+Each node has one core of this machine to itself, if the machine is idle otherwise. A trial is the
+same plan on one node and on both, in turning order, each with a new cluster and a new store. Both
+compared times end with the last case. One begins with the first case, the other with the run, when
+nodes start their worker hosts. Numbers that do not depend on the clock have to be equal for each
+case, whatever the number of nodes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.servers.ray_nodes import RayNodes
 
 # 1: first version; 2: names the phases.
 SCHEMA_VERSION = 2
-# Two nodes are to take no more than this share of one node's time.
+# The goal: two nodes take no more than this share of one node's time.
 GOAL = 0.6
 MODELS = (
     "albert",
@@ -49,13 +49,13 @@ MODELS = (
     "efficientnet",
     "mobilenet",
 )
-# What two nodes at work still leave in the mean of a minute, when nobody else computes.
+# Two busy nodes alone reach this load in the mean of a minute.
 MAX_LOAD = 2.5
 # Capturing without a compiler: cases of equal length, and graphs to compare.
 MODES = ("eager", "aot_eager")
 # Enough cases that one more on a node than on the other is little, as in a plan of a night.
 PHASES = ("inference", "training")
-# What is counted or computed, and not timed.
+# These metrics are counted or computed, not timed.
 EQUAL_METRICS = (
     "num_parameters",
     "flops",
@@ -80,7 +80,8 @@ confirm = false
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A plan that was measured: its times, who measured how much, and what must be the same.
+    """A plan that was measured: its times, the number of cases by node, and values that must be
+    equal.
 
     `facts` are the outcome and the metrics of EQUAL_METRICS of each case, by its key.
     """
@@ -91,7 +92,6 @@ class Finished:
     facts: Mapping[str, Mapping[str, Any]]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as a JSON object without the facts."""
         return {
             "cases_s": round(self.cases_s, 2),
             "whole_s": round(self.whole_s, 2),
@@ -100,7 +100,7 @@ class Finished:
 
 
 def measure_plan(nodes: RayNodes, *, models: Sequence[str]) -> Finished:
-    """Measure the plan on the nodes there are; raise BenchmarkError."""
+    """Measure the plan on the present nodes; raise BenchmarkError."""
     chosen = [
         *(f"--model={name}" for name in models),
         *(f"--mode={name}" for name in MODES),
@@ -165,7 +165,7 @@ def finished(documents: Sequence[RunDocument]) -> Finished:
 
 
 def differences(one: Finished, two: Finished) -> list[str]:
-    """Return what one node says of a case and two nodes do not, a line for each."""
+    """Return a line for each fact of a case that differs between one node and two."""
     lines = []
     for key in sorted(one.facts.keys() | two.facts.keys()):
         before, after = one.facts.get(key, {}), two.facts.get(key, {})
@@ -196,7 +196,7 @@ def trials(numbers: range, *, models: Sequence[str]) -> Iterator[dict[str, Any]]
         raise BenchmarkError("two nodes with a core each need two cores")
     for number in numbers:
         load_before = os.getloadavg()
-        # Whatever drifts meanwhile meets both alike.
+        # Any drift then affects both alike.
         order = (1, 2) if number % 2 == 0 else (2, 1)
         # With one node, each core has its turn as well.
         places = {1: [cores[number % 2]], 2: cores}
@@ -220,7 +220,7 @@ def summary(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "median_ratio_cases": statistics.median(item["ratio_cases"] for item in done),
         "median_ratio_whole": statistics.median(item["ratio_whole"] for item in done),
         "are_results_equal": not any(item["differences"] for item in done),
-        # Before each trial the machine is ours; with others on it no node has a core to itself.
+        # Each trial waits for an idle machine; otherwise no node has a core to itself.
         "num_trials_beside_others": sum(item["load_before"][0] > MAX_LOAD for item in done),
         "trials": list(done),
     }
@@ -232,7 +232,7 @@ def summary(done: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 @click.option("--model", "models", multiple=True, default=MODELS, help="Models of the plan.")
 @click.option("--output", type=click.Path(path_type=Path), default=RESULTS / "nodes.json")
 def main(*, num_trials: int, resume: bool, models: tuple[str, ...], output: Path) -> None:
-    """Measure a plan on one node and on two, and write the ratios; anew after each trial."""
+    """Measure a plan on one node and on two, and write the ratios, again after each trial."""
     machine = describe_machine()
     done: list[dict[str, Any]] = []
     if resume:

@@ -1,11 +1,10 @@
-"""Whether notifications get through: bad servers, and a sender that is killed again and again.
+"""Test the delivery of notifications: bad servers, and a sender that is killed again and again.
 
 A store is filled with notifications, several about each alert. A process sends them to a real HTTP
-server that answers as badly as a random number says: 500, 503, 429, redirects, no answer, one byte
-at a time, a cut connection, before and after it took the message. A second receiver speaks no TLS
-where it should. The sender is killed (SIGKILL) at random moments. In the end nothing may be
-missing, nothing be there twice but under its own key, and nothing about an alert before what came
-earlier.
+server with random faults: 500, 503, 429, redirects, no answer, one byte at a time, a cut
+connection, before and after it took the message. A second receiver has no TLS although it should.
+The sender is killed (SIGKILL) at random moments. In the end nothing may be missing. Nothing may be
+there twice, except under its own key. Nothing about an alert may precede earlier news of it.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ from compile_hud.runner.notifications.http_response import Poster
 from compile_hud.runner.notifications.receivers.webhook import Webhook
 from tests.support.servers.postgres import find_binaries, running_server
 
-# 2: says which kind of store it was. 1: first version.
+# 2: has the kind of the store. 1: first version.
 SCHEMA_VERSION = 2
 STORES = ("duckdb", "postgres")
 NUM_BEHIND_TLS = 20
-# Pauses of seconds would measure patience.
+# Pauses of seconds would measure only the pauses.
 POLICY = Policy(base_s=0.01, cap_s=0.05, max_attempts=10**6)
 RULES = HttpRules(allow_private=True, connect_s=2.0, total_s=0.3)
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -63,7 +62,7 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """How hard it is made; a sender lives for at most `longest_life_s` until the last one."""
+    """The difficulty of a trial; a sender lives for at most `longest_life_s` until the last one."""
 
     num_notifications: int
     num_alerts: int
@@ -75,7 +74,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Outcome of a trial; the last four are to be 0.
+    """Outcome of a trial; the last four should be 0.
 
     Of the requests the server took some, and some notifications came again.
     """
@@ -94,7 +93,7 @@ class Outcome:
 
 
 class Server:
-    """Behaves badly as a seed says, and remembers what it took."""
+    """Misbehaves at random, from a seed, and records the messages that it took."""
 
     def __init__(self, seed: int) -> None:
         self.taken: list[tuple[str, list[str], bool]] = []
@@ -149,7 +148,7 @@ def make_notifications(trial: Trial) -> list[Notification]:
 
 
 def send_all(store_url: str, urls: dict[str, str], max_together: int) -> None:
-    """Send until nothing waits; what a process does that is killed."""
+    """Send until nothing waits; this runs in a process that is killed."""
     dispatcher = Dispatcher(
         store=Store(store_url),
         receivers={
@@ -163,7 +162,7 @@ def send_all(store_url: str, urls: dict[str, str], max_together: int) -> None:
     while _num_waiting(dispatcher.store, "ops"):
         dispatcher.dispatch()
         time.sleep(POLICY.base_s)
-    # At least one attempt at what cannot be reached.
+    # At least one attempt at an unreachable receiver.
     dispatcher.dispatch()
 
 
@@ -178,7 +177,7 @@ def _num_waiting(store: Store, receiver: str) -> int:
 
 
 def torture(trial: Trial, *, url: str) -> Outcome:
-    """Carry out `trial` with the empty store at `url` and return what came of it."""
+    """Carry out `trial` with the empty store at `url` and return the outcome."""
     _CONTEXT.set_forkserver_preload([__name__])
     notifications = make_notifications(trial)
     with Store(url).write() as session:
@@ -190,7 +189,7 @@ def torture(trial: Trial, *, url: str) -> Outcome:
         num_killed = _send_and_kill(url, {"ops": inbox.url, "tls": broken}, trial=trial)
         num_early = sum(_behind_tls(ids, notifications) for _, ids, _ in server.taken)
         assert num_early == 0, "something went to a server that speaks no TLS"
-        # Somebody mends the address.
+        # The address is corrected here.
         process = _CONTEXT.Process(target=_mended, args=(url, inbox.url, trial.max_together))
         process.start()
         process.join()
@@ -215,7 +214,7 @@ def _behind_tls(ids: Sequence[str], notifications: Sequence[Notification]) -> in
 
 
 def _send_and_kill(store_url: str, urls: dict[str, str], *, trial: Trial) -> int:
-    """Send everything, killing the sender so often; return how often it was killed in its work."""
+    """Send everything with so many kills; return the number of kills during work."""
     chance = random.Random(trial.seed)
     lives = [chance.uniform(0.05, trial.longest_life_s) for _ in range(trial.num_kills)]
     return start_and_kill(send_all, store_url, urls, trial.max_together, lives_s=lives)
@@ -224,7 +223,7 @@ def _send_and_kill(store_url: str, urls: dict[str, str], *, trial: Trial) -> int
 def start_and_kill(send: Callable[..., None], *args: Any, lives_s: Sequence[float]) -> int:
     """Start `send` in processes that live for `lives_s`, the last one until it ends by itself.
 
-    Returns how many were killed in their work.
+    Returns the number of processes that were killed during work.
     """
     num_killed = 0
     while True:
@@ -275,13 +274,14 @@ def _outcome(
         num_lost=len({item.id for item in notifications} - first.keys()),
         num_not_sent=sum(item.state is not NotificationState.SENT for item in stored),
         num_out_of_order=num_out_of_order,
-        # The sender died between the answer and keeping it: one delivery a kill and receiver.
+        # The sender may die between the answer and the record of it: one repeated delivery a kill
+        # and receiver.
         num_repeats_beyond_kills=max(0, num_after_success - 2 * num_killed),
     )
 
 
 def _num_repeated_after_success(taken: Sequence[tuple[str, list[str], bool]]) -> int:
-    """Return how many deliveries came again, in part or whole, although they were answered 204."""
+    """Return the number of deliveries that came again, in part or whole, after a 204."""
     answered: set[str] = set()
     num_repeated = 0
     for _, ids, was_answered in taken:
@@ -292,7 +292,7 @@ def _num_repeated_after_success(taken: Sequence[tuple[str, list[str], bool]]) ->
 
 @contextmanager
 def empty_store(kind: str) -> Iterator[str]:
-    """Yield the URL of an empty store of a kind of STORES, which is gone afterwards."""
+    """Yield the URL of an empty store of a kind of STORES, which is removed afterwards."""
     if kind == "duckdb":
         with tempfile.TemporaryDirectory() as folder:
             yield f"duckdb:///{Path(folder) / 'store.duckdb'}"
@@ -305,7 +305,7 @@ def empty_store(kind: str) -> Iterator[str]:
 
 
 def results_name(trial: str, store_kind: str) -> str:
-    """Return the name of a results document; DuckDB is the store that most have."""
+    """Return the name of a results document; the plain name is for DuckDB, the usual store."""
     return f"{trial}.json" if store_kind == STORES[0] else f"{trial}-{store_kind}.json"
 
 
@@ -319,7 +319,7 @@ def results_name(trial: str, store_kind: str) -> str:
 @click.option("--seed", default=1, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Default: in benchmarks/results.")
 def main(store_kind: str, output: Path | None, **options: Any) -> None:
-    """Send notifications through everything that goes wrong, and count what did not arrive."""
+    """Send notifications through every fault, and count the missing ones."""
     trial = Trial(**options)
     machine = describe_machine()
     with empty_store(store_kind) as url:

@@ -1,13 +1,18 @@
-"""Measure what a run costs beyond what cannot be avoided.
+"""Measure the overhead of a run beyond its unavoidable work.
 
 Runs `hud run --suite quick --json` twice in one fresh state directory: the first start also builds
-what a toolchain keeps (precompiled header), the second finds it. Wall time is taken from outside.
-Unavoidable are the steps `build`, `compile`, `warm up` and `sample` of the cases that were asked
-for; all else is overhead: interpreter and imports, the worker host, facts and peaks, priming, the
-reference cases, the eager oracle, accuracy, memory and the other looks of the first launch, forks,
-reports, the spool and the store. The header is compiled for torch.compile, which without priming
-builds it within the first compilation: `ratio_with_header` counts it as unavoidable.
-Writes one JSON document.
+the parts that a toolchain caches (precompiled header), the second finds them. Wall time is taken
+from outside.
+
+Unavoidable are the steps `build`, `compile`, `warm up` and `sample` of the requested cases.
+Everything else is overhead:
+
+- interpreter and imports, the worker host, facts and peaks, priming,
+- the reference cases, the eager oracle, accuracy, memory and the other checks of the first launch,
+- forks, reports, the spool and the store.
+
+The header is compiled for torch.compile, which without priming builds it within the first
+compilation: `ratio_with_header` counts it as unavoidable. Writes one JSON document.
 """
 
 from __future__ import annotations
@@ -64,10 +69,10 @@ def run_hud(folder: Path, *, arguments: Sequence[str], timeout_s: float) -> dict
 
 
 def account(document: RunDocument, *, started_at: float, ended_at: float) -> dict[str, Any]:
-    """Return where the time between two Unix times went that a run took; raise BenchmarkError.
+    """Return the parts of a run's time between two Unix times; raise BenchmarkError.
 
-    The parts add up to `wall_s`. Priming is what passed before the first case of Inductor beyond
-    the usual time between two cases: it has no record of its own.
+    The parts add up to `wall_s`. Priming has no record of its own: it is the time before the first
+    case of Inductor beyond the usual time between two cases.
     """
     run, results = document.run, document.results
     broken = [result for result in results if result.outcome is not Outcome.OK]

@@ -1,12 +1,13 @@
-"""Compare the seconds that a case costs here and under optimum-benchmark, side by side.
+"""Compare the seconds of a case here and under optimum-benchmark.
 
-The same BERT (catalog size `small`, fp32, one thread), eager and under torch.compile, two fresh
-processes each, the first with an empty compile cache, the second with what the first one left, a
-second of samples in each. optimum-benchmark runs under an interpreter of its own (`--peer`), since
-it needs another transformers; both have the same torch. It gets the model from a local directory.
+Both measure the same BERT (catalog size `small`, fp32, one thread), eager and under torch.compile,
+in two fresh processes each. The first has an empty compile cache, the second the cache of the
+first, and each samples for a second. optimum-benchmark runs under an interpreter of its own
+(`--peer`), since it needs another transformers; both have the same torch. It gets the model from a
+local directory.
 
-What differs, and is not corrected: Compile HUD also samples eager beside the compiled model, checks
-the result against an fp64 oracle, counts memory and work, and stores all of it; it compiles the C++
+These differences are not corrected. Compile HUD also samples eager in the compiled case, checks the
+result against an fp64 oracle, counts memory and work, and stores all of it. It compiles the C++
 header once a toolchain (`priming`), the peer in each empty cache. Writes one JSON document.
 """
 
@@ -38,7 +39,8 @@ launches = {NUM_LAUNCHES}
 max_launches = {NUM_LAUNCHES}
 budget_s = {BUDGET_S}
 """
-# Runs under the peer's interpreter; one parent, one isolated process a launch, as its sweeps do.
+# This runs under the peer's interpreter: one parent, one isolated process a launch, as its sweeps
+# do.
 PEER = """
 import json, os, sys, time, importlib.metadata
 from optimum_benchmark import Benchmark, BenchmarkConfig, InferenceConfig, ProcessConfig
@@ -127,7 +129,7 @@ def run_peer(python: Path, *, folder: Path, timeout_s: float) -> dict[str, Any]:
 
 
 def compare(ours: Mapping[str, Any], peer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return seconds a case of both sides, and the peer's over ours."""
+    """Return seconds a case of both sides, and the ratio of the peer to ours."""
     rows: dict[str, Any] = {}
     for mode in MODES:
         case_s = sum(row["wall_s"] for row in ours["launches"] if f"/{mode}" in row["case"])

@@ -1,7 +1,7 @@
-"""Models twice: as they are, and doing a little more of the same work with the same weights.
+"""Models in two versions: unchanged, and with a little more of the same work and weights.
 
-Each is a chain of equal blocks. A pass more than there are blocks goes through the first block
-again, so that only time tells the two apart: 21 passes of 20 blocks are 5 % more work.
+Each is a chain of equal blocks. An extra pass goes through the first block again, so that only time
+distinguishes the two: 21 passes of 20 blocks are 5 % more work.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# For benchmarks/compare_trials.py: 15 % more.
+# benchmarks/compare_trials.py plants 15 % more work.
 NUM_BLOCKS = 20
 NUM_SLOW_PASSES = 23
 
 
 class Block(nn.Module):
-    """A part that a chain repeats; `INPUT` is the shape that goes in and comes out."""
+    """A part that a chain repeats; `INPUT` is the shape of its input and output."""
 
     INPUT: tuple[int, ...]
 
@@ -67,7 +67,7 @@ class Attention(Block):
 
 
 class PointwiseOperators(Block):
-    """Operators so small that launching them is all the time."""
+    """Operators so small that their launches take all the time."""
 
     INPUT = (16,)
 
@@ -111,7 +111,7 @@ def blocks(config: Mapping[str, Any]) -> tuple[nn.Module, dict[str, Tensor]]:
 
 
 def baseline(config: Mapping[str, Any]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """Return the model as it is, with its inputs."""
+    """Return the unchanged model, with its inputs."""
     del config
     return blocks({"kind": "linear", "num_blocks": NUM_BLOCKS, "num_passes": NUM_BLOCKS})
 

@@ -1,10 +1,10 @@
-"""Whether each kind of receiver gets everything, over lines that break and from a sender that dies.
+"""Test each kind of receiver over disrupted connections, with a sender that is killed.
 
-Each kind has a player of its service on this machine, behind a line that resets connections, falls
-silent, answers errors in the service's place, cuts answers after the service took the message, and
-drips. One process sends to all of them and is killed (SIGKILL) at random moments. In the end
-nothing may be missing, nothing about an alert be told before what came earlier, and nothing be told
-again but where the sender could not know that it had been taken.
+Each kind has a fake service on this machine, behind a line that disrupts connections. It resets
+them, falls silent, answers errors instead of the service, cuts answers after the service took the
+message, and drips. One process sends to all services and is killed (SIGKILL) at random moments. In
+the end nothing may be missing. Nothing about an alert may precede earlier news of it. A message may
+be repeated only if the sender could not know that it had been taken.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from tests.support.servers.chat_servers import CHANNEL, TOKEN, chatting
 from tests.support.servers.github_server import github_server
 from tests.support.servers.mail_server import mail_server
 
-# What people read shows ten notifications of a digest and counts the others.
+# Messages for people show ten notifications of a digest and count the others.
 MAX_TOGETHER = 10
 RULES = HttpRules(allow_private=True, connect_s=2.0, total_s=2.0)
 _ERRORS = tuple(
@@ -74,7 +74,7 @@ _ERRORS = tuple(
 _HTTP = Disruption(share=0.35, errors=_ERRORS, cut_within=0)
 # One delivery is dozens of requests, of which each may fail.
 _GITHUB = replace(_HTTP, share=0.04)
-# Up to the last word of a talk, which says that the mail was taken.
+# Up to the end of a session, which confirms that the mail was taken.
 _MAIL = Disruption(
     share=0.35, errors=(b"421 busy\r\n", b"554 not here\r\n"), cut_within=62, greets=True
 )
@@ -85,7 +85,9 @@ _NUMBER = re.compile(r"notification (\d+)\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """How hard it is made: so many notifications for each kind, a tenth of them for slow ones."""
+    """The difficulty of a trial: so many notifications for each kind, a tenth of them for slow
+    ones.
+    """
 
     num_each: int
     num_kills: int
@@ -95,7 +97,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedItem:
-    """A message that a service took: its idempotency key, "" where it has none, and its numbers."""
+    """A message that a service took: its idempotency key, "" without one, and its numbers."""
 
     key: str
     numbers: tuple[int, ...]
@@ -103,7 +105,7 @@ class ReceivedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Outcome of one kind of receiver; the last five are to be 0.
+    """Outcome of one kind of receiver; the last five should be 0.
 
     After `num_uncertain` connections the sender could not know whether its message was taken.
     Repeats beyond are those without such a reason, more than a kill for each message explains.
@@ -124,7 +126,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Player:
-    """A service on this machine: its port, and what it took in order."""
+    """A service on this machine: its port, and the messages that it took in order."""
 
     port: int
     received: Callable[[], list[ReceivedItem]]
@@ -183,14 +185,14 @@ def _mail(chance: random.Random) -> Iterator[_Player]:
 
 
 class _Moods(dict[str, str]):
-    """Answers of a server of mail that refuses one of twenty commands for now."""
+    """Answers of a mail server that refuses one of twenty commands for now."""
 
     def __init__(self, chance: random.Random) -> None:
         super().__init__()
         self._chance = chance
 
     def get(self, verb: str, default: Any = None) -> Any:
-        """Return the answer to `verb`, `default` where nothing is wrong."""
+        """Return the answer to `verb`, `default` without a fault."""
         refusals = {"MAIL": "451 later", "RCPT": "450 greylisted", "END": "452 full"}
         is_refused = verb in refusals and self._chance.random() < 0.05
         return refusals[verb] if is_refused else default
@@ -226,7 +228,7 @@ def _port(url: str) -> int:
 
 
 def torture(trial: Trial, *, url: str, kinds: Sequence[str] = ()) -> dict[str, Outcome]:
-    """Carry out `trial` with the empty store at `url`; return what came of each kind."""
+    """Carry out `trial` with the empty store at `url`; return the outcome of each kind."""
     chance = random.Random(trial.seed)
     players = {
         "webhook": _posted("webhook-id"),
@@ -281,14 +283,14 @@ def _notifications(kind: str, trial: Trial) -> list[Notification]:
         max_together=MAX_TOGETHER,
     )
     return [
-        # What is about one alert is about one event, of which GitHub makes one issue.
+        # The notifications of one alert share an event, of which GitHub makes one issue.
         replace(item, id=f"{item.id}-{kind}", receiver=kind, subject=item.alert_ids[0])
         for item in make_notifications(shape)
     ]
 
 
 def send_all(store_url: str, ports: dict[str, int]) -> None:
-    """Send until nothing waits; what a process does that is killed."""
+    """Send until nothing waits; this runs in a process that is killed."""
     dispatcher = Dispatcher(
         store=Store(store_url),
         receivers={kind: receiver(kind, port) for kind, port in ports.items()},
@@ -340,7 +342,7 @@ def _outcome(
             {number: positions[0] for number, positions in places.items()}, notifications
         ),
         num_other_keys=sum(len(positions) - 1 for positions in keys.values()),
-        # The sender died between the answer and keeping it.
+        # The sender may die between the answer and the record of it.
         num_repeats_beyond=max(0, num_unexplained - MAX_TOGETHER * num_killed),
     )
 
@@ -363,7 +365,7 @@ def _num_out_of_order(first: dict[int, int], notifications: Sequence[Notificatio
 @click.option("--seed", default=1, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Default: in benchmarks/results.")
 def main(store_kind: str, output: Path | None, **options: Any) -> None:
-    """Send to every kind of receiver over lines that break, and count what did not arrive."""
+    """Send to every kind of receiver over disrupted lines, and count the missing messages."""
     trial = Trial(**options)
     machine = describe_machine()
     started = time.monotonic()

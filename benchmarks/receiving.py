@@ -1,4 +1,4 @@
-"""Real HTTP servers that take notifications, or do what bad ones do."""
+"""Real HTTP servers that take notifications, or misbehave as bad ones do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Handler(BaseHTTPRequestHandler):
     lock: threading.Lock
 
     def do_POST(self) -> None:
-        """Keep the request and behave."""
+        """Record the request and behave."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
         with self.lock:
@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def hang(self, *, s: float) -> None:
-        """Answer nothing for so long."""
+        """Wait for so long without an answer."""
         self.connection.settimeout(s)
         with suppress(OSError):
             self.connection.recv(1)
@@ -81,17 +81,17 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def handle(self) -> None:
-        """Let nothing that the client does be said."""
+        """Suppress the traceback of an error of the client."""
         with suppress(OSError):
             super().handle()
 
     def finish(self) -> None:
-        """Let nothing that the client does be said."""
+        """Suppress the traceback of an error of the client."""
         with suppress(OSError, ValueError):
             super().finish()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -112,7 +112,7 @@ def receiving(
 ) -> Iterator[Inbox]:
     """Yield the inbox of a server on this machine; `behave` is given each request's number.
 
-    With `context` it speaks TLS. `port` 0 takes a free one.
+    With `context` it uses TLS. `port` 0 takes a free one.
     """
     inbox = Inbox()
     kind = type("Own", (Handler,), {"inbox": inbox, "behave": behave, "lock": threading.Lock()})

@@ -1,20 +1,21 @@
-"""Whether anything grows while thousands of cases are measured in a row.
+"""Measure the growth of the process while thousands of cases are measured in a row.
 
 One process works through jobs as `hud schedule` does: real worker hosts, a real store, each run
-judged. After each case it looks at itself: resident memory, open files, threads, processes below
-it, and files in the state directory. It also counts what is allocated, bytes by malloc, which
-resident memory follows from afar, and blocks by Python. Kernels are recorded in every fourth run,
-since they take as long as the rest of so small a case.
+judged. After each case it records its resident memory, open files, threads, processes below it, and
+files in the state directory. It also counts allocations, bytes by malloc and blocks by Python;
+resident memory follows them only roughly. Kernels are recorded in every fourth run, since they take
+as long as the rest of so small a case.
 
-Before that caches are filled that have an end and come to it only after years of nights: numpy
-keeps freed blocks of up to 1 kB, seven of each size, and CPython 2,000 tuples of each length below
-20, while a history that is longer by a night brings new sizes and more tuples. Then the process
-judges a longer history than it is going to measure, of simulated nights in a store of their own:
-to judge more points takes more room, and allocators keep pages that something small still lies in.
-How it grew by that is reported beside what grows then. The first thousand of the cases that are
-measured warm up what is left: logs, kernels and errors are of other lengths than simulated ones.
-After them each run begins with the store as it was then. A history that is longer by a night takes
-more room to read and judge, which is no leak; what that amounts to is seen in the nights before.
+Before that, bounded caches are filled that would fill up only after years of nights. numpy caches
+freed blocks of up to 1 kB, seven of each size, and CPython 2,000 tuples of each length below 20.
+Each further night in a history brings new sizes and more tuples.
+
+Then the process judges a history longer than the measured one, of simulated nights in a store of
+their own: more points take more room, and allocators keep a page as long as something small lies in
+it. The document has the growth by that, too. The first thousand measured cases warm up the rest,
+since logs, kernels and errors have other lengths than simulated ones. After them each run begins
+with the store as it was then. A history that is longer by a night takes more room, which is no
+leak; the nights before show how much.
 
 Slopes and their intervals are those of `trend.py`, over the ends of the runs after that.
 """
@@ -59,12 +60,12 @@ from compile_hud.runner.workspace import Dependencies, Workspace
 # 5: slopes after `num_warm_up` cases, not after a quarter of them. 6: the history stays the same
 # after the warm-up, and intervals count that neighbours are alike.
 SCHEMA_VERSION = 6
-# Of numpy's core, `NBUCKETS` and `NCACHE`, and of CPython 3.11, `PyTuple_MAXFREELIST` and
-# `PyTuple_MAXSAVESIZE`; of each size one more is freed than is kept.
+# Constants of numpy's core, `NBUCKETS` and `NCACHE`, and of CPython 3.11, `PyTuple_MAXFREELIST` and
+# `PyTuple_MAXSAVESIZE`; one more of each size is freed than is cached.
 NUMPY_CACHE_BYTES, NUMPY_CACHE_BLOCKS = 1024, 8
 TUPLE_CACHE_LENGTH, TUPLE_CACHE_COUNT = 20, 2001
 PER = 1000
-# So much longer is the history that is judged before.
+# The history that is judged before is longer by this factor.
 LENGTH_BEFORE = 1.25
 KERNELS_EVERY = 4
 # The fields of `struct mallinfo2`, in their order.
@@ -113,10 +114,10 @@ build = "tiny.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """State of the process after so many cases; files of traces are kept on purpose.
+    """State of the process after so many cases; files of traces are stored on purpose.
 
     `anonymous_bytes` are resident and of no file: libraries come in page by page as they are used.
-    `heap_bytes` are those that malloc gave out, `num_blocks` what Python allocated.
+    `heap_bytes` are allocated by malloc, `num_blocks` by Python.
     """
 
     num_cases: int
@@ -140,7 +141,8 @@ QUANTITIES = tuple(
 
 def look(num_cases: int, *, config: Config, started_s: float) -> Look:
     """Return the state of this process and of its state directory."""
-    # First what is allocated: the names of all files, which grow in number, are no growth of it.
+    # Allocations are counted first: the names of all files, which grow in number, are no growth of
+    # memory.
     allocated = {
         "num_blocks": sys.getallocatedblocks(),
         "heap_bytes": heap_bytes(),
@@ -169,7 +171,7 @@ def num_files_below(folder: Path) -> int:
 
 
 def resident_bytes(pid: int, *, is_anonymous: bool = False) -> int:
-    """Return the resident memory of process `pid`, or that of no file; 0 when it is gone."""
+    """Return the resident memory of process `pid`, or its part without a file; 0 if it is gone."""
     try:
         _, resident, of_files, *_ = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
     except OSError:
@@ -179,18 +181,18 @@ def resident_bytes(pid: int, *, is_anonymous: bool = False) -> int:
 
 
 class _MallocInfo(ctypes.Structure):
-    """What `mallinfo2` of the GNU C library fills in."""
+    """The result of `mallinfo2` of the GNU C library."""
 
     _fields_ = tuple((name, ctypes.c_size_t) for name in MALLOC_COUNTS)
 
 
 def heap_bytes() -> int:
-    """Return the bytes that malloc has given out in this process, mapped blocks included."""
+    """Return the bytes that malloc has allocated in this process, mapped blocks included."""
     info = _mallinfo()()
     return int(info.uordblks) + int(info.hblkhd)
 
 
-# To open the library anew makes new classes.
+# Opening the library again would make new classes.
 @cache
 def _mallinfo() -> Callable[[], Any]:
     mallinfo = ctypes.CDLL(None).mallinfo2
@@ -211,7 +213,7 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 class Soak:
-    """A process that measures cases in a row and looks at itself."""
+    """A process that measures cases in a row and records its own state."""
 
     def __init__(
         self, folder: Path, *, num_shapes: int, toolchains: str, leak_bytes: int = 0
@@ -220,7 +222,7 @@ class Soak:
         self._leaked: list[bytes] = []
         self._history = folder / "history"
         self.most = dict.fromkeys(QUANTITIES, 0)
-        # A file, not a list: this process must not grow by what it knows of itself.
+        # A file and no list: this process must not grow by its own records.
         self._ends = folder / "ends.jsonl"
         self.outcomes: dict[str, int] = {}
         self._started_s = time.monotonic()
@@ -247,7 +249,7 @@ class Soak:
         self._wake = threading.Event()
 
     def run(self, number: int) -> None:
-        """Measure one run as job `number`, after the history that is held if there is one."""
+        """Measure one run as job `number`, after the stored history if there is one."""
         if self._history.exists():
             shutil.copyfile(self._history, self._store_path())
         self._requests.write(
@@ -260,13 +262,13 @@ class Soak:
         )
         if error_text := self._loop(has_kernels=number % KERNELS_EVERY == 0).run_queued():
             raise RuntimeError(f"the queue cannot be read: {error_text}")
-        # What only waits for the collector is no growth.
+        # Garbage that only waits for the collector is no growth.
         gc.collect()
         with self._ends.open("a", encoding="ascii") as file:
             file.write(json.dumps(asdict(self._look())) + "\n")
 
     def num_cases(self) -> int:
-        """Return how many cases were measured so far."""
+        """Return the number of measured cases."""
         return sum(self.outcomes.values())
 
     def hold_history(self) -> None:
@@ -326,7 +328,7 @@ class Soak:
 
 
 def slope_of(looks: Sequence[Look], name: str) -> dict[str, float]:
-    """Return by how much quantity `name` grew per 1,000 cases, with the ends of its interval."""
+    """Return the growth of quantity `name` per 1,000 cases, with its interval."""
     values = [float(getattr(item, name)) for item in looks]
     slope: dict[str, float] = {}
     if len(looks) > 1:
@@ -346,8 +348,8 @@ def soak(
 ) -> Iterator[Soak]:
     """Measure at least `num_cases`, `num_shapes` in a run, and yield the process after each run.
 
-    `toolchains` is that table of hud.toml, where it is to be another than this Python. Each case
-    leaks `leak_bytes`, to see whether that is found.
+    `toolchains` is that table of hud.toml, for another toolchain than this Python. Each case leaks
+    `leak_bytes`, which tests the detection of a leak.
     """
     it = Soak(folder, num_shapes=num_shapes, toolchains=toolchains, leak_bytes=leak_bytes)
     for number in range(-(-num_cases // num_shapes)):
@@ -358,7 +360,7 @@ def soak(
 
 
 def simulated(folder: Path) -> str:
-    """Return the table of a toolchain, made in `folder`, that is no torch and is done at once."""
+    """Return the table of a toolchain, made in `folder`, that is no torch and ends at once."""
     python = folder / "python"
     variables = f'PYTHONPATH="{ROOT}:{ROOT}/src" {FOLDER_VARIABLE}="{folder}"'
     python.write_text(
@@ -370,7 +372,9 @@ def simulated(folder: Path) -> str:
 
 
 def fill_caches() -> None:
-    """Fill what numpy and CPython keep of freed blocks and tuples, some 9 MB that have an end."""
+    """Fill the caches of freed blocks and tuples of numpy and CPython, some 9 MB with an upper
+    limit.
+    """
     blocks = [
         np.empty(size, np.uint8)
         for size in range(1, NUMPY_CACHE_BYTES)
@@ -385,7 +389,7 @@ def fill_caches() -> None:
 
 
 def judge_before(folder: Path, *, num_nights: int, num_shapes: int) -> Soak:
-    """Judge simulated nights one by one, in a store of their own, and return who did."""
+    """Judge simulated nights one by one, in a store of their own, and return the process."""
     folder.mkdir()
     it = Soak(folder, num_shapes=num_shapes, toolchains=simulated(folder))
     for number in range(num_nights):
@@ -409,7 +413,7 @@ def main(
     is_simulated: bool,
     output: Path,
 ) -> None:
-    """Measure tiny cases in a row, and write what grew meanwhile; anew after each run."""
+    """Measure tiny cases in a row, and write the growth meanwhile, again after each run."""
     num_cases += num_warm_up
     num_nights = math.ceil(LENGTH_BEFORE * num_cases / num_shapes)
     fill_caches()
@@ -439,7 +443,7 @@ def main(
     sys.exit(int(summary["outcomes"] != {str(Outcome.OK): summary["num_cases"]}))
 
 
-# A function of its own, which keeps nothing while the next run is measured.
+# A function of its own, so that no reference survives into the next run.
 def _write(summary: dict[str, Any], *, output: Path, facts: dict[str, Any]) -> None:
     output.write_text(json.dumps({**summary, **facts}, indent=1) + "\n", encoding="ascii")
     click.echo(f"{summary['num_cases']} cases, {summary['wall_s']:.0f} s", err=True)

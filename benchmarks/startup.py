@@ -1,8 +1,8 @@
-"""Measure how long a new user waits: for the page, the first result and the whole quick suite.
+"""Measure the waits of a new user: for the page, the first result and the whole quick suite.
 
-Starts `hud up` on an empty state directory and watches from outside what a person would see: the
-page over HTTP and the results in the store. `--install` first times `make run`'s installation in a
-copy of the committed tree, with pip's caches as they are. Writes one JSON document.
+Starts `hud up` on an empty state directory and watches from outside: the page over HTTP and the
+results in the store. `--install` first times the installation of `make run` in a copy of the
+committed tree, with pip's caches unchanged. Writes one JSON document.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def hud_up(folder: Path, *, port: int, timeout_s: float) -> Iterator[Watch]:
 
 
 class NewestRun:
-    """The newest run of a store, read again only after somebody wrote."""
+    """The newest run of a store, read again only after a write."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -110,12 +110,12 @@ class NewestRun:
         return self._newest
 
     def num_results(self) -> int:
-        """Return how many case results the newest run has."""
+        """Return the number of case results of the newest run."""
         newest = self.read()
         return 0 if newest is None else sum(newest.num_by_outcome.values())
 
     def num_ok(self) -> int:
-        """Return how many case results of the newest run are ok."""
+        """Return the number of ok case results of the newest run."""
         newest = self.read()
         return 0 if newest is None else newest.num_by_outcome.get(Outcome.OK, 0)
 
@@ -180,7 +180,7 @@ def measure_start(folder: Path, *, timeout_s: float) -> dict[str, Any]:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return the facts of this machine that bear on the numbers."""
+    """Return the facts of this machine that affect the numbers."""
     return {
         "cpu_model": _cpu_model(),
         "num_cpus": len(os.sched_getaffinity(0)),
@@ -206,7 +206,7 @@ def _cpu_model() -> str:
 
 
 def commit(root: Path = ROOT) -> str:
-    """Return the commit of the checkout `root`, empty where it has none."""
+    """Return the commit of the checkout `root`, empty without one."""
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip()

@@ -1,7 +1,7 @@
-"""Hold our totals per kernel against those of Holistic Trace Analysis, from the same trace.
+"""Compare our totals per kernel with those of Holistic Trace Analysis, from the same trace.
 
-`--peer` is the Python of an environment with `pip install HolisticTraceAnalysis`, `--trace` a trace
-of a GPU with the profiler's steps, such as that project's own tests/data/trace_diff/control.
+`--peer` is the Python of an environment with `pip install HolisticTraceAnalysis`. `--trace` is a
+trace of a GPU with the profiler's steps, such as that project's own tests/data/trace_diff/control.
 Compares the time of every kernel and the communication that nothing hides. Writes one document.
 """
 
@@ -23,7 +23,7 @@ from compile_hud.runner.traces.profile import read_kernels
 
 # 1: first version.
 SCHEMA_VERSION = 1
-# It leaves the last step out unless told not to, and logs to standard output.
+# The peer leaves the last step out by default, and logs to standard output.
 PEER_CODE = """
 import importlib.metadata, json, sys
 from hta.trace_analysis import TraceAnalysis
@@ -36,12 +36,12 @@ json.dump({
     "kinds_us": dict(zip(kinds["kernel_type"], map(float, kinds["sum"]))),
 }, open(sys.argv[2], "w"))
 """
-# What it calls the time in which a rank does nothing but communicate.
+# The peer's name for the time in which a rank only communicates.
 PEER_EXPOSED = "COMMUNICATION"
 
 
 def ask_peer(python: str, trace: Path) -> dict[str, Any]:
-    """Return the peer's report on the trace, which must be alone in a folder."""
+    """Return the peer's report on the trace, which must be the only one in its folder."""
     with tempfile.TemporaryDirectory() as folder:
         inputs, answer = Path(folder) / "traces", Path(folder) / "answer.json"
         inputs.mkdir()
@@ -55,7 +55,7 @@ def ask_peer(python: str, trace: Path) -> dict[str, Any]:
 
 
 def compare(trace: Path, *, python: str) -> dict[str, Any]:
-    """Return how far our numbers are from the peer's, as shares of the peer's."""
+    """Return the deviations of our numbers from the peer's, as shares of the peer's."""
     theirs = ask_peer(python, trace)
     report = read_kernels(trace, notes=KernelNotes(), latency_s=None, peaks={})
     num_iterations = report.profile.num_iterations

@@ -1,10 +1,10 @@
-"""Measure how fast traces of the profiler are read, and in how much memory.
+"""Measure the speed and the memory of reading profiler traces.
 
-Makes up traces in the form in which torch.profiler writes those of a GPU (operators with shapes,
-launches, flow arrows, kernels on two streams), one of as many events as a large recorded one and
-one of 500 MB, and reads each in processes of their own: event by event (`events`), into the table
-of kernels (`kernels`), and, the small one, by `json.load` as most tools do. Traces named on the
-command line are read as well. Writes one document.
+Makes up traces in the form in which torch.profiler writes those of a GPU: operators with shapes,
+launches, flow arrows, kernels on two streams. One has as many events as a large recorded one, one
+has 500 MB. Reads each in processes of their own: event by event (`events`), into the table of
+kernels (`kernels`), and the small one by `json.load` as most tools do. Traces named on the command
+line are read as well. Writes one document.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from compile_hud.runner.traces.profile import read_kernels
 
 # 1: first version.
 SCHEMA_VERSION = 1
-# As many as the A/B pair has that holistic trace analysis is tested with.
+# The A/B traces in the tests of Holistic Trace Analysis have so many events.
 NUM_EVENTS = 110_000
 LARGE_BYTES = 500_000_000
 # Launches between two ranges of an iteration.
@@ -94,7 +94,7 @@ def _launch(number: int, at_us: float) -> list[dict[str, Any]]:
 
 
 def write_trace(path: Path, *, num_events: int | None = None, num_bytes: int = 0) -> None:
-    """Write a made-up trace of `num_events` or, where that is None, of `num_bytes`."""
+    """Write a made-up trace of `num_events` or, if that is None, of `num_bytes`."""
     with gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w") as file:
         num_written = file.write('{"schemaVersion": 1, "traceEvents": [\n')
         for number, text in enumerate(made_up_events()):

@@ -1,16 +1,16 @@
-"""Whether a quantity grows: the slope of Theil and Sen, with an interval that fits its noise.
+"""Estimate the growth of a quantity: the slope of Theil and Sen, with an interval for its noise.
 
 The interval is that of Sen (Estimates of the regression coefficient based on Kendall's tau, JASA
-63, 1968) at 95 %, which takes neighbours as independent. What memory a process keeps is not: a page
-that something small lies in stays for a while. So the variance of Kendall's statistic is that of a
-series whose errors follow each other as AR(1) (Hamed and Rao, A modified Mann-Kendall trend test
-for autocorrelated data, Journal of Hydrology 204, 1998). Their correlation is estimated from what
-the slope leaves, and corrected for the bias of so few beside a fitted line (van Giersbergen, On the
-effect of deterministic terms on the bias in stable AR models, Economics Letters 89, 2005). The
-interval is never narrower than Sen's.
+63, 1968) at 95 %, which assumes independent neighbours. The memory of a process is not independent:
+a page stays as long as something small lies in it. So the variance of Kendall's statistic is that
+of a series whose errors follow each other as AR(1) (Hamed and Rao, A modified Mann-Kendall trend
+test for autocorrelated data, Journal of Hydrology 204, 1998). Their correlation is estimated from
+the residuals of the slope. It is corrected for the bias of few points about a fitted line (van
+Giersbergen, On the effect of deterministic terms on the bias in stable AR models, Economics Letters
+89, 2005). The interval is never narrower than Sen's.
 
-Of 40 points without growth it holds 0 in some 98 % of all cases when they are independent, in 93 %
-with a correlation of 0.6 and in 85 % with 0.9, where Sen's does in 97, 70 and 40 %.
+With 40 points without growth it contains 0 in some 98 % of all independent cases. With a
+correlation of 0.6 it is 93 %, with 0.9 it is 85 %. Sen's does in 97, 70 and 40 %.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 CONFIDENCE = 0.95
-# Of fewer points no correlation can be told, and one that is no longer stationary has no variance.
+# Fewer points allow no correlation, and a series that is no longer stationary has no variance.
 MIN_CORRELATED, MAX_CORRELATION = 6, 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """The slope of Theil and Sen, and the ends of its interval."""
+    """The slope of Theil and Sen, and its interval."""
 
     slope: float
     low: float
@@ -37,7 +37,7 @@ class Trend:
 
 
 def trend_of(values: NDArray[np.float64], *, at: NDArray[np.float64]) -> Trend:
-    """Return by how much `values` grow with `at`, in which none is there twice."""
+    """Return the growth of `values` with `at`, whose values are distinct."""
     earlier, later = np.triu_indices(len(values), 1)
     slopes = np.sort((values[later] - values[earlier]) / (at[later] - at[earlier]))
     slope = float(np.median(slopes))
@@ -56,7 +56,7 @@ def variance_of_tau(values: NDArray[np.float64]) -> float:
 
 
 def inflation(left: NDArray[np.float64]) -> float:
-    """Return how much more Kendall's statistic varies as neighbours in `left` agree."""
+    """Return the factor by which correlated neighbours in `left` widen Kendall's statistic."""
     n, errors = len(left), left - left.mean()
     if n < MIN_CORRELATED or not errors.any():
         return 1.0

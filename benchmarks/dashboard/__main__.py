@@ -1,14 +1,15 @@
-"""Measure how fast the dashboard is after two years of nights.
+"""Measure the speed of the dashboard after two years of nights.
 
-Makes a store of 200 models under 8 modes on 3 machines in 730 nights, 6 metrics each: 21 million
-measurements, and 14 million kernels of the last 60 nights. It is kept in `--folder` and made once.
-Then measures the `--parts`, prints them and writes them to one document, in which the parts that
-were not measured stay as they are. `--small` is for a quick look.
+Makes a store of 200 models under 8 modes on 3 machines in 730 nights, 6 metrics each. That is 21
+million measurements, and 14 million kernels of the last 60 nights. The store is made once and stays
+in `--folder`. Then measures the `--parts`, prints them and writes them to one document; other parts
+of it stay unchanged. `--small` is for a quick look.
 
-`questions` are what the overview, a series and a kernel diff ask of the store, which is kept open
-and garbage searched for as in the dashboard, and whether the numbers are those of the raw rows;
-`sessions` are open pages that poll; `pages` are opened in Chromium; `peers` are PostgreSQL and
-SQLite with the same rows of a smaller store, of 200 models and 12 nights.
+- `questions`: queries of the overview, a series and a kernel diff; the store stays open and garbage
+  is collected as in the dashboard. Their numbers are compared with the raw rows.
+- `sessions`: open pages that poll.
+- `pages`: pages opened in Chromium.
+- `peers`: PostgreSQL and SQLite with the rows of a smaller store, of 200 models and 12 nights.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from compile_hud.app.server import gc_freeze
 from compile_hud.db.schema.tables import CaseResultTable, KernelTable, MeasurementTable, SampleTable
 from compile_hud.db.store import Store
 
-# 2: a part each for questions, sessions, pages and peers.
+# 2: one part each for questions, sessions, pages and peers.
 SCHEMA_VERSION = 2
 PARTS = ("questions", "sessions", "pages", "peers")
 SESSION_S = 30.0
@@ -45,7 +46,7 @@ NUM_CHECKED_SERIES = 5
 
 
 def made(folder: Path, size: Size) -> Path:
-    """Return the store of `size` in `folder`, made unless it is there whole."""
+    """Return the store of `size` in `folder`; make it unless it is complete."""
     path = folder / "dashboard.duckdb"
     done = folder / "dashboard.done"
     if not done.exists():

@@ -1,4 +1,4 @@
-"""Put a made-up history into a store: through the store's own tables, in Arrow."""
+"""Write a synthetic history into a store: through the store's own tables, in Arrow."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ logger = logging.getLogger(__name__)
 
 # Nights in one transaction: all their rows are in memory at once.
 NIGHTS_PER_WRITE = 10
-# As many as each measurement says it had.
+# As many samples as each measurement states.
 NUM_SAMPLES = 20
 
 
 class _Headers:
-    """The rows of `series` of one machine, counted while its nights go in."""
+    """The rows of `series` of one machine, counted while its nights are written."""
 
     def __init__(self, machine: Machine) -> None:
         shape = (len(machine.cases), len(metric_names()))
@@ -98,7 +98,7 @@ class _Headers:
 
 
 def fill(store: Store, size: Size, *, seed: int) -> None:
-    """Put the history of `size` into the empty `store`."""
+    """Write the history of `size` into the empty `store`."""
     history = History(size, seed=seed)
     headers = [_Headers(machine) for machine in history.machines]
     with store.write() as session:
@@ -147,7 +147,7 @@ def _put_nights(session: Session, nights: Sequence[Night]) -> None:
 def _put_details(
     store: Store, size: Size, batch: Sequence[Sequence[Night]], *, done: int, seed: int
 ) -> None:
-    """Put the kernels and samples of those nights that have some."""
+    """Write the kernels and samples of the nights that have some."""
     left = size.num_nights - done + len(batch)
     for index, every in enumerate(batch):
         from_end = left - index

@@ -1,8 +1,8 @@
-"""Made-up years of nights in a store, put there in bulk: no number of it was measured.
+"""Synthetic years of nights in a store, written in bulk: no number of it was measured.
 
-Every night each machine measures all its cases; results come in the order of the nights, as ingest
-writes them, and their ids begin with the time, as real ones do. Kernels and samples are there for
-the last nights only. The same seed makes the same store.
+Every night each machine measures all its cases. Results come in the order of the nights, as ingest
+writes them, and their ids begin with the time, as real ones do. Only the last nights have kernels
+and samples. The same seed makes the same store.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MODES: Final = (
     "fullgraph",
     "channels-last",
 )
-# The level around which the series of a metric lie.
+# The centre of the levels of a metric's series.
 LEVELS: Final = {
     "latency_s": 0.012,
     "speedup": 1.6,
@@ -59,7 +59,7 @@ SUITE: Final = "nightly"
 METHOD: Final = "made up"
 # One result in a thousand failed, and has no numbers.
 FAILED_SHARE: Final = 0.001
-# One series in twenty moves for good, once, by up to a third.
+# One series in twenty changes once and for good, by up to a third.
 STEP_SHARE, LARGEST_STEP = 0.05, 0.3
 NOISE: Final = 0.006
 _SECONDS_PER_CASE: Final = 12
@@ -77,7 +77,7 @@ _LATEST_COLUMNS: Final = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much history there is; kernels and samples are kept of the last nights."""
+    """The size of a history; only the last nights have kernels and samples."""
 
     num_models: int
     num_nights: int
@@ -126,7 +126,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Night:
-    """What one machine measured in one night, in columns; `values` are by case and metric."""
+    """The results of one machine in one night, in columns; `values` are by case and metric."""
 
     run: Run
     machine: Machine
@@ -140,7 +140,7 @@ class History:
     """All nights of a size, drawn from a seed."""
 
     def __init__(self, size: Size, *, seed: int = 1) -> None:
-        """Draw the level of every series, and which of them move, and when."""
+        """Draw the level of every series, and the series that change with their nights."""
         self.size = size
         self._random = np.random.default_rng(seed)
         self.machines = [
@@ -150,7 +150,7 @@ class History:
         self._levels = [self._drawn_levels(machine) for machine in self.machines]
 
     def nights(self) -> Iterator[list[Night]]:
-        """Yield the nights of all machines, oldest first; each is drawn when it is asked for."""
+        """Yield the nights of all machines, oldest first; each is drawn when it is yielded."""
         for number in range(self.size.num_nights):
             yield [self._night(machine, number) for machine in self.machines]
 
@@ -331,12 +331,12 @@ def _measurements(night: Night, num_samples: int) -> pa.Table:
 
 
 def cells(night: Night) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the place of the case, that of the metric and the value of each measurement."""
+    """Return the index of the case, that of the metric and the value of each measurement."""
     names = metric_names()
     num_references = night.machine.num_references
     values = np.full((len(night.machine.cases), len(names)), np.nan)
     values[num_references:, [names.index(name) for name in LEVELS]] = night.values
-    # What the variants are compared with has no speedup over itself.
+    # Eager is the base of the speedups and has none.
     values[num_references :: len(MODES), names.index("speedup")] = 1.0
     values[:num_references, [names.index(name) for name in REFERENCE_LEVELS]] = (
         night.reference_values
@@ -378,7 +378,7 @@ def latest_tables(night: Night, *, num_samples: int) -> tuple[pa.Table, pa.Table
 
 
 def sample_table(nights: Sequence[Night], *, num_samples: int, seed: int) -> pa.Table:
-    """Return the rows of `samples`: as many of each measurement, around its value."""
+    """Return the rows of `samples`: as many as each measurement states, near its value."""
     random = np.random.default_rng(seed)
     tables = []
     for night in nights:
@@ -403,7 +403,7 @@ def sample_table(nights: Sequence[Night], *, num_samples: int, seed: int) -> pa.
 
 
 def chosen(values: Sequence[Any], places: np.ndarray) -> pa.DictionaryArray:
-    """Return the `values` at `places`, each kept once."""
+    """Return the `values` at `places`, each stored once."""
     return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), pa.array(values))
 
 

@@ -1,4 +1,4 @@
-"""Made-up kernels of made-up nights: the same few dozen of a case each night, at other times."""
+"""Synthetic kernels of synthetic nights: the same few dozen of a case, with new times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from benchmarks.dashboard.history import MODES, Night, chosen
 
 NOISE: Final = 0.02
-# One in five is a kernel of a library, whose code nobody has.
+# One in five is a kernel of a library, whose code is not available.
 LIBRARY_EVERY: Final = 5
 OPERATIONS: Final = ("add", "mul", "relu", "softmax", "layer_norm", "gelu", "cat", "mean")
 CONFIGS: Final = tuple(
@@ -27,7 +27,7 @@ LAUNCHES: Final = tuple(
 
 
 def kernel_table(nights: Sequence[Night], *, num_kernels: int, seed: int) -> pa.Table:
-    """Return the rows of `kernels` of every compiled or eager result that ended ok."""
+    """Return the rows of `kernels` of every compiled or eager result that is ok."""
     random = np.random.default_rng(seed)
     return pa.concat_tables([_kernels(night, num_kernels, random) for night in nights])
 

@@ -1,11 +1,10 @@
-"""Pages in Chromium: how long until they are whole, beside bare pages of Streamlit.
+"""Load times of pages in Chromium, compared with bare pages of Streamlit.
 
-The bare page of one of ours holds as many choices, charts and scrolling tables as it does, above a
-plain table, and nothing of ours; the empty one holds a word. All pages are opened in turn, again
-and again, so that whatever else the machine does slows each as much as the others: each twice in a
-row, and the second counts, for what came before it from another server makes a page slower. The
-profile is one that stays, as people have: Chromium keeps no compiled scripts for a window that
-forgets.
+The bare page of one of ours has as many choices, charts and scrolling tables, above a plain table,
+and nothing of ours. The empty one has a word. All pages are opened in turn, again and again, so
+that other load of the machine slows all alike. Each is opened twice in a row, and the second time
+counts: an earlier page of another server makes a page slower. The profile is permanent, as people's
+are: Chromium caches no compiled scripts for a temporary one.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ for place in range(num_frames):
     st.dataframe(pd.DataFrame({f"column {number}": range(40) for number in range(9)}))
 """
 _TIMEOUT_MS: Final = 120_000
-# Nothing runs, nothing is still to be drawn, and something is there.
+# Nothing runs, nothing is still to be drawn, and the page has an element.
 _IS_WHOLE: Final = """() => {
   const app = document.querySelector('[data-testid="stApp"]');
   return app && app.getAttribute("data-test-script-state") === "notRunning"
@@ -70,7 +69,7 @@ _IS_WHOLE: Final = """() => {
 
 @dataclass(frozen=True)
 class Shape:
-    """How many elements a page has that a browser works for."""
+    """The numbers of elements of a page that a browser works for."""
 
     num_choices: int
     num_charts: int
@@ -88,7 +87,7 @@ _SELECTORS: Final = (
 
 
 def measure_pages(store: Store, history: History, *, num_rounds: int) -> dict[str, Any]:
-    """Return how long each page took, over the empty and its bare one, and how long a filter."""
+    """Return the time of each page, over the empty and its bare one, and the time of a filter."""
     with (
         ExitStack() as stack,
         tempfile.TemporaryDirectory() as folder,
@@ -176,7 +175,7 @@ def _opened_ms(page: Page, url: str) -> float:
 
 
 def _filtered_ms(page: Page, number: int) -> float:
-    """Return how long the overview takes to show another metric."""
+    """Return the milliseconds until the overview shows another metric."""
     title = ("Latest results: latency", "Latest results: speedup")[number % 2]
     name = title.rpartition(" ")[2]
     page.get_by_role("combobox", name="Table shows").click()

@@ -1,7 +1,7 @@
-"""The same questions to the same rows on PostgreSQL and on SQLite.
+"""The same queries of the same rows on PostgreSQL and on SQLite.
 
-All three are asked through the same queries. PostgreSQL and SQLite have the indexes of a PostgreSQL
-store; DuckDB has none. The clock counts, since PostgreSQL works in a process of its own.
+PostgreSQL and SQLite have the indexes of a PostgreSQL store; DuckDB has none. Wall time counts,
+since PostgreSQL works in a process of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROWS_AT_ONCE: Final = 50_000
 
 
 class _Sqlite:
-    """What queries need of a store, on SQLite; its connection stays open."""
+    """A store on SQLite with the methods that queries need; its connection stays open."""
 
     def __init__(self, path: Path) -> None:
         self.engine = sa.create_engine(f"sqlite:///{path}")
@@ -42,7 +42,7 @@ class _Sqlite:
 def measure_peers(
     store: Store, history: History, *, seed: int, num_questions: int
 ) -> dict[str, Any]:
-    """Return the timings of all questions by the name of the database."""
+    """Return the timings of all queries by the name of the database."""
     binaries = find_binaries()
     if binaries is None:
         raise BenchmarkError("no PostgreSQL server is installed: apt-get install postgresql")

@@ -1,4 +1,4 @@
-"""What the store is asked for the overview, a series and a kernel diff, and how long it takes."""
+"""The store's queries for the overview, a series and a kernel diff, and their times."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from compile_hud.db.records.summaries import PlannedRun
 from compile_hud.db.schema.tables import MeasurementTable
 from compile_hud.db.store import Store
 
-# What the overview shows of each cell, whatever metric was chosen.
+# The overview shows these metrics of each cell, whatever metric is selected.
 METRICS: Final = ("speedup", "latency_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """One question asked `num_asked` times; what it took on the clock and in CPU time."""
+    """One query, repeated `num_asked` times; its wall time and CPU time."""
 
     name: str
     num_asked: int
@@ -40,7 +40,7 @@ class Timing:
 
 
 class Questions:
-    """Questions of pages, each time about another case, as a seed says."""
+    """Queries of pages, each time about another case, from a seed."""
 
     def __init__(self, store: Store, history: History, *, seed: int) -> None:
         self._store = store
@@ -81,7 +81,9 @@ class Questions:
         return load_runs(self._store, limit=50)
 
     def check(self, num_series: int) -> int:
-        """Return how many numbers are those of the raw rows; raise BenchmarkError at another."""
+        """Return the number of values that equal those of the raw rows; raise BenchmarkError
+        otherwise.
+        """
         num_equal = 0
         for machine in self._history.machines:
             newest = load_result_summaries(self._store, self._runs_of(machine)[-1].id)
@@ -123,7 +125,7 @@ class Questions:
 
 
 def measure(questions: Questions, *, num_questions: int) -> list[dict[str, Any]]:
-    """Return the callables of all questions."""
+    """Return the callables of all queries."""
     callables = (
         questions.overview,
         questions.series,

@@ -1,7 +1,8 @@
-"""Many open pages: how many light reruns a second one dashboard process answers, and its memory.
+"""Many open pages: the rate of light reruns of one dashboard process, and its memory.
 
-A session is the WebSocket of a browser window: it loads the overview once, then asks for the
-fragment that looks for news, as every open page does, the next time as soon as it has an answer.
+A session is the WebSocket of a browser window. It loads the overview once, then requests the
+fragment that polls for changes, as every open page does. Each request follows the previous answer
+at once.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from tests.support.pages.dashboard import serving
 
 NUM_SESSIONS: Final = 20
 _PATH: Final = "_stcore/stream"
-# A first load under a full machine takes long; who waits longer waits for nothing.
+# A first load on a busy machine takes long; beyond this the answer will not come.
 _TIMEOUT_S: Final = 120.0
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 def measure_sessions(store_url: str, *, seconds: float) -> dict[str, Any]:
-    """Return how NUM_SESSIONS sessions are answered that poll for `seconds` without a pause."""
+    """Return the response times of NUM_SESSIONS sessions, polling without a pause for `seconds`."""
     with serving(store_url) as address:
         process_id = _child()
         return asyncio.run(_measured(address, process_id, seconds=seconds))
@@ -58,7 +59,7 @@ async def _measured(address: str, process_id: int, *, seconds: float) -> dict[st
 
 
 class _Session:
-    """A browser window, as far as the server sees one."""
+    """A browser window, from the server's side."""
 
     def __init__(self) -> None:
         self.waits_ms: list[float] = []
@@ -67,7 +68,7 @@ class _Session:
         self._page = ""
 
     async def open(self, server: str, *, origin: str) -> None:
-        """Load the overview whole, and remember which fragment it wants drawn again and again."""
+        """Load the whole overview, and store the fragment that it draws again and again."""
         self._socket = await connect(
             server, origin=Origin(origin), subprotocols=[Subprotocol("streamlit")], max_size=None
         )
@@ -78,7 +79,7 @@ class _Session:
             raise BenchmarkError("the overview draws no part of itself again")
 
     async def poll(self, *, until_s: float) -> None:
-        """Draw the fragment again and again, and count how long each time took."""
+        """Draw the fragment again and again, and record the times."""
         request = BackMsg()
         request.rerun_script.fragment_id = self._fragment
         request.rerun_script.page_script_hash = self._page

@@ -1,8 +1,9 @@
-"""Show what each number of the detector contributes: the score when it is halved, doubled, dropped.
+"""Measure the contribution of each number of the detector: the score with it halved, doubled,
+dropped.
 
 A dropped number has its neutral value (fields.py). Each change of the score is the mean over the
-same histories (scores.py) with its standard error, above 0 where the detector gets worse. Writes
-one document.
+same histories (scores.py) with its standard error, above 0 for a worse detector. Writes one
+document.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Loss:
 
 
 def loss_of(name: str, value: Any, *, score: Score, base: np.ndarray, num_each: int) -> Loss:
-    """Return what it costs to set the field `name` to `value`; `base` are the costs without."""
+    """Return the change of the costs if the field `name` is `value`; `base` are the costs without
+    it.
+    """
     config = dataclasses.replace(DEFAULT_CONFIG, **{name: value})
     changes = score(config, num_each) - base
     return Loss(mean=float(changes.mean()), error=float(changes.std()) / math.sqrt(changes.size))

@@ -106,8 +106,8 @@ P_VALUES: dict[str, Any] = {
 # Comparisons of two sides and the drawn noise band use these; the detector does not.
 OTHERS = ("trigger_share", "noise_band_sds")
 
-# Dropping one of these makes the detector worse on NUM_SHOWN histories of each kind. What the other
-# fields contribute, these histories do not show.
+# Without one of these the detector is worse on NUM_SHOWN histories of each kind. These histories do
+# not show the contribution of the other fields.
 NUM_SHOWN = 36
 SHOWN = (
     "allowance",

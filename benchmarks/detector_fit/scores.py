@@ -1,8 +1,8 @@
 """Score the detector on synthetic histories: one cost a history, less is better.
 
 Steps: the nights until a step is reported (LAST_DELAY + 1 if never), plus FALSE_ALARM_NIGHTS for
-each false alarm. Drifts, noise changes and p-values: 1 for each wrong answer.
-Each history is drawn from its own seed, so that two configs are compared in pairs.
+each false alarm. Drifts, noise changes and p-values: 1 for each wrong answer. Each history is drawn
+from its own seed, so that two configs are compared in pairs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from compile_hud.runner.analysis.detection.false_discovery import step_p_value
 from compile_hud.runner.analysis.detection.variance import find_noise_changes
 
 SEED = 3
-# What a false alarm costs a reader, in nights of delay: as much as a step that is missed.
+# The cost of a false alarm for a reader, in nights of delay: the same as that of a missed step.
 FALSE_ALARM_NIGHTS = LAST_DELAY + 1
 FLOOR = 0.05
-# Of a large step in a young series.
+# A large step in a young series comes after so many nights.
 YOUNG_NIGHTS, LARGE_RISE = 14, 0.3
 
 Score = Callable[[DetectorConfig, int], np.ndarray]
@@ -87,7 +87,7 @@ def noise_costs(config: DetectorConfig, num_each: int) -> np.ndarray:
 def p_value_costs(config: DetectorConfig, num_each: int) -> np.ndarray:
     """Return 1 for each real step that is rejected and each chance step that is accepted.
 
-    A chance step is where the last points of a level history lie farthest from those before.
+    A chance step is the point of a level history after which it differs most from before.
     """
     wrong = []
     for number in range(2 * num_each):

@@ -1,7 +1,7 @@
 """Measure on a GPU for a limited time: `python -m benchmarks.gpu --seconds 520 --out DIR`.
 
-The campaign reads the ledger, measures the cases that are worth most for each second, and writes
-each result at once. It stops in time, whatever hangs. `--plan` prints what it would do.
+The campaign reads the ledger, measures the cases that are worth most per second, and writes each
+result at once. It stops in time, whatever hangs. `--plan` only prints its plan.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from benchmarks.gpu.campaign import Campaign, Options, plan_lines
 from benchmarks.gpu.chunks import CHUNKS, Work, works
 
-# To write what is measured and to end all processes.
+# Time to write the results and to end all processes.
 _RESERVE_S = 6.0
-# After that much more the process ends without asking anybody.
+# After so many more seconds the process ends itself at once.
 _GRACE_S = 8.0
 SUCCESS, STOPPED = 0, 3
 
@@ -44,18 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in plan_lines(candidates, options=options, seconds=args.seconds):
             print(line)
         return SUCCESS
-    # Threads wait for processes that may hang: nothing of it is waited for beyond this.
+    # Threads may wait for processes that hang; beyond this no wait continues.
     watchdog = threading.Timer(args.seconds + _GRACE_S, _stop)
     watchdog.daemon = True
     watchdog.start()
     _run(candidates, options=options, out=args.out)
     sys.stdout.flush()
-    # Whatever thread is left waits for what was killed.
+    # Any remaining thread waits for a process that was killed.
     os._exit(SUCCESS)
 
 
 def _candidates(args: argparse.Namespace) -> list[Work]:
-    """Return the cases that the arguments leave."""
+    """Return the cases that the arguments select."""
     chunks = [chunk for chunk in CHUNKS if not args.chunk or chunk.name in args.chunk]
     candidates = [
         work

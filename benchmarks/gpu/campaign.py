@@ -30,28 +30,28 @@ from compile_hud.runner.execution.local_executor import LocalExecutor
 from compile_hud.runner.execution.utilisation import with_utilisation
 from compile_hud.runner.protocol.messages import LaunchReport
 
-# Late is what takes so many times what half of the wave is expected to take, and so much more.
+# A launch is late after this multiple of the expected time of half the wave, and so much more.
 _PATIENCE = 1.3
 _SPARE_S = 10.0
 # Beyond these a launch is killed.
 _LAUNCH_LIMIT_S = 400.0
 _SAMPLE_LIMIT_S = 60.0
-# To write the last results.
+# Time to write the last results.
 _FINISH_S = 4.0
-# More processes than a campaign has are somebody else's.
+# More processes than a campaign has belong to other users.
 _MAX_WAITING = 32
-# Of these a case is as if it had never been measured.
+# With these outcomes a case counts as never measured.
 _UNDECIDED = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY)
-# Below this no wave is begun.
+# With less time no wave is begun.
 _LEAST_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a campaign runs; `until_s` is a time of `time.monotonic()`.
+    """The options of a campaign; `until_s` is a time of `time.monotonic()`.
 
     `width` launches compile at a time, on one core each; there are more lanes, for second launches
-    and for those that are late.
+    and for late ones.
     """
 
     device: str
@@ -62,7 +62,7 @@ class Options:
 
     @property
     def num_lanes(self) -> int:
-        """Return how many launches there may be at a time."""
+        """Return the largest number of simultaneous launches."""
         return self.width + max(2, self.width // 3)
 
 
@@ -102,7 +102,7 @@ class Campaign:
             self._measure(wave, waves=waves)
             left = [work for work in left if work not in wave]
             if not self._has_measured:
-                # Whatever is wrong would spoil every other case as well.
+                # The error, whatever it is, would spoil every other case as well.
                 self._say("nothing works", reasons=[report.reason for report in self._failures])
                 break
         self._finish(waves.close())
@@ -113,7 +113,7 @@ class Campaign:
         self._say("end", num_left=len(left))
 
     def report(self) -> None:
-        """Print what was measured."""
+        """Print the results."""
         for line in summary_lines(self._results):
             print(line)
         print(dict(Counter(str(result.outcome) for result in self._results)))
@@ -165,7 +165,8 @@ class Campaign:
     def _finish(self, entries: Sequence[Entry]) -> None:
         """Write the results of `entries` while the next ones compile."""
         for entry in entries:
-            # Without what reading its trace adds: the next wave is chosen by what it took.
+            # The steps of a launch exclude the reading of its trace; the choice of the next wave
+            # needs only them.
             if entry.first_report is not None and not entry.was_frozen:
                 self._costs.learn(entry.work.case, entry.first_report.details.get("steps") or ())
             self._jobs.append(self.finishing.submit(self._write, entry))
@@ -179,7 +180,7 @@ class Campaign:
         entry.session.close()
 
     def _open(self) -> Mapping[str, Any]:
-        """Return the facts of the environment, and keep the device's peaks."""
+        """Return the facts of the environment, and store the device's peaks."""
         executor = LocalExecutor(
             python=Path(sys.executable), state_dir=self.state, device=self.options.device
         )
@@ -241,7 +242,7 @@ class Campaign:
 
 
 def without_own_processes(result: CaseResult) -> CaseResult:
-    """Return `result` without the warning of others on the device, where these only waited."""
+    """Return `result` without the warning about other processes, if these only waited."""
     others = [
         int((reading or {}).get("num_other_processes") or 0)
         for reading in result.details.get("telemetry") or ()
@@ -255,7 +256,7 @@ def without_own_processes(result: CaseResult) -> CaseResult:
 def _evidence(
     ledger: Path, facts: Mapping[str, Any], works: Sequence[Work], *, costs: Costs
 ) -> Evidence:
-    """Return what the ledger knows of this device, and teach `costs` what cases took on it."""
+    """Return the ledger's results of this device, and let `costs` learn from them."""
     documents = read_ledger(ledger)
     device = facts.get("device_name")
     measured: dict[str, datetime] = {}
@@ -273,7 +274,7 @@ def _evidence(
 
 
 def plan_lines(works: Sequence[Work], *, options: Options, seconds: float) -> Iterator[str]:
-    """Yield what a campaign of `seconds` would measure, wave by wave, by what it expects."""
+    """Yield the plan of a campaign of `seconds`, wave by wave, by expected costs."""
     costs = Costs()
     now = datetime.now(timezone.utc)
     documents = read_ledger(options.ledger)

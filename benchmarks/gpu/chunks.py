@@ -1,4 +1,4 @@
-"""What a campaign may measure: chunks of cases, the most valuable first."""
+"""The possible cases of a campaign: chunks of cases, the most valuable first."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from compile_hud.runner.protocol.messages import MeasureSettings
 
 _LIGHT = ("eager", "default", "reduce-overhead")
 _TUNED = ("max-autotune", "max-autotune-no-cudagraphs")
-# One more process costs seconds where nothing is compiled anew, and brings the warm compilation.
+# One more process costs seconds if nothing is compiled anew, and gives the warm compilation.
 _ONCE = MeasureSettings(num_launches=1, max_launches=1, num_rounds=30, budget_s=0.8, sweep=False)
 _TWICE = replace(_ONCE, num_launches=2, max_launches=2)
-# For a grid of many like cases: what an iteration costs is asked, not where its time goes.
+# Settings for a grid of many like cases: the time of an iteration matters, not its breakdown.
 _GRID = replace(_ONCE, budget_s=0.4, kernels=False, energy=False)
 _STUDIED = (
     *("bert", "vit", "resnet", "gpt2", "t5", "unet", "nn_transformer", "dcgan", "detr", "llama"),
@@ -30,7 +30,7 @@ _IMAGES = ("resnet", "vit", "convnext", "swin", "mobilenet", "efficientnet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Every combination of these that exists, measured with the same `settings`."""
+    """Every existing combination of these, measured with the same `settings`."""
 
     models: tuple[str, ...]
     variants: tuple[str, ...]
@@ -52,7 +52,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One case of a chunk: what is measured and how."""
+    """One case of a chunk with its settings."""
 
     chunk: Chunk
     planned: PlannedCase
@@ -60,7 +60,6 @@ class Work:
 
     @property
     def case(self) -> Case:
-        """Return the case."""
         return self.planned.case
 
 
@@ -173,7 +172,7 @@ CHUNKS = (
 
 
 def works(chunks: Sequence[Chunk] = CHUNKS, *, device: str, size: str = "") -> list[Work]:
-    """Return the cases of `chunks` on `device`, each once; with a `size`, that in place of `full`.
+    """Return the cases of `chunks` on `device`, each once; `size` replaces `full`, if given.
 
     A case of two chunks is that of the first one.
     """

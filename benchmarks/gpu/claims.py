@@ -1,10 +1,13 @@
 """The published figures, the rows of the ledger that answer each, and the verdict.
 
-Ours is the best of our ways to execute, with a range: its interval, and what it would be over the
-eager latencies of all processes that measured the same (`eager`). A figure of a gain is reproduced
-where all of the range reaches its lower end, and refuted where none does. One of a loss, or an
-upper bound, is reproduced where all of the range stays below its upper end. The relevance floor of
-5 % is allowed. What lies on both sides stays open.
+Our figure is the best of our ways to execute, with a range. The range joins its interval and the
+speedups over the eager latencies of all processes that measured the same (`eager`).
+
+- A gain is reproduced if the whole range reaches its lower bound, and refuted if none of it does.
+- A loss, or an upper bound, is reproduced if the whole range stays below its upper bound.
+- Other figures stay open.
+
+All comparisons allow the relevance floor of 5 %.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ _COMPILE_MODES = ("default", "reduce-overhead", "max-autotune")
 
 
 class ClaimVerdict(StrEnum):
-    """What our figure says about a published one."""
+    """The verdict of our figure on a published one."""
 
     REPRODUCED = "reproduced"
     REFUTED = "refuted"
@@ -55,7 +58,7 @@ class PublishedClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A claim with our figure on one device; `cell` is None where there is none."""
+    """A claim with our figure on one device; `cell` is None without one."""
 
     claim: PublishedClaim
     verdict: ClaimVerdict
@@ -74,7 +77,7 @@ CLAIMS = tuple(
 
 
 def judge_claims(documents: Sequence[RunDocument], *, device: str) -> list[Judged]:
-    """Return every claim with what the newest rows of `device` say about it."""
+    """Return every claim with the verdict of the newest rows of `device`."""
     rows = [row for (name, _), row in newest(documents).items() if name == device]
     eager = EagerLevels(documents, device=device)
     return [_judge(claim, rows, eager) for claim in CLAIMS]
@@ -111,7 +114,7 @@ def _is_of_study(study: Study, case: Case) -> bool:
 
 def _fits(figure: Published, case: Case) -> bool:
     dtypes = (*figure.dtypes, figure.baseline_dtype) if figure.baseline_dtype else figure.dtypes
-    # Eager is what a figure is over, in its own dtype or in that of the baseline.
+    # The base of a figure is eager, in its own dtype or in that of the baseline.
     variants = (*figure.variants, "eager") if figure.variants else ()
     filters = (
         (figure.families, case.family),
@@ -159,7 +162,7 @@ def _judge(claim: PublishedClaim, rows: Sequence[Row], eager: EagerLevels) -> Ju
 
 
 def is_gain(figure: Published) -> bool:
-    """Return whether `figure` is one of a gain, not of a loss or an upper bound."""
+    """Return whether `figure` is a gain, not a loss or an upper bound."""
     return figure.low is not None and (figure.high is None or figure.high > 1)
 
 
@@ -184,7 +187,7 @@ def _verdict(judged: Judged, *, untried: Sequence[str]) -> tuple[ClaimVerdict, s
 
 
 def _bounds(cell: StudyCell, ranges: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return how low and how high ours may be: its interval, and eager in other processes."""
+    """Return the bounds of our figure: its interval, and eager in other processes."""
     assert cell.estimate is not None
     low, high = cell.estimate.low, cell.estimate.high
     if ranges:

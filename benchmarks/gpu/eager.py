@@ -1,8 +1,8 @@
-"""The eager latencies of the ledger, process by process: what a speedup is over, and its spread.
+"""The eager latencies of the ledger, process by process: the base of a speedup, and its spread.
 
-Every launch of a compiled case measures eager too, and so does the eager case. Where the device
-waits for the host, processes of the same code differ by up to a factor of two, far more than the
-samples of one; where the host waits for the device they differ by a per cent.
+Every launch of a compiled case measures eager too, and so does the eager case. If the device waits
+for the host, processes of the same code differ by up to a factor of two. That is far more than the
+spread of one process. If the host waits for the device, they differ by a per cent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from compile_hud.db.records.results import Case, Measurement, Outcome, RunDocume
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What a case executes, whichever way."""
+    """The work of a case, independent of the variant."""
 
     model: str
     phase: str
@@ -26,7 +26,7 @@ class Workload:
 
     @classmethod
     def of(cls, case: Case, *, dtype: str = "") -> Workload:
-        """Return the workload of `case`, in `dtype` where that is named."""
+        """Return the workload of `case`, in `dtype` if that is given."""
         return cls(
             model=case.model,
             phase=str(case.phase),

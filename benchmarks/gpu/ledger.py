@@ -1,4 +1,4 @@
-"""The ledger: what was measured on GPUs, one file a campaign, each a result document (gzip)."""
+"""The ledger of GPU measurements: one file a campaign, each a result document (gzip)."""
 
 from __future__ import annotations
 
@@ -13,31 +13,30 @@ from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDo
 
 FOLDER = Path(__file__).with_name("ledger")
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.~/-])/(?:[\w.+-]+/)+[\w.+-]+\.py\b")
-# Where a machine keeps its code says nothing of what was measured: a path begins here instead.
+# The location of code on a machine is no part of a result, so a path begins here instead.
 _ROOTS = ("site-packages", "models_zoo", "runner")
 _NUM_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One case result with the run that it is of."""
+    """One case result with its run."""
 
     run: Run
     result: CaseResult
 
     @property
     def case(self) -> Case:
-        """Return the case."""
         return self.result.case
 
     @property
     def device_name(self) -> str:
-        """Return what the device is called."""
+        """Return the name of the device."""
         return str(self.run.environment.get("device_name") or self.case.device)
 
 
 def read_ledger(folder: Path = FOLDER) -> list[RunDocument]:
-    """Return the documents of the ledger, the oldest first; none where there is no folder."""
+    """Return the documents of the ledger, the oldest first; none without the folder."""
     documents = [
         RunDocument.from_json(json.loads(gzip.decompress(path.read_bytes())))
         for path in sorted(folder.glob("*.json.gz"))
@@ -46,9 +45,9 @@ def read_ledger(folder: Path = FOLDER) -> list[RunDocument]:
 
 
 def append(document: RunDocument, *, folder: Path = FOLDER) -> Path:
-    """Add `document` without what is large and explains no figure; return its file.
+    """Add `document` without large parts that explain no figure; return its file.
 
-    A document of the same run takes the place of the one before: a campaign may be merged twice.
+    A document of the same run replaces the previous one: a campaign may be merged twice.
     """
     folder.mkdir(parents=True, exist_ok=True)
     run = document.run
@@ -65,7 +64,7 @@ def append(document: RunDocument, *, folder: Path = FOLDER) -> Path:
 
 
 def without_machine_paths(text: str) -> str:
-    """Shorten absolute paths of Python files to what every machine has in common."""
+    """Cut absolute paths of Python files to the part that all machines share."""
     return _ABSOLUTE_PATH.sub(lambda match: _short_path(match[0]), text)
 
 
@@ -83,7 +82,7 @@ def rows(documents: Iterable[RunDocument]) -> Iterator[Row]:
 
 
 def newest(documents: Iterable[RunDocument]) -> dict[tuple[str, str], Row]:
-    """Return the newest row of each device and case, one that is ok before one that is not."""
+    """Return the newest row of each device and case; ok rows precede others."""
     rows_by_key: dict[tuple[str, str], Row] = {}
     for row in rows(documents):
         key = (row.device_name, row.case.key)

@@ -1,4 +1,4 @@
-"""Add what a campaign brought to the ledger: `python -m benchmarks.gpu.merge FILE...`."""
+"""Add the results of a campaign to the ledger: `python -m benchmarks.gpu.merge FILE...`."""
 
 from __future__ import annotations
 

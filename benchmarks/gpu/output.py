@@ -1,4 +1,4 @@
-"""What a campaign leaves: results as they come, in files of limited size."""
+"""The files of a campaign: results as they come, in files of limited size."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MAX_FILES = 5
 class ResultFiles:
     """Result files in `folder`: a run, then a result a line, each flushed before the next.
 
-    Each line is packed by itself, so that a file which is cut off loses its last line at most. A
-    file never grows beyond MAX_BYTES; where all are full, results lose their sources.
+    Each line is compressed by itself, so that a truncated file loses its last line at most. A file
+    never grows beyond MAX_BYTES; when all are full, results lose their sources.
     """
 
     def __init__(self, folder: Path, *, run: Run, max_bytes: int = MAX_BYTES) -> None:
@@ -57,7 +57,7 @@ class ResultFiles:
 
 
 def read_results(path: Path) -> tuple[Run, list[CaseResult]]:
-    """Return the run and the results of a file; a line that was cut off is left out."""
+    """Return the run and the results of a file, without a truncated line."""
     lines = _lines(path)
     run, *results = [json.loads(line) for line in lines]
     return Run.from_json(run), [CaseResult.from_json(item) for item in results]

@@ -1,4 +1,4 @@
-"""docs/gpu.md, drawn from the ledger: no figure on it is from anywhere else."""
+"""docs/gpu.md, drawn from the ledger, which is the only source of its figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compile_hud.runner.reporting.study_report import estimate_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu.md"
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-# From here on the host decides how long an iteration takes.
+# From this share on the host decides the time of an iteration.
 HOST_BOUND = 0.9
 _INTRODUCTION = """\
 # What GPUs showed

@@ -1,8 +1,8 @@
-"""Which cases of a campaign are measured next: those worth most for each second.
+"""The choice of the next cases of a campaign: those worth most per second.
 
-A case is worth its chunk's `worth`, times CLAIM_WORTH where a published figure waits for it, times
-NEW_WORTH where nothing of it was ever measured on this device, and otherwise less the younger its
-evidence is. Its seconds are learnt from what was measured before.
+The worth of a case is its chunk's `worth`. CLAIM_WORTH multiplies it if a published figure waits
+for it, NEW_WORTH if no result of it exists on this device. Otherwise it falls with the youth of its
+evidence. Its seconds are learnt from earlier measurements.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from compile_hud.db.records.results import Case
 
 CLAIM_WORTH = 4.0
 NEW_WORTH = 4.0
-# Every compiled case measures eager too; its own case adds memory, kernels and other dtypes.
+# Every compiled case measures eager too; eager's own case adds memory, kernels and other dtypes.
 EAGER_WORTH = 0.4
 # Evidence of this age is worth renewing as much as new evidence is.
 OLD_DAYS = 120.0
 TUNED = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
-# Seconds before anything was measured: to build and compile with others, and to sample alone.
+# Initial seconds, before any measurement: for building and compiling with others, and for sampling
+# by itself.
 _PREPARE_S = {"eager": 8.0, "light": 30.0, "tuned": 120.0}
 _SAMPLE_S = 4.0
 # Models whose graphs are larger than most, by that factor.
 _SLOW_MODELS = {"unet": 4.0, "swin": 2.0, "whisper": 2.0, "moe": 2.0}
-# What the steps of a launch do that other launches may do at the same time.
+# Other launches may work during these steps of a launch.
 _SHARED_STEPS = ("fingerprint", "build", "eager oracle", "compile", "accuracy")
 _WAITING_STEP = "turn"
-# Gigabytes of device memory that a launch keeps after its oracle, where it is more than most.
+# Gigabytes of device memory that a launch uses after its oracle, for models with more than most.
 _MEMORY_GB = {
     ("moe", "training"): 76.0,
     ("moe", "inference"): 40.0,
@@ -49,7 +50,7 @@ _DEFAULT_MEMORY_GB = {"inference": 2.5, "training": 4.5}
 
 
 def kind_of(case: Case) -> str:
-    """Return `tuned` where `case` autotunes, which takes longer, else `light`."""
+    """Return `tuned` if `case` autotunes, which takes longer, else `light`."""
     return "tuned" if case.variant in TUNED else "light"
 
 
@@ -72,12 +73,12 @@ class Cost:
 
 @dataclass(slots=True)
 class Costs:
-    """What launches cost, learnt from their results: of the case, else of its like."""
+    """The costs of launches, learnt from results: of the same case, else of like ones."""
 
     _seen: dict[tuple[str, ...], list[Cost]] = field(default_factory=dict)
 
     def learn(self, case: Case, steps: Sequence[Mapping[str, Any]]) -> None:
-        """Take in the steps of the first launch of `case`; without any nothing is learnt."""
+        """Learn from the steps of the first launch of `case`, if it has any."""
         if not steps:
             return
         spans = {str(item["name"]): float(item["end_s"]) - float(item["start_s"]) for item in steps}
@@ -88,10 +89,10 @@ class Costs:
             self._seen.setdefault(key, []).append(cost)
 
     def of(self, work: Work) -> Cost:
-        """Return what a launch of `work` may take."""
+        """Return the expected cost of a launch of `work`."""
         case = work.case
         for key in _keys(case):
-            # Of another model nothing is learnt about one that is known to be slow.
+            # Another model teaches nothing about one that is known to be slow.
             is_like = case.model in key or case.model not in _SLOW_MODELS
             if (seen := self._seen.get(key)) and is_like:
                 return Cost(
@@ -116,14 +117,16 @@ def _keys(case: Case) -> tuple[tuple[str, ...], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """When cases were last measured on this device, by key, and which ones open claims wait for."""
+    """The times of the last results on this device, by case key, and the cases that open claims
+    need.
+    """
 
     measured_at: Mapping[str, datetime] = field(default_factory=dict)
     claimed: Collection[str] = ()
 
 
 def worth(work: Work, *, evidence: Evidence, now: datetime) -> float:
-    """Return what it is worth to measure `work` now."""
+    """Return the worth of measuring `work` now."""
     value = work.chunk.worth * (EAGER_WORTH if work.case.variant == "eager" else 1.0)
     at = evidence.measured_at.get(work.case.key)
     if at is None:
@@ -135,7 +138,7 @@ def worth(work: Work, *, evidence: Evidence, now: datetime) -> float:
 def ranked(
     works: Iterable[Work], *, evidence: Evidence, costs: Costs, lanes: int, now: datetime
 ) -> list[Work]:
-    """Return `works` by what they are worth for each second of the device, the best first.
+    """Return `works` by their worth per second of the device, the best first.
 
     A second in which `lanes` cases are compiled counts for each of them as its share.
     """
@@ -158,10 +161,10 @@ def next_wave(
     left_s: float,
     is_alone: bool = True,
 ) -> list[Work]:
-    """Return the works that are compiled together next, none where none fits into `left_s`.
+    """Return the works of the next wave, none if none fits into `left_s`.
 
-    The slowest to compile bounds the wave.
-    `memory_limit_gb` is what they may need together; one may need more where it `is_alone`.
+    The slowest to compile bounds the wave. `memory_limit_gb` limits their memory together; a single
+    one may exceed it if it `is_alone`.
     """
     if lanes <= 0:
         return []

@@ -1,11 +1,11 @@
-"""Waves of cases: compiled at a time, each in a process of its own, then sampled one by one.
+"""Waves of cases: compiled together, each in a process of its own, then sampled one by one.
 
-Nine tenths of the time of a compiled case goes by on one core, while the device waits. So the
-launches of a wave build and compile at a time. Each then waits at a pipe, and is let on alone:
-while one warms up, samples and is profiled, the others are blocked or stopped, and use neither a
-core nor the device. A launch that is late is stopped meanwhile and goes on with the next wave; it
-has no compile time then. Compile times are those of `compile_ahead` processes at a time, each with
-one thread (in the details of a result), and compare among equals.
+A compiled case spends nine tenths of its time on one core, while the device waits. So the launches
+of a wave build and compile together. Each then waits at a pipe until it is its turn. While one
+warms up, samples and is profiled, the others are blocked or stopped, and use neither a core nor the
+device. A late launch is stopped meanwhile and continues with the next wave; it then has no compile
+time. Compile times are those of `compile_ahead` processes together, each with one thread (in the
+details of a result), and compare among equals.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from compile_hud.runner.protocol.messages import LaunchReport
 _POLL_S = 0.02
 # A launch that is cancelled has a host that kills it at once.
 _END_S = 10.0
-# Where this share of a wave is ready, the others may be late.
+# When this share of a wave is ready, the others may be late.
 _MOST = 0.6
-# What a launch that was stopped on the way has no number of.
+# A launch that was stopped on the way lacks these metrics.
 _STOPPED_METRICS = frozenset(
     (
         *("compile_cold_s", "compile_dynamo_s", "compile_aot_s", "compile_inductor_s"),
@@ -44,14 +44,14 @@ THREADS_VARIABLE = "TORCHINDUCTOR_COMPILE_THREADS"
 
 
 class Session(Protocol):
-    """What a wave needs of one case while it is measured."""
+    """The interface of a case that a wave measures."""
 
     def launch(self) -> LaunchReport:
         """Run one process of the case to its end."""
         ...
 
     def forget_last(self) -> None:
-        """Leave the last launch out of the result."""
+        """Exclude the last launch from the result."""
         ...
 
     def finish(self) -> CaseResult:
@@ -59,12 +59,12 @@ class Session(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove what the case left on the disk."""
+        """Remove the files of the case."""
         ...
 
 
 class Lane(Protocol):
-    """A place for one launch at a time; its launches wait at the named pipe `pipe`."""
+    """A lane for one launch at a time; its launches wait at the named pipe `pipe`."""
 
     pipe: Path
 
@@ -73,23 +73,23 @@ class Lane(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Kill the launch that runs here; the next one finds the lane as new."""
+        """Kill the launch that runs here; the next one starts in a fresh lane."""
         ...
 
     def freeze(self) -> None:
-        """Stop the launch that runs here until `thaw`, whatever it does."""
+        """Stop the launch that runs here until `thaw`."""
         ...
 
     def thaw(self) -> None:
-        """Let the launch go on."""
+        """Let the launch continue."""
         ...
 
 
 class HostSession(LocalSession):
-    """A session whose last launch may be left out, as it was killed for lack of time."""
+    """A session whose last launch may be excluded, as it was killed for lack of time."""
 
     def forget_last(self) -> None:
-        """Leave the last launch out of the result."""
+        """Exclude the last launch from the result."""
         self._reports.pop()
 
 
@@ -151,20 +151,20 @@ class HostLane:
         )
 
     def cancel(self) -> None:
-        """Kill the launch that runs here; the next one finds the lane as new."""
+        """Kill the launch that runs here; the next one starts in a fresh lane."""
         self.thaw()
         self._host.cancel()
 
     def renew(self) -> None:
-        """End a host that was cancelled: it serves nothing any more."""
+        """End a host whose launch was cancelled: it accepts no more orders."""
         self._host.close()
 
     def freeze(self) -> None:
-        """Stop the launch that runs here until `thaw`, whatever it does."""
+        """Stop the launch that runs here until `thaw`."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let the launch go on."""
+        """Let the launch continue."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -174,18 +174,18 @@ class HostLane:
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
-                # It ended meanwhile.
+                # The process ended meanwhile.
                 continue
 
     def close(self) -> None:
-        """End the host and what it started, and remove what it left."""
+        """End the host and its processes, and remove their files."""
         self._host.close()
         shutil.rmtree(self._home, ignore_errors=True)
 
 
 @dataclass(slots=True)
 class Entry:
-    """One case of a wave, with the lane and the thread that its launch runs in."""
+    """One case of a wave, with the lane and the thread of its launch."""
 
     work: Work
     lane: Lane
@@ -226,7 +226,7 @@ class Entry:
         return not self.thread.is_alive()
 
     def cancel(self) -> None:
-        """Kill the launch; where launches ended before it, these count."""
+        """Kill the launch; earlier launches of the case count."""
         is_first = self.num_done == 0
         self.lane.cancel()
         if is_first:
@@ -237,7 +237,7 @@ class Entry:
             self.lane.renew()
 
     def freeze(self) -> None:
-        """Stop the launch for a while: what it compiles has no time then."""
+        """Stop the launch for a while; its compilation then has no time."""
         self.was_frozen |= self.num_done == 0
         self.lane.freeze()
 
@@ -263,7 +263,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wave:
-    """What a wave did: the cases whose last launch is over, and the seconds of its parts."""
+    """The outcome of a wave: its finished cases, and the seconds of its parts."""
 
     ended: tuple[Entry, ...]
     num_late: int
@@ -273,7 +273,7 @@ class Wave:
 
 
 class Waves:
-    """Runs waves on `lanes`; launches that are late, and second ones, go along with the next."""
+    """Runs waves on `lanes`; late and second launches join the next wave."""
 
     def __init__(self, lanes: Sequence[Lane], *, until_s: float, launch_limit_s: float) -> None:
         self._free = list(lanes)
@@ -284,7 +284,7 @@ class Waves:
 
     @property
     def num_free(self) -> int:
-        """Return how many cases can be begun."""
+        """Return the number of free lanes."""
         return len(self._free)
 
     @property
@@ -295,10 +295,10 @@ class Waves:
     def run(
         self, works: Sequence[Work], *, patience_s: float, sample_s: float, sample_limit_s: float
     ) -> Wave:
-        """Launch `works` and what is left of the waves before, and sample what has compiled.
+        """Launch `works` and the rest of earlier waves, and sample the compiled ones.
 
-        Nobody waits for late launches after `patience_s` where most are ready. `sample_s` is what
-        sampling may take: it begins early enough to end in time.
+        When most are ready, late launches get no more than `patience_s`. Sampling may take
+        `sample_s` and begins early enough to end in time.
         """
         start_s = time.monotonic()
         num_ahead = len(works) + len(self._late)
@@ -327,10 +327,10 @@ class Waves:
         )
 
     def close(self) -> tuple[Entry, ...]:
-        """Kill what still runs; return the cases that have results of some launches."""
+        """Kill all running launches; return the cases that have results of some launches."""
         for entry in self._late:
             entry.cancel()
-        # What had no time to compile is as if it had not been begun.
+        # A launch without time to compile counts as never begun.
         compiled = tuple(entry for entry in self._late if entry.cancelled_after_s is None)
         return (*compiled, *self._again)
 
@@ -341,7 +341,7 @@ class Waves:
         return Entry(work=work, lane=lane, session=session, num_ahead=num_ahead)
 
     def _stop(self, late: Sequence[Entry]) -> list[Entry]:
-        """Return those of `late` that may go on later, stopped; kill the others."""
+        """Return those of `late` that may continue later, stopped; kill the others."""
         going_on = []
         for entry in late:
             now_s = time.monotonic()
@@ -354,7 +354,7 @@ class Waves:
 
     def _sample(self, entry: Entry, pipe: int, *, limit_s: float) -> None:
         begun_s = time.monotonic()
-        # Its end is what the launch waits for.
+        # The launch waits for the end of this pipe.
         os.close(pipe)
         left_s = max(0.0, min(self._until_s - begun_s, limit_s))
         if not entry.has_ended(within_s=left_s):
@@ -364,7 +364,7 @@ class Waves:
 def _prepared(
     entries: Sequence[Entry], *, patient_until_s: float, until_s: float
 ) -> tuple[list[tuple[Entry, int]], list[Entry]]:
-    """Return those that wait at their pipes, with the ends to close, and those that are late."""
+    """Return the cases that wait at their pipes, with the ends to close, and the late ones."""
     waiting, ready = list(entries), []
     while waiting:
         for entry in list(waiting):
@@ -382,7 +382,7 @@ def _prepared(
 
 
 def _open_end(pipe: Path) -> int | None:
-    """Return the writing end of `pipe` where somebody waits at the other, None otherwise."""
+    """Return the writing end of `pipe` if a process waits at the other, else None."""
     try:
         return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:

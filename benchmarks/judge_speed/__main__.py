@@ -1,13 +1,13 @@
-"""Measure how long judging takes: one new night of many series, all of them again, and one look.
+"""Measure the time of detection: one new night of many series, all of them again, and one look.
 
-Builds a store of made-up nights: cases of ten judged metrics each (seven with noise, three counts),
-the noise of each series that of a nightly suite, a step in one of fifty models. Then times
-`detect` as it runs after a run (only cases with new results) and as `hud detect` runs it (all), the
-reads and writes of the store included, and checks that both give the same. What one look at one
-series costs is measured beside it (looks.py). Writes one document.
+Builds a store of synthetic nights: cases of ten judged metrics each (seven with noise, three
+counts). The noise of each series is that of a nightly suite, and one of fifty models has a step.
+Then times `detect` as it runs after a run (only cases with new results) and as `hud detect` runs it
+(all). Reads and writes of the store are included, and both must give the same alerts. The cost of
+one look at one series is measured too (looks.py). Writes one document.
 
-A package, so that the processes that judge import what judges and not what measures it: as those of
-`hud detect`, which start from a script that imports next to nothing.
+This is a package, so that the processes that judge import only the detector: those of `hud detect`
+start from a script that imports next to nothing.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ METHOD = "made up"
 
 
 class Nights:
-    """Made-up runs of cases whose series have ten metrics each."""
+    """Synthetic runs of cases whose series have ten metrics each."""
 
     def __init__(self, num_series: int, *, num_nights: int, seed: int = 1) -> None:
         """Draw the noise of every series, and the night from which some models are slower."""
@@ -152,7 +152,7 @@ def _measurement(name: str, value: float) -> Measurement:
 
 
 def fill(store: Store, nights: Nights, *, first: int, last: int) -> None:
-    """Store the nights from `first` up to `last`, which is left out."""
+    """Store the nights from `first` up to `last`, without `last`."""
     for start in range(first, last, NIGHTS_PER_WRITE):
         numbers = range(start, min(start + NIGHTS_PER_WRITE, last))
         documents = [nights.run(number) for number in numbers]
@@ -161,7 +161,7 @@ def fill(store: Store, nights: Nights, *, first: int, last: int) -> None:
 
 
 def judge(store: Store, *, is_full: bool) -> dict[str, float]:
-    """Return what one `detect` took, its own processes and those it started."""
+    """Return the cost of one `detect`: its own processes and those it started."""
     before, started_s = _cpu_s(), time.perf_counter()
     report = detect(store, is_full=is_full)
     return {
@@ -178,7 +178,7 @@ def _cpu_s() -> float:
 
 
 def measure(folder: Path, *, num_series: int, num_nights: int) -> dict[str, Any]:
-    """Return the times of a store in `folder`; raise BenchmarkError when both ways differ."""
+    """Return the times of a store in `folder`; raise BenchmarkError if both ways differ."""
     store = Store(f"duckdb:///{folder / 'judged.duckdb'}")
     nights = Nights(num_series, num_nights=num_nights)
     fill(store, nights, first=0, last=num_nights)

@@ -1,4 +1,4 @@
-"""Measure one look at a series: the steps in all nights up to one, asked on every night."""
+"""Measure one look at a series: the steps in all nights up to one, computed on every night."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from benchmarks.startup import BenchmarkError
 from compile_hud.runner.analysis.detector import find_steps
 
 SEED = 7
-# Of each event: every spread in every shape of noise.
+# The number of each event: every spread in every shape of noise.
 NUM_EACH = len(SPREADS) * len(Shape)
-# What was asked about last is followed from there on; after another history nothing is.
+# The detector continues from the last history that it followed, and from no other.
 OTHER = np.ones(1)
 
 
 def measure_looks() -> dict[str, Any]:
-    """Return the CPU milliseconds of a look, by who follows a history and by who asks afresh.
+    """Return the CPU milliseconds of a look: with a detector that follows a history, and with a
+    fresh one.
 
-    Raises BenchmarkError when the two are told different steps.
+    Raises BenchmarkError if the two report different steps.
     """
     series = [list(_prefixes(event, number)) for event in Event for number in range(NUM_EACH)]
     started_s = time.process_time()

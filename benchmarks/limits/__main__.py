@@ -1,9 +1,9 @@
-"""Measure what can be had together: the judge beside an observer who knows all but what happens.
+"""Compare the detector with an observer that knows everything but the events.
 
-Both see the same made-up histories (histories.py), night by night. The observer (observer.py)
-alerts when the chance that a step has begun exceeds a limit; each limit is another balance between
-new modes that stay silent and nights until a step is told. Writes one document with what the
-observer comes to at several limits, and the judge.
+Both see the same synthetic histories (histories.py), night by night. The observer (observer.py)
+alerts when the probability that a step has begun exceeds a limit. Each limit is another balance
+between new modes that stay silent and nights until a step is reported. Writes one document with the
+rates of the observer at several limits, and those of the detector.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from compile_hud.runner.analysis.detector import find_steps
 SCHEMA_VERSION = 1
 SEED = 1
 LIMITS = (0.8, 0.9, 0.95, 0.97, 0.975, 0.98, 0.985, 0.99, 0.998)
-# What is told later than a month is not found.
+# A report later than a month does not count.
 LAST_DELAY = 30
 # Alerts whose first nights lie no farther apart are one.
 SAME_NIGHTS = 5
@@ -54,7 +54,7 @@ def observed(history: History, *, chances: np.ndarray, limit: float) -> Replay:
 
 
 def judged(history: History, *, config: DetectorConfig = DEFAULT_CONFIG) -> Replay:
-    """Return what the judge tells of the same nights, each seen with those before it only."""
+    """Return the replay of the detector, which sees each night only with earlier ones."""
     places = np.flatnonzero(~np.isnan(history.values))
     values = history.values[places]
     alerts: list[tuple[int, int | None]] = []
@@ -85,7 +85,7 @@ def _delay(onset: int | None, night: int, first: int | None) -> int | None:
 
 
 def summarise(replays: Sequence[Replay]) -> dict[str, Any]:
-    """Return the rates of all replays, those of every event, and the delays of what was found."""
+    """Return the rates of all replays, those of every event, and the delays of detected steps."""
     delays = sorted(replay.delay for replay in replays if replay.delay is not None)
     num_steps = sum(replay.has_step for replay in replays)
     num_false = sum(replay.num_false for replay in replays)
@@ -111,7 +111,7 @@ def _share_right(replays: Sequence[Replay], event: Event) -> float:
 
 
 def measure(num_histories: int) -> dict[str, Any]:
-    """Return the document: `num_histories` of each event, for the judge and the observer."""
+    """Return the document: `num_histories` of each event, for the detector and the observer."""
     histories = [draw(event, i, seed=SEED) for event in Event for i in range(num_histories)]
     chances = [
         chances_of_step(probabilities_of(history), shape=history.shape, spread=history.spread)

@@ -1,9 +1,13 @@
-"""Made-up histories of nights of which it is known what happened in them.
+"""Synthetic histories of nights with known events.
 
-Noise of 0.5, 1 or 2 % around a level of 1: normal; heavy-tailed (Student's t with 3 degrees of
-freedom, and 4 % of the nights 5 to 30 % slower still); or with two modes (30 % of the nights slow,
-each by itself or staying as the night before with a chance of 0.6; 2 % are slower still). From a
-night between the 25th and the 70th on, one of the things that `Event` lists.
+Noise of 0.5, 1 or 2 % about a level of 1 has one of three shapes:
+
+- normal;
+- heavy-tailed: Student's t with 3 degrees of freedom, and 4 % of the nights 5 to 30 % slower still;
+- two modes: 30 % of the nights are slow, each by itself or repeating the previous night with a
+  probability of 0.6. Of all nights, 2 % are slower still.
+
+From a night between the 25th and the 70th on, one of the events of `Event` happens.
 """
 
 from __future__ import annotations
@@ -16,19 +20,20 @@ import numpy as np
 
 NUM_NIGHTS = 90
 FIRST, LAST = 25, 70
-# The first nights tell what the level is.
+# The first nights establish the level.
 FIRST_NIGHT = 10
 SPREADS = (0.005, 0.01, 0.02)
-# Noise with two modes: how many nights are slow, and how likely one is as the night before was.
+# Noise with two modes: the share of slow nights, and the probability that a night repeats the mode
+# of the previous one.
 SLOW_SHARE, STAYS = 0.3, (0.0, 0.6)
-# Of its sd: what each mode has by itself, and what lies between the two.
+# Shares of the sd: the scatter within each mode, and the distance between the two.
 WITHIN = 0.4
 BETWEEN = math.sqrt((1 - WITHIN**2) / (SLOW_SHARE * (1 - SLOW_SHARE)))
 SLOWER = (0.05, 0.30)
 
 
 class Shape(StrEnum):
-    """How noise is distributed."""
+    """The distribution of noise."""
 
     NORMAL = "normal"
     HEAVY = "heavy-tailed"
@@ -36,7 +41,7 @@ class Shape(StrEnum):
 
 
 class Event(StrEnum):
-    """What happens to a history."""
+    """The event of a history."""
 
     LASTING = "a step among missing nights"
     PASSING = "a step that comes back after one or two weeks"
@@ -49,7 +54,7 @@ class Event(StrEnum):
 
 
 OUTLIERS = {Shape.NORMAL: 0.0, Shape.HEAVY: 0.04, Shape.MODES: 0.02}
-# By how much the level rises, for good or for a while. The first three are what is to be found.
+# The rise of the level, for good or for a while. The first three are to be detected.
 RISES = {
     Event.LASTING: 0.08,
     Event.PASSING: 0.08,
@@ -62,17 +67,17 @@ STEPS = (Event.LASTING, Event.PASSING, Event.RELAPSE)
 BLIP_NIGHTS = 2
 PASSING_NIGHTS = range(7, 16)
 MODE_SHARE, MISSING_SHARE = 0.2, 0.25
-# An improvement, and how many nights before the relapse it comes.
+# The size of an improvement, and the number of nights before the relapse.
 IMPROVED, IMPROVED_NIGHTS = 0.92, 17
 RAMP = 1 + 0.06 * np.clip((np.arange(NUM_NIGHTS) - 15) / 60, 0, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Nights, NaN where one is missing, and what they are made of.
+    """Nights, NaN for a missing one, and their components.
 
-    `onset` is the first night of the step, None without one. `improved` is what an improvement made
-    of the level, night by night.
+    `onset` is the first night of the step, None without one. `improved` is the factor of the level
+    by an improvement, night by night.
     """
 
     event: Event
@@ -124,7 +129,7 @@ def _level(
 
 
 def draw_noise(shape: Shape, spread: float, *, rng: np.random.Generator) -> np.ndarray:
-    """Return NUM_NIGHTS values around 1 with noise of `shape`."""
+    """Return NUM_NIGHTS values about 1 with noise of `shape`."""
     if shape is Shape.NORMAL:
         noise = rng.standard_normal(NUM_NIGHTS)
     elif shape is Shape.HEAVY:

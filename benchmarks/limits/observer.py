@@ -1,11 +1,11 @@
-"""An observer who knows all of a history but what happens in it, and when.
+"""An observer that knows everything about a history but its event and the time of it.
 
-It knows the level, the distribution of the noise, an improvement when it comes, what may happen and
-how often it does. What it does not know is whether the next nights belong to a step or to something
-else: every size is as likely for one as for the other. Night by night it has the probability, by
+It knows the level, the distribution of the noise, an improvement when it comes, the possible events
+and their frequency. It does not know whether the next nights belong to a step or to something else:
+every size is as likely for one as for the other. Night by night it computes the probability, by
 Bayes' theorem, that a step has begun. Noise with two modes is a hidden Markov chain, followed by
-the forward algorithm (Baum and Petrie, Annals of Mathematical Statistics, 1966).
-No rule that does not know more can do better on average over such histories.
+the forward algorithm (Baum and Petrie, Annals of Mathematical Statistics, 1966). On average over
+such histories, no rule with less knowledge can do better.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from benchmarks.limits.histories import (
     Shape,
 )
 
-# By how much steps, blips and new modes may rise.
+# The possible rises of steps, blips and new modes.
 SIZES = np.array([0.05, 0.06, 0.08, 0.10])
-# What a night may be like: ordinary; up by a size; in a mode of a size or not; and so on.
+# The possible states of a night: ordinary; up by a size; in a mode of a size or not; and so on.
 UP = 1
 MODE = UP + SIZES.size
 SMALL, WIDER, RAMPED = range(MODE + SIZES.size, MODE + SIZES.size + 3)
 # Densities are tabulated this finely.
 GRID = np.linspace(-0.6, 1.0, 32_001)
-# A night that no story expects is no end of all of them.
+# A night that no story explains does not rule out all stories.
 LEAST_DENSITY = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stories:
-    """All that may happen, one column each: what every night is like.
+    """All possible stories, one column each: the state of every night.
 
-    `chances` are those before the first night, `onsets` the first night of the step, NUM_NIGHTS
-    where there is none.
+    `chances` are those before the first night. `onsets` are the first nights of the steps,
+    NUM_NIGHTS for stories without a step.
     """
 
     nights: np.ndarray
@@ -63,7 +63,7 @@ class Stories:
 
 
 def probabilities_of(history: History) -> np.ndarray:
-    """Return what the observer looks at: without an improvement, which it knows."""
+    """Return the values that the observer uses: without an improvement, which it knows."""
     return np.asarray(history.values / history.improved)
 
 
@@ -122,14 +122,14 @@ def densities(shape: Shape, spread: float) -> np.ndarray:
 
 
 def chances_of_step(values: np.ndarray, *, shape: Shape, spread: float) -> np.ndarray:
-    """Return for each night how likely it is by then that a step has begun.
+    """Return for each night the probability that a step has begun by then.
 
-    `values` are nights around a level of 1, NaN where one is missing, of which nothing is said: 0.
+    `values` are nights about a level of 1, NaN for a missing one, whose probability is 0.
     """
     events, table = stories(), densities(shape, spread)
     modes = np.array([1 - SLOW_SHARE, SLOW_SHARE]) if table.shape[0] == 2 else np.ones(1)
     stays = np.array(STAYS) if table.shape[0] == 2 else np.zeros(1)
-    # How likely each chance to stay, mode of tonight and story are, given the nights before.
+    # The probability of each persistence, tonight's mode and story, given the earlier nights.
     belief = modes[:, None] * events.chances / stays.size
     belief = np.repeat(belief[None], stays.size, axis=0)
     steps = np.zeros(NUM_NIGHTS)
@@ -145,7 +145,7 @@ def chances_of_step(values: np.ndarray, *, shape: Shape, spread: float) -> np.nd
 
 
 def _of_night(value: float, night: int, table: np.ndarray) -> np.ndarray:
-    """Return the density of `value`: one row a mode of the noise, one column what it may be."""
+    """Return the density of `value`: one row a mode of the noise, one column a kind of night."""
     up = 1 + SIZES
     rest = 1 + RISES[Event.SMALL], RAMP[night]
 

@@ -1,10 +1,10 @@
-"""Thirty nights with everything that goes wrong, in one go.
+"""Thirty simulated nights with every fault, in one go.
 
-`hud schedule`, and after a reboot `hud up`, run as they are, with real processes, a real store and
-a real receiver; their clock is a file, and their toolchain a worker without torch (`worker.py`),
-but for Sundays, when torch measures a layer. Two schedules fire at 02:30, in Berlin where clocks go
-forward meanwhile, and in Sydney where they go back. In the end every night must be there, once and
-whole, or say why not; no process may be left, and no alert untold.
+`hud schedule`, and after a reboot `hud up`, run unchanged, with real processes, a real store and a
+real receiver. Their clock is a file. Their toolchain is a worker without torch (`worker.py`),
+except on Sundays, when torch measures a layer. Two schedules fire at 02:30: in Berlin, where clocks
+go forward meanwhile, and in Sydney, where they go back. In the end every night must be there, once
+and whole, or have a recorded reason. No process may be left, and no alert unreported.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def table_of(result: Audit) -> Table:
     table = Table("night", "schedule", "thrown in", "what came of it", "explained by")
     for fate in result.fates:
         cells = (str(fate.night), fate.schedule, fate.thrown_in, fate.came, fate.explained_by)
-        # A reason may name a table of hud.toml, which would be taken for markup.
+        # A reason may name a table of hud.toml, whose brackets would be read as markup.
         table.add_row(*map(escape, cells))
     return table
 
@@ -78,7 +78,7 @@ def document_of(result: Audit) -> dict[str, object]:
 @click.option("--nights", default=PLAN.num_nights, show_default=True, help="Only the first ones.")
 @click.option("--output", type=click.Path(path_type=Path), default=RESULTS / "nights.json")
 def main(*, nights: int, output: Path) -> None:
-    """Simulate the nights, show and write what came of them; 1 when something is wrong."""
+    """Simulate the nights, show and write their outcome; return 1 if something is wrong."""
     machine = describe_machine()
     plan = dataclasses.replace(
         PLAN,

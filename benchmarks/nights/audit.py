@@ -1,4 +1,4 @@
-"""What became of the nights: each is there once and whole, or explained; everybody was told."""
+"""Audit of the nights: each is there once and whole, or explained; every alert was reported."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ ALL = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Evidence that is there when the nights are over.
+    """The evidence after the nights.
 
-    `taken` are the ids of notifications in the order in which the receiver took them, `orphans`
-    processes that should have ended, `left` files that should have gone into the store.
+    `taken` are the ids of notifications in the order in which the receiver took them. `orphans` are
+    processes that should have ended. `left` are files that should have gone into the store.
     """
 
     jobs: tuple[QueuedJob, ...]
@@ -53,7 +53,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fate:
-    """What came of one schedule in one night, and what explains that where it is not all well."""
+    """The outcome of one schedule in one night, and its explanation if it is not ok."""
 
     night: date
     schedule: str
@@ -64,14 +64,14 @@ class Fate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """Outcome of each night, and the problems, of which there are to be none."""
+    """Outcome of each night, and the problems, which should be none."""
 
     fates: tuple[Fate, ...]
     problems: tuple[str, ...]
 
 
 def gather(machine: Machine) -> Evidence:
-    """Return what there is on `machine` and with its receiver."""
+    """Return the evidence on `machine` and at its receiver."""
     store = Store(f"duckdb:///{machine.store_path}")
     health = load_health(store, num_ended=ALL)
     runs = [summary.run for summary in load_runs(store, limit=ALL)]
@@ -156,7 +156,7 @@ def _wrong_with_run(document: RunDocument) -> Iterator[str]:
 
 
 def _untold_failures(evidence: Evidence) -> Iterator[str]:
-    """Yield the results that ended badly, of which no alert was told that covers their time."""
+    """Yield the bad results without a reported alert that covers their time."""
     notified = _notified_alerts(evidence)
     for document in evidence.documents:
         for result in document.results:

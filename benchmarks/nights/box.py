@@ -1,6 +1,6 @@
-"""The runner of the simulation: `hud` as it is, by a clock that is a file.
+"""The runner of the simulation: `hud` unchanged, with a file as its clock.
 
-It says in the file `idle` for which moment there is nothing left to do.
+The file `idle` has the moment at which nothing is left to do.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from compile_hud.runner.scheduling.job_worker import JobWorker
 from compile_hud.runner.scheduling.scheduler import Scheduler
 from compile_hud.runner.workspace import Dependencies
 
-# In seconds that are real: a locked store is asked for so long, instead of half a minute.
+# Real seconds: a locked store is retried for so long, instead of half a minute.
 LOCK_TIMEOUT_S = 1.0
-# A schedule that fires writes its request in a thread: one turn more than is needed otherwise.
+# A schedule that fires writes its request in a thread, so one more turn is needed.
 NUM_TURNS = 2
 
 
 class Clock:
-    """What a file says the time is, in UTC."""
+    """The time in a file, in UTC."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "clock"
 
     def text(self) -> str:
-        """Return the moment as it is written."""
+        """Return the moment in the form of the file."""
         return self._path.read_text(encoding="ascii")
 
     def __call__(self) -> datetime:
-        """Return the moment."""
+        """Return the present moment."""
         return datetime.fromisoformat(self.text())
 
 
 def fake_time(clock: Clock) -> None:
-    """Let APScheduler live by `clock`."""
+    """Let APScheduler use `clock`."""
 
     class FakeDatetime(datetime):
         @classmethod
@@ -60,7 +60,7 @@ def fake_time(clock: Clock) -> None:
 
 
 class Looks:
-    """Wakes the scheduler when the clock moves, and knows for which moment it has looked."""
+    """Wakes the scheduler when the clock moves, and knows the moment that it has looked at."""
 
     def __init__(self, clock: Clock) -> None:
         self.last = ""
@@ -115,7 +115,7 @@ def say_when_idle(folder: Path, *, clock: Clock, looks: Looks) -> None:
 
 
 def live(folder: Path, arguments: list[str]) -> None:
-    """Be `hud` with these arguments until a signal ends it."""
+    """Run `hud` with these arguments until a signal ends it."""
     clock = Clock(folder)
     looks = Looks(clock)
     fake_time(clock)
@@ -126,7 +126,7 @@ def live(folder: Path, arguments: list[str]) -> None:
         make_executor=partial(LocalExecutor, now=clock),
         now=clock,
         env=os.environ,
-        # So that it can be lost; only the worker of the simulation knows that there is none.
+        # The runner expects a GPU, which the simulation can then take away; its worker has none.
         has_gpu=lambda: True,
     )
     main(arguments, obj=dependencies, prog_name="hud")

@@ -13,9 +13,9 @@ LEAK_STEP_BYTES = 1 << 24
 
 
 class Fault(StrEnum):
-    """What is wrong now."""
+    """A fault that is present or not."""
 
-    # The model that the file names waits, so that something can happen while it is measured.
+    # The model that the file names waits, so that something can happen during its measurement.
     HELD = "held"
     HANGS = "hangs"
     LEAKS = "leaks"
@@ -31,23 +31,23 @@ class Faults:
         self._folder.mkdir(exist_ok=True)
 
     def has(self, fault: Fault) -> bool:
-        """Return whether `fault` is there now."""
+        """Return whether `fault` is present."""
         return (self._folder / fault).exists()
 
     def add(self, fault: Fault) -> None:
-        """Let `fault` be there from now on."""
+        """Add `fault`."""
         (self._folder / fault).touch()
 
     def remove(self, fault: Fault) -> None:
-        """Mend `fault`."""
+        """Remove `fault`."""
         (self._folder / fault).unlink(missing_ok=True)
 
     def hold(self, model: str) -> None:
-        """Let the next measurement of `model` wait until HELD is removed."""
+        """Let the next measurement of `model` wait until the file HELD is removed."""
         (self._folder / Fault.HELD).write_text(model, encoding="ascii")
 
     def is_blocked(self, model: str) -> bool:
-        """Return whether `model` is to wait."""
+        """Return whether `model` has to wait."""
         try:
             return (self._folder / Fault.HELD).read_text(encoding="ascii") == model
         except FileNotFoundError:
@@ -60,7 +60,7 @@ def of_environment() -> Faults:
 
 
 def meet(model: str, faults: Faults) -> None:
-    """Be the model: wait while it is held, hang, or take memory until there is none."""
+    """Suffer the faults of the model: wait for HELD, hang, or use up the memory."""
     if faults.is_blocked(model):
         (Path(os.environ[FOLDER_VARIABLE]) / "is-held").touch()
     while faults.is_blocked(model):

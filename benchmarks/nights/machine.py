@@ -21,13 +21,13 @@ from benchmarks.nights.receiver import RECEIVED
 ROOT = Path(__file__).resolve().parents[2]
 MARK_VARIABLE = "NIGHTS_MARK"
 PATIENCE_S = 300.0
-# Whoever lost its parent ends by itself, which takes a moment.
+# A process without its parent ends by itself, which takes a moment.
 GRACE_S = 10.0
 DISK_SIZE = "96m"
 SCHEDULE = ("schedule",)
-# The same, and the dashboard as a process below it; the port is a free one.
+# The runner, and the dashboard as a process below it; the port is a free one.
 UP = ("up", "--port", "0")
-# Local time steps where the machine is, too.
+# The machine's local time changes with daylight saving, too.
 LOCAL_ZONE = "Europe/Berlin"
 HOLDER = """
 import duckdb, sys, time
@@ -48,7 +48,7 @@ class NotMounted(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Seen:
-    """What the simulation saw while it ran."""
+    """The observations of the simulation while it ran."""
 
     num_starts: int = 0
     num_kills: int = 0
@@ -80,7 +80,7 @@ class Receiver:
         self.url = self._process.stdout.readline().strip()
 
     def kill(self) -> None:
-        """Let it be down."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
@@ -88,7 +88,7 @@ class Receiver:
 
 
 class Machine:
-    """A machine whose runner lives by `config`, a hud.toml, in `folder`."""
+    """A machine whose runner uses `config`, a hud.toml, in `folder`."""
 
     def __init__(self, folder: Path, *, config: str) -> None:
         self.folder = folder
@@ -125,14 +125,14 @@ class Machine:
         self.seen.num_starts += 1
 
     def stop(self) -> None:
-        """End the runner as an operator does."""
+        """Stop the runner as an operator does."""
         assert self._runner is not None
         self._runner.send_signal(signal.SIGTERM)
         self._runner.wait(PATIENCE_S)
         self.look_for_orphans("the end")
 
     def kill(self) -> None:
-        """Kill the runner alone: whatever it started has to end by itself."""
+        """Kill only the runner: its child processes have to end by themselves."""
         assert self._runner is not None
         self._runner.kill()
         self._after_death("a kill")
@@ -143,7 +143,7 @@ class Machine:
         self._after_death("a reboot")
 
     def end_all(self) -> None:
-        """Kill all processes there are."""
+        """Kill all processes of the simulation."""
         pids = processes_marked(self.mark)
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in pids:
@@ -157,26 +157,26 @@ class Machine:
         self.faults.remove(Fault.HELD)
 
     def look_for_orphans(self, cause: str) -> None:
-        """Remember what still runs a while after nothing should."""
+        """Record the processes that still run a while after they should have ended."""
         deadline_s = time.monotonic() + GRACE_S
         while (left := processes_marked(self.mark)) and time.monotonic() < deadline_s:
             time.sleep(PAUSE_S)
         self.seen.orphans += [f"process {pid} outlived {cause}" for pid in left]
 
     def set_clock(self, moment: datetime) -> None:
-        """Let it be `moment`."""
+        """Set the clock to `moment`."""
         path = self.folder / "clock.new"
         path.write_text(moment.isoformat(), encoding="ascii")
         path.replace(self.folder / "clock")
 
     def live_until(self, moment: datetime) -> None:
-        """Let it be `moment`, and wait until there is nothing left to do then."""
+        """Set the clock to `moment`, and wait until nothing is left to do then."""
         self.set_clock(moment)
         path, text = self.folder / "idle", moment.isoformat()
         self._wait_for(lambda: path.exists() and path.read_text(encoding="ascii") == text)
 
     def hold_at(self, model: str, *, moment: datetime) -> None:
-        """Let it be `moment`, and wait until `model` is in the middle of being measured."""
+        """Set the clock to `moment`, and wait until `model` is being measured."""
         path = self.folder / "is-held"
         path.unlink(missing_ok=True)
         self.faults.hold(model)
@@ -194,7 +194,7 @@ class Machine:
 
     @contextmanager
     def locked_store(self) -> Iterator[None]:
-        """Hold the store's file in another process meanwhile."""
+        """Lock the store's file from another process meanwhile."""
         with subprocess.Popen(
             [sys.executable, "-c", HOLDER, str(self.store_path)],
             stdin=subprocess.PIPE,
@@ -209,7 +209,7 @@ class Machine:
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
-        """Leave no byte of the disk under the state directory meanwhile; it must be its own."""
+        """Fill the disk under the state directory meanwhile; it must be its own."""
         if not self.state.is_mount():
             raise NotMounted(f"{self.state} is on a disk that others use; see small_disk")
         path = self.state / "ballast"

@@ -1,7 +1,7 @@
 """A receiver of webhooks as a process: each message that it takes is a line of a file.
 
-Called with the folder of the simulation and a port, 0 for a free one. It says its address, and ends
-when its standard input does.
+Its arguments are the folder of the simulation and a port, 0 for a free one. It prints its address,
+and ends with its standard input.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main(folder: Path, *, port: int) -> None:
     """Take messages until standard input ends."""
 
     def take(handler: Handler, number: int) -> None:
-        # A message is JSON without line breaks; one write keeps it whole beside another thread's.
+        # A message is JSON without line breaks; a single write does not mix with another thread's.
         with (folder / RECEIVED).open("ab", buffering=0) as stream:
             stream.write(handler.inbox.requests[number].body + b"\n")
         handler.answer(204)

@@ -1,4 +1,4 @@
-"""Nights one after the other, by a clock that jumps, with troubles thrown in."""
+"""Nights one after the other, with a clock that jumps, and with faults."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from benchmarks.nights.faults import Fault
 from benchmarks.nights.machine import UP, Machine, Receiver
 
 SUNDAY = 6
-# By now a schedule has fired.
+# The schedules have fired at this time.
 FIRED = timedelta(minutes=1)
-# What failed is tried again after 5 minutes, and a quarter of an hour after that.
+# A failed job is tried again after 5 minutes, and a quarter of an hour after that.
 SECOND_TRY, THIRD_TRY = timedelta(minutes=7), timedelta(minutes=35)
 # A machine that was off at night is switched on in the morning.
 MORNING = timedelta(hours=5)
@@ -82,7 +82,7 @@ def example_inputs(config, *, seed):
 
 
 class FaultKind(StrEnum):
-    """What is thrown into a night."""
+    """The faults of a night."""
 
     KILLED = "the runner is killed"
     REBOOTED = "the machine is rebooted"
@@ -103,7 +103,7 @@ FAULTS = {
     FaultKind.LEAKS: Fault.LEAKS,
     FaultKind.DEVICE_GONE: Fault.DEVICE_LOST,
 }
-# What makes a job fail, which is tried again a while later.
+# These faults make a job fail, which is tried again a while later.
 PUTS_BACK = frozenset(
     {
         FaultKind.DISK_FULL,
@@ -113,7 +113,7 @@ PUTS_BACK = frozenset(
         FaultKind.DEVICE_GONE,
     }
 )
-# What happens while a case is being measured.
+# These faults happen during the measurement of a case.
 BLOWS = frozenset(
     {
         FaultKind.KILLED,
@@ -127,7 +127,7 @@ BLOWS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A schedule of the simulation: every night at `at`, or on Sundays alone."""
+    """A schedule of the simulation: every night at `at`, or only on Sundays."""
 
     name: str
     zone: str
@@ -137,14 +137,14 @@ class Rule:
     is_weekly: bool = False
 
     def moments(self, night: date) -> list[datetime]:
-        """Return when, in UTC, the clock shows its time in `night`: twice where clocks go back."""
+        """Return the times, in UTC, of the schedule in `night`: two if clocks go back."""
         if self.is_weekly and night.weekday() != SUNDAY:
             return []
         local = datetime.combine(night, self.at, tzinfo=ZoneInfo(self.zone))
         return sorted({local.replace(fold=fold).astimezone(timezone.utc) for fold in (0, 1)})
 
     def text(self) -> str:
-        """Return it as hud.toml has it."""
+        """Return it in the form of hud.toml."""
         return SCHEDULE.format(
             name=self.name,
             at=f"{'sun ' * self.is_weekly}{self.at:%H:%M}",
@@ -154,7 +154,7 @@ class Rule:
         )
 
 
-# In the order in which they come in a night; where it is troubled, that is at BERLIN.
+# The order of schedules in a night; a fault comes at BERLIN.
 SYDNEY = Rule(name="sydney", zone="Australia/Sydney", suite="one")
 BERLIN = Rule(name="berlin", zone="Europe/Berlin", suite="both")
 TORCH = Rule(
@@ -164,17 +164,17 @@ TORCH = Rule(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The nights from `first` on, and what is thrown into which, by number from 0."""
+    """The nights from `first` on, and their faults by number from 0."""
 
     first: date
     num_nights: int
     troubles: Mapping[int, tuple[FaultKind, ...]] = field(default_factory=dict)
     rules: tuple[Rule, ...] = (SYDNEY, BERLIN)
-    # Above the few milliseconds of a case that is well, and all that a hanging one costs.
+    # Longer than the few milliseconds of a healthy case, and the whole cost of a hanging one.
     timeout_s: float = 4.0
 
     def nights(self) -> list[tuple[date, tuple[FaultKind, ...]]]:
-        """Return each night by its date, with its troubles."""
+        """Return each night by its date, with its faults."""
         return [
             (self.first + timedelta(days=number), self.troubles.get(number, ()))
             for number in range(self.num_nights)
@@ -182,7 +182,7 @@ class Plan:
 
 
 def simulate(plan: Plan, *, folder: Path, tell: Callable[[str], None]) -> Machine:
-    """Live through the nights of `plan` in `folder`, and return the machine, switched off."""
+    """Simulate the nights of `plan` in `folder`, and return the machine, switched off."""
     receiver = Receiver(folder)
     machine = Machine(folder, config=_config(plan, folder=folder, url=receiver.url))
     try:
@@ -197,7 +197,7 @@ def simulate(plan: Plan, *, folder: Path, tell: Callable[[str], None]) -> Machin
             else:
                 receiver.start()
             _live_through(machine, night, troubles, rules=plan.rules, model=MODELS[number % 3])
-            # By day a night that was missed can be made up for, and what waits be sent.
+            # By day a missed night can be made up for, and waiting messages can be sent.
             machine.live_until(_noon(night))
         machine.stop()
     finally:
@@ -265,7 +265,9 @@ def _fire_troubled(
 
 
 def _strike(machine: Machine, troubles: tuple[FaultKind, ...], *, hindrances: ExitStack) -> None:
-    """Let happen what happens while a case is measured; it lasts as long as `hindrances`."""
+    """Apply the faults that happen during the measurement of a case; they last as long as
+    `hindrances`.
+    """
     if FaultKind.DISK_FULL in troubles:
         hindrances.enter_context(machine.full_disk())
     if FaultKind.LOCKED_LATER in troubles:

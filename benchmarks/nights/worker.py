@@ -1,6 +1,6 @@
 """A worker host without torch: it speaks the protocol of the real one and forks a child a launch.
 
-The toolchain of the simulation, so that thirty nights take minutes; the processes are real.
+It is the toolchain of the simulation, so that thirty nights take minutes; the processes are real.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FACTS = {
     "hostname": "simulated",
 }
 LATENCY_S = 0.010
-# Of a slow night: far above the floor and what noise could be taken for.
+# A slow night is far above the floor and the noise.
 SLOWDOWN = 1.3
 SPREAD = 0.004
 MEMORY_LIMIT_BYTES = 1 << 28
@@ -67,7 +67,7 @@ def _answer(document: dict[str, Any]) -> None:
 
 
 def _live(order: Mapping[str, Any]) -> NoReturn:
-    """Be the child: never return into the host, not even from a full disk."""
+    """Run as the child: never return into the host, not even from a full disk."""
     status = 1
     try:
         _obey(order)
@@ -108,7 +108,7 @@ def _launch(case: Mapping[str, Any], faults: Faults) -> LaunchReport:
 
 
 def _wait(child: int, *, timeout_s: float) -> str:
-    """Wait for the child and return how it ended; kill it when it is late or the runner is gone."""
+    """Wait for the child and return its outcome; kill it when it is late or the runner is gone."""
     watch = os.pidfd_open(child)
     deadline_s = time.monotonic() + timeout_s
     ready, _, _ = select.select([watch, 0], [], [], max(0.0, deadline_s - time.monotonic()))

@@ -1,9 +1,9 @@
-"""Coefficient of variation between fresh estimates, ours beside peers, at equal wall time.
+"""Measure the coefficient of variation between fresh estimates of ours and of peers, at equal time.
 
-Each estimate is made from nothing in `--seconds` of wall time, everything included: starting
-Python, importing torch and the model, building, compiling with a filled cache, and the samples of
-eager and compiled. The tools take turns, model by model, so that a drift of the machine hits all of
-them. The document is written anew after each estimate.
+Each estimate takes `--seconds` of wall time, everything included: starting Python, importing torch
+and the model, building, compiling with a filled cache, and the samples of eager and compiled. The
+tools take turns, model by model, so that a drift of the machine affects all of them. The document
+is written anew after each estimate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MODELS = ("bert", "gpt2", "resnet", "vit", "unet")
 PEERS = ("plain loop", "blocked_autorange", "interleaved loop")
 PYPERF = "pyperf"
 NOT_RUN = {"triton do_bench": "times CUDA kernels only; this machine has no GPU"}
-# pyperf repeats whole processes; they may take so much of the time, the rest is for values.
+# pyperf repeats whole processes; this share of the time is for their start, the rest for values.
 PYPERF_START_SHARE = 0.6
 PYPERF_VALUES = 3
 
@@ -58,7 +58,7 @@ class Bench:
         self._prepared: dict[str, float] = {}
 
     def prepare(self) -> None:
-        """Fill both caches, then see what starting, building and latencies take with them."""
+        """Fill both caches, then measure start, build and latencies with them."""
         self._run("benchmarks.precision.peers", "prepare", self.model, self.shape)
         started_s = time.monotonic()
         self._prepared = self._run("benchmarks.precision.peers", "prepare", self.model, self.shape)
@@ -119,8 +119,8 @@ class Bench:
 def pyperf_options(prepared: Mapping[str, float], *, seconds: float) -> tuple[str, ...]:
     """Return pyperf's options for so many seconds: worker processes, values and calls a value.
 
-    `prepared` has the seconds that a process with both takes to start, build and compile, and the
-    latencies. Calls a value are given, which spares pyperf its calibrating process.
+    `prepared` has the seconds in which a process with both starts, builds and compiles, and the
+    latencies. A given number of calls a value spares pyperf its calibrating process.
     """
     both_s = 2 * (prepared["process_s"] - prepared["compile_s"]) + prepared["compile_s"]
     num_processes = max(1, int(PYPERF_START_SHARE * seconds / both_s))
@@ -167,7 +167,7 @@ def document_of(estimates: list[dict[str, Any]], *, setting: Mapping[str, Any]) 
 
 
 def main() -> int:
-    """Measure and keep the document up to date; return the exit status."""
+    """Measure and update the document after each estimate; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--shape", default="small")

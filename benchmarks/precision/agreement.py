@@ -1,4 +1,4 @@
-"""How well estimates of one quantity agree, tool by tool. Pure."""
+"""Agreement of estimates of one quantity, tool by tool. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import chi2
 
 OURS = "compile hud"
-# Not a tool that one installs, but what PyTorch's own benchmarks/dynamo runner does: beside the
-# goal, and the hardest to beat for a speedup.
+# PyTorch's own benchmarks/dynamo runner works like this. It is no installable tool, so the goal
+# excludes it, and it is the hardest to beat for a speedup.
 INTERLEAVED = "interleaved loop"
 QUANTITIES = ("eager_s", "compiled_s", "speedup")
 GOAL = 0.5
@@ -54,8 +54,8 @@ def summarise(estimates: Sequence[Estimate]) -> dict[str, Any]:
 def over_models(models: Mapping[str, Any]) -> dict[str, Any]:
     """Return each tool's geometric mean of the coefficients of variation, and ours over the best.
 
-    Which peer is best is decided over all models: the least of several coefficients that a few
-    estimates give for one model is mostly luck.
+    The best peer is chosen over all models: for one model, the minimum of several coefficients from
+    a few estimates is mostly luck.
     """
     tools = [set(row["tools"]) for row in models.values()]
     means: dict[str, float] = {}
@@ -77,10 +77,11 @@ def over_models(models: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shared_drift(estimates: Sequence[Estimate], quantity: str) -> float | None:
-    """Return the coefficient of variation of what all tools saw move alike, None without rounds.
+    """Return the coefficient of variation of the drift that all tools share, None without rounds.
 
-    Round by round the median over tools of an estimate over the mean of its tool: a machine that
-    is slower for a while is so for every tool, and none can see past it in an absolute time.
+    For each round it takes the median over tools of an estimate over the mean of its tool. A
+    machine that is slower for a while is so for every tool, and none can correct that in an
+    absolute time.
     """
     rounds = _rounds(estimates, quantity)
     if len(rounds) < 2:

@@ -27,10 +27,10 @@ from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest, Me
 # Most of a launch is its compilation; sampling for a fifth of it is worth it.
 SETTINGS = MeasureSettings(num_rounds=60, budget_s=1.2, target_interval=0.0)
 
-# The pace to which the times of all estimates are brought; which one makes no difference.
+# The reference speed for normalised times of all estimates; any value gives the same result.
 SPEED_PROBE_S = 5e-4
 
-# Forking, ending and reporting.
+# Seconds for forking, ending and reporting.
 STEPS_OVERHEAD_S = 0.3
 
 METRICS = {
@@ -44,14 +44,14 @@ METRICS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFolders:
-    """Where the worker host keeps its state, and a compile cache that is filled."""
+    """The folders of the worker host: its state, and a filled compile cache."""
 
     home: Path
     cache: Path
 
 
 def order(model: str, shape: str) -> CaseOrder:
-    """Return the model compiled in mode default, which has eager interleaved."""
+    """Return the order of the model in mode default, which interleaves eager."""
     way, spec = VARIANTS["default"], CATALOG[model]
     case = Case(
         model=model,
@@ -71,7 +71,7 @@ def order(model: str, shape: str) -> CaseOrder:
 def estimate(model: str, shape: str, *, folders: WorkerFolders, until: float) -> dict[str, Any]:
     """Return eager and compiled latency and speedup, from a host's start to its end.
 
-    Further launches start as long as one more is likely to be done at `until`, a time of
+    Further launches start as long as one more will likely be done at `until`, a time of
     `time.monotonic()`.
     """
     case = order(model, shape)
@@ -81,9 +81,9 @@ def estimate(model: str, shape: str, *, folders: WorkerFolders, until: float) ->
     latest_s = 0.0
     try:
         while not reports or time.monotonic() + latest_s < until:
-            # The first launch of all filled the cache: these are later ones.
+            # The first launch filled the cache; these come later.
             reports.append(launch(host, case, number=1 + len(reports), folders=folders))
-            # By its own steps: before the first one the host imports the model's file.
+            # The launch's own steps: before the first one the host imports the model's file.
             latest_s = float(reports[-1].details["steps"][-1]["end_s"]) + STEPS_OVERHEAD_S
     finally:
         host.close()
@@ -93,7 +93,7 @@ def estimate(model: str, shape: str, *, folders: WorkerFolders, until: float) ->
 def launch(
     host: WorkerHost, case: CaseOrder, *, number: int, folders: WorkerFolders
 ) -> LaunchReport:
-    """Return the report of one launch; raise RuntimeError when it is not ok."""
+    """Return the report of one launch; raise RuntimeError if it is not ok."""
     with tempfile.TemporaryDirectory() as folder:
         log, report = Path(folder, "log.txt"), Path(folder, "report.json")
         request = LaunchRequest(
@@ -117,7 +117,7 @@ def launch(
 
 
 def numbers(result: CaseResult) -> dict[str, Any]:
-    """Return medians over launches of their levels, on both clocks, and what tables show."""
+    """Return medians over launches of their levels, on both clocks, and the numbers of tables."""
     levels = {
         name: launch_levels(result, metric, speed_probe_s=SPEED_PROBE_S)
         for name, metric in METRICS.items()
@@ -132,7 +132,7 @@ def numbers(result: CaseResult) -> dict[str, Any]:
 
 
 def _launch_medians(result: CaseResult) -> dict[str, list[float]]:
-    """Return what the levels are made of, the pace included."""
+    """Return the components of the levels, the speed probe included."""
     return {
         metric: launch_medians(item.samples, launches=item.launches)
         for metric in (*METRICS.values(), SPEED_PROBE)

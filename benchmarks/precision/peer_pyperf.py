@@ -1,7 +1,7 @@
 """The same two latencies by pyperf, whose workers are this script again.
 
 `python -m benchmarks.precision.peer_pyperf MODEL SHAPE` with pyperf's options. A worker builds only
-what it measures.
+its own subject.
 """
 
 from __future__ import annotations

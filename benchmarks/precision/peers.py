@@ -1,7 +1,7 @@
 """One estimate by a peer, in a process of its own: eager and compiled latency of a model.
 
-`python -m benchmarks.precision.peers TOOL MODEL SHAPE --until MONOTONIC` prints a JSON object. What
-is left until then, after importing, building and compiling, is spent half on each of the two.
+`python -m benchmarks.precision.peers TOOL MODEL SHAPE --until MONOTONIC` prints a JSON object. The
+time until then, after importing, building and compiling, is shared equally by the two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NUM_WARMUP_CALLS = 5
 
 
 def subject(model: str, shape: str, *, compiled: bool) -> Call:
-    """Return one iteration of inference on one thread, compiled and warm when asked for."""
+    """Return one iteration of inference on one thread, compiled and warm if requested."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     spec = CATALOG[model]

@@ -1,4 +1,4 @@
-"""Error rates of trials, and what they can be at most. Pure."""
+"""Error rates of trials, and their upper bounds. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def wilson_interval(num_hits: int, num_trials: int) -> tuple[float, float]:
 
 
 def summarise(trials: Sequence[Trial]) -> dict[str, Any]:
-    """Return, for equal code and for each planted slowdown, how often what was said."""
+    """Return, for equal code and for each planted slowdown, the number of each verdict."""
     factors = sorted({trial["planted"] for trial in trials})
     return {_name(factor): _rates(trials, factor) for factor in factors}
 
@@ -55,5 +55,5 @@ def _has_verdict(trial: Trial) -> bool:
 
 
 def _is_detected(trial: Trial) -> bool:
-    """Return whether the gate would fail on the time, which is what was slowed down."""
+    """Return whether the gate would fail on the time, which was slowed down."""
     return bool(trial["verdict"] == "regression")

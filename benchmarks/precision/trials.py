@@ -1,9 +1,9 @@
 """Compare models with themselves and with a slower twin, over and over, as a gate would.
 
-Each trial is one paired comparison of the product (`measure_pair`) with a floor of 5 %.
-Half of the trials compare equal code; in the other half the candidate does 5 % more of the same
-work (benchmarks/planted.py). The document is written anew after each trial, so that a run may be
-ended at any time, and `--resume` goes on with what is there.
+Each trial is one paired comparison of the product (`measure_pair`) with a floor of 5 %. Half of the
+trials compare equal code; in the other half the candidate does 5 % more of the same work
+(benchmarks/planted.py). The document is written anew after each trial, so that a run may be ended
+at any time. `--resume` continues the document.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from compile_hud.runner.protocol.messages import MeasureSettings, Workload
 SCHEMA_VERSION = 1
 KINDS = ("linear", "convolution", "attention", "chain")
 NUM_BLOCKS = 20
-# Enough passes that what a call costs whatever the model does is no part of the 5 %: of 20 passes,
-# one more took 4 % longer where operators are tiny. The blocks take turns.
+# Enough passes that the constant cost of a call is no part of the 5 %: with 20 passes, one more
+# took 4 % longer for tiny operators. The blocks take turns.
 NUM_PASSES = 80
 # Short launches, and many: launches differ by more than the samples of one.
 SETTINGS = MeasureSettings(num_rounds=20, budget_s=0.4, target_interval=0.0)
@@ -135,7 +135,7 @@ def document_of(trials: list[dict[str, Any]], *, machine: dict[str, Any]) -> dic
 
 
 def main() -> int:
-    """Run the trials and keep the document up to date; return the exit status."""
+    """Run the trials and update the document after each; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--same", type=int, default=60, help="trials of equal code")
     parser.add_argument("--planted", type=int, default=60, help="trials of 5 %% more work")
