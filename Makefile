@@ -9,9 +9,9 @@ RUN_EXTRAS := app,runner,zoo,gpu,postgres
 # Writing byte code for every module of torch and transformers takes half of the installation;
 # Python writes it anyway for the few modules that are imported.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
-# Else every process that is started compiles torch's modules again, which takes it seconds.
+# Else every new process compiles torch's modules again, which takes seconds.
 unexport PYTHONDONTWRITEBYTECODE
-# torch is pinned by TORCH alone, so that another build of it can be asked for.
+# Only TORCH pins torch, so that it can name another build.
 CONSTRAINTS := $(VENV)/constraints.txt
 PYTEST_ARGS ?=
 # Tests that run at a time; 0 runs all tests in one process, as a debugger wants it.
@@ -19,7 +19,7 @@ JOBS ?= 2
 # A process takes neighbouring tests, which share stores and servers, and helps the other one at the end.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
-# Prints what pyproject.toml asks for in the named extras: not torch, but what it needs everywhere.
+# Prints the requirements of the named extras: not torch, but its own on every platform.
 define PRINT_PACKAGES
 import sys, tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]

@@ -12,7 +12,7 @@ RUN apt-get update \
 WORKDIR /opt/compile-hud
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1
 
-# Packages first: they change less often than the code. torch is pinned by TORCH alone.
+# Packages first: they change less often than the code. Only TORCH pins torch.
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 RUN python3 -m venv /opt/venv \
     && grep -v '^torch==' constraints.txt > /opt/venv/constraints.txt \
