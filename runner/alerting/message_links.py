@@ -33,7 +33,7 @@ SECRET_NAME = "link_secret"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linker:
-    """Makes addresses below `url` that hold for `days`; `key` signs them and is not shown."""
+    """Makes addresses below `url` that stay valid for `days`; `key` signs them and is not shown."""
 
     url: str
     days: int
@@ -43,9 +43,9 @@ class Linker:
     def actions(
         self, notification: Notification, *, states: Collection[AlertState], number: int
     ) -> dict[str, str]:
-        """Return an address for each thing that can be done about alerts in these states.
+        """Return the address of each triage action for alerts in these states.
 
-        `number` is that of the newest change of a state that the message knows of.
+        `number` is that of the newest state change that the message shows.
         """
         ongoing = {state for state in states if state in ONGOING}
         return {

@@ -62,7 +62,7 @@ logger = logging.getLogger(__name__)
 MAX_LISTED_ALERTS = 50
 # Packages of the dashboard, which draws the trends.
 _NEEDED = ("streamlit", "altair", "vl_convert")
-# A process of its own: a crash or an endless loop of the renderer costs the pictures alone.
+# A separate process: a crash or an endless loop of the renderer costs only the pictures.
 RENDER_COMMAND = (sys.executable, "-P", "-m", "compile_hud.app.server.trend_png")
 
 
@@ -76,7 +76,7 @@ def make_planner(workspace: Workspace, *, is_held: bool = False) -> Notification
 
 
 def routes_of(config: Config) -> tuple[Route, ...]:
-    """Return the routes of hud.toml; without any each receiver has one that leads everything."""
+    """Return the routes of hud.toml; without any, each receiver gets a route for all changes."""
     return config.routes or tuple(Route(name=name, receivers=(name,)) for name in config.receivers)
 
 
@@ -128,7 +128,7 @@ def build_messages(
     store, at = workspace.store(), workspace.dependencies.now()
     linker = _linker(workspace)
     alert_ids = {id for item in notifications for id in item.alert_ids}
-    # Read before the alerts: a link must not know of a change that its message does not show.
+    # The changes are read before the alerts: a link must not know a change that its message omits.
     number = newest_change_number(store) if linker else 0
     known = {alert.id: alert for alert in load_alerts_with_ids(store, alert_ids)}
     current_ids = [
@@ -227,7 +227,7 @@ def _linker(workspace: Workspace) -> Linker | None:
     try:
         return make_linker(workspace.config, env=dependencies.env, now=dependencies.now)
     except ConfigError as error:
-        # A message that has no links is better than none.
+        # A message without links is better than no message.
         logger.warning("messages carry no links: %s", error)
         return None
 
@@ -235,7 +235,7 @@ def _linker(workspace: Workspace) -> Linker | None:
 def _links(
     notification: Notification, alerts: Sequence[Alert], *, number: int, linker: Linker | None
 ) -> dict[str, Any]:
-    """Return the addresses of an item, none where there is no linker."""
+    """Return the addresses of an item, none without a linker."""
     if linker is None:
         return {}
     states = {alert.state for alert in alerts}
@@ -258,7 +258,7 @@ def send_waiting(
         queue_weekly(workspace)
         release(workspace.store(), holder=this_process(), at=workspace.dependencies.now())
         dispatcher = make_dispatcher(workspace, limit_s=limit_s)
-        # First: a sent message that shows the new state needs no other message.
+        # The update comes first: a sent message that shows the new state needs no other message.
         errors = make_updater(workspace, receivers=dispatcher.receivers, limit_s=limit_s).update()
         report = dispatcher.dispatch()
     except StoreError as error:

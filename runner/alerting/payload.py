@@ -1,4 +1,4 @@
-"""Alerts as JSON objects for people's programs: the command line prints and webhooks carry them."""
+"""Alerts as JSON objects for other programs: the command line prints them, webhooks send them."""
 
 from __future__ import annotations
 
