@@ -61,7 +61,7 @@ def set_state(alert_ids: Collection[str], state: AlertState, *, why: str = "") -
 
 
 def set_owner(alert_ids: Collection[str], owner: str, *, why: str = "") -> Decide:
-    """Return the decision that `owner` takes care of alerts; empty takes the owner away."""
+    """Return the decision that sets the owner of alerts; an empty `owner` removes it."""
 
     def decide(stored: Sequence[Alert]) -> TriageDecision:
         alerts = _find(stored, alert_ids)
@@ -83,7 +83,7 @@ def set_muted(alert_ids: Collection[str], until: datetime | None, *, why: str = 
 def set_care(expected: Alert, *, owner: str, until: datetime | None, why: str = "") -> Decide:
     """Return the decision that sets owner and mute of an alert at once.
 
-    A field that equals the one in `expected` is not changed, even if the store has another by now.
+    A field that equals the one in `expected` is not changed, even if the store has another one.
     """
     chosen: dict[str, Any] = {
         name: value
@@ -110,7 +110,7 @@ def add_comment(alert_ids: Collection[str], text: str) -> Decide:
 
 
 def if_unchanged(expected: Sequence[Alert], decision: Decide) -> Decide:
-    """Return `decision` for alerts that are as they were `seen`; ChangedMeanwhile for others."""
+    """Return `decision` with a check: ChangedMeanwhile if an alert differs from `expected`."""
 
     def decide(stored: Sequence[Alert]) -> TriageDecision:
         current = {alert.id: alert for alert in stored}
