@@ -29,7 +29,7 @@ from compile_hud.runner.analysis.comparison.paired import main_metric
 from compile_hud.runner.analysis.comparison.runs import OUTCOME, CaseComparison
 from compile_hud.runner.analysis.stats.rounds import Pair
 
-# paired.py keeps half of the error of a comparison for one metric: so much of it is a bisection's.
+# paired.py reserves half of the error of a comparison for one metric; a bisection uses that half.
 SEARCH_ERROR = FAMILY_ERROR / 2
 # Half of the way from the good end's level to the bad end's, on the scale that is compared.
 HALF_WAY = 0.5

@@ -40,8 +40,8 @@ _CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
 def was_quiet(pair: Pair) -> bool:
     """Return whether all wall time was spent computing, in every launch of both sides.
 
-    Eager's are looked at where they were interleaved: a variant that waits by itself is no sign of
-    a busy machine. Without CPU times nothing is known, which counts as quiet.
+    Interleaved eager iterations decide if there are any: a variant that waits by itself is no sign
+    of a busy machine. Without CPU times the machine counts as quiet.
     """
     for wall_name, cpu_name in ((EAGER_WALL, EAGER_CPU), (WALL, CPU)):
         walls, cpus = pair.measurements(wall_name), pair.measurements(cpu_name)

@@ -32,7 +32,7 @@ _PREFIXES = {"model_commits": MODEL_PREFIX, "packages": PACKAGE_PREFIX}
 _REPORTED_ELSEWHERE = ("torch_version", "torch_git", "python_minor", "hostname", "imported")
 # These packages come with torch, which the revision names already.
 _TORCH_PACKAGES = ("torch", "triton")
-# A sentence has room for so many; the rest is counted.
+# A sentence lists at most this many differences; the others are counted.
 NUM_LISTED = 4
 
 # A name, and its values before and after; None for a missing one.
@@ -55,7 +55,7 @@ def environment_diff(before: Run, *, after: Run) -> dict[str, list[Any]]:
 
 
 def warnings_diff(before: Sequence[RunWarning], *, after: Sequence[RunWarning]) -> dict[str, Any]:
-    """Return which warnings only one of two results of a case has, as `warnings.CODE`."""
+    """Return the warnings that only one of two results of a case has, as `warnings.CODE`."""
     sides = [{item.code: item.text for item in side} for side in (before, after)]
     return {
         f"{WARNING_PREFIX}{code}": [side.get(code) for side in sides]
@@ -86,7 +86,7 @@ def _flat(differences: Sequence[FactDifference]) -> Iterator[FactDifference]:
             name = _NAMES.get(item.name, _short(item.name))
             yield FactDifference(name=name, baseline=item.baseline, candidate=item.candidate)
             continue
-        # A run of before these were recorded knows nothing of them: that is no difference.
+        # A run that predates these facts lacks them, which is no difference.
         if isinstance(item.baseline, Mapping) and isinstance(item.candidate, Mapping):
             for key in item.baseline:
                 if item.name != "packages" or key not in _TORCH_PACKAGES:

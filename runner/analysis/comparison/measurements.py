@@ -262,7 +262,7 @@ def _is_relevant(ratio: float, *, low: float, high: float, floor: float) -> bool
 
 
 def _size(ratio: float) -> float:
-    # Both ways by the same factor: 1 / 1.05 undoes 1.05.
+    # The floor is the same factor in both directions: 1 / 1.05 reverses 1.05.
     return max(ratio, 1 / ratio)
 
 

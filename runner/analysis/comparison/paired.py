@@ -131,7 +131,7 @@ def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
         return compare_measurements(
             baseline, candidate=right, judgement=judgement, levels=(before, after)
         )
-    # A ratio shows no calm: that of the times it was made of counts.
+    # A ratio alone does not show disturbances; the sum of its two times does.
     times = (before, after)
     if metric.direction is Direction.HIGHER_IS_BETTER:
         times = pair.launch_levels(main_metric(pair))
@@ -145,7 +145,7 @@ def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
 
 
 def calm_pairs(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Return the places of the pairs of times above 0 that nothing disturbed, the calmest first."""
+    """Return the indices of the undisturbed pairs of times above 0, the calmest first."""
     sums = np.log(before) + np.log(after)
     min_width, quarter = np.quantile(sums, CALM_QUANTILES)
     num_calm = int(np.sum(sums <= quarter + CALM_WIDTHS * (quarter - min_width)))

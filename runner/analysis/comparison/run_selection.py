@@ -42,9 +42,9 @@ def run_at_revision(name: str, runs: Iterable[Run]) -> Run | None:
 
 
 def previous_run(run: Run, runs: Iterable[Run]) -> Run | None:
-    """Return the newest of `runs` that is older than `run` and like it, None without one.
+    """Return the newest comparable run of `runs` before `run`, None without one.
 
-    Like it is a run of its suite on its machine, in its toolchain where there is such a one.
+    It has the same suite and machine, and the same toolchain if there is such a run.
     """
     older = [
         other

@@ -97,7 +97,7 @@ def compare_results(
 
 
 def _unless_machine(row: CaseComparison, changes: Sequence[MachineChange]) -> CaseComparison:
-    """Return `row`, inconclusive where it is an absolute time that moved as the machine did."""
+    """Return `row`; an absolute time that machine drift explains becomes inconclusive."""
     has_changed = row.comparison.verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT)
     if not has_changed or row.metric not in ABSOLUTE_METRICS:
         return row
