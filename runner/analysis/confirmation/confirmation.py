@@ -104,8 +104,8 @@ def is_refuted(alert: Alert) -> bool:
 def fails_run(alert: Alert) -> bool:
     """Return whether `alert` fails a run: it was confirmed, or needs no confirmation.
 
-    A confirmation that was due and impossible is none. Alerts that are never measured again,
-    drifts and missing cases, count by their history.
+    An impossible confirmation does not count. Alerts without a confirmation, which are drifts and
+    missing cases, count by their history.
     """
     return bool(alert.is_confirmed) or alert.confirmation is None
 
@@ -151,5 +151,5 @@ def _with_decisions(alert: Alert, known: Alert | None) -> Alert:
 
 
 def change_pct(ratio: float | None) -> float | None:
-    """Return the change in per cent that a ratio is, None for none."""
+    """Return a ratio as a change in percent, None without one."""
     return None if ratio is None else 100 * (ratio - 1)

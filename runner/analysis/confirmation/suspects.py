@@ -1,11 +1,11 @@
 """Select the cases of a run to measure again before any notification.
 
-Two kinds: alerts that the judge raised and that this run is the newest point of, and **early
-suspects**: series whose newest one or two points already lie beyond the trigger and outside the
-noise of the level before, by Student's interval over its runs as in machine_state.py. The judge
-waits for three of them, since blips are gone when one looks; measuring again is looking at once.
-Times on a CPU are compared normalised (machine_speed.py), as the judge does.
-Assumptions: those of machine.level_change; the newest points are those of the run.
+There are two kinds of suspects. The judge raised an alert, and this run is its newest point. Or the
+series is an **early suspect**: its newest one or two points already lie beyond the trigger and
+outside the noise of the level before, by Student's interval over its runs as in machine_state.py.
+The judge waits for three such points, since blips are gone when one looks; measuring again is
+looking at once. Times on a CPU are compared normalised (machine_speed.py), as the judge does.
+Assumptions: those of machine_state.level_change; the newest points are those of the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from compile_hud.runner.analysis.stats.estimates import sorted_median
 MAX_TRIES = 3
 # A case that vanished cannot be measured at all.
 _KINDS = (STEP, OUTCOME)
-# Slower, larger or worse by so much counts as much as a case that fails.
+# A change of this size ranks like a failing case.
 _FAILURE = math.inf
 
 
@@ -100,7 +100,7 @@ def num_attempts(alert: Alert) -> int:
 
 
 def is_early(alert: Alert) -> bool:
-    """Return whether measuring again alone stands for this alert, not yet the judge."""
+    """Return whether only a confirmation supports this alert, and not yet the judge."""
     return bool((alert.confirmation or {}).get("is_early", False))
 
 
@@ -201,7 +201,7 @@ def _size(alert: Alert) -> float:
 class ProvisionalAlerts:
     """The confirmed early suspects that the judge has not reported as a step yet.
 
-    They stand until the level is back for three points, as a step of the judge does.
+    An early suspect stays until the level is back for three points, like a step of the judge.
     """
 
     def __init__(self, stored: Iterable[Alert], *, rules: SeriesRules) -> None:
@@ -248,7 +248,7 @@ def _overlap(alert: Alert, other: Alert) -> bool:
 
 
 def _with_later_points(alert: Alert, histories: Sequence[Series], *, rules: SeriesRules) -> Alert:
-    """Return `alert` as the points since then leave it: open, or fixed where the level is back.
+    """Return `alert` with its state by later points: open, or fixed if the level is back.
 
     `histories` are those of its case.
     """
@@ -271,7 +271,8 @@ def _with_later_points(alert: Alert, histories: Sequence[Series], *, rules: Seri
     before, after = (
         1 / value if is_inverted else value for value in (alert.baseline, alert.candidate)
     )
-    # The pace may be another than when the alert was raised: older nights were pruned, or came in.
+    # The common speed probe may differ from that of the alert: older nights were pruned, or came
+    # in.
     factor = sorted_median(sorted(costs[old.start : old.stop])) / before if old else 1.0
     shift = Shift(
         points=points,

@@ -57,8 +57,9 @@ from compile_hud.runner.analysis.stats.launch_levels import (
     level_at,
 )
 
-# Nearer to the old level than to the suspected one, which the interval leaves out as well. Asking
-# for all of the interval would leave nine of ten suspects with nothing behind them undecided.
+# The estimate must be nearer to the old level than to the suspected one, and the interval must
+# exclude the suspected one. A rule on the whole interval would leave nine of ten false suspects
+# undecided.
 REFUTING_SHARE = 0.5
 EAGER_CLOCKS = ("eager_latency_cpu_s", "eager_latency_s")
 
@@ -82,9 +83,9 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmationResult:
-    """The conclusion about one alert, why, and whose fault the change is by that.
+    """The conclusion about one alert, its reason, and the cause of the change.
 
-    `comparison` is candidate over baseline, None where there are no numbers.
+    `comparison` is candidate over baseline, None without numbers.
     """
 
     conclusion: Conclusion
@@ -100,8 +101,8 @@ class ConfirmationResult:
 class BaselineHistory:
     """The nights before a suspect: medians of its metric, of eager's, and of the reference cases.
 
-    `eager` is by metric, in seconds; `references` are how those moved from then to now; `pace_s` is
-    the pace that times on a CPU are at, None where it is not known.
+    `eager` is by metric, in seconds. `references` are the changes of the reference cases since
+    then. `speed_probe_s` is the common probe of times on a CPU, None if unknown.
     """
 
     medians: Sequence[float]
@@ -111,7 +112,7 @@ class BaselineHistory:
 
 
 def not_measured(reason: str) -> ConfirmationResult:
-    """Return the result for a suspect that was not measured again."""
+    """Return the result for a suspect that could not be measured again."""
     return ConfirmationResult(conclusion=Conclusion.INCONCLUSIVE, reason=reason, method=Method.NONE)
 
 
@@ -193,7 +194,7 @@ def confirm_by_history(
 
 
 def confirm_outcome(result: CaseResult) -> ConfirmationResult:
-    """Return whether a case that failed does so again."""
+    """Return the conclusion about a failing case from another measurement of it."""
     has_failed = result.outcome not in (Outcome.OK, Outcome.SKIPPED, Outcome.NODE_LOST)
     why = f": {result.reason}" if result.reason else ""
     if has_failed:
@@ -209,7 +210,7 @@ def confirm_outcome(result: CaseResult) -> ConfirmationResult:
 
 
 def bad_in_both(in_turn: ConfirmationResult, by_history: ConfirmationResult) -> ConfirmationResult:
-    """Return `in_turn`, which refutes, unless the history shows that both sides are bad now."""
+    """Return `in_turn`, a refutation, unless the history shows that both sides are bad now."""
     if by_history.conclusion is not Conclusion.CONFIRMED:
         return in_turn
     kind = by_history.cause.kind if by_history.cause.kind in (EAGER, MACHINE) else UNKNOWN
@@ -284,7 +285,7 @@ def _attributed(controls: ControlMetrics, alert: Alert) -> Cause:
 def _drift_corrected(
     confirmation: ConfirmationResult, *, alert: Alert, references: Sequence[MachineChange]
 ) -> ConfirmationResult:
-    """Return `confirmation` about an absolute time with the machine's own slowdown taken out."""
+    """Return `confirmation` of an absolute time, corrected for the machine's own slowdown."""
     known = [item for item in references if item.change is not None]
     if not known:
         reason = "no reference case tells whether the machine got slower"
@@ -370,8 +371,8 @@ def baseline_history(
 ) -> BaselineHistory:
     """Return the baseline nights of `alert` in `histories`, those of its machine and toolchain.
 
-    `alerts` are all that are stored: a level ends where one of them begins or is over. `now` are
-    the reference cases that the nights' are compared with, by the key of their case.
+    `alerts` are all stored ones: a level ends where one of them begins or is over. `now` has the
+    current results of the reference cases by case key, to compare with the nights' results.
     """
     case_keys = {alert.case.key, *now}
     levels = normalised_series(
@@ -395,7 +396,7 @@ def baseline_history(
 
 
 def _speed_probe_s(levels: Sequence[Series], case_key: str) -> float | None:
-    """Return the pace that the times of a case are at, None where it is not known."""
+    """Return the common speed probe of a case's times, None if unknown."""
     for series in levels:
         header = series.header
         if (header.case.key, header.metric) == (case_key, SPEED_PROBE):
