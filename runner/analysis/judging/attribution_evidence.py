@@ -42,7 +42,7 @@ MEASUREMENT_WARNINGS = (
 )
 # The last part of a cause's text starts with this: the other differences.
 SINCE_LAST_GOOD = "since the last good run: "
-# The same of a drift, for which none of it stands alone.
+# The corresponding text of a drift, for which no single difference is the cause.
 WHILE_DRIFTING = "changed while it drifted: "
 # Alerts whose cause is computed at each detection: those about a level.
 EXPLAINED_KINDS = (STEP, DRIFT)

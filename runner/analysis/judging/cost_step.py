@@ -83,7 +83,7 @@ class Shift:
 
     @property
     def limit(self) -> float:
-        """Return the cost that parts being back from being at the new level."""
+        """Return the cost that separates the old level from the new one."""
         change = self.after - self.before
         margin = min(self.floor * abs(self.before), DEFAULT_CONFIG.recovery_share * abs(change))
         return self.before + math.copysign(margin, change)
@@ -99,7 +99,7 @@ class Shift:
         return cost <= self.limit if self.is_regression else cost >= self.limit
 
     def is_end_of(self, earlier: Shift) -> bool:
-        """Return whether this is the way back from `earlier`, a regression, to where it began."""
+        """Return whether this is the return from `earlier`, a regression, to its old level."""
         if self.is_regression or earlier.is_back(self.before):
             return False
         return earlier.is_back(self.after) and self.after >= 2 * earlier.before - earlier.limit

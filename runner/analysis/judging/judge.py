@@ -47,7 +47,7 @@ NEEDED_METRICS = (
 
 
 def alert_id(series_key: str, *, kind: str, first_bad_run_id: str) -> str:
-    """Return the identity of an alert: the same however often the history is judged."""
+    """Return the identity of an alert, equal in every judgement of the history."""
     text = "\n".join((series_key, kind, first_bad_run_id))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -198,7 +198,7 @@ def _alert(track: Track, change: Change, cause: Cause) -> Alert:
 
 
 def _noise_alert(track: Track, change: Change, noise: NoiseChange) -> Alert:
-    """Return the alert of a noise that grew: no verdict on the code, and one on the verdicts."""
+    """Return the alert of a grown noise, which affects verdicts and is none on the code."""
     is_over = noise.end < len(change.shift.points)
     return dataclasses.replace(
         _bare_alert(track, change),

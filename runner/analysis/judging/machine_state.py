@@ -43,10 +43,10 @@ KINDS = {"ref_gemm": "compute", "ref_copy": "memory", "ref_chain": "launch"}
 CLOCKS = ("latency_cpu_s", "latency_s")
 # A slower machine alone makes these metrics worse; ratios stay.
 ABSOLUTE_METRICS = (*CLOCKS, "compile_cold_s", "compile_cold_cpu_s", "compile_warm_s")
-# A machine counts as steady when a move of this size would have shown: smaller ones take more
-# nights to see than a page has.
+# A machine counts as steady if a change of this size would have been detected. Smaller changes need
+# more nights than a page has.
 STEADY_WITHIN = 0.10
-# The spread between runs is known for a few of them at first; the prior counts as four.
+# At first the spread between runs is known from a few of them; the prior counts as four.
 PRIOR_RUNS = 4.0
 
 

@@ -39,7 +39,7 @@ class SeriesRules:
 
 
 def series_rules(alerts: Iterable[Alert], *, settings: Sequence[SeriesSettings]) -> SeriesRules:
-    """Return the rules that follow from `settings` and from the alerts that people expect."""
+    """Return the rules that follow from `settings` and from the expected alerts."""
     expected: dict[str, set[str]] = defaultdict(set)
     for alert in alerts:
         # A user who accepts that a metric is missing accepts no level of it.
