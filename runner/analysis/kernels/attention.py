@@ -134,7 +134,7 @@ def _num_backward(wholes: Sequence[Group]) -> float:
 
 
 def _is_once_or_twice(count: float, num_calls: float) -> bool:
-    """Return whether a softmax was called so often: of long rows it takes two kernels."""
+    """Return whether a softmax has this count or twice of it: long rows need two kernels."""
     return is_same_count(count, num_calls) or is_same_count(count, 2 * num_calls)
 
 

@@ -25,7 +25,7 @@ from compile_hud.runner.analysis.kernels.grouping import Group, MatchedBy, has_s
 from compile_hud.runner.analysis.kernels.matching import Match
 from compile_hud.runner.analysis.kernels.noise import Move, Noise, move_of
 
-# A sentence has room for so many operators.
+# A sentence lists at most this many operators.
 _NUM_LISTED = 4
 # Names of C++ templates fill pages.
 _MAX_NAME = 120
@@ -116,7 +116,7 @@ def change_of(match: Match, *, noise: Noise) -> KernelChange:
 
 
 def part_change(name: str, *, baseline_s: float, candidate_s: float) -> KernelChange:
-    """Return the row for a part of the profile that no kernel accounts for."""
+    """Return the row for a component of the profile outside of kernels."""
     what = _PARTS.get(name, f"{name}, which no kernel accounts for")
     return KernelChange(
         kind=ChangeKind.PART,

@@ -284,7 +284,9 @@ def _parts(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...
 
 
 def _overlap(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...]:
-    """Return the time that the rows of kernels count several times, as a part that takes it off."""
+    """Return the time that several kernels' rows count, as a component with a negative
+    contribution.
+    """
     if baseline.profile is None or candidate.profile is None:
         return ()
     before_s, after_s = baseline.profile.overlap_s, candidate.profile.overlap_s
@@ -294,7 +296,7 @@ def _overlap(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, .
 
 
 def _ordered(rows: Iterable[KernelChange]) -> tuple[KernelChange, ...]:
-    """Return the rows, the largest first, in an order that the mirror image of a diff has too."""
+    """Return the rows, the largest first, in an order that the mirrored diff has too."""
     by_size = sorted(rows, key=_size_of)
     # Rows of equal size are rare, and comparing kernels is slow.
     return tuple(
@@ -332,5 +334,5 @@ def kernel_bounds(alert: Alert) -> tuple[tuple[str, str], ...]:
 
 
 def is_about_slower(alert: Alert) -> bool:
-    """Return whether kernels that became slower are behind `alert`."""
+    """Return whether slower kernels can be the cause of `alert`."""
     return alert.verdict is not Verdict.IMPROVEMENT

@@ -66,7 +66,7 @@ class SharedCalls:
 
 
 def shared_part(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return Jaccard's index: the part of everything in both that is in each; 0 for nothing."""
+    """Return Jaccard's index, the share of common elements; 0 for two empty sets."""
     union = one | other
     return len(one & other) / len(union) if union else 0.0
 
@@ -160,7 +160,7 @@ def _chosen(choices: Mapping[int, list[int]], *, excluded: set[int]) -> dict[int
 
 
 def _choices(part: Group, *, wholes: Sequence[Group], contents: _Contents) -> list[int]:
-    """Return the places of the wholes that `part` may belong to, the likeliest first."""
+    """Return the indices of the wholes that `part` may belong to, the likeliest first."""
     fits = {
         index: _fit(part, whole)
         for index, whole in enumerate(wholes)
@@ -240,7 +240,7 @@ def _are_related(sides: _Sides, others: _Sides) -> bool:
 def _connected_sides(
     groups: Sequence[Group], others: Sequence[Group], *, contents: _Contents
 ) -> list[_Sides]:
-    """Return the groups of both sides, those together that are connected by common contents."""
+    """Return the groups of both sides, partitioned by common contents."""
     side_pairs: list[_Sides] = []
     unseen = [*groups, *others]
     our_ids = {id(group) for group in groups}
@@ -264,7 +264,7 @@ def _is_regrouped(sides: _Sides, *, contents: _Contents) -> bool:
 
 
 def _is_alike(groups: list[Group], others: list[Group], *, contents: _Contents) -> bool:
-    """Return whether each kernel has one on the other side that does the same: none was fused."""
+    """Return whether each kernel has an equal one on the other side, so that none was fused."""
     return Counter(map(contents, groups)) == Counter(map(contents, others))
 
 
@@ -295,7 +295,7 @@ def _is_in_module(one: Group, other: Group) -> bool:
 
 
 def share_calls(operators: Sequence[Group], kernels: Sequence[Group]) -> SharedCalls:
-    """Return which calls of `operators` the generated ones of `kernels` do.
+    """Assign calls of `operators` to the generated ones among `kernels`.
 
     Each fusion has operators as `groups` and one kernel as `others`.
     """
@@ -319,7 +319,7 @@ def _is_part(group: Group) -> bool:
 
 
 def _words_in(part: Group, whole: Group) -> frozenset[str]:
-    """Return the words of the label of `whole` that `part` stands for, none where it does not."""
+    """Return the words of the label of `whole` that `part` covers, none if it covers none."""
     for words in (part.words, _CALLED_BY.get(part.words)):
         if words is not None and words <= whole.words:
             return words
@@ -328,7 +328,7 @@ def _words_in(part: Group, whole: Group) -> frozenset[str]:
 
 @dataclass(slots=True)
 class _Shares:
-    """Calls of each part that each whole has, both by their places."""
+    """The number of calls of each part in each whole, by their indices."""
 
     parts: list[Group]
     wholes: list[Group]
@@ -336,7 +336,7 @@ class _Shares:
     remaining: list[float] = field(default_factory=list)
 
     def give(self) -> None:
-        """Share all calls out, as far as a whole has the words for them."""
+        """Distribute all calls to the wholes whose labels have the words."""
         self.remaining = [part.count for part in self.parts]
         choices = {part_index: self._choices(part) for part_index, part in enumerate(self.parts)}
         for part_index, numbers in choices.items():
@@ -394,7 +394,9 @@ class _Shares:
         )
 
     def _choices(self, part: Group) -> list[int]:
-        """Return the wholes that may do `part`: the most called, then those that do least else."""
+        """Return the wholes that may do `part`: the most called, then those with the least other
+        work.
+        """
         fits = [at for at, whole in enumerate(self.wholes) if _words_in(part, whole)]
         return sorted(fits, key=lambda at: (-self.wholes[at].count, len(self.wholes[at].words), at))
 

@@ -36,7 +36,7 @@ _MIN_COUNT, _MAX_COUNT = 1e-6, 1e9
 
 
 class MatchedBy(StrEnum):
-    """The rule that brought kernels of both sides together, from the most to the least certain."""
+    """The rule that matched kernels of both sides, from the most to the least certain."""
 
     CODE_AND_SHAPES = "code and shapes"
     NAME_AND_SHAPES = "label, operators and shapes"
@@ -133,7 +133,7 @@ class Group:
 
     @property
     def first(self) -> Kernel:
-        """Return a kernel that stands for all of them."""
+        """Return a representative kernel of the group."""
         return self.kernels[0]
 
     @property
@@ -143,7 +143,7 @@ class Group:
 
     @property
     def is_generated(self) -> bool:
-        """Return whether the compiler wrote it."""
+        """Return whether the compiler generated it."""
         return self.first.library in GENERATED
 
     @property

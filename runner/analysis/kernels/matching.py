@@ -45,7 +45,7 @@ MIN_LIKENESS = 0.75
 # A rule compares at most this many kernels of each side, the longest ones: the work grows with the
 # square of it, and likeness costs 70 us a pair.
 MAX_COMPARED = 150
-# And at so many pairs in all, however they are spread.
+# A rule compares at most this many pairs in all.
 MAX_PAIRS = MAX_COMPARED**2
 # A library has several algorithms for these kinds, which take by far the most time.
 _HEAVY = ("gemm", "convolution", "attention")
@@ -207,7 +207,7 @@ _RULES: tuple[tuple[MatchedBy, _Key], ...] = (
 
 
 def _keyed_pairs(groups: list[Group], others: list[Group], *, key: _Key) -> list[_Pair]:
-    """Return the best pairs of groups with one key; of both sides in the order of `groups`."""
+    """Return the best pairs of groups with an equal key, in the order of `groups`."""
     pairs: list[_Pair] = []
     num_unmatched = MAX_PAIRS
     named = _by_key(others, key=key)
@@ -235,7 +235,7 @@ def _by_key(groups: list[Group], *, key: _Key) -> dict[Hashable, list[Group]]:
 
 
 def _by_time(groups: list[Group], others: list[Group]) -> list[_Pair]:
-    """Return the groups in pairs, the longest with the longest: too many to look at closely."""
+    """Return the groups in pairs, the longest with the longest: too many for a comparison."""
     sides = [sorted(side, key=lambda group: -group.total_s) for side in (groups, others)]
     return list(zip(*sides, strict=False))
 
@@ -257,7 +257,7 @@ def _assigned(
         return [(groups[0], others[0])] if score(groups[0], others[0]) > 0 else []
     if not groups or not others:
         return []
-    # It loads 250 modules that no other command needs.
+    # scipy.optimize loads 250 modules that no other command needs.
     from scipy.optimize import linear_sum_assignment
 
     scores = np.array([[score(one, other) for other in others] for one in groups], ndmin=2)
@@ -294,7 +294,7 @@ def _nearness(one: Group, other: Group) -> float:
 
 
 def _likeness_score(one: Group, other: Group) -> float:
-    """Return the nearness of two kernels that may be versions of one, 0 where they are not."""
+    """Return the nearness of two kernels that may be versions of one, 0 if they are not."""
     if _have_in_common(one, other):
         return _nearness(one, other)
     if not one.is_generated and not other.is_generated:
@@ -314,7 +314,7 @@ def _likeness_score(one: Group, other: Group) -> float:
 
 
 def _have_in_common(one: Group, other: Group) -> bool:
-    """Return whether most operators are the same; of generated kernels labels name them too."""
+    """Return whether most operators are the same; labels of generated kernels name them too."""
     shared = shared_part(one.operators, other.operators)
     if one.is_generated and other.is_generated and not (one.operators and other.operators):
         shared = shared_part(one.words, other.words)
@@ -322,7 +322,7 @@ def _have_in_common(one: Group, other: Group) -> bool:
 
 
 def _inputs(group: Group) -> list[list[str]]:
-    """Return the sizes of the inputs in an order of their own: libraries take them in another."""
+    """Return the sizes of the inputs in sorted order: libraries take them in another one."""
     tensors = group.first.shapes.partition(";")[0]
     return sorted(sorted(sizes.split("x")) for sizes in _SIZES.findall(tensors))
 

@@ -94,9 +94,9 @@ def deviation_of(samples: Sequence[float]) -> float:
 def noise_between(
     baseline: KernelSide, candidate: KernelSide, *, explained_s: float, change_s: float | None
 ) -> Noise:
-    """Return the noise of two sides whose rows and latencies changed by so much.
+    """Return the noise of two sides, given the changes of their rows and latencies.
 
-    `change_s` is None where a side has no latency.
+    `change_s` is None if a side has no latency.
     """
     sides = (baseline, candidate)
     counts = [1 if side.profile is None else side.profile.num_iterations for side in sides]
@@ -153,7 +153,7 @@ def move_of(before: Group, after: Group, *, noise: Noise) -> Move:
 
 
 def _is_mean_beyond(before: Group, after: Group, *, noise: Noise) -> bool:
-    """Return whether the calls that were recorded differ by more than they vary."""
+    """Return whether the mean calls differ by more than the calls vary."""
     errors_s = [
         _standard_error(group, num_iterations=number)
         for group, number in zip((before, after), noise.num_iterations, strict=True)

@@ -206,7 +206,7 @@ def _triton(kernel: Kernel, text: str, *, arguments: Sequence[Any]) -> str:
     functions = {name: names.split(",") for name, names in _FUNCTION.findall(text)}
     if not functions:
         raise NoKernelScript("the code defines no function; `--source` shows it")
-    # A kernel's own helpers stand before it.
+    # A kernel's own helpers precede it.
     name = kernel.name if kernel.name in functions else [*functions][-1]
     are_read = [parameter.strip().startswith(_ONLY_READ) for parameter in functions[name]]
     inputs = _inputs(arguments, device="cuda", are_only_read=are_read)
