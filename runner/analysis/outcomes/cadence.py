@@ -17,7 +17,7 @@ from itertools import pairwise
 NUM_GAPS = 10
 # With fewer gaps the largest may be the cadence itself.
 MIN_GAPS_WITH_HOLIDAY = 5
-# A weekly case is late after ten and a half days, a nightly one after a day and a half.
+# A weekly case is overdue after ten and a half days, a nightly one after a day and a half.
 LATE_AFTER_CADENCES = 1.5
 
 

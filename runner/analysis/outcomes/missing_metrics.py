@@ -77,7 +77,9 @@ class _MetricHistory:
         return False
 
     def is_missed(self, first: int, after: int) -> bool:
-        """Return whether at a result in these bounds it was gone for half its usual gap or more."""
+        """Return whether the metric was missing for half its usual gap or more at a result in these
+        bounds.
+        """
         for index in range(first, after):
             at = self.runs[index].at
             times = self._times_before(at)
@@ -170,7 +172,7 @@ class _Times:
 
 
 def _suite_numbers(runs: Sequence[PlannedRun]) -> np.ndarray:
-    """Return a number for the machine, toolchain and suite of each run; -1 was made by hand."""
+    """Return a number for the machine, toolchain and suite of each run; -1 for a manual run."""
     numbers: dict[tuple[str, str, str], int] = {}
     run_numbers = [
         -1
@@ -182,9 +184,9 @@ def _suite_numbers(runs: Sequence[PlannedRun]) -> np.ndarray:
 
 
 def _with_onsets(has: np.ndarray, bounds: np.ndarray) -> Iterator[tuple[int, int, set[int]]]:
-    """Yield start, stop and onsets, counted from the start, of each history that has one.
+    """Yield start, stop and onsets, relative to the start, of each history with an onset.
 
-    `bounds` are where histories start, and the end of the last.
+    `bounds` are the starts of histories, and the end of the last.
     """
     sizes = np.diff(bounds)
     start, stop = np.repeat(bounds[:-1], sizes), np.repeat(bounds[1:], sizes)

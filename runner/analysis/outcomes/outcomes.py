@@ -85,8 +85,8 @@ class _SuiteRuns:
 class _Gap:
     """A time without a case: the points of its history up to it, and the suite's runs in it.
 
-    `good` is the last point that was ok; those after it, if any, were put off. `end` is the point
-    that ended it, None where none did yet.
+    `good` is the last point that was ok; later points, if any, were deferred. `end` is the point
+    that ended the gap, None while it lasts.
     """
 
     history: OutcomeHistory
@@ -113,8 +113,8 @@ def judge_outcomes(
 ) -> list[Alert]:
     """Return the alerts of kinds `outcome`, `vanished` and `late`, the fixed ones too.
 
-    `runs` are all runs, oldest first. Histories of cases that every run of their suite planned, and
-    that were ok or put off each time, may be left out. Without a `timetable` no suite is late.
+    `runs` are all runs, oldest first. Histories may be left out if every run of the suite planned
+    the case and it was ok or deferred each time. Without a `timetable` no suite is overdue.
     """
     suites = _suites(runs)
     alerts = []
@@ -199,7 +199,7 @@ def _execution(run: PlannedRun) -> tuple[str, str, datetime]:
 def _gaps(
     history: OutcomeHistory, suites: Mapping[tuple[str, str, str], _SuiteRuns]
 ) -> Iterator[_Gap]:
-    """Yield the times in which finished runs of its suite did not plan a case that was ok."""
+    """Yield the times in which finished runs of its suite did not plan an ok case."""
     good: OutcomePoint | None = None
     for number, point in enumerate(history.points):
         if not point.is_deferred:
@@ -246,7 +246,7 @@ def _runs_without(gap: _Gap) -> list[PlannedRun]:
 
 
 def _comes_seldom(gap: _Gap) -> bool:
-    """Return whether the suite ran without the case between its last two points already."""
+    """Return whether the suite also ran without the case between its last two points."""
     before, last = gap.until[-2:]
     return bool(gap.suite.after(before.at, before=last.at))
 
@@ -313,7 +313,7 @@ def reported_reason(reason: str) -> str:
 def fails_otherwise(alert: Alert, *, load_last: Callable[[Alert], LastEnding | None]) -> str:
     """Return the last ending of a lasting failure if its error has changed.
 
-    Empty for all other alerts, whose last ending is not loaded, and where only numbers, folders and
+    Empty for all other alerts, whose last ending is not loaded, and if only numbers, folders and
     hashes differ.
     """
     if alert.kind != OUTCOME or alert.state not in ONGOING:

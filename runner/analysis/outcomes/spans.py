@@ -50,7 +50,7 @@ class OutcomeSpan:
 def find_spans(
     points: Sequence[OutcomePoint], *, is_good: Callable[[OutcomePoint], bool]
 ) -> Iterator[OutcomeSpan]:
-    """Yield each stretch of bad points that has a good one before it."""
+    """Yield each span of bad points with a good one before it."""
     good: OutcomePoint | None = None
     first = 0
     for index, point in enumerate((*points, None)):
@@ -93,7 +93,7 @@ def is_soon_after(index: int, earlier: OutcomeSpan) -> bool:
 
 
 def joined(earlier: OutcomeSpan, later: OutcomeSpan) -> OutcomeSpan:
-    """Return two stretches that are one going to and fro."""
+    """Return two spans joined into an intermittent one."""
     return dataclasses.replace(
         later,
         good=earlier.good,
@@ -104,13 +104,13 @@ def joined(earlier: OutcomeSpan, later: OutcomeSpan) -> OutcomeSpan:
 
 
 def while_it_lasts(item: OutcomeSpan, num_points: int) -> OutcomeSpan:
-    """Return a stretch without its end where that may be one of many."""
+    """Return a span; an intermittent one stays open until enough good points follow it."""
     is_over = item.num_times == 1 or num_points - item.after >= DEFAULT_CONFIG.baseline_points
     return item if is_over else dataclasses.replace(item, end=None)
 
 
 def span_alert(subject: AlertSubject, kind: str, item: OutcomeSpan, text: str) -> Alert:
-    """Return the alert of one stretch; it is open while that lasts."""
+    """Return the alert of one span; it is open while the span lasts."""
     return closed_alert(subject, kind, (item.bad, item.last_bad), item.good, text, end=item.end)
 
 
