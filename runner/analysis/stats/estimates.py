@@ -83,7 +83,7 @@ def order_statistic_interval(
     samples: Sequence[float], *, confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
     """Return the distribution-free interval of the median between two order statistics."""
-    # Here, since every command reads this module and few of them compute an interval.
+    # The import is here, since every command imports this module and few compute an interval.
     from scipy.special import bdtr
 
     ordered = np.sort(np.asarray(samples, dtype=float))

@@ -72,7 +72,7 @@ def common_speed_probe_s(*results: CaseResult) -> float | None:
 
 
 def _speed_probes(measured: Mapping[str, Measurement], metric: str) -> np.ndarray | None:
-    """Return the pace of each launch of the time `metric`, None where it is not known of all."""
+    """Return the speed probe of each launch of the time `metric`, None unless all have one."""
     probe = measured.get(SPEED_PROBE)
     if (
         metric not in NORMALISED_TIMES

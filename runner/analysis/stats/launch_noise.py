@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from compile_hud.runner.analysis.stats.estimates import Spread
 
-# The prior counts as eight launches: it outweighs the two to six that a comparison brings, and is
-# outvoted by a dozen.
+# The prior counts as eight launches. It outweighs the two to six of a comparison, and a dozen
+# launches outweigh it.
 PRIOR_DEGREES = 8.0
 # A paired comparison brings eight launches a side and more, and shows its own spread sooner.
 PAIR_PRIOR_DEGREES = 4.0

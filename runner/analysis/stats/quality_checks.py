@@ -332,15 +332,15 @@ def _launches_disagree(evidence: _HeadlineSamples) -> RunWarning | None:
 
 
 def _other_loop(measured: Mapping[str, Measurement], *, device: str) -> RunWarning | None:
-    """Return the warning of an energy whose iterations took another time than those of the latency.
+    """Return the warning about energy from iterations that took another time than the samples.
 
-    Power is the energy of the loop over its time, so that an iteration took energy over power. On a
-    CPU neighbours stretch both loops, and the counter of its package has their energy anyway.
+    Power is the energy of the loop over its time, so an iteration took energy over power. On a CPU
+    neighbours slow both loops, and the counter of its package includes their energy anyway.
     """
     if device == "cpu":
         return None
     energy, power, latency = (measured.get(name) for name in ("energy_j", "power_w", "latency_s"))
-    # The loop evicts nothing from the cache, and hands over kernels while nothing is written.
+    # The loop evicts nothing from the cache, and enqueues kernels while no flush is running.
     if energy is None or power is None or latency is None or FLUSHED in latency.method:
         return None
     if power.median <= 0.0:

@@ -28,7 +28,7 @@ class Pair:
         return None if before is None or right is None else (before, right)
 
     def launch_levels(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the level of each launch on both sides, which both have `metric`, at one pace."""
+        """Return the normalised level of each launch on both sides, which both have `metric`."""
         speed_probe_s = common_speed_probe_s(self.baseline, self.candidate)
         sides = (self.baseline, self.candidate)
         before, after = (launch_levels(side, metric, speed_probe_s=speed_probe_s) for side in sides)
@@ -36,7 +36,7 @@ class Pair:
 
 
 def results_by_case(results: Iterable[CaseResult]) -> dict[str, CaseResult]:
-    """Return one result a case, in order; a case with a round that is not ok is not ok."""
+    """Return one result a case, in order; a case with a failed round is not ok."""
     merged: dict[str, CaseResult] = {}
     for result in results:
         known = merged.get(result.case.key)

@@ -41,12 +41,12 @@ def half_width(levels: np.ndarray) -> float:
 
 
 def min_spread(levels: np.ndarray) -> float:
-    """Return the standard deviation that launches have at least, with 95 % confidence.
+    """Return the lower bound of the standard deviation between launches, with 95 % confidence.
 
     It is that of the logarithms of `levels`, which are above 0: about relative. 0 for fewer than
     two launches.
     """
-    # Here, since every command reads this module and few of them compute a limit.
+    # The import is here, since every command imports this module and few compute a limit.
     from scipy.special import chdtri
 
     degrees = levels.size - 1
