@@ -27,7 +27,7 @@ from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.studies.tables import geometric_mean_estimate
 
 EAGER = "eager"
-# More calls than a process lives for: a millisecond each, they take a day and more.
+# No process makes more calls: at a millisecond each, they take a day and more.
 MAX_CALLS = 1e8
 # Numbers of calls are shown with two digits.
 _CALLS_PER_DECADE = 200
@@ -88,7 +88,7 @@ class Choice:
 
     @property
     def best(self) -> ModeCost | None:
-        """Return the mode that is best for a process that lives long, None where it is eager."""
+        """Return the best mode for a long-lived process, None if it is eager."""
         last = self.spans[-1].variant if self.spans else EAGER
         return next((mode for mode in self.modes if mode.variant == last), None)
 

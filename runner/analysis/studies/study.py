@@ -130,7 +130,7 @@ class StudyRun:
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """Return the cases that it planned, the reference cases left out."""
+        """Return the planned cases, without the reference cases."""
         return _planned(self.run)
 
     @property
@@ -219,7 +219,7 @@ def _device_name(run: Run) -> str:
 
 
 def _fullness(study: Study, run: Run) -> tuple[bool, int]:
-    """Return whether the run finished, and how many it planned of the models in a variant."""
+    """Return whether the run finished, and its number of planned models by variant."""
     requested = study.cases[run.plan[0].device]
     measured = {
         (case.model, case.variant)

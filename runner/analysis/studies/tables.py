@@ -44,10 +44,10 @@ Value = Callable[[StudyResult], Estimate | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyCell:
-    """A number over `num_common` of `num_subjects` models, or why there is none.
+    """A number over `num_common` of `num_subjects` models, or the reason of its absence.
 
-    `least` and `most` are the extremes of the models; `why` is empty where there is a number.
-    `ran_as` counts those of the number that ran in another mode than they name, by that mode.
+    `least` and `most` are the extremes of the models; `why` is empty if there is a number. `ran_as`
+    counts the results that ran in another mode, by that mode.
     """
 
     estimate: Estimate | None = None
@@ -109,7 +109,7 @@ def study_tables(study: Study, results: Sequence[StudyResult]) -> tuple[StudyTab
         _table(spec, value=", ".join(values), results=part, others=results)
         for spec in study.tables
         for values, part in _parts(results, spec.split).items()
-        # Over eager in its own dtype there are speedups, which are steadier.
+        # In its own dtype the less noisy number is the speedup over eager.
         if ("dtype", spec.baseline_dtype) not in zip(spec.split, values, strict=True)
     )
 
@@ -251,7 +251,7 @@ def _rank(row: tuple[str, tuple[StudyCell, ...]]) -> float:
 def _cells(
     results: Sequence[StudyResult], columns: Iterable[str], *, read: Value, dimension: str
 ) -> dict[str, StudyCell]:
-    """Return the cell of each column, all over the cohort that those with a number have."""
+    """Return the cell of each column, all over the common cohort of columns with a number."""
     parts = {
         name: {
             _subject(item.case, dimension): item
