@@ -1,4 +1,4 @@
-"""The revisions of a bisection, each made ready to be launched and let go again."""
+"""The revisions of a bisection: prepare them for launches, and close them."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class ToolchainRevisions:
         return self._titles.get(index, "")
 
     def keep_only(self, indices: Collection[int]) -> None:
-        """End the other worker hosts, and let go of their toolchains."""
+        """End the other worker hosts, and drop their toolchains."""
         for index, name in enumerate(self._names):
             if index not in indices:
                 self._end(index)

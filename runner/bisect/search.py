@@ -76,7 +76,7 @@ def bisect(
 
 
 class _Search:
-    """A bisection while it goes on."""
+    """A bisection in progress."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class _Search:
         return replace(_read(pair, metric), num_pairs=num_pairs)
 
     def _ready(self, index: int) -> PairSide:
-        """Return a revision without which there is nothing to search; raise BisectError."""
+        """Return a required revision, ready to be launched; raise BisectError."""
         try:
             return self._revisions.side(index)
         except RevisionUnusable as error:
@@ -242,7 +242,7 @@ class _Search:
 
 
 class _Patience:
-    """The time of one step: another look is not begun when it would end too late."""
+    """The time limit of one step: no further look starts if it would end too late."""
 
     def __init__(self, step_s: float, *, limits: PairLimits, now: Callable[[], datetime]) -> None:
         self._step_s = step_s
@@ -251,7 +251,7 @@ class _Patience:
         self._started_at = now()
 
     def is_over(self, num_pairs: int) -> bool:
-        """Return whether the pairs up to the next look would take longer than there is time."""
+        """Return whether the pairs up to the next look would exceed the time limit."""
         following = next((look for look in self._looks if look > num_pairs), num_pairs)
         spent_s = (self._now() - self._started_at).total_seconds()
         return spent_s * following / num_pairs > self._step_s

@@ -71,7 +71,7 @@ class Worktrees:
         for path in sorted(self._folder.glob("*")):
             if path.name not in names:
                 shutil.rmtree(path, ignore_errors=True)
-        # It forgets the worktrees whose folders are gone, and no other one.
+        # git then forgets only the worktrees whose folders are missing.
         _git(self._repository, "worktree", "prune")
 
 
@@ -117,7 +117,7 @@ def _run(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
             errors="replace",
             stdin=subprocess.DEVNULL,
             env={**environment, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
-            # Ctrl-C in the terminal is for us: half a worktree would be left.
+            # Ctrl-C in the terminal is for this process: git would leave an incomplete worktree.
             start_new_session=True,
         )
     except OSError as error:
