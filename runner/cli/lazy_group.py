@@ -1,8 +1,8 @@
 """A click group whose commands are imported when they are called.
 
-Importing every command takes seconds: they bring the store, statistics and the terminal's tables
-along. `--help`, completion and suggestions need names and summaries only, and those stand in a
-table. A test compares the table with the commands.
+Importing every command takes seconds: they import the store, statistics and the terminal's tables.
+`--help`, completion and suggestions need names and summaries only, which are in a table. A test
+compares the table with the commands.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USAGE
 from compile_hud.runner.cli.lazy_group import LazyCommand, LazyGroup
 from compile_hud.runner.errors import RunInterrupted, RunnerError
 
-# OSError: no permission, no room, no such file; BrokenPipeError is click's own business.
+# OSError covers permissions, space and missing files; click handles BrokenPipeError.
 _EXPECTED = (
     RunnerError,
     StoreError,
@@ -165,7 +165,7 @@ def _end(ctx: click.Context, error: Exception) -> NoReturn:
 
 def _print_version(ctx: click.Context, _param: click.Parameter, is_requested: bool) -> None:
     if is_requested and not ctx.resilient_parsing:
-        # Reading the metadata brings the parser of e-mails along, which no other command needs.
+        # Reading the metadata imports the parser of e-mails, which no other command needs.
         from importlib import metadata
 
         try:

@@ -1,4 +1,4 @@
-"""hud ingest, detect and demo: keep it running."""
+"""hud ingest, detect and demo."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def ingest_files(
 
 
 def _refuse(report: FilesReport, path: Path, *, reason: str) -> FilesReport:
-    """Return `report` with a file that is not stored, after saying so on standard error."""
+    """Return `report` with a refused file, after reporting it on standard error."""
     reason = shortened(reason, limit=_MAX_REASON)
     click.echo(f"hud: {printable(reason)}", err=True)
     return replace(report, refused=(*report.refused, (path, reason)))
@@ -149,7 +149,7 @@ def _names(paths: Iterable[Path]) -> str:
 
 
 def ingest_document(document: RunDocument, *, store: Store, spool: Spool) -> tuple[int, int]:
-    """Store a run with its results; return how many were new and how many were in already."""
+    """Store a run with its results; return the numbers of new and of known results."""
     # One transaction each would take most of the time.
     num_new = store.ingest_all(
         document.run,

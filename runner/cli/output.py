@@ -23,7 +23,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 
 def with_workspace(function: _Function) -> _Function:
-    """Add `--store` and `--config` and pass the Workspace they lead to as the first argument."""
+    """Add `--store` and `--config` and pass their Workspace as the first argument."""
 
     @click.option("--store", "store_url", metavar="URL", help="The store, instead of the one set.")
     @click.option(
@@ -53,7 +53,7 @@ def with_workspace(function: _Function) -> _Function:
 
 
 def _check_texts(context: click.Context) -> None:
-    """Raise UsageError where a text was typed that is no UTF-8; a path may have any bytes."""
+    """Raise UsageError for a text argument that is no UTF-8; a path may have any bytes."""
     for param in context.command.params:
         value = context.params.get(param.name or "")
         for text in value if isinstance(value, tuple) else (value,):

@@ -172,7 +172,7 @@ def _command(config: Config) -> list[str]:
 def _with_address(
     workspace: Workspace, *, host: str | None, port: int | None, is_open: bool
 ) -> Workspace:
-    """Return `workspace` with where to listen; raise ConfigError where that needs sign-in."""
+    """Return `workspace` with the listen address; raise ConfigError if that needs sign-in."""
     config = workspace.config
     host = config.host if host is None else host
     sign_in = replace(config.sign_in, is_open=is_open or config.sign_in.is_open)
@@ -206,7 +206,7 @@ def _start_scheduling(
 
 
 def make_watches(workspace: Workspace, scheduler: Scheduler, *, notify: Notify) -> Watches:
-    """Return the watches of the schedules of hud.toml, whose jobs go the way of all others."""
+    """Return the watches of the schedules of hud.toml; their jobs use the same queue."""
     config = workspace.config
     dependencies = WatchDependencies(
         machine=workspace.dependencies.machine,

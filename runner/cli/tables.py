@@ -114,7 +114,7 @@ def _width(column: Column, cells: Sequence[str]) -> int:
 def _fitting(
     columns: Sequence[Column], *, widths: Sequence[int], spare: Sequence[str], limit: int
 ) -> list[int]:
-    """Return the indices of the columns to print, within `limit` characters if that can be."""
+    """Return the indices of the columns to print, within `limit` characters if possible."""
     indices = list(range(len(columns)))
     for name in spare:
         # A column without a character needs no gap before it.

@@ -59,7 +59,7 @@ from compile_hud.runner.files.json_files import read_json
 from compile_hud.runner.format import quantity
 from compile_hud.runner.workspace import Workspace
 
-# An id has none of them, and each pattern of a case and a metric has one.
+# A pattern of a case and a metric has one of these signs, an id has none.
 _PATTERN_SIGNS = frozenset("/#*?[")
 
 

@@ -189,13 +189,14 @@ def inherited_lines(
     settings: Sequence[SeriesSettings],
     at: datetime,
 ) -> list[str]:
-    """Return a line for each pattern that still gives a setting to series of `patterns`.
+    """Return a line for each pattern that still sets a value for series of `patterns`.
 
-    It was taken from these. `keys` are those of all series, `settings` all there are, `at` is now.
+    The value was removed from `patterns`. `keys` are those of all series, `settings` are all
+    settings, `at` is the current time.
     """
     fitting = [key for key in keys if any(fits(item, series_key=key) for item in patterns)]
     counts = Counter(holder_of(str(field), key, settings=settings) for key in fitting)
-    # A mute that is over still stands where it was set.
+    # An expired mute stays in the settings.
     ended = {item.pattern for item in settings if item.muted_until and item.muted_until <= at}
     over = {"", *(ended if field is ChangedField.MUTED_UNTIL else ())}
     values = {item.pattern: _value_text(item, field) for item in settings}

@@ -105,7 +105,7 @@ def _trends(
     try:
         histories = load_histories_of(workspace.store(), sides[1].run, metrics=metrics)
     except StoreError:
-        # A job may have no store; its launches are a trend of a kind.
+        # A job may have no store; its launches serve as a trend.
         return trends
     for series in histories:
         points = [point.median for point in series.points[-_NUM_POINTS:]]

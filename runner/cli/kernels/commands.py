@@ -151,7 +151,7 @@ def find_script(result: CaseResult, name: str, *, run: Run) -> str:
     """Return a script that runs one kernel alone; raise NotFoundError or NoKernelScript."""
     source = find_source(result, name)
     same = [kernel for kernel in result.kernels if kernel.source_hash == source.hash]
-    # One code may have several names; a name that was given whole is the one that is meant.
+    # One code may have several names; a complete name is exact.
     kernel = next((item for item in same if item.name == name), same[0])
     return script_of(kernel, source, title=title_of(kernel, run=run, case=result.case))
 

@@ -1,4 +1,4 @@
-"""CSV files of NVIDIA's profilers, taken in for the kernels of a result."""
+"""CSV files of NVIDIA's profilers, imported for the kernels of a result."""
 
 from __future__ import annotations
 

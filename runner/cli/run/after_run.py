@@ -124,7 +124,7 @@ def reportable_alerts(new: Sequence[Alert], *, confirmed: Sequence[Alert]) -> li
 
 
 def not_the_machines(alerts: Sequence[Alert]) -> list[Alert]:
-    """Return the alerts that a move of the machine does not explain: those alone fail a run."""
+    """Return the alerts that machine drift does not explain; only these fail a run."""
     return [alert for alert in alerts if alert.cause_kind != MACHINE]
 
 

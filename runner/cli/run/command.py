@@ -198,9 +198,9 @@ def measure_in_terminal(
 
 
 def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
-    """Print a row for each result, to standard error when standard output is taken.
+    """Print a row for each result, to standard error if standard output is used for JSON.
 
-    The results of several runs stand case by case, each with its toolchain or its machine.
+    The results of several runs are listed case by case, each with its toolchain or its machine.
     """
     kind, labels = _labels(documents)
     results = [
@@ -251,7 +251,7 @@ def print_results(*documents: RunDocument, is_stdout_free: bool = True) -> None:
             where = f" ({label})" if len(documents) > 1 else ""
             console.print(f"reference cases{where}: {references}", markup=False)
     every = [result for document in documents for result in document.results]
-    # Toolchains in turn put off the same cases.
+    # Interleaved toolchains defer the same cases.
     if num_deferred := len({result.case.key for result in every if result.is_deferred}):
         text = f"put off {counted(num_deferred, 'case')}: the suite's time budget was spent"
         console.print(text, markup=False)
@@ -299,21 +299,21 @@ def _resume_request(run_id: str, *, workspace: Workspace, is_ray: bool) -> RunRe
     if not workspace.has_store:
         raise ResumeError("--resume needs the store; leave out --no-store")
     if run_id == _LATEST:
-        # One of another machine is for that to go on with.
+        # Another machine resumes its own runs.
         run_id = _unfinished_run(workspace, machine=None if is_ray else workspace.config.machine)
     run = load_document(workspace.store(), run_id).run
     suites = workspace.config.suites
     return RunRequest(
         suite=suites.get(run.suite, custom_suite(Selection())),
         toolchain=run.toolchain,
-        # A machine of a cluster that was given nothing has no plan.
+        # A cluster machine without an assigned case has no plan.
         device=run.plan[0].device if run.plan else AUTO_DEVICE,
         resume_id=run.id,
     )
 
 
 def _unfinished_run(workspace: Workspace, *, machine: str | None) -> str:
-    """Return the id of the newest run that has not finished; `latest` where all have."""
+    """Return the id of the newest unfinished run; `latest` if all have finished."""
     for summary in load_runs(workspace.store(), limit=_NUM_RUNS_SEARCHED):
         run = summary.run
         if run.state is not RunState.FINISHED and machine in (None, run.machine):
@@ -343,7 +343,7 @@ def _write_documents(documents: Sequence[RunDocument], path: str) -> None:
 def _say_interrupted(
     documents: Sequence[RunDocument], *, executor: ExecutorOptions, can_resume: bool
 ) -> None:
-    # Machines of a cluster share a plan: each has all that is left of it.
+    # Machines of a cluster share a plan: each run lists all remaining cases.
     plans = [documents] if executor.is_ray else [[document] for document in documents]
     for runs in plans:
         results = [result for document in runs for result in document.results]
