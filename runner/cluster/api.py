@@ -68,7 +68,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A task that is over; without a reply its node, or its process there, is gone."""
+    """A task that has ended; without a reply its node, or its process there, has disappeared."""
 
     task: str
     reply: Reply | None = None
@@ -76,7 +76,7 @@ class Ended:
 
 
 class Cluster(Protocol):
-    """The machines, as many as there are now."""
+    """The connected machines."""
 
     def open(self) -> None:
         """Connect; raise ExecutorError."""
@@ -99,7 +99,7 @@ class Cluster(Protocol):
         ...
 
     def cancel(self, task: str) -> None:
-        """Kill a task with all its processes; nothing more is heard of it."""
+        """Kill a task with all its processes; it gives no reply."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The assignment of cases to machines; each result counts once, however late it comes."""
+"""The assignment of cases to machines; each result counts once, even a late one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from compile_hud.runner.planning.plan import PlannedCase
 
-# A case that takes three machines with it will take the fourth as well.
+# A case that killed three machines would kill the fourth as well.
 MAX_ASSIGNMENTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A case in the hands of one machine; `number` counts the machines that it was assigned to."""
+    """A case assigned to one machine; `number` counts its assignments so far."""
 
     planned: PlannedCase
     number: int
@@ -84,5 +84,5 @@ class CaseQueue:
         return True
 
     def drop(self, planned: PlannedCase) -> None:
-        """Forget a case that waits."""
+        """Remove a pending case."""
         self._waiting.remove(planned)

@@ -150,7 +150,7 @@ class _Driver:
         self._checked_at = self._last_node_at = self._started_at
 
     def resume(self, earlier: Sequence[RunDocument]) -> None:
-        """Go on with the runs of an interrupted plan, each once its machine is there."""
+        """Resume the runs of an interrupted plan, each when its machine connects."""
         for document in earlier:
             self._started_at = document.run.started_at
             self._runs[_identity(document.run)] = resumed_run(document, context=self._context)
@@ -224,7 +224,7 @@ class _Driver:
                 self._assign_case(slot, run)
 
     def _is_backing_off(self, slot: Slot) -> bool:
-        """Return whether a machine that did not answer is left alone, since it may be gone."""
+        """Return whether a silent machine gets no case for now, since it may have disappeared."""
         others = [
             item for item in self._slots if item not in (*self._backoff_until, *self._unusable)
         ]
@@ -301,7 +301,7 @@ class _Driver:
         return next(run for run in self._runs.values() if run.run.id == run_id)
 
     def _reassign(self, task: _SlotTask, *, reason: str) -> None:
-        """See that the case of a machine that failed is not forgotten."""
+        """Reassign the case of a failed machine."""
         run = task.run
         if task.reference is not None and run is not None:
             run.write(
@@ -326,7 +326,7 @@ class _Driver:
             run.references.appendleft(task.reference)
 
     def _join(self, slot: Slot, reply: Reply) -> None:
-        """Begin the run of a machine, or go on with it where it was there before."""
+        """Begin the run of a machine, or resume it."""
         specs = [
             self._context.catalog[name]
             for name in dict.fromkeys(case.model for case in self._plan)
@@ -374,7 +374,7 @@ class _Driver:
             if self._context.services.now() - task.started_at > limit:
                 self._cluster.cancel(name)
                 reason = f"no answer within {clock(limit.total_seconds())}"
-                # It would be as silent about the next case.
+                # The machine would not answer about the next case either.
                 self._unusable[task.slot] = reason
                 self._on_ended(Ended(task=name, reason=reason))
 
@@ -411,7 +411,7 @@ class _Driver:
         )
 
     def _has_begun(self) -> bool:
-        """Return whether a machine was there that can measure."""
+        """Return whether any machine was able to measure."""
         return any(run.has_machine for run in self._runs.values())
 
     def _end(self, *, is_complete: bool) -> None:

@@ -18,9 +18,9 @@ from compile_hud.runner.planning.plan import PlannedCase
 
 
 class MachineRun:
-    """One run while it is executed; `references` are those of its cases that it begins with.
+    """One run in progress; `references` are the reference cases that it begins with.
 
-    `results` are those of the part before an interruption.
+    `results` are those from before an interruption.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class MachineRun:
         )
 
     def assign(self, case: Case) -> None:
-        """Count on a result of `case`."""
+        """Expect a result of `case`."""
         self._assigned.add(case)
 
     def withdraw(self, case: Case) -> None:
-        """Count no more on a result of `case`, which another machine may have."""
+        """Expect no result of `case`, which another machine may get."""
         self._assigned.discard(case)
 
     def write(self, result: CaseResult) -> None:

@@ -33,11 +33,11 @@ from compile_hud.runner.system.gpus import users_of
 from compile_hud.runner.system.locks import machine_lock_dir, patient_lock
 from compile_hud.runner.system.machine import LocalMachine
 
-# Then the driver hears that the machine is busy, and may give the case to another one.
+# After this time the driver learns that the machine is busy, and may reassign the case.
 LOCK_LIMIT_S = 60.0
 # Seconds between two uploads of a case's log: some kilobytes, for people who watch a run.
 LOG_INTERVAL_S = 5.0
-# Runner and nodes hand each other records of these versions.
+# Runner and nodes exchange records of these versions.
 RELEASE = f"protocol {PROTOCOL_VERSION}, schema {SCHEMA_VERSION}"
 
 
@@ -96,7 +96,7 @@ def _measure(order: CaseOrder, *, device: _LazyDevice) -> Reply:
 @cache
 def _open(setup: Setup, visible_devices: str) -> _LazyDevice:
     """Return the device of this process, opened once."""
-    del visible_devices  # Ray chooses it, and the host inherits it.
+    del visible_devices  # Ray chooses the device, and the worker host inherits it.
     users = wait_until_idle(
         setup.device,
         users=lambda device: users_of(device, machine=LocalMachine(), env=os.environ),

@@ -115,7 +115,7 @@ class RayCluster:
         return self._logs.get(run_id)
 
     def cancel(self, task: str) -> None:
-        """Kill a task with all its processes; nothing more is heard of it."""
+        """Kill a task with all its processes; it gives no reply."""
         # A worker that waits for its host reacts to nothing but SIGKILL. The host then sees the end
         # of its standard input and kills its children.
         ray.cancel(self._forget(task).output, force=True)

@@ -19,9 +19,9 @@ from compile_hud.runner.planning.plan import PlannedCase, plan_case
 
 
 def load_interrupted(store: Store, run_id: str) -> tuple[RunDocument, ...]:
-    """Return the runs of the plan that a run is of, by machine.
+    """Return the runs of a run's plan, by machine.
 
-    Raises ResumeError when all of them are finished, and NotFoundError.
+    Raises ResumeError if all of them are finished, and NotFoundError.
     """
     runs = load_runs_of_plan(store, load_document(store, run_id).run)
     if all(run.state is RunState.FINISHED for run in runs):
@@ -44,9 +44,9 @@ def check_is_silent(store: Store, run_id: str, *, now: datetime) -> None:
 def remaining_plan(
     earlier: Sequence[RunDocument], *, catalog: Mapping[str, ModelSpec]
 ) -> tuple[PlannedCase, ...]:
-    """Return the cases that no run of the plan has a result of, without the reference cases.
+    """Return the cases without a result in any run of the plan, except the reference cases.
 
-    Raises UnknownNameError when the settings know a model no more.
+    Raises UnknownNameError if hud.toml no longer has a model.
     """
     done = {result.case for document in earlier for result in document.results}
     planned = dict.fromkeys(case for document in earlier for case in document.run.plan)
@@ -70,7 +70,7 @@ def resumed_request(request: ResolvedRun, *, earlier: Sequence[RunDocument]) -> 
 
 
 def resumed_run(document: RunDocument, *, context: RunContext) -> MachineRun:
-    """Return the run of one machine with the results that it has and the references it lacks."""
+    """Return the run of one machine with its results and its missing reference cases."""
     done = {result.case for result in document.results}
     left = [case for case in document.run.plan if case.is_reference and case not in done]
     return MachineRun(

@@ -31,7 +31,7 @@ from compile_hud.runner.run_requests import (
 )
 from compile_hud.runner.workspace import Workspace
 
-# Ray's own names for it.
+# Ray itself uses these names for the cluster's address.
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 THIS_MACHINE = "auto"
 
@@ -132,10 +132,10 @@ def _executors_on(run: Run, *, options: RayOptions, workspace: Workspace) -> Mak
 
 
 def _node_python(toolchain: str, *, python: Path, options: RayOptions) -> str:
-    """Return the interpreter of a toolchain on the nodes, empty for that of the tasks.
+    """Return the interpreter of a toolchain on the nodes, empty for the tasks' own.
 
-    It lies at the same path everywhere; the usual one is that of the tasks, as is every one that
-    Ray brings.
+    Its path is the same on every node. The toolchain `current`, and any toolchain under a Ray
+    runtime environment, is the tasks' own interpreter.
     """
     is_theirs = bool(options.environment) or toolchain == CURRENT_TOOLCHAIN
     return "" if is_theirs else str(python)
