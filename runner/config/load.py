@@ -79,7 +79,7 @@ class Config:
 
     @property
     def dashboard(self) -> str:
-        """Return the address of the dashboard: the one that people use, or that of this machine."""
+        """Return the address of the dashboard: the public one, or that of this machine."""
         return self.public_url or dashboard_url(host=self.host, port=self.port)
 
 
@@ -102,7 +102,7 @@ class _SettingsText:
 
 
 def setting_error(section: str, *, key: str, problem: str, path: Path | None) -> ConfigError:
-    """Return the error that names the line of a setting in `path`, which may have changed since."""
+    """Return an error with the line of a setting in `path`, which may have changed since."""
     name = Path(CONFIG_NAME) if path is None else path
     try:
         text = name.read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
 class NamedShapeError(ValueError):
-    """A `[shapes.NAME]` that cannot be; `key` is the setting that is wrong, None for all of it."""
+    """An invalid `[shapes.NAME]`; `key` is the faulty setting, None for all of it."""
 
     def __init__(self, problem: str, *, key: str | None = None) -> None:
         super().__init__(problem)
@@ -85,7 +85,7 @@ def _ends_with_axes(name: str) -> bool:
 
 
 def _having(rule: ShapeRule, *, catalog: Mapping[str, ModelSpec]) -> dict[str, ModelSpec]:
-    """Return the models of `catalog` that have shapes of `rule`, with these."""
+    """Return the models of `catalog` that the shapes of `rule` apply to, with these shapes."""
     changed: dict[str, ModelSpec] = {}
     problems = []
     for name, spec in catalog.items():

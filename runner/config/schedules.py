@@ -37,9 +37,9 @@ class WatchKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Something that changes: a branch or tag of a repository, or the newest torch of an index.
+    """A watched source: a branch or tag of a repository, or the newest torch of an index.
 
-    `url` is empty for the index that pip is set to, `ref` for a repository's HEAD.
+    `url` is empty for pip's default index, `ref` for a repository's HEAD.
     """
 
     kind: WatchKind
@@ -48,7 +48,7 @@ class Watch:
 
     @property
     def text(self) -> str:
-        """Return it as hud.toml has it."""
+        """Return it in the form of hud.toml."""
         url = f":{self.url}" if self.url else ""
         return f"{self.kind}{url}#{self.ref}" if self.ref else f"{self.kind}{url}"
 
@@ -82,7 +82,7 @@ class Schedule:
 
 
 class ScheduleError(ValueError):
-    """Keys of a schedule do not go together; `key` is the one to look at, if any."""
+    """The keys of a schedule contradict each other; `key` is the faulty one, if any."""
 
     def __init__(self, problem: str, *, key: str | None = None) -> None:
         super().__init__(problem)

@@ -1,4 +1,4 @@
-"""One setting of hud.toml as its tables have it."""
+"""One setting of hud.toml."""
 
 from __future__ import annotations
 

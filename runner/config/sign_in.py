@@ -1,4 +1,4 @@
-"""The settings of hud.toml about sign-in, and how the dashboard's process gets them."""
+"""The settings of hud.toml about sign-in, and their way into the dashboard's process."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 class OwnModelError(ValueError):
-    """A model that cannot be; `key` is the setting that is wrong, None for its name."""
+    """An invalid model; `key` is the faulty setting, None for its name."""
 
     def __init__(self, problem: str, *, key: str | None = None) -> None:
         super().__init__(problem)
@@ -41,7 +41,7 @@ class OwnModelError(ValueError):
 
 
 def own_model(name: str, values: Mapping[str, Any], *, folder: Path, source_name: str) -> ModelSpec:
-    """Return the model that `values` of a `[models.NAME]` describe; raise OwnModelError.
+    """Return the model of a `[models.NAME]` with `values`; raise OwnModelError.
 
     A file of its `build` is relative to `folder`.
     """

@@ -23,7 +23,7 @@ from compile_hud.runner.config.setting import SecretRefused
 
 # Above this, `inf` included, a clock somewhere overflows.
 MAX_SECONDS = 7 * 24 * 3600
-# More than this is a percentage that was meant to be a share.
+# A larger number is probably a percentage in place of a share.
 MAX_MULTIPLE = 10
 DURATION_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _DURATION_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)\s*")
@@ -198,7 +198,7 @@ def web_address(value: Any) -> str:
     """Return `value`, an address of a page; raise ValueError, with a user in it SecretRefused."""
     if not isinstance(value, str) or not is_web_address(value):
         problem = 'an address such as "https://name.example.org", without a user or a query'
-        # A password may stand before the sign.
+        # A password may precede the sign.
         raise SecretRefused(problem) if "@" in str(value) else ValueError(problem)
     return value
 
