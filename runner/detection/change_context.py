@@ -1,4 +1,4 @@
-"""Compare the last good and the first bad run of alerts, and attribute the cause by that."""
+"""Compare the last good and the first bad run of alerts, and attribute the cause."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def confirm_run(
     lock = (
         device_lock(device, lock_dir=workspace.lock_dir(), notify=notify)
         if workspace.elsewhere is None
-        # Another machine holds its own.
+        # Another machine has its own lock.
         else nullcontext()
     )
     with Interrupts() as interrupts, lock:
@@ -162,7 +162,7 @@ class _Outlet:
 
 
 class _Confirming:
-    """The suspects of one run while they are measured again."""
+    """The suspects of one run during their confirmation."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class _Confirming:
         self._bench.close()
 
     def work_through(self) -> None:
-        """Measure the suspects again, the worst first, until the time is used up."""
+        """Measure the suspects again, the worst first, until the budget is used up."""
         share = f"{self._workspace.config.confirm_share:.0%} of the run"
         cases = "case" if len(self._by_case) == 1 else "cases"
         self._say(
@@ -216,7 +216,7 @@ class _Confirming:
             self._keep(group, results=results, how={**how, "seconds": seconds})
 
     def _measure(self, group: Sequence[Alert]) -> tuple[list[ConfirmationResult], dict[str, Any]]:
-        """Return the result for each alert of one case, and how it was measured."""
+        """Return the result for each alert of one case, and the method."""
         needed_s, remaining_s = self._launch_s(group[0].case), self._left_s()
         num_launches = self._bench.settings.num_launches
         if num_launches * needed_s > remaining_s:
@@ -235,7 +235,7 @@ class _Confirming:
     def _measure_now(
         self, group: Sequence[Alert], *, max_pairs: int
     ) -> tuple[list[ConfirmationResult], dict[str, Any]]:
-        # Opened first: a toolchain that has changed since proves nothing.
+        # The candidate is opened first: a toolchain that has changed since proves nothing.
         self._bench.candidate()
         worst = group[0]
         if any(alert.kind == OUTCOME for alert in group) or worst.last_good is None:
@@ -244,7 +244,7 @@ class _Confirming:
         least = MIN_COLD_PAIRS if is_cold else MIN_PAIRS
         # With fewer pairs, one more measurement against the history shows more in the same time.
         baseline = self._bench.baseline(worst.last_good.revision) if max_pairs >= least else None
-        # Opening it took time as well.
+        # Opening the toolchain took time as well.
         max_pairs = int(self._left_s() / (2 * self._launch_s(worst.case)))
         if baseline is None or max_pairs < least:
             return self._measure_alone(group)
@@ -278,7 +278,7 @@ class _Confirming:
             is_concluded = all(
                 item.conclusion is not Conclusion.INCONCLUSIVE for item in conclusions
             )
-            # The next look comes after half as many pairs again.
+            # The next look follows after half as many pairs again.
             return is_concluded or self._left_s() < pair_s * number / 2
 
         least = MIN_COLD_PAIRS if is_cold else min(_LIMITS.min_launches, max_pairs)
@@ -321,7 +321,7 @@ class _Confirming:
         return confirm_by_history(alert, result, history=history)
 
     def _measure_references(self) -> None:
-        """Measure the reference cases of the run once more, where there is time for them."""
+        """Measure the reference cases of the run once more, if the budget allows it."""
         cases = [case for case in self._document.run.plan if case.is_reference]
         needed_s = sum(self._launch_s(case) for case in cases)
         if self._references is self._results and cases and needed_s <= self._left_s():

@@ -37,10 +37,10 @@ class ComparisonConfirmer:
     def rows(
         self, rows: Sequence[CaseComparison], *, baseline: RunDocument, candidate: RunDocument
     ) -> list[CaseComparison]:
-        """Return `rows`, each failing one with the result of measuring its case again.
+        """Return `rows`; each failing row has the result of measuring its case again.
 
-        A case that cannot be measured again fails as before, with the reason. Holds the device.
-        Raises RunInterrupted when it was stopped.
+        If that is impossible, the case fails as before, with the reason. The device is locked
+        meanwhile. Raises RunInterrupted after a stop.
         """
         suspects = {row.case.key: row.case for row in rows if row.comparison.is_failure}
         if not suspects or not self.num_runs:

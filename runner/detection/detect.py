@@ -1,4 +1,4 @@
-"""Judge the stored history and bring the alerts in the store up to date."""
+"""Judge the stored history and update the alerts in the store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectReport:
-    """All alerts in the store after judging; which were opened, which are over; events by id."""
+    """All alerts in the store after judging; the opened and the ended ones; events by id."""
 
     alerts: tuple[Alert, ...]
     new: tuple[Alert, ...]
@@ -110,7 +110,7 @@ def detect(
 def _accepted(
     store: Store, candidates: Sequence[AlertCandidate], *, stored: Sequence[Alert]
 ) -> list[Alert]:
-    # A step that was confirmed stays so when its onset moves by a night.
+    # A confirmed step stays confirmed when its onset moves by a night.
     known = match_stored([candidate.alert for candidate in candidates], stored=stored)
     accepted = apply_false_discovery_rate(
         candidates,
@@ -137,7 +137,7 @@ def _failures(store: Store, runs: Sequence[PlannedRun], timetable: Timetable | N
 
 
 def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -> list[Alert]:
-    """Return `failures` with the reason of the first failed result added, where it is new."""
+    """Return `failures`; new ones have the reason of the first failed result added."""
     alerts = list(failures)
     new = {alert.id for alert in alerts if alert.kind == OUTCOME} - known
     ended = load_ended(store, {alert.case.key for alert in alerts if alert.id in new})
@@ -146,7 +146,7 @@ def _with_reasons(store: Store, failures: Iterable[Alert], *, known: set[str]) -
         for alert in alerts
         if alert.id in new
     }
-    # Pruned between two reads: the alert stands without a reason.
+    # The result was pruned between two reads: the alert has no reason.
     reasons = load_reasons(store, results.values())
     explained = []
     for alert in alerts:

@@ -37,7 +37,7 @@ from compile_hud.runner.analysis.judging.series_rules import SeriesRules
 from compile_hud.runner.errors import JudgeProcessKilled
 from compile_hud.runner.system.processes import begin_work, blocked, safe_path
 
-# A process takes up to a second to start; so many cases take one core three.
+# A process takes up to a second to start; this number of cases takes one core three.
 MIN_CASES_TO_SHARE = 400
 CASES_PER_BATCH = 25
 JUDGING_LOST = (
@@ -50,10 +50,10 @@ class HistoryObserver(Protocol):
 
     @property
     def case_keys(self) -> Collection[str]:
-        """The cases whose histories it needs."""
+        """Return the keys of the cases whose histories it needs."""
 
     def observe(self, histories: Iterable[Series]) -> Iterable[Series]:
-        """Pass all histories that are read through."""
+        """Pass on all histories, and observe them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +158,9 @@ def share(
     if num_processes == 1:
         yield from map(judge, batches)
         return
-    # Spawned, not forked: DuckDB's threads may hold locks that a fork would never see released.
-    # They get a function of runner.analysis: to import this module takes more than twice as long.
+    # The processes are spawned, not forked: DuckDB's threads may have locks that a fork would never
+    # see released. They get a function of runner.analysis: importing this module takes more than
+    # twice as long.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(num_processes, mp_context=context, initializer=begin_work)
     try:

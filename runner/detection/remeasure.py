@@ -1,4 +1,4 @@
-"""Measure the cases of a run again: alone, or in turn with the toolchain that was good before."""
+"""Measure the cases of a run again: alone, or interleaved with the last good toolchain."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ class Bench:
         config, version = self._workspace.config, identity.partition("@")[0]
         ours = config.toolchains.get(self._run.toolchain)
         for name, python in config.toolchains.items():
-            # The interpreter that was just measured is at the run's revision; asking costs seconds.
+            # The interpreter just measured has the run's revision; asking for it again costs
+            # seconds.
             if (
                 python == ours
                 or self._workspace.dependencies.probe(python).torch_version != version
@@ -163,7 +164,7 @@ class Bench:
             try:
                 executor, facts = self._open(python)
             except ExecutorError:
-                # One that does not start is none to measure with; the next may be.
+                # A toolchain that does not start is skipped; the next one may work.
                 continue
             if self._is_as(facts, identity):
                 return Toolchain(name=name, revision=identity, executor=executor)
