@@ -1,7 +1,7 @@
-"""One case while it is executed here: launch after launch, then its result.
+"""One case in execution: launch after launch, then its result.
 
-Apart from the executor, so that the launches of two cases, or of one case under two toolchains, can
-be interleaved.
+The module is separate from the executor, so that the launches of two cases, or of one case under
+two toolchains, can be interleaved.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class LocalSession:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _is_profiled(self, number: int) -> bool:
-        # A reference case is three operators, which everybody knows.
+        # A reference case is three well-known operators, which need no trace.
         return number == 0 and self._order.settings.kernels and not self._order.case.is_reference
 
     def _launch(self, number: int) -> LaunchReport:
@@ -142,7 +142,7 @@ class LocalSession:
             workload=self._order.workload,
             settings=_with_memory_limit(self._order),
             launch=number,
-            # Artifacts are for a machine that has no cache yet.
+            # Artifacts are for a machine without a compile cache.
             cache_dir=str(self._folder / ("fresh" if cache_state == "artifacts" else "cache")),
             report_path=str(self._folder / f"report-{number}.json"),
             log_path=str(log),

@@ -24,7 +24,7 @@ def load_worth(
     writer: ResultWriter,
     notify: Notify,
 ) -> Worth:
-    """Return the worth of the cases of `run`, all alike without a store that answers."""
+    """Return the worth of the cases of `run`, equal for all if the store does not answer."""
     store = writer.store
     if store is None:
         return Worth()

@@ -31,7 +31,7 @@ class ColdCacheSessions:
 
 
 class _ColdCacheSession:
-    """A CaseSession whose result takes that of all its sessions together."""
+    """A CaseSession whose result combines all of its sessions."""
 
     def __init__(self, maker: SessionMaker, *, order: CaseOrder, num_launches: int) -> None:
         self._maker = maker
@@ -41,11 +41,11 @@ class _ColdCacheSession:
 
     @property
     def needs_launch(self) -> bool:
-        """Return whether it has fewer launches than the case should have."""
+        """Return whether the case needs more launches."""
         return len(self._results) < self._order.settings.num_launches
 
     def launch(self) -> LaunchReport:
-        """Run a session of its own and return the last report of it."""
+        """Run one complete session and return its last report."""
         session = self._maker.begin(self._order)
         try:
             for _ in range(self._num_launches):
@@ -62,4 +62,4 @@ class _ColdCacheSession:
         return results_by_case(self._results)[self._order.case.key]
 
     def close(self) -> None:
-        """Leave nothing: each session was closed after its launches."""
+        """Do nothing: each session was closed after its launches."""

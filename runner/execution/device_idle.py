@@ -11,7 +11,7 @@ from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.events import LogMessage, Notify
 from compile_hud.runner.format import clock
 
-# A process that ends gives the device back at once; looking takes nvidia-smi 0.1 s of a core.
+# A process that ends frees the device at once; a look costs nvidia-smi 0.1 s of a core.
 POLL_INTERVAL_S = 15.0
 
 # The same code as the worker's (measure/telemetry.py): it is one fact, seen from two places.

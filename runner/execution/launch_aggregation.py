@@ -29,7 +29,7 @@ from compile_hud.runner.protocol.messages import OUT_OF_MEMORY_TEXTS, LaunchRepo
 # These details are lists with an entry for each launch; others have the first launch's value.
 PER_LAUNCH_DETAILS = ("steps", "launch_wall_s", "compile", "sampling", "conditions", "telemetry")
 
-# A launch that did not end in time would cost the case its result: leave room for a slower one.
+# A timeout would cost the case its result, so there must be time for a slower launch.
 SPARE_TIME = 1.5
 
 
@@ -56,7 +56,7 @@ def report_disk_full(report: LaunchReport, *, folder: Path) -> LaunchReport:
 
 
 def report_of_ending(ending: Ending, *, log_tail: str, limit_s: float) -> LaunchReport:
-    """Return the report of a launch that left none behind."""
+    """Return the report of a launch that left none."""
     kind, _, number = ending.text.partition(" ")
     if kind == "timeout":
         return LaunchReport(

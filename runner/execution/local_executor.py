@@ -25,7 +25,7 @@ from compile_hud.runner.execution.worker_process import WorkerHost, tail
 from compile_hud.runner.system.toolchain_home import toolchain_home
 
 FACTS_TIMEOUT_S = 120.0
-# They take about a second; a device that is this slow is better measured without them.
+# They take about a second; a device as slow as this is better measured without them.
 PEAKS_TIMEOUT_S = 60.0
 # Compiling the headers that every C++ kernel includes takes some 20 s once a toolchain.
 PRIME_TIMEOUT_S = 300.0
@@ -102,7 +102,7 @@ class LocalExecutor:
 
     def begin(self, order: CaseOrder) -> CaseSession:
         """Return a session of the case, nothing launched yet; raise ExecutorError."""
-        # Before the session: its clock starts with it, and this belongs to no case.
+        # This precedes the session, whose clock starts with it: the work belongs to no case.
         if order.case.backend == "inductor" and order.case.device == "cpu":
             self._prime()
         return LocalSession(

@@ -121,7 +121,7 @@ def _measure(
 
 def _launch_both(sessions: tuple[CaseSession, CaseSession], *, number: int) -> bool:
     ordered = sessions if number % 2 else sessions[::-1]
-    # Both in any case: a side without a launch has no result.
+    # Both sides launch in any case: a side without a launch has no result.
     reports = [session.launch() for session in ordered]
     return all(report.outcome is Outcome.OK for report in reports)
 
@@ -142,7 +142,7 @@ MeasureCase = Callable[[Sequence[PairSide]], Sequence[CaseResult]]
 def launch_interleaved(sides: Sequence[PairSide]) -> tuple[CaseResult, ...]:
     """Return the result of each side, with interleaved launches.
 
-    Raises ExecutorError when a host is gone for good.
+    Raises ExecutorError if a host cannot be restarted.
     """
     with ExitStack() as stack:
         sessions: list[CaseSession] = []

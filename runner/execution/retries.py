@@ -47,7 +47,7 @@ def is_infrastructure_failure(result: CaseResult) -> bool:
 
 
 def is_device_lost(result: CaseResult) -> bool:
-    """Return whether the device was gone."""
+    """Return whether the device had disappeared."""
     is_failed = result.outcome is Outcome.FAILED and result.case.device != "cpu"
     return is_failed and any(text in result.reason for text in LOST_DEVICE_TEXTS)
 

@@ -153,7 +153,7 @@ def run_plans(
             is_resume = any(request.resume_id for request in requests)
             context.writer.drain_before_run(is_resume=is_resume)
             context.writer.mark_stale_runs_interrupted(machine=requests[0].machine, device=device)
-            # Before our own processes use the device: they look like those of others.
+            # This precedes our own processes on the device, which look like those of others.
             users = wait_until_idle(
                 device,
                 users=context.services.device_users,

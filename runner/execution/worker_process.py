@@ -71,10 +71,11 @@ class WorkerHost:
         host = self._host
         if host is not None and host.stdin is not None and not host.stdin.closed:
             try:
-                # Past the buffer: a signal handler may interrupt the very write that fills it.
+                # The write bypasses the buffer: a signal handler may interrupt the very write that
+                # fills it.
                 os.write(host.stdin.fileno(), b'{"action": "cancel"}\n')
             except OSError:
-                # The host is gone, and with it the case.
+                # The host has ended, and the case with it.
                 return
 
     def close(self) -> None:
@@ -149,7 +150,7 @@ class WorkerHost:
                     stdout=subprocess.PIPE,
                     stderr=stderr,
                     env=self._host_environment(),
-                    # Ctrl-C in the terminal is for the runner: it decides about the case.
+                    # Ctrl-C in the terminal is for the runner, which decides about the case.
                     start_new_session=True,
                 )
         except OSError as error:
@@ -212,7 +213,7 @@ def _fixed_addresses() -> tuple[str, ...]:
 
 
 def package_links(home: Path) -> Path:
-    """Return a folder that makes our packages importable, and nothing else of this environment."""
+    """Return a folder that makes only our packages importable."""
     folder = home / "packages"
     folder.mkdir(parents=True, exist_ok=True)
     package = Path(compile_hud.__file__).resolve().parent
