@@ -50,9 +50,9 @@ def read_json(path: Path) -> Any:
 
 
 def _read(path: Path) -> bytes:
-    """Return the content of `path`, unpacked, and no more of it than shows that it is too large."""
+    """Return the content of `path`, unpacked, and only as much as shows that it is too large."""
     with _opened(path) as stream:
-        # Looked at and not taken out: a pipe cannot be read twice.
+        # A peek consumes nothing: a pipe cannot be read twice.
         if not stream.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
             return stream.read(MAX_JSON_BYTES + 1)
         try:

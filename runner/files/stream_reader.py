@@ -1,4 +1,4 @@
-"""Files of other tools, read piece by piece however large they are, gzip or not."""
+"""Files of other tools of any size, read piece by piece, gzipped or not."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _LONGEST_WORD = 16
 
 @dataclass(slots=True)
 class Source:
-    """A file that is read, once to name its content and once more to take it in."""
+    """A file that is read twice: for its digest, and for its content."""
 
     path: Path
     _hash: Any = field(default_factory=hashlib.sha256)
-    # The last of the `lines` where no newline ends it, None as long as none was read.
+    # The last line if no newline ends it, None before any line was read.
     _open_line: int | None = None
 
     def read_digest(self) -> str:
@@ -168,7 +168,7 @@ class _Objects:
             raise self.source.error(what, self.line)
 
     def skip(self, signs: str) -> bool:
-        """Go to the next sign that is not one of `signs`; return False at the end of the file."""
+        """Advance to the next sign outside of `signs`; return False at the end of the file."""
         while True:
             while self.position < len(self.rest) and self.rest[self.position] in signs:
                 self.line += self.rest[self.position] == "\n"
@@ -179,7 +179,7 @@ class _Objects:
                 return False
 
     def more(self) -> bool:
-        """Read on; return False when there is nothing more."""
+        """Read more text; return False at the end of the file."""
         text = next(self.texts, None)
         if text is None:
             return False
@@ -188,7 +188,7 @@ class _Objects:
         return True
 
     def take(self) -> Any:
-        """Return the JSON value that begins here and go behind it."""
+        """Return the JSON value that begins here and advance past it."""
         while True:
             try:
                 value, end = self.decode(self.rest, self.position)
@@ -199,7 +199,7 @@ class _Objects:
                 # Python refuses to read an integer of more than 4,300 digits.
                 what = "there is a number in this value that has too many digits to be one"
                 raise self.source.error(what, self.line) from error
-            # A number at the end of a piece may go on in the next.
+            # A number at the end of a piece may continue in the next one.
             if end == len(self.rest) and self.rest[end - 1] in _NUMBER_CHARS and self.more():
                 continue
             self.line += self.rest.count("\n", self.position, end)
@@ -207,11 +207,11 @@ class _Objects:
             return value
 
     def read_on(self, error: Exception) -> None:
-        """Read more of a value that is not whole; raise ImportFailed when it is broken."""
+        """Read more of an incomplete value; raise ImportFailed for a broken one."""
         if isinstance(error, RecursionError):
             raise self.source.error("the JSON is nested too deeply", self.line) from error
         assert isinstance(error, json.JSONDecodeError)
-        # Half of a value is broken where the text ends, or in a string that has no end.
+        # A value is broken if the text ends in it, or if one of its strings has no end.
         has_no_end = error.msg.startswith(_NO_END)
         may_go_on = has_no_end or error.pos >= len(self.rest) - _LONGEST_WORD
         is_long = len(self.rest) - self.position > MAX_VALUE_CHARS
