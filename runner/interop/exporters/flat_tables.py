@@ -1,6 +1,6 @@
 """Runs as tables: a measurement a row, with its run and its case, as CSV or Parquet.
 
-A case that did not end ok has one row without a metric, so that it is not missing.
+A failed case has one row without a metric, so that it is not missing.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def _events(result: CaseResult, *, run: Run) -> Iterator[dict[str, Any]]:
 
 
 def tracked_stats(result: CaseResult) -> dict[str, float]:
-    """Return the median of every metric, and the throughput under the name that MLPerf gives it."""
+    """Return the median of every metric, and the throughput under MLPerf's name."""
     stats = {item.metric: item.median for item in result.measurements}
     throughput = stats.get("throughput_samples_per_s")
     return stats if throughput is None else {"throughput": throughput, **stats}

@@ -89,7 +89,7 @@ def family_name(item: Measurement) -> tuple[str, str]:
     unit = _NOT_IN_NAMES.sub("_", unit)
     plain = _NOT_IN_NAMES.sub("_", item.metric)
     if plain != item.metric:
-        # Two names that differ in such signs alone are two metrics.
+        # Names that differ only in such signs belong to different metrics.
         plain += "_" + hashlib.sha256(item.metric.encode()).hexdigest()[:8]
     if not unit:
         return f"hud_{plain}", ""

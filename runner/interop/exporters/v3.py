@@ -109,7 +109,7 @@ def _common(run: Run, result: CaseResult) -> dict[str, Any]:
 
 
 def _branch(toolchain: str) -> tuple[str, str]:
-    """Return repository and branch of an imported toolchain; of ours its name is the branch."""
+    """Return repository and branch of an imported toolchain; our own toolchain is a branch."""
     name = toolchain.removeprefix(IMPORTED_TOOLCHAIN).removeprefix(":")
     repo, is_both, branch = name.rpartition("@")
     return (repo, branch) if is_both else ("", name)

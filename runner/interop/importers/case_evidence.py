@@ -158,7 +158,7 @@ def _outcome(evidence: CaseEvidence) -> tuple[Outcome, str]:
         for launch in evidence.launches.get(name, ()):
             if min(launch) <= 0:
                 reason = f"{name} is {min(launch):g}, which stands for a case that failed"
-                # A case that was left out has a 0 in every column.
+                # A skipped case has a 0 in every column.
                 if Outcome.SKIPPED not in reasons:
                     reasons.setdefault(Outcome.FAILED, reason)
     worst = next((outcome for outcome in _WORST if outcome in reasons), Outcome.OK)

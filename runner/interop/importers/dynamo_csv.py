@@ -141,7 +141,7 @@ def _case(values: dict[str, str], named: DynamoName) -> Case:
 
 
 def _is_failed(values: dict[str, str]) -> bool:
-    """Return whether a row has zeros alone, one of them where no case that ran has one."""
+    """Return whether a row has only zeros, one of them in a column that a successful case fills."""
     numbers = {
         find_metric(name).name: _number(text)
         for name, text in values.items()

@@ -56,7 +56,7 @@ class RowOrigin:
 
     @property
     def toolchain(self) -> str:
-        """Return the name of the toolchain, which none that measures here can have."""
+        """Return the name of the toolchain, which no toolchain of this machine can have."""
         return f"{IMPORTED_TOOLCHAIN}:{self.branch or UNKNOWN}"
 
 
@@ -89,7 +89,7 @@ class HistoryRow:
 
 @dataclass(slots=True)
 class _NumberedTable:
-    """Things by number, each once."""
+    """Distinct objects with their numbers."""
 
     numbers: dict[Any, int] = field(default_factory=dict)
     items: list[Any] = field(default_factory=list)
@@ -102,7 +102,7 @@ class _NumberedTable:
 
 
 class HistoryBuilder:
-    """Gather rows in any order; then give the runs, oldest first."""
+    """Collect rows in any order, then return the runs, oldest first."""
 
     def __init__(self, *, untimed_at: datetime, has_exact_time: bool) -> None:
         """Use `untimed_at` for rows without a time; `has_exact_time` if the user gave it."""
@@ -120,7 +120,8 @@ class HistoryBuilder:
         # One past the last value of each row.
         self._ends = array("q")
         self.num_untimed = 0
-        # Rows that became launches of a result which was measured with other settings, by these.
+        # The number of rows that became launches of a result with other settings, by these
+        # settings.
         self.num_mixed: Counter[str] = Counter()
         # The origin and the settings of the previous row, by case and metric.
         self._settings: dict[tuple[int, int], tuple[int, Settings]] = {}
@@ -160,7 +161,9 @@ class HistoryBuilder:
         self._ends.append(len(self._values))
 
     def _compare(self, settings: Settings, *, origin: int, key: tuple[int, int]) -> None:
-        """Count a row that is not set as the one before of the same origin, case and metric."""
+        """Count a row whose settings differ from the previous row of the same origin, case and
+        metric.
+        """
         last_origin, last = self._settings.get(key, (origin, settings))
         self._settings[key] = (origin, settings)
         if origin == last_origin and settings != last:

@@ -169,7 +169,7 @@ def import_file(
 
 
 def _check_not_ahead(path: Path, starts: Sequence[datetime], *, now: datetime) -> None:
-    """Raise ImportFailed where a run of `path` would start on a day that has not come."""
+    """Raise ImportFailed if a run of `path` would start after today."""
     try:
         for started_at in starts:
             check_not_ahead("its newest run", started_at=started_at, now=now)
@@ -181,7 +181,7 @@ def _put(store: Store, documents: Sequence[RunDocument], *, at: datetime) -> Imp
     """Store `documents`; results that this store exported itself stay unchanged."""
     exported = {document.run.id: exported_id(document.run) for document in documents}
     here = known_runs(store, [name for name in exported.values() if name])
-    # A run that has another name here is a copy of one that was measured here.
+    # A run with another name here is a copy of one that was measured here.
     own = {run_id for run_id, name in exported.items() if name in here and name != run_id}
     num_known = sum(len(item.results) for item in documents if item.run.id in own)
 

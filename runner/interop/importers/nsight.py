@@ -84,7 +84,7 @@ class _NsightTable:
         self.take(self, dict(zip(self.header, cells, strict=True)), line)
 
     def add(self, kernel: str, counter: str, value: tuple[float, str], *, line: int) -> None:
-        """Count a value with its unit in; raise ImportFailed when calls differ in their unit."""
+        """Add a value with its unit; raise ImportFailed if calls differ in their unit."""
         counters = self.kernels.setdefault(kernel, {})
         sums = counters.setdefault(counter, _Sum(unit=value[1]))
         if len(self.kernels) > MAX_KERNELS or len(counters) > MAX_COUNTERS:

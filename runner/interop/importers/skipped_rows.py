@@ -25,7 +25,7 @@ class Skipped:
     first_by_reason: dict[str, list[str]] = field(default_factory=dict)
 
     def texts(self) -> list[str]:
-        """Return for each reason how many they are, why, and the names of the first."""
+        """Return for each reason the number of entries, the reason, and the first names."""
         texts = []
         for why, count in self.num_by_reason.items():
             first = self.first_by_reason[why]
@@ -34,7 +34,7 @@ class Skipped:
         return texts
 
     def add(self, why: str, *, name: str) -> None:
-        """Count one that is skipped."""
+        """Count a skipped entry."""
         self.num_by_reason[why] += 1
         names = self.first_by_reason.setdefault(why, [])
         if len(names) < MAX_NAMED:

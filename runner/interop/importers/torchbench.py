@@ -1,7 +1,7 @@
 """TorchBench's userbenchmark files: one JSON object with `name`, `environ` and `metrics`.
 
-The name of a metric carries its case, in one of three ways; one that does not stays as it is.
-The file name carries the time, `metrics-20260131023000.json`, taken as UTC.
+The name of a metric contains its case, in one of three ways; any other name stays unchanged. The
+file name contains the time, `metrics-20260131023000.json`, taken as UTC.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def _is_setting(value: Any) -> bool:
 def _device(record: Mapping[str, Any], about: Mapping[str, Any]) -> str:
     runner = _runner(record)
     texts = [_text(text) for text in (runner.get("type"), runner.get("name"), about.get("device"))]
-    # The nearer to the case, the surer: a machine may have any name.
+    # A name near to the case is more reliable: a machine may have any name.
     kinds = [text.lower() for text in reversed(texts) if text.lower() in DEVICES]
     return kinds[0] if kinds else clean_part(next((text for text in texts if text), UNKNOWN))
 

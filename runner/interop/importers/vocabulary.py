@@ -17,7 +17,7 @@ from compile_hud.db.shared.text import printable
 from compile_hud.models_zoo.catalog.variants import MODES
 
 UNKNOWN = "unknown"
-# Long enough for any name that was chosen on purpose.
+# No deliberately chosen name is longer.
 MAX_NAME_LENGTH = 160
 # No measured value is larger, and its square is still a finite number.
 MAX_NUMBER = 1e100
@@ -135,14 +135,14 @@ class ImportedMetric:
 
     @property
     def judged_direction(self) -> Direction | None:
-        """Return which way is better for the judge, None when no change becomes an alert."""
+        """Return the direction for the judge, None if no change becomes an alert."""
         stated = None if self.is_guessed else self.direction
         metric = metric_of(self.name, unit=self.unit, stated=stated)
         return metric.direction if metric is not None and metric.is_judged else None
 
     @property
     def is_known(self) -> bool:
-        """Return whether it is one of ours."""
+        """Return whether the metric is one of ours."""
         return self.name in METRICS
 
 
