@@ -63,7 +63,7 @@ def _moved(path: Path, checkout: Checkout) -> Path:
 
 
 def _is_repositorys(path: Path, checkout: Checkout) -> bool:
-    """Return whether `path` is code of the repository: no checkout, and nothing installed."""
+    """Return whether `path` is code of the repository itself: no checkout, nothing installed."""
     return (
         path.is_relative_to(checkout.repository)
         and not path.is_relative_to(checkout.folder)

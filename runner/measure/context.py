@@ -54,7 +54,7 @@ class Context:
 
     @property
     def is_first(self) -> bool:
-        """Return whether this is the launch that finds the compile cache empty."""
+        """Return whether this launch has an empty compile cache."""
         return self.request.launch == 0
 
     @property

@@ -27,7 +27,7 @@ PACKAGES = ("numpy", "triton", "transformers", "diffusers")
 
 
 def gather_facts(device_kind: str) -> dict[str, Any]:
-    """Return the facts as JSON values; a fact that cannot be had is None."""
+    """Return the facts as JSON values; an unavailable fact is None."""
     facts: dict[str, Any] = {
         "torch_version": torch.__version__,
         "torch_git": torch.version.git_version,

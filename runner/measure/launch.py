@@ -179,7 +179,7 @@ def _measure_once(context: Context, forward: Forward) -> None:
 
 @contextmanager
 def _origins(context: Context) -> Iterator[None]:
-    """Note where kernels and calls of libraries come from while they are compiled."""
+    """Record the origins of kernels and calls of libraries while they are compiled."""
     if not context.request.trace_path or context.request.case.backend != "inductor":
         yield
         return

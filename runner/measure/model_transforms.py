@@ -33,10 +33,10 @@ class TransformError(RuntimeError):
 
 
 def apply_transform(subject: Subject, *, transform: ModelTransform) -> Subject | None:
-    """Return the transformed copy of `subject`, None where nothing is done to it.
+    """Return the transformed copy of `subject`, None without a transform.
 
-    Raises TransformError where the transform has nothing to act on, UnavailableModelError where
-    its package is missing.
+    Raises TransformError if the transform has nothing to act on, UnavailableModelError if its
+    package is missing.
     """
     if transform == NO_TRANSFORM:
         return None
@@ -62,7 +62,7 @@ def apply_transform(subject: Subject, *, transform: ModelTransform) -> Subject |
 
 
 def _twin(subject: Subject) -> Subject:
-    """Return a subject with modules of its own, and the tensors and the optimizer of `subject`."""
+    """Return a subject with its own modules, and the tensors and the optimizer of `subject`."""
     model = subject.model
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     return dataclasses.replace(subject, model=copy.deepcopy(model, shared))

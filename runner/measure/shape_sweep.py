@@ -39,7 +39,7 @@ from compile_hud.runner.measure.resources.memory import storage_bytes
 from compile_hud.runner.protocol.messages import ShapeSweep
 
 NUM_ROUNDS = 9
-# Fewer only where an iteration takes long; of three, one accident does not decide the median.
+# A long iteration gets fewer samples; with three, one accident does not decide the median.
 MIN_ROUNDS = 3
 BUDGET_S = 0.5
 # A shape is skipped if it might leave the later launches less than half of the case's time.
@@ -133,7 +133,7 @@ def sweep_shapes(context: Context, forward: Forward) -> str:
 
 
 def _visit_all(context: Context, forward: Forward, *, sweep: ShapeSweep) -> tuple[list[Visit], str]:
-    """Return the visits, and why there are not more of them, empty where all were made."""
+    """Return the visits, and the reason if there are not all of them, else empty."""
     visits: list[Visit] = []
     bounds_s = context.log.bounds_s("compile")
     longest_s = 0.0 if bounds_s is None else bounds_s[1] - bounds_s[0]
@@ -212,7 +212,7 @@ def _take_samples(context: Context, visits: Sequence[Visit]) -> str:
 
 
 def _take_rounds(context: Context, visits: Sequence[Visit]) -> None:
-    """Append up to NUM_ROUNDS samples to each side, within BUDGET_S where it can be."""
+    """Append up to NUM_ROUNDS samples to each side, within BUDGET_S if possible."""
     num_bytes = storage_bytes(context.variant.alive())
     with (
         context.device.pinned(),

@@ -177,7 +177,7 @@ def build_subject(request: LaunchRequest, *, device: Device) -> Subject:
         loss=builder.loss or mean_square,
     )
     subject.optimizer = optimizer_of(model, phase=case.phase)
-    # bf16 has the range of fp32: nothing underflows that would have to be scaled.
+    # bf16 has the range of fp32, so nothing underflows and no scale is needed.
     if case.phase is Phase.TRAINING and case.dtype is Dtype.FP16_AUTOCAST:
         subject.scaler = torch.amp.GradScaler(device.kind)
     return subject

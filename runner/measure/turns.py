@@ -1,4 +1,4 @@
-"""One device for several launches: they compile at a time, and sample one after the other."""
+"""One device for several launches: they compile concurrently, and sample one after the other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def locked_autotuning(path: str) -> Iterator[None]:
     An empty `path` changes nothing. A candidate that shares the device would look slower than it
     is.
     """
-    # Later torches offer `set_gpu_benchmark_lock_context`; 2.9 to 2.12 have the class alone.
+    # Later torches offer `set_gpu_benchmark_lock_context`; 2.9 to 2.12 have only the class.
     benchmarker = getattr(benchmarking, "InductorBenchmarker", None)
     if not path or benchmarker is None:
         yield

@@ -55,7 +55,7 @@ def user_traceback(error: BaseException, *, build: str) -> UserCodeError | None:
     if location.startswith(ZOO_PREFIX):
         return None
     folders = _folders(location)
-    # The innermost cause that the user's code has a part in.
+    # The innermost cause with a frame of the user's code counts.
     for cause in reversed(list(_chain(error))):
         frames = tuple(frame for frame in _frames(cause) if _is_own(frame.filename, folders))
         if frames or _is_own(getattr(cause, "filename", None) or "", folders):

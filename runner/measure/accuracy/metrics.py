@@ -49,7 +49,7 @@ ROUNDING_RMSE = {
     Dtype.FP16: 5e-3,
     Dtype.FP16_AUTOCAST: 5e-3,
 }
-# Another order of summation doubles an error now and then; three times was not seen in A/A.
+# Another order of summation doubles an error now and then; A/A runs never had three times.
 RMSE_FACTOR = 3.0
 # Rounding flips integers and truth values at a tie: an argmax, a mask at its threshold.
 DISCRETE_SHARE = 0.01

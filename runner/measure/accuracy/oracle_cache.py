@@ -90,7 +90,7 @@ def _digest(context: Context) -> str:
 
 
 def _is_sharable(subject: Subject) -> bool:
-    """Return whether every tensor of `subject` has bytes that can be read, and not too many."""
+    """Return whether every tensor of `subject` has readable bytes, and not too many."""
     tensors = [tensor for _, tensor in _state(subject)]
     are_plain = all(
         type(tensor) in _PLAIN_TYPES
@@ -119,7 +119,7 @@ def _num_bytes(tensors: Iterable[torch.Tensor]) -> int:
 
 
 def _read(path: Path, *, device_kind: str) -> Reference | None:
-    """Return the reference in `path`, None unless it is there to the last byte."""
+    """Return the reference in `path`, None if the file is missing or incomplete."""
     try:
         content = memoryview(path.read_bytes())
     except OSError:
@@ -132,7 +132,7 @@ def _read(path: Path, *, device_kind: str) -> Reference | None:
 
 
 def _to_plain(reference: Reference) -> dict[str, Any]:
-    """Return `reference` as tensors, texts and numbers: nothing that reading it could run."""
+    """Return `reference` as tensors, texts and numbers, so that reading it executes no code."""
     sides = {"oracle": reference.oracle, "eager": reference.eager}
     return {
         **{
@@ -153,7 +153,7 @@ def _from_plain(document: dict[str, Any]) -> Reference:
 
 
 def _write(path: Path, reference: Reference) -> None:
-    """Leave `reference` in `path`, whole or not at all, and nothing else in its folder."""
+    """Write `reference` to `path`, completely or not at all, and clear its folder."""
     stream = io.BytesIO()
     torch.save(_to_plain(reference), stream)
     payload = stream.getbuffer()

@@ -26,7 +26,7 @@ from compile_hud.runner.measure.subject import Subject, fp64_twin
 
 SAME = Distance(max_abs=0.0, rmse=0.0, cosine=1.0)
 NO_SIMILARITY = Distance(max_abs=math.inf, rmse=math.inf, cosine=0.0)
-# One after the other on the same inputs: a variant that gives two answers has no accuracy.
+# The calls use the same inputs: a variant that gives two answers has no accuracy.
 NUM_CALLS = 2
 
 
@@ -61,7 +61,7 @@ def make_reference(subject: Subject) -> Reference:
 
 
 def differences(first: Result, second: Result) -> dict[str, Distance]:
-    """Return the distance between two results in the parts that are not the same to the bit."""
+    """Return the distance between two results for components that differ in any bit."""
     if first.layout != second.layout:
         return dict.fromkeys(first.parts, NO_SIMILARITY)
     return {
@@ -73,9 +73,10 @@ def differences(first: Result, second: Result) -> dict[str, Distance]:
 
 
 def check_result(context: Context, forward: Forward, *, reference: Reference) -> str:
-    """Return why the result of `forward` is inaccurate, empty when it is not; keep the metrics.
+    """Return why the result of `forward` is inaccurate, empty if it is accurate; record the
+    metrics.
 
-    The details keep every distance, whether it is inaccurate or not.
+    The details have every distance in both cases.
     """
     request, findings = context.request, context.findings
     tolerance = tolerance_for(request.case.dtype, request.workload.tolerance)
@@ -96,9 +97,9 @@ def check_result(context: Context, forward: Forward, *, reference: Reference) ->
 def check_other_shape(
     context: Context, result: Result, *, reference: Reference
 ) -> tuple[str, dict[str, Any]]:
-    """Return why one result of another shape is inaccurate, empty when not, and its distances.
+    """Return why one result of another shape is inaccurate, else empty, and its distances.
 
-    `context` has that shape's subject; it keeps no metric.
+    `context` has that shape's subject and records no metric.
     """
     tolerance = tolerance_for(context.request.case.dtype, context.request.workload.tolerance)
     details: dict[str, Any] = {}
@@ -115,7 +116,9 @@ def _examine(
     reference: Reference,
     tolerance: AccuracyLimits,
 ) -> tuple[str, dict[str, PartCheck]]:
-    """Return why the worst of `results` is inaccurate, and each part's check; fill the details."""
+    """Return why the worst of `results` is inaccurate, and each component's check; fill the
+    details.
+    """
     checks = {
         part: _check_part(part, results, reference=reference, tolerance=tolerance)
         for part in reference.oracle.parts
@@ -182,7 +185,7 @@ def _check_discrete(
     reference: Reference,
     tolerance: AccuracyLimits,
 ) -> list[str]:
-    """Return why integers and truth values are inaccurate; keep how many differ."""
+    """Return why integers and truth values are inaccurate; record how many differ."""
     reasons = []
     for name, oracle in reference.oracle.discrete.items():
         num_by_eager = int((reference.eager.discrete[name] != oracle).sum())
@@ -246,10 +249,11 @@ def _report(context: Context, checks: Mapping[str, PartCheck]) -> None:
     ratios = [
         check.worst.rmse / check.eager.rmse
         for check in checks.values()
-        # An eager that is not finite is no measure either: any variant would have a ratio of 0.
+        # A non-finite eager is no reference either: any variant would have a ratio of 0.
         if 0 < check.eager.rmse < math.inf
     ]
-    # Weights in 8 bits are further off than any rounding: how many times is no news of the code.
+    # 8-bit weights deviate by more than any rounding, so the factor is no information about the
+    # code.
     is_rounding = not context.request.workload.transform.weights
     if ratios and is_rounding and not context.is_eager:
         findings.add("rmse_ratio", (max(ratios),), method=method)

@@ -25,7 +25,7 @@ CUDAGRAPH_MODES: Mapping[str, str] = {
     "reduce-overhead": "default",
     "max-autotune": "max-autotune-no-cudagraphs",
 }
-# On CUDA an autotuning mode also tunes pointwise and reduction kernels, so it is still itself.
+# On CUDA an autotuning mode also tunes pointwise and reduction kernels, so it still has an effect.
 NOTHING_AUTOTUNED = RunWarning(
     code="no-gemm-autotuned",
     text="Inductor autotuned no matrix product",
@@ -49,7 +49,7 @@ class CompileTimes:
     later_calls_s: tuple[float, ...]
     # Wall seconds of the first calls by phase of the compilation, where torch reports them.
     phases_s: Mapping[str, float] = field(default_factory=dict)
-    # Compilations that began in the later calls; with any, there is no compile time to speak of.
+    # The number of compilations in the later calls; with any, the compile time is not defined.
     num_late_compiles: int = 0
     # CPU seconds of this process and of the compilers it ran, first calls and later ones.
     first_cpu_s: float = 0.0

@@ -33,7 +33,7 @@ def check_graph(case: Case, *, device: Device) -> None:
 class _InOrder(torch.nn.Module):
     """A model that takes its keyword arguments in a fixed order.
 
-    Recording replaces `forward` of the module that it is given: of this one, not of the model.
+    Recording replaces `forward` of the module that it gets: of this wrapper, not of the model.
     """
 
     def __init__(self, model: torch.nn.Module, names: Sequence[str]) -> None:
@@ -73,7 +73,7 @@ class GraphedModel:
             kind,
             dtype=torch.get_autocast_dtype(kind),
             enabled=torch.is_autocast_enabled(kind),
-            # A cast that the cache had made before would not be in the graph.
+            # The graph would miss a cast that the cache had already.
             cache_enabled=False,
         ):
             graphed: Callable[..., Any] = torch.cuda.make_graphed_callables(

@@ -50,7 +50,7 @@ class CompileCounts:
     cudagraph_skip_reasons: tuple[str, ...]
     graph_breaks: tuple[CodeLocation, ...] = ()
     recompiles: tuple[CodeLocation, ...] = ()
-    # Frames that Dynamo gave up on after too many recompiles; calls of them may run eagerly.
+    # Dynamo gave up on these frames after too many recompiles; calls of them may run eagerly.
     at_limit: tuple[CodeLocation, ...] = ()
     # Hits, misses and bypasses of Inductor's and AOTAutograd's caches of graphs.
     cache: Mapping[str, int] = field(default_factory=dict)
@@ -95,7 +95,7 @@ def recorded_compiles(clock: CompileClock) -> Iterator[None]:
         end(event_name, *args, **kwargs)
         clock.end(event_name)
 
-    # On the instance, so that taking them off again leaves the class's own methods.
+    # The methods of the instance are replaced, so that removing them restores the class's own.
     logger.__dict__.update(log_event_start=on_start, log_event_end=on_end)
     try:
         yield

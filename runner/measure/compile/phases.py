@@ -70,7 +70,7 @@ class _Stack:
 
 
 class CompileClock:
-    """Books the time of compilations to phases as their events begin and end, in wall seconds."""
+    """Assigns the time of compilations to phases as their events begin and end, in wall seconds."""
 
     def __init__(self, *, now_s: Callable[[], float] = time.perf_counter) -> None:
         self._now_s = now_s

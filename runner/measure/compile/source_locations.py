@@ -22,7 +22,7 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<functio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeLocation:
-    """Something Dynamo did for a reason, and the line of the model it did it at, where known."""
+    """An action of Dynamo with its reason, and the line of the model if known."""
 
     reason: str
     file: str | None = None
@@ -33,7 +33,7 @@ class CodeLocation:
 def location_of_break(
     reason: str, *, frames: Iterable[Any] = (), not_below: str = "/nowhere"
 ) -> CodeLocation:
-    """Return the innermost of `frames` (traceback.FrameSummary) that is not below a folder."""
+    """Return the innermost of `frames` (traceback.FrameSummary) outside of `folder`."""
     stack = list(frames)
     own = [frame for frame in stack if not frame.filename.startswith(not_below)]
     if not stack:
@@ -84,7 +84,7 @@ def failure_reason(error: BaseException, *, location: str = "") -> str:
 
 def quoted_frames(error: BaseException) -> list[FrameSummary]:
     """Return the lines of the model that Dynamo quotes in `error`, the innermost last."""
-    # It does so last, behind more advice than fits on a line.
+    # Dynamo quotes it last, after more advice than fits on a line.
     quoted = str(error).partition(USER_CODE)[2]
     return [
         FrameSummary(match["file"], int(match["line"]), match["function"], lookup_line=False)

@@ -178,7 +178,7 @@ def range_maker() -> Callable[[str], Any]:
 
 
 def generated_modules() -> list[ModuleType]:
-    """Return the modules that Inductor wrote and that call kernels; none where it hides them."""
+    """Return the modules that Inductor wrote with calls of kernels; none if torch hides them."""
     from torch._inductor.codecache import PyCodeCache
 
     modules = getattr(PyCodeCache, "modules", ())

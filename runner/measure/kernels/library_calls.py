@@ -91,7 +91,7 @@ def _shown(module: ModuleType, paths: Sequence[str]) -> Any:
 
 
 class _Libraries:
-    """Stands for `extern_kernels` in one module; counts its calls."""
+    """Replaces `extern_kernels` in one module; counts its calls."""
 
     def __init__(self, hidden: Any, paths: Sequence[str]) -> None:
         self._hidden = hidden

@@ -113,7 +113,7 @@ class _Loop:
         return sum(len(_operators(graph)) for graph in (self._graph, *self._graphs.values()))
 
     def accesses(self, sorts: Iterable[str]) -> Iterator[tuple[str, Any, str | None]]:
-        """Yield buffer, index and mode of each access of these sorts."""
+        """Yield buffer, index and mode of each access of these kinds."""
         for what, entries in self._body.memory_usage.items():
             if what.name in sorts:
                 for entry in entries:
@@ -147,7 +147,7 @@ class _Loop:
         return variables
 
     def _above(self, node: torch.fx.Node) -> set[str]:
-        """Return the names of the indices that the value of a node was computed with."""
+        """Return the names of the indices from which the value of a node was computed."""
         symbols: set[str] = set()
         seen: set[torch.fx.Node] = set()
         todo = list(node.all_input_nodes)
@@ -212,7 +212,7 @@ class _BufferTraffic:
                 _note(self._written, pointer, loop, index=index, position=position)
 
     def add_template(self, names: Iterable[str]) -> None:
-        """Count the buffers of these names, which a template writes whole where they leave it."""
+        """Count the buffers of these names; a template writes its outputs completely."""
         for name in map(_real, names):
             self._names[name] = pointer = self._pointer(name)
             if pointer:
@@ -224,7 +224,7 @@ class _BufferTraffic:
             self._read.setdefault(name, {None: _numel(name)})
 
     def _pointer(self, name: str) -> str:
-        """Return the argument of the kernel that a buffer is, empty where it stays inside."""
+        """Return the kernel's argument for a buffer, empty for an internal one."""
         inplace = self._arguments.inplace_buffers.get(name)
         if inplace is not None:
             return str(getattr(inplace, "inner_name", ""))
@@ -232,7 +232,7 @@ class _BufferTraffic:
         return pointer if isinstance(pointer, str) else ""
 
     def num_bytes(self) -> int:
-        """Return the bytes of all."""
+        """Return the bytes of all buffers."""
         names = {pointer: name for name, pointer in self._names.items()}
         written = {names[pointer]: parts for pointer, parts in self._written.items()}
         return sum(
@@ -245,7 +245,7 @@ class _BufferTraffic:
 def _note(
     side: dict[str, dict[Any, int]], name: str, loop: _Loop, *, index: Any, position: int
 ) -> None:
-    """Add an access; the same elements that another access has, of any loop, are one."""
+    """Add an access; accesses of any loop to the same elements count once."""
     part, number = loop.accessed(index, position=position)
     side.setdefault(name, {})[part] = number
 

@@ -54,7 +54,7 @@ def report_kernels(context: Context, forward: Forward) -> None:
         _show(context, forward)
         return
     if is_exported(context.request.case) and not context.device.is_cuda:
-        # The profiler sees torch's operators and CUDA's kernels: there would be none.
+        # The profiler sees torch's operators and CUDA's kernels, and such a case has neither.
         return
     path = Path(context.request.trace_path)
     num_iterations = _num_iterations(context)

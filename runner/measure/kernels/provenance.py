@@ -48,7 +48,7 @@ Origins = dict[str, list[Provenance]]
 @contextmanager
 def recorded_origins(origins: Origins) -> Iterator[None]:
     """Add the origins of each kernel to `origins` that is defined while the block runs."""
-    # Here, since an eager case needs none of it.
+    # The import is here, since an eager case does not need it.
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.codegen.triton import TritonScheduling
 
@@ -87,7 +87,9 @@ def _watching(define: Callable[..., Any], *, origins: Origins) -> Callable[..., 
 
 
 def _arguments_of(scheduling: Any, others: Sequence[Any]) -> Any:
-    """Return the arguments of the kernel: C++ gives them or has them, Triton's are its kernel's."""
+    """Return the arguments of the kernel; a C++ kernel passes or has them, Triton's kernel has
+    them.
+    """
     kernel = others[0] if others else None
     if kernel is None:
         kernel = scheduling.kernel_group
@@ -101,7 +103,7 @@ def _work_of(nodes: Iterable[Any], *, arguments: Any) -> LoopWork | None:
 
 
 def graph_number() -> int | None:
-    """Return the number of the graph that is being compiled, which no other one has."""
+    """Return the unique number of the graph that is being compiled."""
     from torch._inductor.virtualized import V
 
     number: int | None = getattr(V.graph, "post_grad_graph_id", None)

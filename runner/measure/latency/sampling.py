@@ -22,7 +22,7 @@ from compile_hud.runner.measure.resources.memory import storage_bytes
 from compile_hud.runner.measure.resources.telemetry import open_telemetry
 from compile_hud.runner.protocol.messages import RawMetric
 
-# Warm-up may take this share of the sampling budget; a level that falls later is seen later.
+# Warm-up may take this share of the sampling budget; sampling detects a later drop.
 WARMUP_BUDGET_SHARE = 0.5
 
 

@@ -46,7 +46,7 @@ def last_level_drop(times_s: Sequence[float]) -> int:
 
 
 def begins_to_drop(times_s: Sequence[float]) -> bool:
-    """Return whether the last times, too few to call it a fall, lie apart below all before them."""
+    """Return whether the last times, too few for a drop, lie clearly below all before them."""
     for size in range(1, MIN_DROP_ROUNDS):
         before, last = times_s[:-size], times_s[-size:]
         if len(before) >= MIN_DROP_ROUNDS and max(last) * (1 + MIN_LEVEL_DROP) < min(before):

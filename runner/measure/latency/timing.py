@@ -30,15 +30,15 @@ from compile_hud.runner.protocol.messages import MeasureSettings
 
 # 5 ms: a timer call costs 50 ns, a scheduler tick 1-4 ms; shorter samples are mostly luck.
 SAMPLE_S = 0.005
-# A first guess from one call would believe a call that was preempted, or compiled something.
+# A first guess from one call might use a call that was preempted, or compiled something.
 CALIBRATION_TRIES = 3
 # Samples of half to twice SAMPLE_S are as good; beyond that k is recalibrated.
 CALIBRATION_TOLERANCE = 2.0
 MIN_ROUNDS = 5
 MAX_WARMUP_ROUNDS = 12
-# Fewer calls of a side in one launch, and a late compilation may lie ahead: no stopping early.
+# After fewer calls of a side in one launch, a late compilation may still come: no stopping early.
 MIN_CALLS = 50
-# A level that falls more often than this while samples are taken has not settled.
+# A level that drops more often than this during sampling is not steady.
 MAX_LEVEL_DROPS = 3
 # The interval within a launch may be half the target between launches: it then adds an eighth.
 WITHIN_LAUNCH_SHARE = 0.5
@@ -106,7 +106,7 @@ class SamplingSummary:
 
 @contextmanager
 def quiet_interpreter() -> Iterator[None]:
-    """Collect the garbage of the steps before, then keep the collector out of the samples."""
+    """Collect earlier garbage, then pause the collector during the samples."""
     gc.collect()
     with garbage_collection_paused():
         yield
@@ -265,9 +265,9 @@ def _discard_before_drop(sides: Sequence[Side]) -> bool:
 
 
 def headline(sides: Sequence[Side]) -> list[float]:
-    """Return, round by round, the steadiest number: eager over variant, or the time of one side.
+    """Return, round by round, the least noisy number: eager over variant, or the time of one side.
 
-    On the CPU clock where every sample has it, else on wall time.
+    It is on the CPU clock if every sample has it, else on wall time.
     """
     on_cpu_clock = has_cpu_clock(sides)
     times = [

@@ -29,9 +29,9 @@ from compile_hud.runner.measure.resources.cpu_counters import (
 )
 
 NUM_SAMPLES = 5
-# A sample of the counters lasts about this long, so that opening and reading them does not show.
+# A sample of the counters lasts about this long, so that the cost of opening and reading is small.
 SAMPLE_S = 0.005
-# A slow model has had its iterations: counts hardly differ from one to the next.
+# A slow model needs no more samples: counts hardly differ from one iteration to the next.
 BUDGET_S = 0.3
 METRICS = ("instructions", "cycles", "cache_misses", "page_faults")
 ONE_THREAD = "counted on a CPU with one thread only: the counters are those of the calling thread"
@@ -89,7 +89,7 @@ def _open(
     try:
         return open_group(events, kernel=kernel)
     except OSError as error:
-        # Each by itself it can: a processor with few counters, or shared ones.
+        # Each event can be counted alone: the processor has few counters, or shares them.
         why = refusal_reason(error, paranoid=read_paranoid())
         missing.update({event.name: why for event in events})
         return None
@@ -132,7 +132,7 @@ def _keep(
 
 
 def share_counted(before: CounterReading, after: CounterReading) -> float:
-    """Return for which share of the time between two readings the group really counted."""
+    """Return the share of the time between two readings in which the group really counted."""
     enabled_ns = after.enabled_ns - before.enabled_ns
     running_ns = after.running_ns - before.running_ns
     return running_ns / enabled_ns if enabled_ns > 0 else 0.0

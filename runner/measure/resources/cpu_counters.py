@@ -114,7 +114,7 @@ class LinuxPerf:
 
 
 class CounterGroup:
-    """Events that count together; opened by `open_group`, given back by `close`."""
+    """Events that count together; opened by `open_group`, closed by `close`."""
 
     def __init__(
         self, counters: Sequence[int], *, events: Sequence[CounterEvent], kernel: PerfInterface

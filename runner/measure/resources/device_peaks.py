@@ -29,7 +29,7 @@ PEAK_DTYPES = {
 }
 # By default cuDNN runs fp32 convolutions in TF32, even if matrix products do not.
 TF32_NAME = "tf32_flops_per_s"
-# A core reaches its best at 512 already; many threads or a GPU need more to share out.
+# A core reaches its best at 512 already; many threads or a GPU need larger sizes.
 CPU_SIZES = (512, 1024, 2048, 4096)
 CUDA_SIZES = (4096, 8192)
 # 100 products of the first size on one core; the first result waits no longer than this.

@@ -26,7 +26,8 @@ RAPL_S = 0.3
 NVML_S = 1.0
 # Power follows load with some delay on a GPU.
 NVML_SETTLE_S = 0.2
-# A counter that stood still for so long is none; the longest tick that was seen is a tenth of it.
+# A counter without a change for this long does not work; the longest observed tick is a tenth of
+# it.
 MAX_TICK_S = 0.5
 TICK_S = 0.1
 # After a reading the device works this many times as long as the reading took, at most one tick.

@@ -119,7 +119,7 @@ def count_work(subject: Subject) -> IterationTotals:
 
 
 class Traffic(TorchDispatchMode):
-    """Notes which parts of the `alive` tensors are read and written, and operators unheard of."""
+    """Records the parts of the `alive` tensors that are read and written, and unknown operators."""
 
     supports_higher_order_operators = True
 
@@ -208,7 +208,7 @@ def _storage(tensor: torch.Tensor) -> tuple[int, int]:
 def _written_and_read(
     func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Return the tensors that `func` changes, and those it looks at; `out=` is changed alone."""
+    """Return the tensors that `func` changes, and those it reads; `out=` is only changed."""
     written, read = [], []
     for declared, value in _arguments(func, args, kwargs):
         tensors = [item for item in tree_leaves(value) if torch.is_tensor(item)]
@@ -242,15 +242,15 @@ def attention_backward_flops(
 
 
 def grouped_product_flops(left: Shape, right: Shape, *_: Any, **__: Any) -> int:
-    """Return the operations of matrix products of several sizes laid side by side."""
+    """Return the operations of a grouped matrix product of several sizes."""
     rows = math.prod(left) if len(right) == 3 or len(left) == 2 else math.prod(left[1:])
     return 2 * rows * right[-1]
 
 
 def formulas() -> dict[Any, Callable[..., int]]:
-    """Return the formulas that flop_counter lacks, by operator, as far as this torch has those.
+    """Return the formulas that flop_counter lacks, by operator, if this torch has the operator.
 
-    It has none for attention on a CPU, and fails where heads of keys and values are shared.
+    flop_counter has none for attention on a CPU, and fails if heads of keys and values are shared.
     """
     by_name: dict[str, Callable[..., int]] = {
         "_scaled_dot_product_fused_attention_overrideable": attention_flops,

@@ -36,7 +36,7 @@ METHOD_RESERVED = (
 METHOD_POOLS = "total size of the segments of private pools in torch.cuda.memory_snapshot"
 METHOD_CPU = "bytes alive before one iteration + highest allocator balance in it (torch.profiler)"
 METHOD_RATIO = "eager_peak_bytes over peak_bytes"
-# The pool of everything that belongs to no CUDA graph.
+# The pool of all memory outside of CUDA graphs.
 COMMON_POOL = (0, 0)
 # An iteration of a large model allocates some thousand times; the rest would be cut off silently.
 MAX_ENTRIES = 100_000
@@ -57,12 +57,12 @@ class CudaPeak:
 
     @property
     def of_variant(self) -> int:
-        """Return the peak with everything that the CUDA graphs keep."""
+        """Return the peak including the memory of the CUDA graphs."""
         return self.allocated + self.pools_free
 
     @property
     def of_eager(self) -> int:
-        """Return the peak without the variant's CUDA graphs, which eager has no part in."""
+        """Return the peak without the variant's CUDA graphs, which eager does not use."""
         return self.allocated - (self.pools - self.pools_free)
 
 
@@ -149,7 +149,7 @@ def cuda_peak(step: Callable[[], object]) -> CudaPeak:
 
 
 def cpu_peak_bytes(step: Callable[[], object], *, alive: Iterable[torch.Tensor]) -> int:
-    """Return the peak in bytes of one call of `step` on a CPU; `alive` is there from end to end."""
+    """Return the peak in bytes of one call of `step` on a CPU; `alive` exists all the time."""
     before = storage_bytes(alive)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step()
@@ -157,7 +157,7 @@ def cpu_peak_bytes(step: Callable[[], object], *, alive: Iterable[torch.Tensor])
 
 
 def private_pool_bytes(snapshot: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
-    """Return the bytes that CUDA graphs keep in pools of their own: all, and those called free."""
+    """Return the bytes in private pools of CUDA graphs: all, and the free ones."""
     segments = [
         segment
         for segment in snapshot
@@ -180,7 +180,7 @@ def storages(tensors: Iterable[torch.Tensor]) -> dict[int, int]:
 
 
 def allocation_events(profiler: profile) -> list[int]:
-    """Return the allocator's events in time order: bytes taken (above 0) and given back (below)."""
+    """Return the allocator's events in time order: bytes allocated (above 0) and freed (below)."""
     inner = profiler.profiler
     results = None if inner is None else inner.kineto_results
     if results is None:

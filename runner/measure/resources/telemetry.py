@@ -22,7 +22,7 @@ class Telemetry:
         self._now_s = now_s
         self._next_s = -float("inf")
         self._readings: list[GpuReading] = []
-        # Looked at before and after the samples alone: the question is slow.
+        # It is read only before and after the samples, since the query is slow.
         self._num_others = gpu.num_other_processes() or 0
 
     def read(self) -> None:
@@ -45,7 +45,7 @@ class Telemetry:
             )
 
     def details(self) -> dict[str, Any]:
-        """Return every reading by quantity, and the throttle reasons that were ever given."""
+        """Return every reading by quantity, and all reported throttle reasons."""
         reasons = {word for reading in self._readings for word in reading.throttle_reasons}
         details: dict[str, Any] = {name: self._numbers(name) for name in NUMBERS}
         return {

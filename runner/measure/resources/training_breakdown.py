@@ -58,7 +58,7 @@ class Marks(Protocol):
         """Record a point in time."""
 
     def steps(self) -> list[TrainingStep]:
-        """Return the iterations between the points, one more point than parts for each."""
+        """Return the iterations between the points; each needs one more point than components."""
 
 
 class CpuMarks:
@@ -98,7 +98,7 @@ class CudaMarks:
         self._events.append(event)
 
     def steps(self) -> list[TrainingStep]:
-        """Return the iterations between the events, when all of them have come by."""
+        """Return the iterations between the events, once all of them have completed."""
         torch.cuda.synchronize()
         return [
             TrainingStep(

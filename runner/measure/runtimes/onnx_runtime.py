@@ -126,7 +126,8 @@ def _root(error: BaseException) -> BaseException:
 def _providers(export: Export) -> list[Any]:
     if not export.device.is_cuda:
         return [CPU_PROVIDER]
-    # On by default there, and one switch for all: eager in fp32 has it off for products alone.
+    # The option is on by default and covers all operators: eager in fp32 disables it for products
+    # only.
     uses_tf32 = int(export.dtype is Dtype.TF32)
     options = {"device_id": torch.cuda.current_device(), "use_tf32": uses_tf32}
     # An operator without a CUDA kernel runs on the CPU, as in usual deployments.

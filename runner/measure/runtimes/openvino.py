@@ -18,7 +18,7 @@ from compile_hud.runner.measure.device import Device
 from compile_hud.runner.measure.model_transforms import TransformError
 from compile_hud.runner.measure.runtimes.exported import Export, ExportError, Session, check_outputs
 
-# Left to itself it computes fp32 models in bf16 where the CPU has instructions for that.
+# By default it computes fp32 models in bf16 if the CPU has instructions for that.
 _PRECISIONS: Mapping[Dtype, str] = {Dtype.FP32: "f32", Dtype.BF16: "bf16", Dtype.FP16: "f16"}
 
 

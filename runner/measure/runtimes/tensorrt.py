@@ -20,7 +20,7 @@ def check(device: Device, _dtype: Dtype) -> None:
     """Import the package; raise if it is missing or the device is a CPU."""
     if not device.is_cuda:
         raise TransformError("tensorrt builds engines for NVIDIA's GPUs: measure it with cuda")
-    # Built for one torch; another version of it would bring its own along.
+    # A release is built for one torch; another version would install its own torch.
     release = ".".join(torch.__version__.split(".")[:2])
     import_provider("torch_tensorrt", install=f"'torch-tensorrt=={release}.*'")
 
