@@ -82,12 +82,12 @@ class Policy:
     # Each is a reason to look now, but a night on which every model fails must not be a flood.
     severe_digest_above: int = 3
     max_together: int = MAX_TOGETHER
-    # Longer than any attempt takes; whether a process of another host still lives cannot be seen.
+    # No attempt takes longer. Whether a process of another host is alive cannot be determined.
     lease_s: float = 600.0
 
     def limit_s(self, num_failures: int) -> float:
         """Return the longest wait after this number of failures in a row."""
-        # A power that no float overflows at.
+        # The exponent is limited, so that the float does not overflow.
         return min(self.cap_s, self.base_s * 2.0 ** min(num_failures - 1, 60))
 
 
@@ -118,7 +118,7 @@ class Attempt:
 
     @property
     def was_made(self) -> bool:
-        """Return whether there was anything left to send."""
+        """Return whether there was anything to send."""
         return len(self.dropped) < len(self.delivery.notifications)
 
 
@@ -137,7 +137,7 @@ class DeliveryContext:
     quiet: Quiet = Quiet.ALL
 
     def pause(self, num_failures: int, *, at_least_s: float = 0.0) -> datetime:
-        """Return until when to wait after so many failures in a row."""
+        """Return the end of the pause after this number of failures in a row."""
         limit_s = self.policy.limit_s(num_failures)
         pause_s = max(self.jitter(limit_s), min(at_least_s, MAX_RETRY_AFTER_S))
         return self.at + timedelta(seconds=pause_s)
@@ -240,7 +240,7 @@ def next_delivery(
 
 
 def _is_leased(item: Notification, context: DeliveryContext) -> bool:
-    """Return whether another process that lives is sending `item`."""
+    """Return whether another live process is sending `item`."""
     if item.holder == context.holder or item.attempted_at is None:
         return False
     is_gone = context.is_gone(item.holder)

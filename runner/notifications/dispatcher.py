@@ -243,12 +243,12 @@ class Dispatcher:
 
 
 def is_timed_out(started: datetime, *, at: datetime, limit_s: float) -> bool:
-    """Return whether a pass that `started` then has nothing to begin any more."""
+    """Return whether a pass that `started` then may begin nothing more."""
     return (at - started).total_seconds() >= limit_s
 
 
 def catch_defects(send: Callable[[], Response], *, what: str) -> Response:
-    """Return the response of `send`, a failure where it raises anything but StoreError."""
+    """Return the response of `send`; any error except StoreError becomes a failure."""
     try:
         return send()
     except (StoreError, RunInterrupted):
@@ -262,7 +262,7 @@ def catch_defects(send: Callable[[], Response], *, what: str) -> Response:
 def reported_states(items: Sequence[Item], *, by: object) -> dict[str, str]:
     """Return the states of alerts that a message of `items` shows, by the alerts' ids.
 
-    A merely counted alert is included where all alerts of its notification have one state.
+    A counted alert is included if all alerts of its notification have one state.
     """
     states: dict[str, str] = {}
     for item in items[: by.num_shown] if isinstance(by, Updatable) else ():

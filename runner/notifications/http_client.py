@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-# Connecting, and all of it: a receiver that is slower is taken to be down.
+# Limits of connecting, and of the whole request: a slower receiver counts as down.
 CONNECT_S = 10.0
 TOTAL_S = 30.0
 # A response is read only for its error message.
@@ -85,7 +85,7 @@ class HttpRules:
 def check_url(url: str, *, schemes: Sequence[str] = HTTP) -> SplitResult:
     """Return the parts of `url`; raise TargetRefused unless it is an address of a host.
 
-    The message has nothing of `url`, which may hold a secret anywhere.
+    The message contains nothing of `url`, which may contain a secret anywhere.
     """
     takes = f"takes {' or '.join(f'{scheme}://host' for scheme in schemes)}"
     try:
@@ -170,7 +170,7 @@ def _lookup(host: str, port: int) -> list[str]:
 
 
 class TimedSocket:
-    """A connection that ends at `deadline`, however slowly the bytes drip."""
+    """A connection that ends at `deadline`, even if the bytes arrive slowly."""
 
     def __init__(
         self, connection: socket.socket, *, deadline: float, monotonic: Callable[[], float]
@@ -180,7 +180,7 @@ class TimedSocket:
         self._monotonic = monotonic
 
     def arm(self) -> socket.socket:
-        """Return the connection, which waits no longer than is left; raise TimeoutError."""
+        """Return the connection with a timeout of the remaining time; raise TimeoutError."""
         left_s = self._deadline - self._monotonic()
         if left_s <= 0:
             raise TimeoutError("timed out")
@@ -262,7 +262,7 @@ def connect(parts: SplitResult, *, rules: HttpRules, deadline: float) -> TimedSo
 def _exchange(connected: TimedSocket, parts: SplitResult, *, message: Request) -> HttpReply:
     port = parts.port or _PORTS[parts.scheme]
     connection = http.client.HTTPConnection(parts.hostname or "", port)
-    # The library sees a socket; ours has the deadline and goes to the address that was checked.
+    # The library gets our socket, which has the deadline and connects to the checked address.
     connection.sock = connected
     path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
     connection.request(

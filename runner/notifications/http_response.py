@@ -28,7 +28,7 @@ _PASSING = (
     HTTPStatus.TOO_EARLY,
     HTTPStatus.TOO_MANY_REQUESTS,
 )
-# These speak of the server, or of one before it, and not of the message.
+# These refusals concern the server, or one before it, and not the message.
 _DOWN = (
     *_PASSING,
     HTTPStatus.BAD_GATEWAY,
@@ -102,7 +102,7 @@ def _answered(send: Callable[[], HttpReply], *, url: str, now: datetime) -> tupl
     try:
         reply = send()
     except TargetRefused as error:
-        # The settings are wrong; the message stays pending until they are mended.
+        # The settings are wrong; the message stays pending until they are corrected.
         return Response(kind=ResponseKind.FAILED, text=str(error), is_down=True), ""
     except RequestFailed as error:
         return failure_response(error), ""

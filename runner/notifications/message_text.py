@@ -90,7 +90,7 @@ def _counts(items: Sequence[Item]) -> str:
 
 
 def without_pictures(words: RenderedMessage) -> RenderedMessage:
-    """Return `words` with nothing that a receiver would have to fetch or show as a picture."""
+    """Return `words` without pictures."""
     bare = tuple(replace(item, picture_url="", alert_id="") for item in words.sections)
     return replace(words, sections=bare)
 

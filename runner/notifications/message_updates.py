@@ -1,7 +1,7 @@
-"""Update sent messages to the current state of their alerts, where receivers allow it.
+"""Update sent messages to the current state of their alerts, if receivers support it.
 
-Method: compare the states in a message with the alerts; no change has to be announced. An update is
-idempotent, so a crash between the receiver's response and the store costs one repetition.
+Method: compare the states in a message with the alerts, so that no change needs an announcement. An
+update is idempotent, so a crash between the receiver's response and the store costs one repetition.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class WeeklyTime:
     minute: int
 
     def last(self, moment: datetime, *, timezone: str) -> datetime:
-        """Return when it was this time last, at `moment` or before."""
+        """Return the latest such time at or before `moment`."""
         zone = ZoneInfo(timezone)
         date = moment.astimezone(zone).date()
         date -= timedelta(days=(date.weekday() - self.day) % len(DAYS))

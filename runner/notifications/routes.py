@@ -16,7 +16,7 @@ from compile_hud.db.records.notifications import (
 from compile_hud.db.records.results import Verdict
 from compile_hud.runner.notifications.severity import severity_of
 
-# The kinds of changes of an alert; a test message and the weekly digest are none.
+# The kinds of changes of an alert, without test messages and weekly digests.
 NOTIFIED_KINDS: Final = tuple(
     str(kind)
     for kind in AlertChangeKind
@@ -43,7 +43,7 @@ class Route:
     imported: bool = False
 
     def takes(self, alert: Alert, *, kind: AlertChangeKind) -> bool:
-        """Return whether this route leads news of that kind about `alert`."""
+        """Return whether this route sends changes of that kind about `alert`."""
         return kind in self.news and self.covers(alert)
 
     def covers(self, alert: Alert) -> bool:

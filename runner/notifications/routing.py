@@ -41,7 +41,7 @@ class NotificationPlanner:
         *,
         events: Mapping[str, Event],
     ) -> list[Notification]:
-        """Return a notification for each piece of news and each receiver that it is led to."""
+        """Return a notification for each alert change and each receiver of its routes."""
         at = self.now()
         after = [revision.alert for revision in revisions]
         notifications = [

@@ -40,7 +40,7 @@ _SECRET: Final = re.compile(r"[^/:@?&=#]{5,}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apprise:
-    """Sends messages in words to the service at `url`, an address in Apprise's form; not shown."""
+    """Sends messages as text to the service at `url`, an address in Apprise's form; not shown."""
 
     url: str = field(repr=False)
     timeout_s: float

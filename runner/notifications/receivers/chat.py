@@ -42,7 +42,7 @@ _DISCORD_SIGNS = re.compile(r"([\\*_~`|>\[\]()#@<:\-+.!])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
-    """Posts messages in words as `render` makes them; pictures are addresses in them."""
+    """Posts messages as `render` formats them; pictures are addresses in them."""
 
     poster: Poster
     render: Render

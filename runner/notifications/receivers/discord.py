@@ -31,7 +31,7 @@ class Discord:
 
     def send(self, message: Message) -> Response:
         """Send `message` once and return the response; its reference is the message's id."""
-        # Without `wait` Discord answers before it has looked, and names no message.
+        # Without `wait` Discord answers before it has processed the message, and returns no id.
         url = _address(self.url, query={"wait": "true"})
         return self._send(Request(url=url), message=message)
 
@@ -66,7 +66,7 @@ class Discord:
 def add_attachments(
     words: RenderedMessage, message: Message
 ) -> tuple[RenderedMessage, dict[str, bytes]]:
-    """Return `words` that show pictures which go along, and these by their names."""
+    """Return `words` with pictures as attachments, and the pictures by name."""
     drawn = message.draw([item.alert_id for item in words.sections if item.alert_id])
     names = {id: f"trend-{number}.png" for number, id in enumerate(drawn, 1)}
     paragraphs = tuple(
@@ -92,7 +92,7 @@ def _address(url: str, *, below: str = "", query: Mapping[str, str] | None = Non
 
 
 def _id_of(text: str) -> str:
-    """Return the id of the message in an answer, "" where it has none for an address."""
+    """Return the id of the message in an answer, "" if it is not valid in an address."""
     try:
         id = json.loads(text)["id"]
     except (ValueError, TypeError, KeyError):

@@ -38,12 +38,12 @@ _RENDERS: Mapping[ReceiverKind, Render] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadyReceiver:
-    """A receiver that cannot be used as things are: everything waits until that is mended."""
+    """A receiver with invalid settings: its notifications wait until they are corrected."""
 
     reason: str
 
     def send(self, message: Message) -> Response:
-        """Return why nothing is sent."""
+        """Return a failure with the reason."""
         del message
         return Response(kind=ResponseKind.FAILED, text=self.reason, is_down=True)
 

@@ -150,7 +150,7 @@ class GitHub:
                 show(commit, item.notification, paragraph)
 
     def _commits(self, item: Item) -> list[_Commit]:
-        """Return the commits of this repository that alerts of `item` began with."""
+        """Return the commits of this repository at which alerts of `item` began."""
         commits = {
             (alert["model"], commit): alert["url"]
             for alert in item.alerts
@@ -197,9 +197,9 @@ class GitHub:
 
 
 def changed_commit(alert: Mapping[str, Any]) -> str:
-    """Return the commit of the alert's model that its change began with, "" without one.
+    """Return the commit of the alert's model where its change began, "" without one.
 
-    One that the last good run had too did not begin anything, and a drift no single one did.
+    A commit that the last good run had too does not count. A drift has no single commit.
     """
     if alert["kind"] == DRIFT:
         return ""

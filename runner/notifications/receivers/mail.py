@@ -20,7 +20,7 @@ from compile_hud.runner.notifications.http_client import HTTP, TargetRefused, ch
 from compile_hud.runner.notifications.message_text import RenderedMessage, Section, render_message
 from compile_hud.runner.notifications.receivers.smtp import Email, MailServer
 
-# Lines of mail are 7-bit: some servers take nothing else.
+# Lines of mail are 7-bit, since some servers accept nothing else.
 _POLICY = SMTP.clone(cte_type="7bit")
 # The unit is CSS pixels: pictures have twice the resolution for fine displays.
 _PICTURE_WIDTH = 620
@@ -29,7 +29,7 @@ _STYLE = "font-family: sans-serif; font-size: 14px; line-height: 1.4"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """Sends messages from `sender` to all of `to` by way of `server`."""
+    """Sends messages from `sender` to all of `to` through `server`."""
 
     server: MailServer
     sender: str

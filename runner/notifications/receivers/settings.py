@@ -1,4 +1,4 @@
-"""The settings of a receiver of notifications: its kind and the keys that each kind takes."""
+"""The settings of a receiver of notifications: its kind and the keys of each kind."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ReceiverSettings:
 
     @property
     def quiet_rule(self) -> QuietRule:
-        """Return when the receiver is left alone."""
+        """Return the quiet hours of the receiver."""
         return QuietRule(
             hours=self.quiet, timezone=self.timezone, severe_any_time=self.severe_any_time
         )

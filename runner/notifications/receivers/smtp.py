@@ -36,7 +36,7 @@ _Reply = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:
-    """A mail as it goes over the wire, and the addresses on its envelope."""
+    """A mail with its content and the addresses of its envelope."""
 
     sender: str
     to: Sequence[str]
@@ -45,7 +45,7 @@ class Email:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """The server at `url`; `user` and `password` are sent in TLS alone, and not shown."""
+    """The server at `url`; `user` and `password` are sent only under TLS, and not shown."""
 
     url: str
     user: str = ""
@@ -78,7 +78,7 @@ class MailServer:
         # Asking for the full name of this machine may take minutes; without one its address is
         # given: https://www.rfc-editor.org/rfc/rfc5321, 4.1.4.
         client = smtplib.SMTP(local_hostname=host if "." in host else "[127.0.0.1]")
-        # The library sees a socket; ours has the deadline and goes to the address that was checked.
+        # The library gets our socket, which has the deadline and connects to the checked address.
         client.sock = connection  # type: ignore[assignment]
         _expect(client.getreply(), _READY)
         client.ehlo_or_helo_if_needed()

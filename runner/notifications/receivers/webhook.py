@@ -70,7 +70,7 @@ def _notification(item: Item) -> dict[str, Any]:
 
 
 class BadSecret(ValueError):
-    """The secret is not one; its text is never part of a message."""
+    """The secret is invalid; its text is never part of a message."""
 
 
 def key_of(secret: str) -> bytes:
