@@ -64,10 +64,10 @@ class ResultWriter:
         if result is None:
             self.drain_before_run(is_resume=False)
             return
-        # Wait for the write of the case before; its exception ends the run here.
+        # This waits for the write of the previous case; its exception ends the run here.
         self._wait()
         if self._error:
-            # Draining a backlog takes long: not in parallel to a case.
+            # Draining a backlog takes long, so it must not run in parallel to a case.
             self._drain_unless_backing_off()
         else:
             self._write_task = self._thread.submit(self._drain_unless_backing_off)
@@ -97,7 +97,7 @@ class ResultWriter:
         self.drain()
 
     def write_state(self, run: Run) -> None:
-        """Store the end of `run`, directly where the spool is full; raise nothing.
+        """Store the end of `run`, directly if the spool is full; raise nothing.
 
         A run without a stored end is marked interrupted once its heartbeats are missing.
         """
@@ -192,7 +192,7 @@ class ResultWriter:
                 self.store.with_short_timeout().heartbeat(run_id, log=log)
 
     def _report_error(self, report: DrainReport) -> None:
-        # Reported once while it lasts rather than once a case.
+        # It is reported once while it lasts, rather than once a case.
         if report.error and report.error != self._error:
             self._warn(f"{report.error}. {_spool_text(report.num_left)}")
         elif self._error and not report.error:

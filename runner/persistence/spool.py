@@ -26,7 +26,7 @@ from compile_hud.runner.persistence.trace_store import TraceFolder, traces_in
 from compile_hud.runner.protocol.files import write_json
 from compile_hud.runner.system.locks import is_alive
 
-# Longer than any pause between the last look at a case and the writing of its result.
+# No pause between the last look at a case and the writing of its result is longer.
 ORPHAN_AGE_S = 3600.0
 
 
@@ -75,7 +75,7 @@ class SpoolEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenFile:
-    """A file that was set aside, and why."""
+    """A broken file that was moved away, with the reason."""
 
     path: Path
     reason: str
@@ -88,9 +88,9 @@ class BrokenFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainReport:
-    """The number of results that draining stored and of files that are left.
+    """The number of stored results and of remaining files after draining.
 
-    `error` is the reason why the store took no more, empty where it took all.
+    `error` is the reason why the store accepted no more, empty if it accepted all.
     """
 
     num_ingested: int = 0
@@ -101,7 +101,6 @@ class DrainReport:
 
 
 def utc_now() -> datetime:
-    """Return the present moment in UTC."""
     return datetime.now(timezone.utc)
 
 
@@ -122,11 +121,11 @@ class Spool:
         self._sequence = itertools.count()
 
     def write(self, run: Run, *, result: CaseResult | None = None) -> Path:
-        """Return the new file that holds `result`, already on the disk.
+        """Return the new file with `result`, synchronised to the disk.
 
-        Raises SpoolFull when it cannot be written; then nothing of it is left behind.
+        Raises SpoolFull if it cannot be written; then no part of it remains.
         """
-        # The random part: many machines may share one store.
+        # The random part prevents collisions: many machines may share one store.
         microseconds = int(self._now().timestamp() * 1_000_000)
         stem = f"{microseconds:018d}-{next(self._sequence):05d}-{uuid.uuid4().hex}"
         entry = SpoolEntry(spool_id=stem, run=run, result=result)
@@ -144,19 +143,19 @@ class Spool:
         return path
 
     def pending(self) -> tuple[Path, ...]:
-        """Return the files that wait for the store, oldest first."""
+        """Return the pending files, oldest first."""
         return tuple(sorted(self.directory.glob("[!.]*.json")))
 
     def has_any_of(self, run_ids: Collection[str]) -> bool:
-        """Return whether something of these runs waits for the store, or was set aside."""
+        """Return whether a file of these runs is pending or broken."""
         paths = (*self.pending(), *self.broken_directory.glob("*.json"))
         return any(_run_id_in(path) in run_ids for path in paths)
 
     def remove_unclaimed_traces(self) -> None:
-        """Remove the traces that no result came for, unless results still wait for the store.
+        """Remove the traces without a result, unless results are pending.
 
-        They are of cases that were interrupted, or measured without being stored. A young one may
-        be of a result that is about to be written.
+        They are of interrupted cases, or of cases measured without a store. A young one may belong
+        to a result that is about to be written.
         """
         if self.pending():
             return
@@ -187,7 +186,7 @@ class Spool:
             except StoreError as error:
                 error_text = str(error)
                 break
-            # News of a run are no result.
+            # Updates of a run are no results.
             counts[is_new] += entry.result is not None
             path.unlink(missing_ok=True)
         return DrainReport(
@@ -202,20 +201,20 @@ class Spool:
         if entry.result is None:
             store.save_run(entry.run)
             return True
-        # Before the result is stored: from then on a page may open its trace.
+        # The trace moves before the result is stored, since a page may open it from then on.
         result = self.traces.take(entry.result, waiting=self.directory)
         return store.ingest(entry.run, result, spool_id=entry.spool_id)
 
     def _set_aside(self, path: Path, *, reason: str) -> BrokenFile:
         self.broken_directory.mkdir(exist_ok=True)
         target = self.broken_directory / path.name
-        # Another process may have set it aside a moment ago.
+        # Another process may have moved it a moment ago.
         with contextlib.suppress(FileNotFoundError):
             path.replace(target)
         return BrokenFile(path=target, reason=reason)
 
     def _remove_leftovers(self) -> None:
-        # A writer that was killed leaves its temporary file; the name ends in its PID.
+        # A killed writer leaves its temporary file; the name ends in its PID.
         for path in self.directory.glob(".*.tmp"):
             pid = path.name.split(".")[-2]
             if pid.isdigit() and not is_alive(int(pid)):

@@ -9,7 +9,7 @@ from compile_hud.db.store import Store
 
 
 def check_takes_runs(store: Store) -> StoreLocked | None:
-    """Raise the error that would keep results of a run out of the store for good.
+    """Raise the error for a store that could never accept results of a run.
 
     StoreUnavailable: a file of another program; MixedStoreError: the store has synthetic runs.
     Returns the error of a store that stayed locked.

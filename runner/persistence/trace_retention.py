@@ -27,7 +27,7 @@ class TraceRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTrace:
-    """One trace; `at` is when its run began, and `is_watched` whether an alert points at that."""
+    """One trace; `at` is the start of its run, `is_watched` means that an alert refers to it."""
 
     path: Path
     size_bytes: int

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def traces_in(folder: Path) -> dict[str, Path]:
-    """Return the traces in `folder` by the ids of their results; nothing else that lies there."""
+    """Return the traces in `folder` by the ids of their results; other files are ignored."""
     ids = {path: path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")}
     return {name: path for path, name in ids.items() if trace_name(name) == path.name}
 
@@ -88,7 +88,7 @@ def move_file(source: Path, target: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        # Another file system, such as one that is shared.
+        # The target is on another file system, such as a shared one.
         copy_file(source, target)
         source.unlink()
 
