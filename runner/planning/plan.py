@@ -59,8 +59,8 @@ def _plan_models(
     selection: Selection, *, catalog: Mapping[str, ModelSpec], device: str
 ) -> tuple[PlannedCase, ...]:
     specs = choose_models(selection, catalog=catalog)
-    # The variants are in the order of their table, where eager is first: each model's first
-    # number is there before its first compilation.
+    # The variants are in the order of their table, where eager is first. Each model's first number
+    # then exists before its first compilation.
     variants = find_names(selection.modes, known=VARIANTS, kind="mode")
     phases = find_names(selection.phases, known=MEASURED_PHASES, kind="phase")
     dtypes = find_names(selection.dtypes, known=MEASURED_DTYPES, kind="dtype")
@@ -155,7 +155,7 @@ def _reference(spec: ModelSpec, *, device: str) -> PlannedCase:
 
 
 def find_suite(name: str, *, suites: Mapping[str, Suite]) -> Suite:
-    """Return the suite called `name`; raise UnknownNameError when there is none."""
+    """Return the suite `name`; raise UnknownNameError if it is missing."""
     return find_named(name, known=suites, kind="suite")
 
 

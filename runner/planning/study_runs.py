@@ -20,7 +20,7 @@ _BUDGET_S = 1.0
 
 
 def find_study(name: str) -> Study:
-    """Return the study called `name`; raise UnknownNameError when there is none."""
+    """Return the study `name`; raise UnknownNameError if it is missing."""
     return find_named(name, known=STUDIES, kind="study")
 
 

@@ -8,9 +8,9 @@ from compile_hud.db.records.results import CUSTOM_SUITE
 from compile_hud.models_zoo.catalog.variants import MODES
 from compile_hud.runner.protocol.messages import MeasureSettings
 
-# The size that suits the device: a CPU measures `small` in minutes, a GPU is bored by it.
+# The size that suits the device: a CPU measures `small` in minutes, which hardly loads a GPU.
 AUTO_SHAPE = "auto"
-# The shapes that hud.toml wants measured every night.
+# The shapes that hud.toml lists for every night.
 NIGHTLY_SHAPES = "nightly"
 # Fields of MeasureSettings that a suite may set for itself.
 _OWN_SETTINGS = (
@@ -73,7 +73,7 @@ QUICK = Suite(
     max_launches=2,
     num_rounds=30,
     budget_s=1.0,
-    # One more compilation a case, and minutes are all that this suite may take.
+    # One more compilation a case would exceed the few minutes of this suite.
     sweep=False,
 )
 
@@ -103,5 +103,5 @@ BUILTIN_SUITES: dict[str, Suite] = {suite.name: suite for suite in (QUICK, TINY,
 
 
 def custom_suite(selection: Selection) -> Suite:
-    """Return a suite for a selection that has no name."""
+    """Return an unnamed suite for a selection."""
     return Suite(name=CUSTOM_SUITE, summary="Selected by hand.", selection=selection)

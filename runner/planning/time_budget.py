@@ -87,8 +87,8 @@ class TimeBudget:
     def allows(self, case: Case) -> bool:
         """Return whether `case` may be started now.
 
-        Reference cases always may, and so may the first other one: a budget that they alone use up
-        would never measure anything.
+        Reference cases always may, and so may the first other one. Otherwise a budget that
+        reference cases use up would never measure anything.
         """
         if self._limit_s is None or case.is_reference or not self._has_begun:
             self._has_begun |= not case.is_reference
@@ -96,7 +96,7 @@ class TimeBudget:
         return self._now() - self._started_at < timedelta(seconds=self._limit_s)
 
     def defer(self, case: Case, *, run_id: str) -> CaseResult:
-        """Return the result of a case that there was no time for."""
+        """Return the result of a deferred case."""
         at = self._now()
         return CaseResult(
             id=timed_id(at),
