@@ -26,7 +26,7 @@ MAX_WAIT_S = 6 * 3600.0
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _COMMIT_DIGITS = 12
 
-# The revision that a schedule's watch is at now; raises WatchFailed.
+# It returns the current revision of a schedule's watch; raises WatchFailed.
 FindRevision = Callable[[Schedule], str]
 
 
@@ -120,7 +120,7 @@ def _request(schedule: Schedule, *, revision: str) -> JobRequest:
 
 
 def find_revision(schedule: Schedule, *, dependencies: WatchDependencies) -> str:
-    """Return the revision that the watch of `schedule` is at now; raise WatchFailed."""
+    """Return the current revision of the watch of `schedule`; raise WatchFailed."""
     watch = schedule.watch
     assert watch is not None
     if watch.kind is WatchKind.GIT:

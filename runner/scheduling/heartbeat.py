@@ -98,7 +98,7 @@ class HealthReporter:
 
 
 def store_folder(url: str) -> Path | None:
-    """Return the folder of a DuckDB store, None for one that is no file."""
+    """Return the folder of a DuckDB store, None for a store without a file."""
     parsed = make_url(url)
     if parsed.drivername != "duckdb" or not parsed.database or parsed.database == ":memory:":
         return None
@@ -106,7 +106,7 @@ def store_folder(url: str) -> Path | None:
 
 
 def existing_folder(path: Path) -> Path:
-    """Return `path`, or the nearest folder above it that is there already."""
+    """Return `path`, or the nearest existing folder above it."""
     absolute = path.absolute()
     return next(folder for folder in (absolute, *absolute.parents) if folder.exists())
 

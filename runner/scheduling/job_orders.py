@@ -18,7 +18,7 @@ from compile_hud.runner.run_requests import AUTO_DEVICE, RunRequest
 
 
 def request_for_job(job: Job, *, suites: Mapping[str, Suite], trigger: str) -> RunRequest:
-    """Return the order of `job`; raise UnknownNameError for a suite or case that cannot be."""
+    """Return the request for `job`; raise UnknownNameError for an unknown suite or case."""
     case_key = case_of_suite(job.suite)
     if not case_key:
         suite, device = find_suite(job.suite, suites=suites), AUTO_DEVICE
@@ -28,7 +28,7 @@ def request_for_job(job: Job, *, suites: Mapping[str, Suite], trigger: str) -> R
 
 
 def schedule_of(job: Job, schedules: Mapping[str, Schedule]) -> Schedule | None:
-    """Return the schedule that a job is of, None when it is of none that there still is."""
+    """Return the schedule of a job, None without one or if hud.toml has it no more."""
     named = (item for item in schedules.values() if job.trigger == f"schedule {item.name}")
     return next(named, None)
 

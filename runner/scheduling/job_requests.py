@@ -63,7 +63,7 @@ def night_key(name: str, *, at: datetime, timezone: str) -> str:
 
 
 class JobRequests:
-    """A directory of requests that the store has not got yet."""
+    """A directory of requests that the store does not have yet."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -97,9 +97,9 @@ class JobRequests:
             return len(self._unwritten)
 
     def flush(self, store: Store, *, machine: str) -> str:
-        """Queue every request in `store` for `machine`, which this directory is of.
+        """Queue every request in `store` for `machine`, the machine of this directory.
 
-        Returns why that was not possible, empty when it was.
+        Returns the reason if that was not possible, else empty.
         """
         try:
             self._flush_unwritten(store, machine=machine)

@@ -1,4 +1,4 @@
-"""Work through the queue of the store, one job after the other."""
+"""Process the store's queue, one job after the other."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class ToolchainBuilder(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingUpdate:
-    """The end of a job that the store has not taken yet, and the judging of its runs before it."""
+    """The end of a job that the store does not have yet, with the pending judgement of its runs."""
 
     apply: Callable[[], None]
     judge: Callable[[], object] | None = None
@@ -163,12 +163,12 @@ class JobWorker:
             self.wake.clear()
 
     def run_queued(self) -> str:
-        """Run every job that is queued; return why the queue could not be read, else empty.
+        """Run every queued job; return why the queue could not be read, else empty.
 
-        Raises RunInterrupted when a signal ended a run; its job is continued by the next start.
+        Raises RunInterrupted after a signal; the next start continues the job.
         """
         store = self.workspace.store()
-        # The scheduler may hold requests in memory that the disk did not take.
+        # The scheduler may have requests in memory that the disk did not accept.
         requests = (
             self.scheduler.requests
             if self.scheduler is not None
@@ -248,7 +248,7 @@ class JobWorker:
             )
 
     def _apply_pending(self, store: Store) -> str:
-        """Apply the updates that the store did not take before; return why it refuses, or empty.
+        """Apply the pending updates; return why the store refuses them, or empty.
 
         Pending results are stored and judged first. Raises StoreError.
         """
@@ -278,7 +278,7 @@ class JobWorker:
         runner = self._runner_for(policy)
         earlier = self._earlier_runs(trigger, store, is_shared=runner is self.cluster)
         if earlier and all(run.state is RunState.FINISHED for run in earlier):
-            # Its process may have died before the run was judged; a second time changes nothing.
+            # Its process may have died before the run was judged; judging twice changes nothing.
             self._judge_stored(job, earlier[0].id, store)
             return earlier[0].id
         if not earlier and schedule is not None and schedule.builds(job.toolchain):

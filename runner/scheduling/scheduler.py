@@ -67,7 +67,7 @@ class Scheduler(BackgroundScheduler):  # type: ignore[misc]
 
 
 def fire(**schedule: str) -> dict[str, str]:
-    """Return the schedule's fields; APScheduler calls this by name, in a later process even."""
+    """Return the schedule's fields; APScheduler calls this by name, even in a later process."""
     return schedule
 
 

@@ -56,7 +56,7 @@ class Backoff:
 
 
 class Dashboard:
-    """The dashboard as a child process that is started again when it dies, while entered."""
+    """The dashboard as a child process, restarted when it dies while the context is entered."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Dashboard:
 
     @property
     def pid(self) -> int | None:
-        """Return the PID of the child that runs now, None between two."""
+        """Return the PID of the current child, None between two."""
         process = self._process
         return None if process is None else process.pid
 
@@ -141,7 +141,7 @@ class Dashboard:
             stdin=subprocess.DEVNULL,
             # A line written directly by another process would break the progress bar.
             stdout=subprocess.PIPE,
-            # Ctrl-C in the terminal is for us; we end the dashboard in good order.
+            # Ctrl-C in the terminal is for this process, which ends the dashboard properly.
             start_new_session=True,
             env=self._environment,
             preexec_fn=die_with_parent,
@@ -149,7 +149,7 @@ class Dashboard:
 
 
 def dashboard_command(*, host: str, port: int, is_open: bool = False) -> list[str]:
-    """Return the command that serves the dashboard; `is_open` is anywhere without sign-in."""
+    """Return the command that serves the dashboard; with `is_open` it needs no sign-in anywhere."""
     command = [sys.executable, "-P", "-m", "compile_hud.app", "--host", host, "--port", str(port)]
     return [*command, "--without-sign-in"] if is_open else command
 
@@ -215,7 +215,7 @@ class FirstRun:
 
 
 def first_run_of(store: Store, *, config: Config) -> FirstRun | None:
-    """Return the run to start with, None when the store has anything to show already."""
+    """Return the run to start with, None if the store has any data to show."""
     runs = [summary.run for summary in load_runs(store)]
     if not runs:
         return FirstRun(suite=QUICK.name, toolchain=next(iter(config.toolchains)))
@@ -231,9 +231,9 @@ def first_run_of(store: Store, *, config: Config) -> FirstRun | None:
 
 
 def find_listener(port: int) -> int | None:
-    """Return the PID of a process that listens on `port`, None when that cannot be seen.
+    """Return the PID of a process that listens on `port`, None if it is not visible.
 
-    It cannot of processes of other users.
+    Processes of other users are not visible.
     """
     sockets = {f"socket:[{inode}]" for table in _TABLES for inode in _inodes(table, port=port)}
     if not sockets:

@@ -14,7 +14,7 @@ from compile_hud.runner.workspace import Workspace
 
 
 def timetable_of(workspace: Workspace) -> Timetable:
-    """Return when the scheduled suites are late on this machine, and the present time."""
+    """Return when the scheduled suites are overdue on this machine, and the present time."""
     config = workspace.config
     return make_timetable(
         config.schedules, machine=config.machine, now=workspace.dependencies.now()
@@ -47,9 +47,11 @@ def _limit(schedule: Schedule, *, last: datetime) -> datetime:
 
 
 def fire_times(schedule: Schedule, *, after: datetime) -> Iterator[datetime]:
-    """Return, in UTC, when `schedule` fires from a second after `after` on, without end.
+    """Yield, in UTC, the times at which `schedule` fires from a second after `after` on, without
+    end.
 
-    A time that comes twice in a night since clocks go back is one: both have one key in the queue.
+    A time that occurs twice in a night when clocks go back counts once: both have one key in the
+    queue.
     """
     trigger = CronTrigger.from_crontab(schedule.cron, timezone=schedule.timezone)
     at = after
