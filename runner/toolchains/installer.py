@@ -39,7 +39,7 @@ from compile_hud.runner.toolchains.requirements import (
 MIN_PYTHON = (3, 10)
 _LOG_TAIL_LINES = 3
 _NUM_VERSIONS_SHOWN = 8
-# They would install somewhere else, or bring in packages that are not the toolchain's.
+# These variables would install elsewhere, or add packages that are not the toolchain's.
 _FOREIGN_VARIABLES = (
     "PYTHONPATH",
     "PYTHONHOME",
@@ -174,9 +174,9 @@ def _build(
 
 
 def build_again(name: str, *, state_dir: Path, dependencies: InstallDependencies) -> Path:
-    """Build the toolchain `name` as it was built before, and return its interpreter.
+    """Build the toolchain `name` again from its recipe, and return its interpreter.
 
-    Raises ToolchainError and RunInterrupted; the toolchain is then as it was.
+    Raises ToolchainError and RunInterrupted, which leave the toolchain unchanged.
     """
     folder = toolchain_folder(name, state_dir=state_dir)
     request = ToolchainRequest.from_json(recipe_of(folder))
@@ -194,7 +194,7 @@ def torch_arguments(request: ToolchainRequest) -> list[str]:
 def zoo_arguments(request: ToolchainRequest, *, constraints: Path) -> list[str]:
     """Return pip's arguments to install everything except torch."""
     requirements = [item for item in declared_requirements() if package_name(item) != TORCH]
-    # A package that goes with torch, such as torchvision, is where torch is.
+    # The index of torch also has its companion packages, such as torchvision.
     index = ["--extra-index-url", request.index_url] if request.index_url else []
     return ["-c", str(constraints), *index, *requirements, *request.packages]
 
@@ -280,7 +280,7 @@ class _Installation:
                 text=True,
                 errors="replace",
                 env=own_environment(),
-                # Ctrl-C in the terminal is for us; we end it in good order.
+                # Ctrl-C in the terminal is for this process, which ends pip properly.
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             ) as process,
@@ -311,7 +311,7 @@ class _Installation:
 
 
 def own_environment() -> dict[str, str]:
-    """Return the variables of this process without those that lead pip to other packages."""
+    """Return the variables of this process without those that make pip use other packages."""
     return {name: text for name, text in os.environ.items() if name not in _FOREIGN_VARIABLES}
 
 
@@ -329,7 +329,7 @@ def _check_version(torch: str | None) -> None:
 
 
 def _python_version(python: Path) -> tuple[int, int]:
-    """Return the version of `python`; raise ToolchainError unless it can hold a toolchain."""
+    """Return the version of `python`; raise ToolchainError unless a toolchain supports it."""
     try:
         answer = subprocess.run(
             [str(python), "-c", _PROBE], capture_output=True, text=True, env=own_environment()

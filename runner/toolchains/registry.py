@@ -28,7 +28,7 @@ TOOLCHAIN_VERSION = 1
 PROBE_TIMEOUT_S = 120.0
 
 _MARKER = "toolchain.json"
-# The name is a folder's, a key's in hud.toml and an option's.
+# The name is used for a folder, a key in hud.toml and an option.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 # A toolchain's name has no leading dot, so this matches none.
 _ASIDE = re.compile(r"\.(.+)\.old")
@@ -48,9 +48,9 @@ class Probe:
 
 
 def toolchain_folder(name: str, *, state_dir: Path) -> Path:
-    """Return the folder of the toolchain `name`, whether it is there or not.
+    """Return the folder of the toolchain `name`, which may not exist.
 
-    Raises ToolchainError for a name that is none.
+    Raises ToolchainError for an invalid name.
     """
     if not _NAME.fullmatch(name):
         raise ToolchainError(
@@ -82,7 +82,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def set_aside(folder: Path) -> None:
-    """Move the toolchain in `folder` away, if there is one, so that it can be built again."""
+    """Move an existing toolchain in `folder` away, so that it can be built again."""
     if is_complete(folder):
         folder.rename(_aside(folder))
 
@@ -105,7 +105,7 @@ def _aside(folder: Path) -> Path:
 def register(
     folder: Path, *, torch_version: str, at: datetime, recipe: Mapping[str, Any] | None = None
 ) -> None:
-    """Make the toolchain in `folder` one that is there, by this `recipe`; raise OSError."""
+    """Mark the toolchain in `folder` as complete, with its `recipe`; raise OSError."""
     document = {
         "schema_version": TOOLCHAIN_VERSION,
         "torch_version": torch_version,
@@ -134,7 +134,7 @@ def recipe_of(folder: Path) -> Mapping[str, Any]:
 
 def discard(folder: Path, *, state_dir: Path) -> None:
     """Remove the toolchain in `folder`, complete or not, with its compiled files."""
-    # First of all, so that half a folder is no toolchain.
+    # The marker goes first, so that an incomplete folder is no toolchain.
     (folder / _MARKER).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(toolchain_home(state_dir, python=python_of(folder)), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The torch versions of a bisection: which there are, and a toolchain for each that is needed."""
+"""The torch versions of a bisection, and a toolchain for each required one."""
 
 from __future__ import annotations
 
@@ -122,9 +122,9 @@ class TorchToolchains:
         self._dependencies = dependencies
 
     def find_python(self, version: str) -> Path:
-        """Return the interpreter with the torch `version`, built now unless it is there.
+        """Return the interpreter with the torch `version`, built now unless it exists.
 
-        Raises ToolchainError, and RunInterrupted when it was stopped.
+        Raises ToolchainError, and RunInterrupted after a stop.
         """
         name = self.name(version)
         built = built_toolchains(self._state_dir).get(name)
@@ -152,7 +152,7 @@ class TorchToolchains:
             return
 
     def name(self, version: str) -> str:
-        """Return the name of the toolchain of `version`, another one for each source."""
+        """Return the name of the toolchain of `version`, different for each source."""
         about = f"{self._source.python} {self._source.index_url}"
         digest = hashlib.sha256(about.encode()).hexdigest()[:_DIGEST_DIGITS]
         return f"bisect-{version}-{digest}"
