@@ -57,7 +57,7 @@ def _refuse_constant(word: str) -> NoReturn:
 
 
 class JsonStream(AbstractContextManager["JsonStream"]):
-    """A file that is being read; every method raises TraceError where it is no trace."""
+    """A trace file during reading; every method raises TraceError for invalid content."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,7 +86,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         return self._text_offset + self._position
 
     def peek(self) -> str:
-        """Return the next sign that is no blank, empty at the end of the file."""
+        """Return the next non-blank sign, empty at the end of the file."""
         return self._skip(_SPACE)
 
     def peek_item(self) -> str:
@@ -114,7 +114,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
         raise self.error(f"the list that begins at byte {begin} has no end: the file is cut off")
 
     def take(self, *, max_bytes: int = MAX_VALUE_BYTES) -> Any:
-        """Return the next JSON value and go behind it."""
+        """Return the next JSON value and advance past it."""
         self.peek()
         while True:
             try:
@@ -124,7 +124,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
             except ValueError as error:
                 self._read_on(error, max_bytes)
                 continue
-            # A number at the end of a piece may go on in the next.
+            # A number at the end of a piece may continue in the next one.
             is_open = end == len(self._text) and self._text[end - 1] in _NUMBER_CHARS
             if is_open and self._more():
                 continue
@@ -166,7 +166,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
                 return ""
 
     def _more(self) -> bool:
-        """Read on, as much again as is waiting; return False when there is nothing more."""
+        """Double the buffered text; return False at the end of the file."""
         waiting = self._text[self._position :]
         piece = self._read(max(_PIECE_BYTES, len(waiting)))
         if not piece:
@@ -195,13 +195,13 @@ class JsonStream(AbstractContextManager["JsonStream"]):
             raise self._unreadable(error) from error
 
     def _read_on(self, error: ValueError, max_bytes: int) -> None:
-        """Read more of a value that is not whole; raise TraceError when it is broken."""
+        """Read more of an incomplete value; raise TraceError for a broken one."""
         if not isinstance(error, json.JSONDecodeError):
             is_long = "int_max_str_digits" in str(error)
             raise self.error("a number has too many digits" if is_long else str(error)) from error
         if len(self._text) - self._position > max_bytes:
             raise self._too_long(max_bytes) from error
-        # Half of a value is broken where the text ends, or in a string that has no end.
+        # A value is broken if the text ends in it, or if one of its strings has no end.
         has_no_end = error.msg.startswith(_NO_END)
         if has_no_end or error.pos >= len(self._text) - _LONGEST_WORD:
             is_cut = has_no_end or error.pos >= len(self._text.rstrip())
@@ -225,7 +225,7 @@ class JsonStream(AbstractContextManager["JsonStream"]):
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """One event. Positional, and with whole nanoseconds, since there are very many.
+    """One event. It is positional, with whole nanoseconds, since there are very many.
 
     `phase` is the format's letter; only COMPLETE events have a `start_ns` and a `duration_ns`.
     `start_ns` counts from the trace's own zero (Header.base_ns).
@@ -262,7 +262,7 @@ class Header:
 
 @dataclass(slots=True)
 class TraceReader:
-    """A trace that is being read; `header` is whole once the last event has been read."""
+    """A trace during reading; `header` is complete after the last event."""
 
     path: Path
     _fields: dict[str, Any] = field(default_factory=dict)

@@ -221,7 +221,7 @@ def _timeline_pieces(
     windows: Intervals,
     tallies: Mapping[tuple[str, str], Tally],
 ) -> tuple[Piece, ...]:
-    """Return the longest works of the median iteration; nothing where no iteration has any."""
+    """Return the longest works of the median iteration; nothing if no iteration has any."""
     if not len(windows.starts):
         return ()
     iteration = median_iteration(windows)

@@ -58,7 +58,7 @@ class IterationWork:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One stretch of work: when it was, from the beginning of its iteration, and whose."""
+    """One stretch of work: its time from the beginning of its iteration, and its owner."""
 
     start_ns: int
     duration_ns: int

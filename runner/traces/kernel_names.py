@@ -23,7 +23,7 @@ _NOISE = re.compile(
     r"\d+\w*|true|false|unsigned int|(std::)?array\b.*|(at::detail::)?Array\b.*"
     r"|.*OffsetCalculator\b.*|.*memory::(Load|Store)\w+.*|.*OffsetInfo\b.*"
 )
-# Beyond these a name is none that a compiler wrote, and is left as it is.
+# A name beyond these limits is not from a compiler, and stays unchanged.
 _MAX_CHARS = 20_000
 _MAX_TEMPLATES = 200
 _CLOSING = {"<": ">", "(": ")", "{": "}", "[": "]"}

@@ -90,7 +90,7 @@ def source_of(note: KernelNote, *, name: str) -> KernelSource:
 
 
 def common_path(modules: Iterable[str]) -> str:
-    """Return the longest path of modules that all of these are in, empty where it is the model."""
+    """Return the longest common path of these modules, empty for the model itself."""
     paths = [module.split(".") for module in modules]
     if not paths:
         return ""
@@ -145,7 +145,7 @@ def _work(tally: Tally, note: KernelNote | None) -> Work:
     if tally.operator is None or not tally.has_own_work:
         return Work()
     works = {work_of_call(call) for call in (tally.operator, *tally.others)}
-    # Inputs of one shape may lie in memory differently: then no number holds for all.
+    # Inputs of one shape may have different memory layouts: then no number is valid for all.
     return works.pop() if len(works) == 1 else Work()
 
 

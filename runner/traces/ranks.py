@@ -29,7 +29,7 @@ from compile_hud.runner.traces.kernel_rows import NS_PER_S
 from compile_hud.runner.traces.timeline import Call, Timeline, read_timeline, whole
 
 COMMUNICATION, COPY = "communication", "copy"
-# A rank that the others wait for this part of an iteration is worth a look: the floor of alerts.
+# A rank for which others wait this share of an iteration needs attention: the floor of alerts.
 STRAGGLER_SHARE = 0.05
 # Spans closer than this part of the iteration are drawn as one: a thousand fill a screen.
 _SPAN_GAP_SHARE = 1e-3
@@ -263,7 +263,9 @@ def _spans(owners: Mapping[str, Intervals], work: IterationWork, start_ns: int) 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a rank computed, communicated or copied, after the earliest rank's first iteration."""
+    """A time in which a rank computed, communicated or copied, after the earliest rank's first
+    iteration.
+    """
 
     group: str
     start_s: float

@@ -1,4 +1,4 @@
-"""A trace in memory: every call in a few numbers, and each different call once."""
+"""A trace in memory: every call in a few numbers, and each distinct call once."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Timeline:
 
 
 def read_timeline(path: Path, *, notes: KernelNotes) -> Timeline:
-    """Return the trace at `path`; raise TraceError when it is broken or holds nothing to show."""
+    """Return the trace at `path`; raise TraceError if it is broken or empty."""
     reader = TraceReader(path)
     collector = _Collector(Timeline(path), notes=notes)
     try:
@@ -150,7 +150,7 @@ def read_timeline(path: Path, *, notes: KernelNotes) -> Timeline:
 
 
 class _Collector:
-    """Puts events into a timeline, each different call once."""
+    """Collects events into a timeline, each distinct call once."""
 
     def __init__(self, timeline: Timeline, *, notes: KernelNotes) -> None:
         self.timeline = timeline
