@@ -85,7 +85,7 @@ def mode_text(result: CaseResult) -> str:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Return `names` with a number behind each that was there before: `a`, `b`, `a 2`."""
+    """Return `names`; a repeated one gets a number: `a`, `b`, `a 2`."""
     counts: dict[str, int] = {}
     labels = []
     for name in names:

@@ -1,4 +1,4 @@
-"""A requested run: put it together from the settings in force, and execute it."""
+"""Execute a requested run with the settings in force."""
 
 from __future__ import annotations
 
@@ -141,7 +141,8 @@ def make_run_context(
             writer.back_off(locked)
     make_executor = executor_maker(dependencies.make_executor)
     return RunContext(
-        # One for each request, even under one interpreter: two worker hosts differ as two runs do.
+        # Each request has its own executor, even under one interpreter: two hosts differ as two
+        # runs do.
         executors=tuple(
             make_executor(
                 python=config.toolchains[request.toolchain],

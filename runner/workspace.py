@@ -20,7 +20,7 @@ from compile_hud.runner.system.locks import machine_lock_dir
 from compile_hud.runner.system.machine import LocalMachine, Machine
 from compile_hud.runner.toolchains.registry import Probe, probe
 
-# The name that errors on the command line begin with.
+# Errors on the command line begin with this name.
 logger = logging.getLogger("hud")
 
 # The node that NVIDIA's driver makes; asking torch would take seconds, and it may be another torch.
@@ -61,7 +61,7 @@ class Workspace:
         `afterwards` completes the message about a long wait: the consequence of a timeout.
         """
 
-        # Else half a minute of silence looks as if the program hung.
+        # Without a message, half a minute of silence looks like a hung program.
         def tell(text: str) -> None:
             logger.warning("%s%s", text, afterwards)
 

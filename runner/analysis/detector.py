@@ -34,8 +34,8 @@ class Step:
     """A change of the level, with the estimates of both sides.
 
     `start` is the first point of the old level, `index` of the new one, `end` one past its last.
-    `change` is after over before less 1, `low` and `high` its 95 % interval. `is_return` where the
-    old level lasted for two weeks at most and the new one is the one before it.
+    `change` is after over before less 1, `low` and `high` its 95 % interval. `is_return` means that
+    the old level lasted for two weeks at most and the new one is the one before it.
     """
 
     start: int

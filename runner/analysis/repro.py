@@ -26,7 +26,7 @@ def repro_command(case: Case, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
 
 
 def suite_command(suite: str, *, toolchain: str = _DEFAULT_TOOLCHAIN) -> str:
-    """Return the `hud run` line for a whole suite, "" where nothing here can measure it again."""
+    """Return the `hud run` line for a whole suite, "" if no command here can measure it again."""
     if is_imported(toolchain):
         return ""
     named = () if toolchain == _DEFAULT_TOOLCHAIN else (("toolchain", toolchain),)

@@ -109,9 +109,9 @@ class _Night:
 
 
 def fill_demo(store: Store, *, now: Callable[[], datetime], nights: int = 60, seed: int = 0) -> int:
-    """Write a synthetic history that ends last night and judge it; return how many case results.
+    """Write a synthetic history that ends last night and judge it; return the number of results.
 
-    Writing it again changes nothing. Raises MixedStoreError when the store has real runs.
+    A second call changes nothing. Raises MixedStoreError if the store has real runs.
     """
     documents = list(synthetic_history(now=now, nights=nights, seed=seed))
     with store.write() as session:
@@ -125,7 +125,7 @@ def synthetic_history(
 ) -> Iterator[RunDocument]:
     """Yield one run a night, oldest first."""
     generator = np.random.default_rng(seed)
-    # Apart, so that the models' numbers do not depend on how many reference cases there are.
+    # A separate generator keeps the models' numbers independent of the number of reference cases.
     reference_generator = np.random.default_rng(seed)
     last = now().replace(hour=2, minute=30, second=0, microsecond=0)
     if last + _RUN_TAKES > now():
@@ -272,7 +272,7 @@ def _machine_factor(case: Case, share: float) -> float:
 
 
 def _code_factor(case: Case, night: _Night) -> float:
-    """Return the factor that the planted events put on the case's latency this night."""
+    """Return the factor of the planted events on the case's latency this night."""
     name = (case.model, case.mode)
     if name == STEP:
         return STEP_FACTOR if night.share >= STEP_FROM else 1.0

@@ -16,7 +16,7 @@ from compile_hud.db.records.kernels import Kernel, KernelSource, Origin, Profile
 from compile_hud.db.records.results import Case
 
 NUM_LAYERS = 12
-# Models whose kernels are made up, and the modes: more would make the demo slow, and show no more.
+# Models and modes with synthetic kernels: more would make the demo slow, and show no more.
 MODELS = ("bert", "vit")
 MODES = ("eager", "default", "reduce-overhead")
 NUM_ITERATIONS = 10
@@ -57,7 +57,7 @@ def triton_poi_fused_gelu_0(in_out_ptr0, xnumel, XBLOCK: tl.constexpr):
 
 @dataclass(frozen=True, slots=True)
 class _DemoKernel:
-    """A kernel of the demo; `share` is that of an iteration in which nothing became slower."""
+    """A kernel of the demo; `share` is that of an iteration without a slowdown."""
 
     name: str
     kind: str

@@ -40,7 +40,7 @@ COSTS: Mapping[str, str] = {
 
 
 def machine_checks(machine: Machine, *, env: Mapping[str, str]) -> Iterator[Check]:
-    """Yield one check after the other."""
+    """Yield the checks of the machine."""
     yield from gpu_checks(machine, env=env)
     yield check_governor(machine)
     yield check_turbo(machine)
@@ -121,7 +121,7 @@ def check_power(gpu: GpuStatus) -> Check:
 
 
 def check_mig(gpu: GpuStatus) -> Check:
-    """Return whether the GPU is split."""
+    """Check that the GPU is not split into MIG instances."""
     if gpu.mig_mode != "Enabled":
         return _ok("mig", "not split")
     return _warn(
@@ -132,7 +132,7 @@ def check_mig(gpu: GpuStatus) -> Check:
 
 
 def check_gpu_users(users: tuple[str, ...]) -> Check:
-    """Return whether other processes compute on the GPU."""
+    """Check that no other process computes on the GPU."""
     if not users:
         return _ok("gpu-users", "nobody else computes on it")
     return _warn(
@@ -175,7 +175,7 @@ def check_turbo(machine: Machine) -> Check:
 
 
 def check_smt(machine: Machine) -> Check:
-    """Return whether cores run two threads."""
+    """Check that cores run one thread each."""
     path = f"{_CPU}/smt/control"
     control = machine.read(path)
     if control != "on":
@@ -204,7 +204,7 @@ def check_huge_pages(machine: Machine) -> Check:
 
 
 def check_addresses(machine: Machine) -> Check:
-    """Return whether workers can be started with fixed addresses, as they are where they can."""
+    """Check that workers can start with fixed addresses, which they use where possible."""
     if machine.read("/proc/sys/kernel/randomize_va_space") == "0":
         return _ok("aslr", "off on the whole machine")
     answer = machine.ask("setarch", "-R", "true")

@@ -39,9 +39,9 @@ _PROBE_SOURCE = "#include <vector>\nint main() { return std::vector<int>().size(
 def run_checks(
     *, python: Path, store: Store, spool: Spool, state_dir: Path, receivers: Collection[str]
 ) -> Iterator[Check]:
-    """Yield one check after the other; `python` is the toolchain's interpreter.
+    """Yield the checks of the requirements; `python` is the toolchain's interpreter.
 
-    `receivers` are the names of those in hud.toml.
+    `receivers` are the names in hud.toml.
     """
     yield Check(name="python", state=CheckState.OK, text=platform.python_version())
     yield check_package("duckdb")
@@ -59,7 +59,7 @@ def run_checks(
 
 
 def check_package(name: str) -> Check:
-    """Return whether the package is installed, and its version."""
+    """Check that the package is installed, and report its version."""
     try:
         return Check(name=name, state=CheckState.OK, text=importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
@@ -72,7 +72,7 @@ def check_package(name: str) -> Check:
 
 
 def check_torch(python: Path) -> Check:
-    """Return whether the toolchain's interpreter has torch, and its version."""
+    """Check that the toolchain's interpreter has torch, and report its version."""
     script = "import torch; print(torch.__version__, torch.cuda.is_available())"
     answer = _ask([str(python), "-c", script])
     if answer is None:
@@ -88,7 +88,7 @@ def check_torch(python: Path) -> Check:
 
 
 def check_compiler(compiler: str) -> Check:
-    """Return whether the C++ compiler that Inductor needs is there and works."""
+    """Check that Inductor's C++ compiler exists and works."""
     hint = "install one (`apt-get install g++`), or point CXX to it"
     if shutil.which(compiler) is None:
         text = f"no {compiler}: torch.compile cannot generate code for the CPU"
@@ -105,7 +105,7 @@ def check_compiler(compiler: str) -> Check:
 
 
 def check_disk(*, free_bytes: int, folder: Path) -> Check:
-    """Return whether there is room for results and compile caches."""
+    """Check that there is room for results and compile caches."""
     text = f"{free_bytes / 1024**3:.1f} GiB free for {folder}"
     if free_bytes >= _MIN_FREE_BYTES:
         return Check(name="disk", state=CheckState.OK, text=text)
@@ -114,7 +114,7 @@ def check_disk(*, free_bytes: int, folder: Path) -> Check:
 
 
 def check_store(store: Store) -> Check:
-    """Return whether the store can be read."""
+    """Check that the store can be read."""
     try:
         runs = load_runs(store, limit=1)
     except StoreError as error:
@@ -125,7 +125,7 @@ def check_store(store: Store) -> Check:
 
 
 def check_spool(spool: Spool) -> Check:
-    """Return whether results wait for the store or were set aside."""
+    """Check that no results wait for the store or are broken."""
     num_broken = len(list(spool.broken_directory.glob("*.json")))
     num_waiting = len(spool.pending())
     text = f"{counted(num_waiting, 'result')} waiting, {num_broken} set aside as broken"
@@ -166,7 +166,7 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 
 def check_load(load: float, *, num_cpus: int) -> Check:
-    """Return whether the machine is quiet enough to measure."""
+    """Check that the machine is quiet enough to measure."""
     text = f"{num_cpus} CPUs, load {load:.1f}"
     if load <= _MAX_LOAD_PER_CPU * num_cpus:
         return Check(name="cpu", state=CheckState.OK, text=text)
@@ -175,7 +175,7 @@ def check_load(load: float, *, num_cpus: int) -> Check:
 
 
 def check_counters(kernel: PerfInterface) -> Check:
-    """Return whether the processor's counters can be read; they are optional."""
+    """Check that the processor's counters can be read; they are optional."""
     event = next(item for item in HARDWARE if item.name == "instructions")
     why = unavailable_reason(event, kernel=kernel)
     if not why:

@@ -1,4 +1,4 @@
-"""Write files that are whole or absent."""
+"""Write files completely or not at all."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def notes_path(trace: Path) -> Path:
 
 
 def check_protocol_version(document: Mapping[str, Any]) -> None:
-    """Raise ValueError unless `document` speaks this version of the protocol."""
+    """Raise ValueError unless `document` has this version of the protocol."""
     version = document.get("protocol_version")
     if version != PROTOCOL_VERSION:
         raise ValueError(

@@ -125,7 +125,7 @@ def _products(left: int, right: int, *added: int, rank: int) -> Callable[[Tensor
 
 
 def _vector(left: int, right: int, *added: int) -> Callable[[Tensors, Values], Work]:
-    """Return the rule of a matrix times a vector, which is one of one column."""
+    """Return the rule of a matrix-vector product: the vector is a matrix of one column."""
 
     def rule(tensors: Tensors, values: Values) -> Work:
         del values
@@ -167,7 +167,7 @@ class _ConvolutionPlaces:
 
 
 def _convolution(places: _ConvolutionPlaces) -> Callable[[Tensors, Values], Work]:
-    """Return the rule of a convolution: 2 operations a weight that meets a result.
+    """Return the rule of a convolution: 2 operations for each weight and result that meet.
 
     x is (batch, channels in, ...), the weight (channels out, channels in a group, ...).
     """
@@ -284,7 +284,7 @@ def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _norm(tensors: Tensors, values: Values) -> Work:
-    """Return the bytes of a norm of the first input, with its weight and bias where they are."""
+    """Return the bytes of a norm of the first input, with its weight and bias if it has them."""
     del values
     x = _known(tensors, 0)
     others = [item for item in tensors[1:4] if item is not None and len(item.sizes) == 1]
@@ -382,7 +382,7 @@ def tensors_of(
 
 
 def spreading(strides: Any) -> list[Any]:
-    """Return `strides` where one of them is 0, so that its input is spread; else nothing."""
+    """Return `strides` if one of them is 0, which means an expanded input; else nothing."""
     if not isinstance(strides, list):
         return []
     return strides if any(isinstance(steps, list) and 0 in steps for steps in strides) else []

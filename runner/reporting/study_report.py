@@ -57,7 +57,7 @@ _FACTS = (
     ("C++ compiler", "cxx_compiler"),
     ("threads", "num_threads"),
 )
-# The warning of a case that did not have its core for itself.
+# The warning of a case that shared its core.
 _BUSY = "noisy-neighbour"
 _PACKAGES = ("transformers", "diffusers", "triton", "onnxruntime", "openvino", "torch_tensorrt")
 
@@ -268,7 +268,7 @@ def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell_text(cell: StudyCell, *, metric: str) -> str:
-    """Return the number of a cell with its interval, or in words why there is none."""
+    """Return the number of a cell with its interval, or the reason of its absence."""
     if cell.estimate is None:
         return cell.why
     text = estimate_text(cell.estimate, metric=metric)

@@ -1,4 +1,4 @@
-"""Show a run in the terminal while it is going."""
+"""Show a run in the terminal while it lasts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def estimate_left_s(remaining: Sequence[Case], *, finished: Sequence[CaseResult]
 
 
 def case_line(result: CaseResult, *, position: int, num_planned: int, label: str = "") -> str:
-    """Return one line about a case that is over, in the run that `label` names if any."""
+    """Return one line about a finished case, in the run `label` if that is not empty."""
     case = result.case
     took_s = (result.finished_at - result.started_at).total_seconds()
     width = len(str(num_planned))
@@ -68,7 +68,7 @@ class TerminalProgress:
         self._now = now
         self._bar: Progress | None = None
         self._task = TaskID(0)
-        # The bar and the time left are those of the first run of several that go together.
+        # The bar and the time left belong to the first run of a group.
         self._run: Run | None = None
         self._labels: dict[str, str] = {}
         self._finished: dict[str, list[CaseResult]] = {}

@@ -11,7 +11,7 @@ _ANY_HOSTS = ("0.0.0.0", "::", "")
 
 
 def dashboard_url(*, host: str, port: int) -> str:
-    """Return the address of the dashboard as one types it on its own machine."""
+    """Return the address of the dashboard for a browser on its own machine."""
     shown = "localhost" if host in _ANY_HOSTS else host
     return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
 

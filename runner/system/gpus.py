@@ -67,7 +67,7 @@ def has_driver(machine: Machine) -> bool:
 
 
 def list_gpus(machine: Machine) -> tuple[GpuStatus, ...]:
-    """Return the GPUs in nvidia-smi's order; empty where it finds none."""
+    """Return the GPUs in nvidia-smi's order; empty if it finds none."""
     answer = machine.ask(_SMI, f"--query-gpu={','.join(_FIELDS)}", _FORMAT)
     return tuple(_gpu(row) for row in _rows(answer.text) if len(row) == len(_FIELDS))
 

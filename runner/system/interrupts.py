@@ -17,9 +17,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """While entered, the first of these signals raises RunInterrupted in the main thread.
 
-    Inside `deferred` it calls a function instead and is remembered. The second
-    signal finds the handlers that were there before. Outside the main thread nothing is changed,
-    and a signal that is ignored stays so: nohup has SIGHUP ignored, and a script's `&` SIGINT.
+    Inside `deferred` it calls a function instead and is recorded. The second signal gets the
+    previous handlers. Outside the main thread nothing is changed. An ignored signal stays ignored:
+    nohup ignores SIGHUP, and a script's `&` SIGINT.
     """
 
     def __init__(self, *, note: str = "") -> None:

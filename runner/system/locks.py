@@ -1,4 +1,4 @@
-"""Locks between processes of one machine. The kernel lets go of them when a process dies."""
+"""Locks between processes of one machine. The kernel releases them when a process dies."""
 
 from __future__ import annotations
 
@@ -150,7 +150,8 @@ def _check_folder(folder: Path) -> None:
 def _open_or_create(path: Path) -> int:
     while True:
         try:
-            # Without O_CREAT: Linux refuses that for the file of another user in such a directory.
+            # The flag O_CREAT is omitted: Linux refuses it for another user's file in such a
+            # directory.
             return os.open(path, _FLAGS)
         except FileNotFoundError:
             pass

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-# nvidia-smi takes a second or more while the driver is being loaded; a hung driver takes for ever.
+# nvidia-smi takes a second or more while the driver is being loaded; a hung driver never returns.
 ASK_TIMEOUT_S = 20.0
 
 

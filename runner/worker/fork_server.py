@@ -262,7 +262,7 @@ def _live(work: Callable[[], None], *, log_path: Path) -> NoReturn:
 def _launch_work(request: LaunchRequest) -> Callable[[], None]:
     def work() -> None:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = request.cache_dir
-        # A compiler that is killed leaves its temporary files behind: here they go with the case.
+        # A killed compiler leaves its temporary files; in this folder they go with the case.
         os.environ["TMPDIR"] = str(Path(request.report_path).parent)
         tempfile.tempdir = None
         limit = request.settings.memory_limit_bytes

@@ -15,7 +15,7 @@ import sys
 def main() -> int:
     """Import the worker host with the collector out and serve; return the exit status."""
     orders = sys.argv[1:]
-    # Python 3.10 knows no PYTHONSAFEPATH: its `-m` lets the working directory come first.
+    # Python 3.10 ignores PYTHONSAFEPATH: its `-m` puts the working directory first.
     if sys.version_info < (3, 11) and sys.path[0] in ("", os.getcwd()):
         del sys.path[0]
     gc.disable()

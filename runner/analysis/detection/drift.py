@@ -145,7 +145,8 @@ def _windows_of(
     for start in np.flatnonzero(is_drift).tolist():
         end = start + NUM_BLOCKS * size
         first, last = bisect_right(breaks, start), bisect_left(breaks, end)
-        # Across a step it must be new in the whole history, else since the step before it.
+        # A window across a step must exceed the whole history, another one the time since the last
+        # step.
         since = breaks[first - 1] if first and first == last else 0
         earlier = blocks[since : max(since, start - size + 1)] * signs[start]
         if earlier.size and earlier.max() > rows[start, -1] * signs[start] - needed / 2:
