@@ -78,8 +78,7 @@ def make_linker(
 
 
 def link_secret(config: Config, *, env: Mapping[str, str]) -> str:
-    """Return the secret that signs links; without a configured one, create it in the state
-    directory.
+    """Return the secret that signs links; create it in the state directory if none is configured.
 
     Raises ConfigError if the configured secret is missing or too short, or cannot be created.
     """

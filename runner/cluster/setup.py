@@ -38,9 +38,7 @@ THIS_MACHINE = "auto"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayOptions:
-    """The cluster's address and the Ray runtime environment of its tasks; empty means the node's
-    own.
-    """
+    """The cluster's address and the Ray runtime environment of its tasks; empty for none."""
 
     address: str
     environment: Mapping[str, Any] = field(default_factory=dict)

@@ -74,9 +74,7 @@ def check_receiver(settings: ReceiverSettings) -> None:
 
 
 def secret_source(value: Any) -> str:
-    """Return the source of a secret, an environment variable or a file; raise SecretRefused
-    otherwise.
-    """
+    """Return the source of a secret, a variable or a file; raise SecretRefused otherwise."""
     if not isinstance(value, str) or not _is_secret_source(value):
         raise SecretRefused(f"{SECRET_SOURCES}, never the secret itself")
     return value

@@ -13,11 +13,10 @@ class SecretRefused(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One key of hud.toml. `accept` returns the value or raises ValueError with the accepted
-    values.
+    """One key of hud.toml.
 
-    `unit` is the singular noun that a whole number counts. `variable` is the environment variable
-    that overrides the file.
+    `accept` returns the value or raises ValueError with the accepted values. `unit` is the singular
+    noun that a whole number counts. `variable` is the environment variable that overrides the file.
     """
 
     section: str

@@ -42,8 +42,7 @@ _SHARES = (share, multiple)
 
 
 def shown_settings(path: Path | None, *, env: Mapping[str, str]) -> tuple[ShownSetting, ...]:
-    """Return the settings of the hud.toml at `path` with the defaults; unreadable tables are left
-    out.
+    """Return the settings of the hud.toml at `path` with the defaults, readable tables only.
 
     A variable in `env` overrides the file.
     """

@@ -103,9 +103,7 @@ class ComparisonConfirmer:
 def _in_turn(
     bench: Bench, case: Case, other: Toolchain, limits: PairLimits, has_cold: bool
 ) -> list[CaseComparison]:
-    """Return the rows of interleaved launches; metrics of a cold compile come from first launches
-    only.
-    """
+    """Return the rows of interleaved launches; cold metrics come from first launches only."""
     pair = bench.measure_in_turn(case, baseline=other, limits=limits)
     rows = {row.metric: row for row in pair.rows}
     if has_cold:

@@ -297,8 +297,9 @@ def _warn_of_recompiles(context: Context, visits: Sequence[Visit]) -> None:
 
 @contextmanager
 def _own_cache(cache_dir: str) -> Iterator[None]:
-    """Compile into a folder next to `cache_dir` during the block, so that a later launch is
-    unaffected.
+    """Compile into a folder next to `cache_dir` during the block.
+
+    The cache of later launches is unaffected.
     """
     if not cache_dir:
         yield

@@ -22,8 +22,7 @@ def write_json(path: Path, document: Mapping[str, Any] | Sequence[Any]) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a stream whose content replaces `path` at the end of the block, synchronised to the
-    disk.
+    """Yield a stream whose content replaces `path` at the end of the block, on the disk.
 
     Raises OSError, also for a full disk. After an error, `path` is unchanged and no temporary file
     remains. A device or a pipe is written to directly.

@@ -47,8 +47,7 @@ def _limit(schedule: Schedule, *, last: datetime) -> datetime:
 
 
 def fire_times(schedule: Schedule, *, after: datetime) -> Iterator[datetime]:
-    """Yield, in UTC, the times at which `schedule` fires from a second after `after` on, without
-    end.
+    """Yield, in UTC, the endless times at which `schedule` fires from a second after `after` on.
 
     A time that occurs twice in a night when clocks go back counts once: both have one key in the
     queue.

@@ -32,9 +32,7 @@ VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuStatus:
-    """One GPU; a value that its driver does not report is empty or None. Power in watts, clocks in
-    MHz.
-    """
+    """One GPU, with power in watts and clocks in MHz; an unknown value is empty or None."""
 
     index: str
     uuid: str

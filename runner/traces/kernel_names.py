@@ -85,9 +85,7 @@ def _match(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _enclosed(text: str) -> tuple[str, str]:
-    """Return the content of the first bracket and the text after it; without an end, all is
-    content.
-    """
+    """Return the content of the first bracket and the text after it; all without an end."""
     depth = 0
     for index, sign in enumerate(text):
         if sign in _CLOSING:

@@ -263,8 +263,9 @@ def _spans(owners: Mapping[str, Intervals], work: IterationWork, start_ns: int) 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which a rank computed, communicated or copied, after the earliest rank's first
-    iteration.
+    """A time in which a rank computed, communicated or copied.
+
+    The zero is the start of the earliest rank's first iteration.
     """
 
     group: str

@@ -173,10 +173,9 @@ def _followed(detected: Sequence[Alert], stored: Sequence[Alert]) -> Iterator[_A
 def _relocated(
     detected: Sequence[Alert], stored: Sequence[Alert], *, ids: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the stored id for each detected alert whose onset moved, by the detected id, one to
-    one.
+    """Return the stored id of each detected alert whose onset moved, by the detected id.
 
-    Alerts of the same environment are matched first.
+    A stored alert has one match at most. Alerts of the same environment are matched first.
     """
     known = {alert.id for alert in stored}
     by_run = {alert.id: ids.get(alert.first_bad.run_id, alert.id) for alert in detected}

@@ -157,9 +157,7 @@ def _largest_share(wall: Measurement, cpu: Measurement) -> float:
 
 
 def _interval(control: Comparison) -> str:
-    """Return the interval of the control that decided; that of the metric itself may include no
-    change.
-    """
+    """Return the interval of the deciding control; that of the metric may include no change."""
     if control.low is None or control.high is None:
         return ""
     low, high = signed_percent(control.low - 1), signed_percent(control.high - 1)

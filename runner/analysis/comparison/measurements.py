@@ -63,10 +63,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The strictness of a verdict: the floor, the number of comparisons that share the error, the
-    noise.
+    """The strictness of a verdict: the floor, the number of comparisons, the noise.
 
-    `launch_sd` is the prior spread between launches, `run_sd` the further spread between two runs.
+    The comparisons share the error. `launch_sd` is the prior spread between launches, `run_sd` the
+    further spread between two runs.
     """
 
     floor: float

@@ -123,9 +123,7 @@ def conclusion_text(alert: Alert) -> str:
 
 
 def revised(alerts: Sequence[Alert], *, now: Sequence[Alert]) -> Confirmed:
-    """Return `alerts` with the decisions of the stored ones in `now`, and the reasons of the
-    changes.
-    """
+    """Return `alerts` with the decisions of the stored ones in `now`, and with reasons."""
     known = {alert.id: alert for alert in now}
     return Confirmed(
         tuple(

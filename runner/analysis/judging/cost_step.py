@@ -113,9 +113,7 @@ class Shift:
         return self._first_stay(self.new.start if reached is None else reached, is_back=True)
 
     def relapse_index(self, returned: int) -> int | None:
-        """Return the index from which, after `returned`, the costs are away for as long, None if
-        never.
-        """
+        """Return the index after `returned` from which the costs are away again, None if never."""
         return self._first_stay(returned, is_back=False)
 
     def _first_stay(self, start: int, *, end: int | None = None, is_back: bool) -> int | None:

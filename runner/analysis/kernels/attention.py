@@ -68,8 +68,7 @@ def _attention_in(groups: Sequence[Group]) -> list[Group]:
 
 
 def _parts(wholes: Sequence[Group], *, among: Sequence[Group], most: int) -> list[Group]:
-    """Return the kernels that together do the work of `wholes`, in order; empty if it does not add
-    up.
+    """Return the kernels that together do the work of `wholes`, in order; empty without any.
 
     They are at most `most`: auxiliary kernels are left out first.
     """

@@ -284,9 +284,7 @@ def _parts(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...
 
 
 def _overlap(baseline: KernelSide, candidate: KernelSide) -> tuple[PartChange, ...]:
-    """Return the time that several kernels' rows count, as a component with a negative
-    contribution.
-    """
+    """Return the time that several rows count, as a component with a negative contribution."""
     if baseline.profile is None or candidate.profile is None:
         return ()
     before_s, after_s = baseline.profile.overlap_s, candidate.profile.overlap_s

@@ -394,9 +394,7 @@ class _Shares:
         )
 
     def _choices(self, part: Group) -> list[int]:
-        """Return the wholes that may do `part`: the most called, then those with the least other
-        work.
-        """
+        """Return the wholes that may do `part`: the most called, then the least complex."""
         fits = [at for at, whole in enumerate(self.wholes) if _words_in(part, whole)]
         return sorted(fits, key=lambda at: (-self.wholes[at].count, len(self.wholes[at].words), at))
 

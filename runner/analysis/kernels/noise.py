@@ -176,9 +176,7 @@ def _num_calls(kernels: Sequence[Kernel]) -> float:
 
 
 def _standard_error(group: Group, *, num_iterations: int) -> float:
-    """Return the standard error of the mean call, in seconds; kernels of other locations may
-    differ.
-    """
+    """Return the standard error of the mean call, in seconds; other locations may differ."""
     errors_s = [
         kernel.count
         * (kernel.mean_s - kernel.min_s)

@@ -77,9 +77,7 @@ class _MetricHistory:
         return False
 
     def is_missed(self, first: int, after: int) -> bool:
-        """Return whether the metric was missing for half its usual gap or more at a result in these
-        bounds.
-        """
+        """Return whether the metric was missing for half its usual gap or more in these bounds."""
         for index in range(first, after):
             at = self.runs[index].at
             times = self._times_before(at)

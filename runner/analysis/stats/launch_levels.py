@@ -37,8 +37,7 @@ def launch_levels(
 
 
 def level_at(result: CaseResult, metric: str, *, speed_probe_s: float | None) -> float:
-    """Return the level of `metric` in `result`, a time normalised to `speed_probe_s` if that is
-    known.
+    """Return the level of `metric` in `result`, a time normalised to a known `speed_probe_s`.
 
     Raises ValueError if `result` does not have `metric`.
     """

@@ -127,9 +127,7 @@ def _kernel_facts(kernels: CauseKernels) -> Iterator[tuple[str, str]]:
 
 
 def _what_changed(alert: Alert, *, last: str) -> str:
-    """Return the levels and their change; without levels, the alert's kind, its start and last
-    value.
-    """
+    """Return the levels and their change; without levels, the kind, its start and last value."""
     if alert.baseline is None and alert.candidate is None:
         since = f"{_without_levels(alert)} since {_moment(alert.first_bad.at)}"
         return f"{since}, last {last}" if last else since

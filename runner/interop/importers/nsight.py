@@ -71,9 +71,7 @@ class _NsightTable:
     units: dict[str, str] = field(default_factory=dict)
 
     def row(self, cells: Sequence[str], line: int) -> None:
-        """Read one row; raise ImportFailed if its length differs from the header's, or it has no
-        end.
-        """
+        """Read one row; raise ImportFailed if it is longer or shorter than the header, or cut off."""
         if len(cells) != len(self.header):
             raise self.source.error(
                 f"the row has {len(cells)} cells and the header {len(self.header)}: the file is cut"

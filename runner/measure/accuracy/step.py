@@ -73,8 +73,7 @@ def differences(first: Result, second: Result) -> dict[str, Distance]:
 
 
 def check_result(context: Context, forward: Forward, *, reference: Reference) -> str:
-    """Return why the result of `forward` is inaccurate, empty if it is accurate; record the
-    metrics.
+    """Return why the result of `forward` is inaccurate, empty if it is not; record the metrics.
 
     The details have every distance in both cases.
     """
@@ -116,9 +115,7 @@ def _examine(
     reference: Reference,
     tolerance: AccuracyLimits,
 ) -> tuple[str, dict[str, PartCheck]]:
-    """Return why the worst of `results` is inaccurate, and each component's check; fill the
-    details.
-    """
+    """Return why the worst of `results` is inaccurate, and each check; fill the details."""
     checks = {
         part: _check_part(part, results, reference=reference, tolerance=tolerance)
         for part in reference.oracle.parts

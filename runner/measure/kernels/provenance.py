@@ -87,9 +87,7 @@ def _watching(define: Callable[..., Any], *, origins: Origins) -> Callable[..., 
 
 
 def _arguments_of(scheduling: Any, others: Sequence[Any]) -> Any:
-    """Return the arguments of the kernel; a C++ kernel passes or has them, Triton's kernel has
-    them.
-    """
+    """Return the arguments of the kernel, which C++ passes, or has on its kernel or group."""
     kernel = others[0] if others else None
     if kernel is None:
         kernel = scheduling.kernel_group

@@ -56,9 +56,7 @@ class _Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitHub:
-    """Posts notifications to a repository, one after the other, in the forms that `published`
-    lists.
-    """
+    """Posts notifications to a repository, one after the other, in each `published` form."""
 
     api: GitHubApi
     published: Collection[Publication]
