@@ -1,4 +1,4 @@
-"""What every test shares."""
+"""Fixtures and hooks of all tests."""
 
 from __future__ import annotations
 

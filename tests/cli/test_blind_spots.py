@@ -1,4 +1,4 @@
-"""What PyTorch's performance HUD cannot see, through the whole product.
+"""Blind spots of PyTorch's performance HUD, through the whole product.
 
 Each history is written as benchmark records (schema v3) with the noise of a nightly suite, imported
 with `hud import`, judged with `hud detect` and read with `hud regressions --json`.

@@ -1,4 +1,4 @@
-"""hud db prune and hud db check, on a store with traces beside it."""
+"""hud db prune and hud db check, on a store with traces next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that somebody stops say so in one line."""
+"""An interrupted command reports that in one line."""
 
 from __future__ import annotations
 

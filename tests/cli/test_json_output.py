@@ -1,4 +1,4 @@
-"""`--json`: standard output is one JSON document and nothing else, whatever the command."""
+"""`--json`: standard output of every command is one JSON document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs as JSON: every line of standard error is one, and says of which run and case it is."""
+"""Logs as JSON: every line of standard error is an object with its run and case."""
 
 from __future__ import annotations
 

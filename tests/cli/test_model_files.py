@@ -1,4 +1,4 @@
-"""A model of hud.toml without its file is said once, before anything is measured."""
+"""A model of hud.toml without its file is reported once, before anything is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packages `hud` imports before it answers."""
+"""The packages that `hud` imports before it answers."""
 
 from __future__ import annotations
 

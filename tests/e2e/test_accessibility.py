@@ -1,4 +1,4 @@
-"""What axe finds on the pages, in both themes: nothing that is serious."""
+"""axe reports nothing serious on the pages, in both themes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A link of a message in a browser: the page, its button, and the picture beside it."""
+"""A link of a message in a browser: the page, its button, and its picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hand-over of a trace, between two windows of a browser, to a stand-in for the Perfetto UI."""
+"""The transfer of a trace between two windows of a browser, to a fake of the Perfetto UI."""
 
 from __future__ import annotations
 

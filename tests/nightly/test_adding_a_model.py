@@ -1,4 +1,4 @@
-"""docs/adding-a-model.md, done as it says: its files in a folder, its commands for real."""
+"""docs/adding-a-model.md, executed: its files in a folder, and its commands."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Changes that are planted in models on a CPU, and what the diff of their kernels says of them.
+"""Planted changes of models on a CPU, and their classes in the diff of kernels.
 
-Each class of a change is planted in code that is compiled here, but for what a CPU cannot have:
+Each class of a change is planted in code that is compiled here, except those that need a GPU:
 
-- another configuration of a Triton kernel (`num_warps`, `num_stages`, the grid): Inductor's C++
-  kernels have blocks where they are products, and otherwise nothing that is chosen;
-- the same code compiled to more registers, and kernels that ran at once: only a GPU says so;
-- another algorithm within one library: a trace of a CPU ends at the operator, so oneDNN or MKL
-  taking another kernel for it is the same library kernel, slower or faster.
+- another configuration of a Triton kernel (`num_warps`, `num_stages`, the grid). Of Inductor's C++
+  kernels only products have a choice, their blocks;
+- the same code compiled to more registers, and kernels that ran at once;
+- another algorithm within one library. A trace of a CPU ends at the operator, so another kernel of
+  oneDNN or MKL for it is the same library kernel, slower or faster.
 
 tests/unit/runner/analysis/kernels/test_diff.py has these from records.
 """

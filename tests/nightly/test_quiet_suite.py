@@ -1,4 +1,4 @@
-"""A suite in which nothing changes: what the judge says of it, night by night."""
+"""A suite in which nothing changes, judged night by night."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit fails for what is known, and only then; a stand-in says what pip-audit would."""
+"""The audit fails only for known vulnerabilities; a fake replaces pip-audit."""
 
 from __future__ import annotations
 

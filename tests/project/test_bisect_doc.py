@@ -1,4 +1,4 @@
-"""The document about bisecting says the numbers of the code."""
+"""The document about bisecting has the numbers of the code."""
 
 from __future__ import annotations
 

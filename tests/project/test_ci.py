@@ -1,4 +1,4 @@
-"""What .ci/run does on a bare machine, with stand-ins for the programs that it calls."""
+""".ci/run on a bare machine, with fakes of the programs that it calls."""
 
 from __future__ import annotations
 

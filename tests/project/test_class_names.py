@@ -1,4 +1,4 @@
-"""One name stands for one class of the product."""
+"""Each class name of the product has one meaning."""
 
 from __future__ import annotations
 

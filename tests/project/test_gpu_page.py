@@ -1,4 +1,4 @@
-"""docs/gpu.md says what the ledger says, and nothing else."""
+"""docs/gpu.md has the figures of the ledger and no others."""
 
 from __future__ import annotations
 

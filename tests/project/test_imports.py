@@ -1,4 +1,4 @@
-"""What a cold import loads: no torch in the dashboard, nothing heavy in the command line."""
+"""A cold import loads no torch in the dashboard and nothing heavy in the command line."""
 
 from __future__ import annotations
 

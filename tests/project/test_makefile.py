@@ -1,4 +1,4 @@
-"""What make does, with stand-ins for Python and pip: nothing is downloaded here."""
+"""The targets of make, with fakes of Python and pip: nothing is downloaded here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference cases never change: series of years stand on them."""
+"""The reference cases never change, since series of years depend on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/schema.md says what the tables are."""
+"""docs/schema.md agrees with the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each tier of tests needs what its name says, and `make test` runs all but tests/nightly."""
+"""Each tier of tests has the needs of its name, and `make test` runs all but tests/nightly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel installs one name, so that nothing of it stands in for packages of a user."""
+"""The wheel installs a single name, so that it cannot shadow packages of a user."""
 
 from __future__ import annotations
 

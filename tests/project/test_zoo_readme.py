@@ -1,4 +1,4 @@
-"""The zoo's README says what the catalog says, and the catalog needs no torch."""
+"""The zoo's README agrees with the catalog, and the catalog needs no torch."""
 
 from __future__ import annotations
 

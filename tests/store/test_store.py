@@ -1,4 +1,4 @@
-"""What is written can be read, on every kind of store."""
+"""Written records can be read, on every kind of store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Annotations below a trend and in it: who writes and removes them, and what they look like."""
+"""Annotations below and in a trend: their look, their forms and the role that these need."""
 
 from __future__ import annotations
 

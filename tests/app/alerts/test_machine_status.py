@@ -1,4 +1,4 @@
-"""What every page says when the machine moved."""
+"""Machine drift on every page."""
 
 from __future__ import annotations
 

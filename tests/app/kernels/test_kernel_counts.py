@@ -1,4 +1,4 @@
-"""What the pages of kernels count and colour is what their words say."""
+"""Counts and colours on the pages of kernels agree with their texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels page: what it shows of a result, and what it says where there is nothing."""
+"""The kernels page of a result, and its texts without kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may look and who may decide: on pages, in routes, and in what writes whoever asks."""
+"""Roles of viewers and triagers: on pages, in routes, and in functions that write."""
 
 from __future__ import annotations
 

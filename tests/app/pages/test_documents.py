@@ -1,4 +1,4 @@
-"""docs/dashboard.md says what the code does."""
+"""docs/dashboard.md agrees with the code."""
 
 from __future__ import annotations
 

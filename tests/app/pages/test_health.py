@@ -1,4 +1,4 @@
-"""The page of health: what it shows, and who may let messages be sent again."""
+"""The page of health, and the role that may send failed messages again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses and values that nobody expects: every page shows text, none throws."""
+"""Unexpected addresses and values: every page shows text, none throws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long tables, whose first rows are shown until all are asked for."""
+"""Long tables, which show their first rows until a click requests all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of a series draws, and how the URL says so."""
+"""The drawings of the page of a series, and their state in the URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every view on every kind of store: each draws, and says what is the matter and what to do."""
+"""Every view on every kind of store: each draws, and names the problem and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the views show of a filled store."""
+"""The views on a filled store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs that watch are told, by whom it can be asked, and how often the store is."""
+"""Routes for monitoring: their content, their token, and the rate of reads of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of kept traces: what they send, and that they send nothing else."""
+"""The routes of stored traces send the trace and nothing else."""
 
 from __future__ import annotations
 

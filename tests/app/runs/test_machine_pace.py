@@ -1,4 +1,4 @@
-"""What is judged of a time on a CPU, its level at one pace, stands beside what was measured."""
+"""Pages show the normalised value of a CPU time, which is judged, next to the measured one."""
 
 from __future__ import annotations
 

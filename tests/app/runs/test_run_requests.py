@@ -1,4 +1,4 @@
-"""Asking for a run: who may, what is queued, and that two clicks ask once."""
+"""Run requests: the required role, the queued job, and double clicks."""
 
 from __future__ import annotations
 

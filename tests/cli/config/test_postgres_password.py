@@ -1,4 +1,4 @@
-"""The password of a store comes from a file, for a server alone, and in no message."""
+"""The password of a PostgreSQL server comes from a file and appears in no message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hud kernels counters: what others measured goes beside the kernels of one result."""
+"""hud kernels counters: readings of other profilers join the kernels of one result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hud kernels: what it shows, the code it prints, and what it says where there is nothing."""
+"""hud kernels: its output, the printed code, and its errors without kernels."""
 
 from __future__ import annotations
 

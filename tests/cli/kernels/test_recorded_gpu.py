@@ -1,4 +1,4 @@
-"""What `hud run` recorded on an NVIDIA H200, read by today's code."""
+"""A result that `hud run` recorded on an NVIDIA H200, read by today's code."""
 
 from __future__ import annotations
 

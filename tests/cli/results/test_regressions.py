@@ -1,4 +1,4 @@
-"""What `hud regressions` lists."""
+"""The output of `hud regressions`."""
 
 from __future__ import annotations
 

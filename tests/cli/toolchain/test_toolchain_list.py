@@ -1,4 +1,4 @@
-"""Which toolchains there are, and what their interpreters say of themselves."""
+"""The list of toolchains, and the facts that their interpreters report."""
 
 from __future__ import annotations
 

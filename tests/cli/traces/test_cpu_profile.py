@@ -1,4 +1,4 @@
-"""The kernels of a CPU trace and where its time goes."""
+"""The kernels and the time breakdown of a CPU trace."""
 
 from __future__ import annotations
 

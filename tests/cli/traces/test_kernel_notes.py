@@ -1,4 +1,4 @@
-"""What the worker tells of the kernels beside the trace."""
+"""The worker's notes on kernels, which accompany the trace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recorded trace of compiled training steps, held against the profiler's own table of them."""
+"""A recorded trace of compiled training steps, compared with the profiler's own table of them."""
 
 from __future__ import annotations
 

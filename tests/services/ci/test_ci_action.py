@@ -1,4 +1,4 @@
-"""The steps of the GitHub Action and the GitLab snippet, run as they stand, in bash."""
+"""The steps of the GitHub Action and the GitLab snippet, run unchanged in bash."""
 
 from __future__ import annotations
 

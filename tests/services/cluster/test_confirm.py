@@ -1,4 +1,4 @@
-"""What a machine of a cluster found is measured again on that machine."""
+"""A suspect from a node of a cluster is measured again on that node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node of a cluster answers when it cannot measure, and what is asked of the options."""
+"""The answers of a node that cannot measure, and the options of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case while it is executed, with a host that answers at once."""
+"""A case during its execution, with a host that answers at once."""
 
 from __future__ import annotations
 

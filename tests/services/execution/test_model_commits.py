@@ -1,4 +1,4 @@
-"""The commits of models, asked of git."""
+"""The commits of models, read from git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runner and worker say to each other."""
+"""The messages between runner and worker."""
 
 from __future__ import annotations
 

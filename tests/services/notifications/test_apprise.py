@@ -1,4 +1,4 @@
-"""Apprise sends in a process of its own, and what it says is understood."""
+"""Apprise sends in a process of its own, whose output is parsed."""
 
 from __future__ import annotations
 

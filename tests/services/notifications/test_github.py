@@ -1,4 +1,4 @@
-"""GitHub is told of an event once, whatever is lost on the way."""
+"""GitHub receives an event once, whatever answers are dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mail goes to real servers, and what they answer is understood."""
+"""Mail goes to real servers, whose answers are parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that can be changed say what is so by now: Slack through a bot, Discord."""
+"""Messages that can be changed report the present state: Slack through a bot, Discord."""
 
 from __future__ import annotations
 

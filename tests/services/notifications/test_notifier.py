@@ -1,4 +1,4 @@
-"""`hud` tells receivers of hud.toml: settings, routes, commands."""
+"""`hud` notifies the receivers of hud.toml: settings, routes, commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A digest of each week goes out once, whatever runs and whatever was down."""
+"""A digest of each week is sent once, whatever was running or down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing acknowledged is lost, nothing is half there, and the next start continues."""
+"""No acknowledged result disappears, none is incomplete, and the next start continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Free memory between what is in use goes back to the system after each job."""
+"""Free memory between allocated blocks returns to the system after each job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scheduler tells the store of itself."""
+"""The report of a scheduler in the store."""
 
 from __future__ import annotations
 

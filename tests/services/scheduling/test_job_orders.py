@@ -1,4 +1,4 @@
-"""Jobs that people ask for: a suite, or one case alone."""
+"""Jobs that people request: a suite, or a single case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links in messages: their secret, when there are any, and what they say."""
+"""Links in messages: their secret, their presence and their content."""
 
 from __future__ import annotations
 

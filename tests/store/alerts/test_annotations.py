@@ -1,4 +1,4 @@
-"""What people say of dates: kept once, removed on record, written by `hud annotate` too."""
+"""Annotations: stored once, removed on record, written by `hud annotate` too."""
 
 from __future__ import annotations
 

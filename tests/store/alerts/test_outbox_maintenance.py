@@ -1,4 +1,4 @@
-"""What was sent long ago loses its words and is not told again; receivers say how they do."""
+"""Old notifications lose their text and are not sent again; receivers report their state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of messages that can be changed, on every kind of store."""
+"""Records of messages that can be changed, on every kind of store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people decide about alerts is kept, whoever else writes, judges or imports."""
+"""Triage decisions persist, whichever process writes, judges or imports meanwhile."""
 
 from __future__ import annotations
 

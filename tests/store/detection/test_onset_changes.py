@@ -1,4 +1,4 @@
-"""Alerts whose first bad run turns out to be an earlier one: what is known of them goes along."""
+"""An alert whose first bad run turns out to be an earlier one takes its records along."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who reads often keeps the file open between reads, and no writer waits for that."""
+"""A frequent reader keeps the file open between reads, and no writer waits for that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was acknowledged survives kill -9 and a full disk, and nothing is there by half."""
+"""Acknowledged writes survive kill -9 and a full disk, and none is incomplete."""
 
 from __future__ import annotations
 

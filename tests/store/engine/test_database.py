@@ -1,4 +1,4 @@
-"""A store that cannot be opened says so, and opening touches nothing."""
+"""A store that cannot be opened reports that, and opening touches nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of other programs named as the store: one error says what they are, and they stay alone."""
+"""Files of other programs, named as the store: one error identifies them, and they stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several processes on one store: all make progress, and who must wait too long is told why."""
+"""Several processes on one store: all make progress, and a timeout names its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Characters that no database keeps, in what somebody else wrote or typed."""
+"""Characters that no database stores, in text that other people wrote or typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What imports write, on every kind of store."""
+"""The rows that imports write, on every kind of store."""
 
 from __future__ import annotations
 

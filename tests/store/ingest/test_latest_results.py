@@ -1,4 +1,4 @@
-"""What ingest keeps for the pages is what a query over all results says."""
+"""The summaries that ingest writes for pages equal a query over all results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured and what is made up never share a store, and neither is lost without a word."""
+"""Measured and synthetic runs never share a store, and neither is dropped silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the schedulers say of themselves, and the queue, as pages and metrics read them."""
+"""The reports of schedulers, and the queue, as pages and metrics read them."""
 
 from __future__ import annotations
 

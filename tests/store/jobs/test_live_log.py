@@ -1,4 +1,4 @@
-"""What a running case prints, as whoever watches gets it: from the disk or by way of the store."""
+"""The output of a running case, read from the disk or from the store."""
 
 from __future__ import annotations
 

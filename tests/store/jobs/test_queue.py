@@ -1,4 +1,4 @@
-"""The queue of requested runs: no night twice, no job lost with its process."""
+"""The queue of requested runs: no night runs twice, no job ends with its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backup holds, and that a store restored from it is equal to the one it was made of."""
+"""The content of a backup, and the equality of a restored store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a damaged store has that leads nowhere, and that a repair leaves everything else alone."""
+"""Orphans in a damaged store, and a repair that leaves all other rows."""
 
 from __future__ import annotations
 

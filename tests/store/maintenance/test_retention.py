@@ -1,4 +1,4 @@
-"""Which samples a rule removes, and that everything else stays as it was."""
+"""The samples that a rule removes, and the rows that stay."""
 
 from __future__ import annotations
 

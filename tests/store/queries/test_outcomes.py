@@ -1,4 +1,4 @@
-"""Which histories of outcomes are read to be judged: leaving out the others is the same."""
+"""The histories of outcomes that are read for detection; the others change no result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the dashboard is started."""
+"""The start of the dashboard."""
 
 from __future__ import annotations
 

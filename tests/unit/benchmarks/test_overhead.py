@@ -1,4 +1,4 @@
-"""Where the time of a run goes, on a run whose every second is known."""
+"""The parts of the time of a run whose every second is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure the slopes of the soak are, on made-up noise."""
+"""The intervals of the soak's slopes, on made-up noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case costs beyond its steps, and what the cases of a run share."""
+"""The costs of a case beyond its steps, and the costs that cases of a run share."""
 
 from __future__ import annotations
 

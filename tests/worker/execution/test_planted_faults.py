@@ -1,4 +1,4 @@
-"""Faults of the measuring, planted on purpose: each is seen, and said on the case result."""
+"""Planted faults of the measurement: each is detected, and reported on the case result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing from the checkout of a commit what stands in the repository."""
+"""Imports from the checkout of a commit instead of the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dtype makes of weights, products and gradients, and where it is refused."""
+"""The effect of a dtype on weights, products and gradients, and its refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each metric held once against a source of its own: a plain loop, numpy, another counter.
+"""Each metric compared once with an independent source: a plain loop, numpy, another counter.
 
 docs/methodology.md names these tests in its table of every metric.
 """

@@ -1,4 +1,4 @@
-"""What variants do to a model before it is compiled, through a real worker and without one."""
+"""The transforms of variants before compilation, with and without a real worker."""
 
 from __future__ import annotations
 

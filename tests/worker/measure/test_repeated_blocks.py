@@ -1,4 +1,4 @@
-"""Which blocks of a model are repeated, and what transforms make of them."""
+"""The repeated blocks of a model, and their transforms."""
 
 from __future__ import annotations
 

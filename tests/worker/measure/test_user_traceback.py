@@ -1,4 +1,4 @@
-"""Mistakes in a user's own model are told with their traceback, and theirs only."""
+"""Errors in a user's own model have their own traceback, without our frames."""
 
 from __future__ import annotations
 

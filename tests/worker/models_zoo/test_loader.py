@@ -1,4 +1,4 @@
-"""What a `build` string may name, and what is said when it names nothing."""
+"""The forms of a `build` string, and the errors of wrong ones."""
 
 from __future__ import annotations
 

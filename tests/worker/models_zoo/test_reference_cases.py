@@ -1,4 +1,4 @@
-"""The reference cases compute what they say, in the memory that they say."""
+"""The reference cases compute the documented result, in the documented memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Triton kernels: their numbers in Triton's interpreter, and what is said without a GPU."""
+"""The Triton kernels: their numbers in Triton's interpreter, and their error without a GPU."""
 
 from __future__ import annotations
 

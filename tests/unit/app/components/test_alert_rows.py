@@ -1,4 +1,4 @@
-"""Which alerts come first, and how they read."""
+"""The order of alerts, and their rows."""
 
 from __future__ import annotations
 

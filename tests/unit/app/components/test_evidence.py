@@ -1,4 +1,4 @@
-"""What the page of an alert says of its ends and of measuring it again."""
+"""The bounds and the re-measurement on the page of an alert."""
 
 from __future__ import annotations
 

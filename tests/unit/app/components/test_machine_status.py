@@ -1,4 +1,4 @@
-"""What the pages say about the machine."""
+"""The texts about the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dashboard computes from what it reads."""
+"""Summaries of modes from the latest results."""
 
 from __future__ import annotations
 

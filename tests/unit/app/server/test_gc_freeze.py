@@ -1,4 +1,4 @@
-"""What stays is out of the search for garbage, and garbage is found all the same."""
+"""Frozen objects are excluded from garbage collection, and garbage is still freed."""
 
 from __future__ import annotations
 

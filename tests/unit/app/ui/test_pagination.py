@@ -1,4 +1,4 @@
-"""Which rows of a long table are shown."""
+"""The rows of a long table that are shown."""
 
 from __future__ import annotations
 

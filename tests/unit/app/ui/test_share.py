@@ -1,4 +1,4 @@
-"""What of a view can be taken along: Markdown, tables, names of files."""
+"""The shareable contents of a view: Markdown, tables, names of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs, comparisons and alerts as Markdown: what they say, and that names stay names."""
+"""Runs, comparisons and alerts as Markdown, in which names stay names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed links: what was signed is read back, and nothing else is."""
+"""Signed links: signed content is read back, and any other is refused."""
 
 from __future__ import annotations
 

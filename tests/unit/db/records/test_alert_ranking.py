@@ -1,4 +1,4 @@
-"""Which alerts come first, on every page and in every list."""
+"""The order of alerts, on every page and in every list."""
 
 from __future__ import annotations
 

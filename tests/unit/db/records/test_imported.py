@@ -1,4 +1,4 @@
-"""Which way a metric of others is better, as their records state it."""
+"""The better direction of imported metrics, as their records state it."""
 
 from __future__ import annotations
 

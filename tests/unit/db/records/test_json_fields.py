@@ -1,4 +1,4 @@
-"""What is said of a field that is not as it must be."""
+"""The errors of invalid fields."""
 
 from __future__ import annotations
 

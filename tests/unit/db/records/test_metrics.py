@@ -1,4 +1,4 @@
-"""Which way is better for metrics that others named."""
+"""The better direction of imported metrics, by unit and name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no database keeps is replaced, and nothing else."""
+"""Only values that no database stores are replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what on the dashboard."""
+"""The rights of people on the dashboard."""
 
 from __future__ import annotations
 

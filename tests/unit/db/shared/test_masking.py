@@ -1,4 +1,4 @@
-"""Logs of other people's programs: what looks like a secret goes, the rest stays as it is."""
+"""Logs of other people's programs: likely secrets are masked, everything else stays."""
 
 from __future__ import annotations
 

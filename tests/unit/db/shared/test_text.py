@@ -1,4 +1,4 @@
-"""What a terminal is spared, and how a change is written."""
+"""Text for terminals, and the format of changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where traces lie, and which names and addresses are taken."""
+"""The location of traces, and the valid names and addresses."""
 
 from __future__ import annotations
 

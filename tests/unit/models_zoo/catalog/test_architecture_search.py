@@ -1,4 +1,4 @@
-"""Architectures by name: what a name says, and what a grid of them yields."""
+"""Architectures by name: the parameters of a name, and the names of a grid."""
 
 from __future__ import annotations
 

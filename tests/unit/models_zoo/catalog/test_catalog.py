@@ -1,4 +1,4 @@
-"""The catalog's rows and how models are found in it."""
+"""The catalog's rows, and its look-up of models."""
 
 from __future__ import annotations
 

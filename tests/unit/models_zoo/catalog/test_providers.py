@@ -1,4 +1,4 @@
-"""Models of packages that may be missing, by their names alone."""
+"""Models of packages that may be missing, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which shapes a model is swept over."""
+"""The shapes of a sweep over a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a bisection at its end."""
+"""The report of a finished bisection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of commands say what the commands themselves say."""
+"""The tables of commands have the names and the help of the commands."""
 
 from __future__ import annotations
 

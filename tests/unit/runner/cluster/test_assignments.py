@@ -1,4 +1,4 @@
-"""Who gets which case of a plan."""
+"""The assignment of a plan's cases to nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What [schedules.NAME] takes, and when it fires."""
+"""The keys of [schedules.NAME], and the times of a schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hud.toml says about sign-in, and what the dashboard's process is told of it."""
+"""The settings of the sign-in in hud.toml, and their export to the dashboard's process."""
 
 from __future__ import annotations
 

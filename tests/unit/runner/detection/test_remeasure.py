@@ -1,4 +1,4 @@
-"""Measuring cases of a run again, with fakes at the executor's place."""
+"""Measuring cases of a run again, with a fake executor."""
 
 from __future__ import annotations
 

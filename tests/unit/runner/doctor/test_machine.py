@@ -1,4 +1,4 @@
-"""What doctor says of a machine, by what its files and programs say."""
+"""The findings of doctor on a machine, from its files and programs."""
 
 from __future__ import annotations
 

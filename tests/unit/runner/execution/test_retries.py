@@ -1,4 +1,4 @@
-"""What is measured again, and what never is."""
+"""The cases that are measured again, and those that never are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cases a run with a time budget begins with."""
+"""The first cases of a run with a time budget."""
 
 from __future__ import annotations
 

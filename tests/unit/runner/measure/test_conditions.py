@@ -1,4 +1,4 @@
-"""What is kept about the machine while samples are taken."""
+"""The recorded state of the machine during sampling."""
 
 from __future__ import annotations
 

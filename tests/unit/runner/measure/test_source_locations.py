@@ -1,4 +1,4 @@
-"""Where Dynamo broke a graph or compiled again, from what the versions of torch say."""
+"""Locations of graph breaks and recompiles, from the messages of versions of torch."""
 
 from __future__ import annotations
 

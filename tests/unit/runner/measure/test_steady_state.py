@@ -1,4 +1,4 @@
-"""When a level has settled, whether it fell since, and how well it is known."""
+"""The steady state of a level, a later drop of it, and its precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are told of when alerts change, and who is."""
+"""The notified changes of alerts, and their receivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent next to a receiver, and what becomes of it."""
+"""The next delivery to a receiver, and its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which traces go, and which stay."""
+"""The traces that are removed, and those that stay."""
 
 from __future__ import annotations
 

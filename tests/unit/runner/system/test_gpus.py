@@ -1,4 +1,4 @@
-"""What nvidia-smi says, read; its forms are those of its manual."""
+"""The output of nvidia-smi, in the forms of its manual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pip is asked for, and what its failures mean."""
+"""The arguments of pip, and the meaning of its failures."""
 
 from __future__ import annotations
 

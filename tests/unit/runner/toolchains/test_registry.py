@@ -1,4 +1,4 @@
-"""What a toolchain may be called."""
+"""The valid names of toolchains."""
 
 from __future__ import annotations
 

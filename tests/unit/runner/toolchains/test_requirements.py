@@ -1,4 +1,4 @@
-"""What a toolchain needs, by what the project declares."""
+"""The requirements of a toolchain, from those of the project."""
 
 from __future__ import annotations
 

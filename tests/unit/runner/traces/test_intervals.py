@@ -1,4 +1,4 @@
-"""Intervals on a time line, held against counting every nanosecond."""
+"""Intervals on a time line, compared with counts of every nanosecond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel does, whose code it is, and how its name is read."""
+"""Kind and library of a kernel, from its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as the right answer, each rule against an answer that breaks it alone."""
+"""The rules of a right answer, each against an answer that breaks only this rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compile time by phase, by what the cache held, and models that go on compiling."""
+"""Compile time by phase and by the state of the cache, and models that go on compiling."""
 
 from __future__ import annotations
 

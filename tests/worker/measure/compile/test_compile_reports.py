@@ -1,4 +1,4 @@
-"""What Dynamo and Inductor tell, on any torch, and what a launch makes of it.
+"""Reports of Dynamo and Inductor, on any torch, and a launch's use of them.
 
 CUDA graphs are faked where Inductor keeps them.
 """

@@ -1,4 +1,4 @@
-"""The step `kernels` of a launch: what the trace shows, and what the notes beside it say."""
+"""The step `kernels` of a launch: its trace, and the notes next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of traces, held against what torch says of the same profile."""
+"""The reader of traces, compared with torch's own view of the same profile."""
 
 from __future__ import annotations
 

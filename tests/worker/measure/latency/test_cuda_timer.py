@@ -1,4 +1,4 @@
-"""How iterations are timed on CUDA, on a GPU that is only a clock and a queue."""
+"""The timing of iterations on CUDA, with a GPU that is only a clock and a queue."""
 
 from __future__ import annotations
 

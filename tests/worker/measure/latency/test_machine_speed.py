@@ -1,4 +1,4 @@
-"""The fixed work that tells the pace of the machine, for real."""
+"""The speed probe of the machine, executed for real."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Energy of an iteration from counters that tick as a script says."""
+"""Energy of an iteration, from scripted counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peak memory against counts by hand, and against an allocator that does as it is told."""
+"""Peak memory against counts by hand, and against a scripted allocator."""
 
 from __future__ import annotations
 

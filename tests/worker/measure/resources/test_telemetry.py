@@ -1,4 +1,4 @@
-"""What NVML tells of the GPU under measurement, from a library that says what a test wants."""
+"""NVML's readings of the GPU under measurement, from a fake library."""
 
 from __future__ import annotations
 

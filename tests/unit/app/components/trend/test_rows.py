@@ -1,4 +1,4 @@
-"""What the charts of a series show."""
+"""The rows of the charts of a series."""
 
 from __future__ import annotations
 

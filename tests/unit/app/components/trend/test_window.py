@@ -1,4 +1,4 @@
-"""Which part of a series is drawn, and which of its points."""
+"""The part of a series that is drawn, and its points."""
 
 from __future__ import annotations
 

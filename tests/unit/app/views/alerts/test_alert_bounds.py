@@ -1,4 +1,4 @@
-"""Between which runs an alert came about, wherever both are told."""
+"""The bounds of an alert, in every text that names both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of health says."""
+"""The tables of the page of health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where kernels stand under the measured roofs."""
+"""Positions of kernels under the measured roofs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each model does, from its latest results."""
+"""The health of each model, from its latest results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every metric has its place on the page of a case."""
+"""Every metric has a group on the page of a case."""
 
 from __future__ import annotations
 

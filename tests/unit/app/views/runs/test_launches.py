@@ -1,4 +1,4 @@
-"""What the launches of a result reported, as tables and bars."""
+"""The reports of a result's launches, as tables and bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as a change of an absolute time on a CPU."""
+"""Changes of an absolute time on a CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between the last good and the first bad run."""
+"""Differences between the last good and the first bad run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two runs are compared by: the run before, a revision, a variant, the mean over cases."""
+"""Selections for a comparison: the previous run, a revision, a variant, the mean over cases."""
 
 from __future__ import annotations
 

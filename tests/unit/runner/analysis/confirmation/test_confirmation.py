@@ -1,4 +1,4 @@
-"""What becomes of an alert that was measured again."""
+"""The outcome of an alert that was measured again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cases are measured again."""
+"""The cases that are measured again."""
 
 from __future__ import annotations
 

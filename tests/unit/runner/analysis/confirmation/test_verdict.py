@@ -1,4 +1,4 @@
-"""What measuring a suspect again says."""
+"""The verdict of a suspect's re-measurement."""
 
 from __future__ import annotations
 

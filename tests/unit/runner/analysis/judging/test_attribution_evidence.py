@@ -1,4 +1,4 @@
-"""What both ends of an alert, and measuring again, tell of its cause."""
+"""Evidence for the cause of an alert, from its bounds and its re-measurement."""
 
 from __future__ import annotations
 

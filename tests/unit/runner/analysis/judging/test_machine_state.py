@@ -1,4 +1,4 @@
-"""Whether the machine moved, by the reference cases of its runs."""
+"""Machine drift, by the reference cases of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts as the same generated code."""
+"""The equality of generated code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every kernel diff, whatever the kernels are."""
+"""Properties of every kernel diff, whatever its kernels."""
 
 from __future__ import annotations
 

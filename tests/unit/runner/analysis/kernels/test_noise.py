@@ -1,4 +1,4 @@
-"""Which change of a time is a kernel's, and which is that of a machine with other work."""
+"""Changes of a kernel's time, as opposed to those of a machine with other work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script that runs one kernel alone: what it calls, and what it says where it cannot."""
+"""The script that runs a kernel by itself: its calls, and its error if it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A metric that ok results no longer have, although the case itself goes on."""
+"""A metric that ok results no longer have, although the case goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An energy whose iterations took another time than the latency is said to be in doubt."""
+"""An energy is in doubt if its iterations took another time than the latency."""
 
 from __future__ import annotations
 

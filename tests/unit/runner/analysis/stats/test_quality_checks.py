@@ -1,4 +1,4 @@
-"""What makes numbers doubtful is said with figures and a hint, and rarely for nothing."""
+"""Doubts about numbers have figures and a hint, and are rarely false."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trend, two modes, launches that differ: found when planted, not found in plain noise."""
+"""A trend, two modes, different launches: detected when planted, not in plain noise."""
 
 from __future__ import annotations
 

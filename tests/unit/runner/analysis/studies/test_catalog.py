@@ -1,4 +1,4 @@
-"""The studies themselves: what they ask for exists, and what they quote has a source."""
+"""The studies: their cases exist, and their quotations have a source."""
 
 from __future__ import annotations
 

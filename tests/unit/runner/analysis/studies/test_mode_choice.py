@@ -1,4 +1,4 @@
-"""Which mode to ship: the front, and how many calls decide, by hand."""
+"""The choice of a mode: the front, and the break-even numbers of calls, by hand."""
 
 from __future__ import annotations
 

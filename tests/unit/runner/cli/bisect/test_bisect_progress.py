@@ -1,4 +1,4 @@
-"""What a bisection shows while it is going."""
+"""The progress of a bisection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people read about compiling."""
+"""The tables about compiling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which news fail a run."""
+"""The alert changes that fail a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer of GitHub's API means for the delivery."""
+"""The effect of GitHub's answers on a delivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a receiver of each kind needs, and what it does not take."""
+"""The required and the refused keys of each kind of receiver."""
 
 from __future__ import annotations
 

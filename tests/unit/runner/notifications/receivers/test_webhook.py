@@ -1,4 +1,4 @@
-"""What is posted, how it is signed, and what answers mean."""
+"""The body and the signature of a webhook, and the meaning of answers."""
 
 from __future__ import annotations
 
