@@ -249,7 +249,9 @@ class Store:
         with self.write() as session:
             beat = update(RunTable).where(RunTable.id == run_id).values(heartbeat_at=self._now())
             if not session.execute(beat.returning(RunTable.id)).scalar():
-                raise NotFoundError(f"no run {run_id!r} in {self.name}")
+                raise NotFoundError(
+                    f"no run {run_id!r} in {self.name}", run=run_id, store=self.name
+                )
             jobs.put_live_log(session, run_id, log=log, at=self._now())
 
     def interrupt_stale_runs(self, *, older_than_s: float) -> list[str]:

@@ -132,7 +132,11 @@ def remove_annotation(store: Store, id: str, *, by: str, at: datetime) -> bool:
     """Remove an annotation; return False if it was removed before; raise NotFoundError."""
     annotation = {item.id: item for item in load_annotations(store, with_removed=True)}.get(id)
     if annotation is None:
-        raise NotFoundError(f"no annotation {id!r} in {store.name}; `hud annotate list` lists them")
+        raise NotFoundError(
+            f"no annotation {id!r} in {store.name}; `hud annotate list` lists them",
+            annotation=id,
+            store=store.name,
+        )
     removed = dataclasses.replace(annotation, removed_by=by, removed_at=at)
     return bool(put_annotations(store, [removed]))
 

@@ -54,7 +54,9 @@ def load_notification(store: Store, id: str) -> Notification:
     """Return one notification; raise NotFoundError for an unknown id."""
     matches = load_notifications(store, [id])
     if not matches:
-        raise NotFoundError(f"no notification {id!r} in {store.name}")
+        raise NotFoundError(
+            f"no notification {id!r} in {store.name}", notification=id, store=store.name
+        )
     return matches[0]
 
 

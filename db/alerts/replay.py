@@ -32,7 +32,11 @@ def _check_floor(text: str) -> None:
     except ValueError:
         is_floor = False
     if not is_floor:
-        raise RecordError(f"field 'new' is {text!r}; a floor is a number above 0, like 0.05")
+        raise RecordError(
+            f"field 'new' is {text!r}; a floor is a number above 0, like 0.05",
+            field="new",
+            value=text,
+        )
 
 
 def replayed_alert(alert: Alert, changes: Iterable[AlertChange]) -> Alert:

@@ -126,7 +126,10 @@ def _check_not_set_by_pattern(
             raise SetByPattern(
                 f"alert {revised.id} has its {SETTING_NAMES[name]} from the settings of"
                 f" {pattern!r} and would keep it: change it there (`hud alerts series` lists"
-                " them), or give the alert another one"
+                " them), or give the alert another one",
+                alert=revised.id,
+                setting=name,
+                pattern=pattern,
             )
 
 

@@ -99,7 +99,7 @@ def open_database(url: str, *, lock_timeout: LockTimeout, keeps_open: bool = Fal
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise StoreUnavailable(f"{url!r} is no store URL. Allowed: {URL_FORMS}") from error
+        raise StoreUnavailable(f"{url!r} is no store URL. Allowed: {URL_FORMS}", url=url) from error
     if parsed.drivername == "postgresql+psycopg" and parsed.database:
         return PostgresServer(parsed, lock_timeout=lock_timeout)
     if parsed.drivername == "duckdb" and parsed.database == ":memory:":
@@ -107,7 +107,7 @@ def open_database(url: str, *, lock_timeout: LockTimeout, keeps_open: bool = Fal
     if parsed.drivername == "duckdb" and parsed.database and not (parsed.query or parsed.host):
         return DuckDbFile(Path(parsed.database), lock_timeout=lock_timeout, keeps_open=keeps_open)
     shown = parsed.render_as_string(hide_password=True)
-    raise StoreUnavailable(f"{shown!r} is no store URL. Allowed: {URL_FORMS}")
+    raise StoreUnavailable(f"{shown!r} is no store URL. Allowed: {URL_FORMS}", url=shown)
 
 
 class DuckDbFile:
@@ -240,7 +240,9 @@ class DuckDbFile:
         if log.exists():
             raise StoreUnavailable(
                 f"the store {self.name} is gone, but its log {log.name} is still there. Copy a"
-                " backup of the store back, or move the log away to start afresh"
+                " backup of the store back, or move the log away to start afresh",
+                store=self.name,
+                log=log.name,
             )
 
     def _transaction(
@@ -359,7 +361,8 @@ class PostgresServer:
         except ModuleNotFoundError as error:
             raise StoreUnavailable(
                 "PostgreSQL stores need the driver psycopg, which is not installed."
-                " `pip install 'compile-hud[postgres]'` installs it"
+                " `pip install 'compile-hud[postgres]'` installs it",
+                package="psycopg",
             ) from error
 
     def is_missing(self) -> bool:

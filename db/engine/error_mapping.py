@@ -52,7 +52,10 @@ def store_locked(name: str, *, holder: int | None, waited_s: float) -> StoreLock
     return StoreLocked(
         f"the store {name} is locked: {who} holds it and did not let go within {waited_s:g} s."
         f" Close that program{look} and try again; results in the spool are not lost,"
-        " `hud ingest` stores them"
+        " `hud ingest` stores them",
+        store=name,
+        holder=holder,
+        waited_s=waited_s,
     )
 
 
@@ -66,7 +69,8 @@ def store_full(name: str) -> StoreFull:
     """Return the error that there is no room left under the store `name`."""
     return StoreFull(
         f"the disk under the store {name} is full and nothing was stored. Free some space, then"
-        " repeat the command; `hud ingest` stores what was measured and waits in the spool"
+        " repeat the command; `hud ingest` stores what was measured and waits in the spool",
+        store=name,
     )
 
 
@@ -74,7 +78,10 @@ def damaged_store(name: str, *, text: str) -> StoreUnavailable:
     """Return the error that describes the damage to the file of the store `name`."""
     return StoreUnavailable(
         f"the store {name} is damaged or is no store: {text}. Copy a backup back in its place, move"
-        " the file and its .wal file away to start afresh, or name another with --store"
+        " the file and its .wal file away to start afresh, or name another with --store",
+        store=name,
+        problem="damaged",
+        reason=text,
     )
 
 
@@ -109,13 +116,18 @@ def _store_error(error: Exception, *, name: str, timeout_s: float) -> StoreError
     if _TOO_NEW.search(text):
         return StoreTooNew(
             f"the store {name} was written by a newer DuckDB ({text}). Upgrade Compile HUD, or"
-            " name another store with --store"
+            " name another store with --store",
+            store=name,
+            reason=text,
         )
     if _DAMAGED.search(text):
         return damaged_store(name, text=text)
     return StoreUnavailable(
         f"the store {name} failed: {text}. Check that it is reachable and may be written"
-        " (`hud doctor`)"
+        " (`hud doctor`)",
+        store=name,
+        problem="failed",
+        reason=text,
     )
 
 
@@ -126,7 +138,11 @@ def _from_os(error: OSError, *, name: str) -> StoreError | None:
         return None
     return StoreUnavailable(
         f"the store {name} cannot be opened: {error.strerror} ({error.filename})."
-        " Check the path and its permissions, or name another store with --store"
+        " Check the path and its permissions, or name another store with --store",
+        store=name,
+        problem="not-opened",
+        reason=error.strerror,
+        path=error.filename,
     )
 
 

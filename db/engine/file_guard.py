@@ -66,7 +66,9 @@ def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
         raise StoreUnavailable(
             f"{name} is a DuckDB file of something else, with the tables"
             f" {', '.join(names[:_MAX_NAMES])}{more}, and no store. It was left as it is; name"
-            " another file with --store"
+            " another file with --store",
+            store=name,
+            tables=tuple(names),
         )
 
 
@@ -79,7 +81,9 @@ def _check_head(path: Path) -> None:
     if head == _SQLITE:
         raise StoreUnavailable(
             f"{path} is an SQLite file and no store, which is a DuckDB file or a PostgreSQL"
-            " database. It was left as it is; name another with --store"
+            " database. It was left as it is; name another with --store",
+            store=str(path),
+            problem="sqlite",
         )
     if head[_CHECKSUM_BYTES:][: len(_DUCKDB)] != _DUCKDB:
         what = "it does not begin as a DuckDB file does" if head else "it is empty"

@@ -144,7 +144,9 @@ def _try_lock(descriptor: int, how: int) -> bool:
     except OSError as error:
         raise StoreUnavailable(
             f"the folder of the store cannot lock files ({error.strerror}), as some network disks"
-            " cannot. Put the store on a local disk, or name a PostgreSQL store with --store"
+            " cannot. Put the store on a local disk, or name a PostgreSQL store with --store",
+            problem="no-locks",
+            reason=error.strerror,
         ) from error
     return True
 

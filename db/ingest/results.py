@@ -341,7 +341,12 @@ def put_result(
 def check_is_of(run: Run, result: CaseResult) -> None:
     """Raise RecordError if `result` is of another run than `run`."""
     if result.run_id != run.id:
-        raise RecordError(f"result {result.id} is of run {result.run_id}, not of run {run.id}")
+        raise RecordError(
+            f"result {result.id} is of run {result.run_id}, not of run {run.id}",
+            result=result.id,
+            run=result.run_id,
+            expected=run.id,
+        )
 
 
 def check_not_mixed(connection: Connection, what: str, *, is_synthetic: bool, store: str) -> None:
@@ -354,7 +359,10 @@ def check_not_mixed(connection: Connection, what: str, *, is_synthetic: bool, st
         return
     here, kind = ("real", "synthetic") if is_synthetic else ("synthetic", "real")
     raise MixedStoreError(
-        f"{what} is {kind}, but {store} holds {here} runs, and the two never mix. {_ADVICE[kind]}"
+        f"{what} is {kind}, but {store} holds {here} runs, and the two never mix. {_ADVICE[kind]}",
+        subject=what,
+        kind=kind,
+        store=store,
     )
 
 

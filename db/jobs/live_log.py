@@ -58,7 +58,11 @@ class LiveLog:
         """Return the log that `document` describes; raise RecordError for an invalid one."""
         lines = get_list(document, "lines")
         if not all(isinstance(item, list) and len(item) == 2 for item in lines):
-            raise RecordError("field 'lines' must hold pairs of an offset and a text")
+            raise RecordError(
+                "field 'lines' must hold pairs of an offset and a text",
+                field="lines",
+                expected="pairs of an offset and a text",
+            )
         return cls(
             case_key=get_text(document, "case_key"),
             lines=tuple(LogLine(offset=int(offset), text=str(text)) for offset, text in lines),

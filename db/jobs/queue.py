@@ -220,7 +220,7 @@ def get_live_log(connection: Connection, run_id: str) -> LiveLog | None:
 def _change(session: Session, job_id: str, **values: object) -> None:
     changed = update(JobTable).where(JobTable.id == job_id).values(**values)
     if not session.execute(changed.returning(JobTable.id)).scalar():
-        raise NotFoundError(f"no job {job_id!r} in this store")
+        raise NotFoundError(f"no job {job_id!r} in this store", job=job_id)
 
 
 def _is_leased(row: JobTable, *, at: datetime, lease_s: float) -> bool:

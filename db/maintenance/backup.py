@@ -87,7 +87,11 @@ def write_backup(store: Store, path: Path, *, at: datetime) -> Backup:
     store.
     """
     if path.exists():
-        raise BackupError(f"{path} is there already and is not written over. Name another file")
+        raise BackupError(
+            f"{path} is there already and is not written over. Name another file",
+            path=path,
+            problem="exists",
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as name:
         folder = Path(name)
@@ -109,7 +113,9 @@ def write_backup(store: Store, path: Path, *, at: datetime) -> Backup:
         if not backup.tables[RunTable.__tablename__].num_rows:
             raise BackupError(
                 f"the store {store.name} has no run, so there is nothing to back up. Name the store"
-                " that you mean with --store, or its settings with --config"
+                " that you mean with --store, or its settings with --config",
+                store=store.name,
+                problem="no-runs",
             )
         with draft.open("rb") as stream:
             os.fsync(stream.fileno())
@@ -198,7 +204,12 @@ def _restore_table(
         content = pq.ParquetFile(pa.PythonFile(stream, mode="r"))
         strange = ", ".join(sorted(set(content.schema_arrow.names) - known))
         if strange:
-            raise BackupError(f"{path} has columns that {name} has not: {strange}")
+            raise BackupError(
+                f"{path} has columns that {name} has not: {strange}",
+                path=path,
+                table=name,
+                columns=strange,
+            )
         for batch in content.iter_batches(_BATCH_ROWS):
             _insert(connection, name, batch)
 
@@ -221,7 +232,9 @@ def _check_is_empty(store: Store) -> None:
             return
     raise BackupError(
         f"the store {store.name} has runs, which a backup would replace. Name another store with"
-        " --store, or say --force"
+        " --store, or say --force",
+        store=store.name,
+        problem="has-runs",
     )
 
 
@@ -231,7 +244,9 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except (zipfile.BadZipFile, pa.ArrowInvalid) as error:
-        raise BackupError(f"{path} is no backup, or is damaged: {error}") from error
+        raise BackupError(
+            f"{path} is no backup, or is damaged: {error}", path=path, problem="no-archive"
+        ) from error
 
 
 def _checked(archive: zipfile.ZipFile, *, path: Path) -> Backup:
@@ -240,22 +255,41 @@ def _checked(archive: zipfile.ZipFile, *, path: Path) -> Backup:
     migrate.check_known(backup.revision, name=str(path))
     members = {info.filename: info for info in archive.infolist()}
     if set(members) != {_MANIFEST, *map(_member, backup.tables)}:
-        raise BackupError(f"{path} is damaged: its parts are not those of its manifest")
+        raise BackupError(
+            f"{path} is damaged: its parts are not those of its manifest",
+            path=path,
+            problem="parts",
+        )
     for name, table in backup.tables.items():
         # No compression: a part is as long as its entry says, so no small file can expand to a
         # large one.
         if members[_member(name)].compress_type != zipfile.ZIP_STORED:
-            raise BackupError(f"{path} is no backup of Compile HUD: {name} is compressed")
+            raise BackupError(
+                f"{path} is no backup of Compile HUD: {name} is compressed",
+                path=path,
+                problem="compressed",
+                table=name,
+            )
         with archive.open(_member(name)) as stream:
             digest = hashlib.sha256()
             while chunk := stream.read(_CHUNK_BYTES):
                 digest.update(chunk)
         if digest.hexdigest() != table.sha256:
-            raise BackupError(f"{path} is damaged: the checksum of {name} is another")
+            raise BackupError(
+                f"{path} is damaged: the checksum of {name} is another",
+                path=path,
+                problem="checksum",
+                table=name,
+            )
         with archive.open(_member(name)) as stream:
             num_rows = pq.ParquetFile(pa.PythonFile(stream, mode="r")).metadata.num_rows
         if num_rows != table.num_rows:
-            raise BackupError(f"{path} is damaged: {name} has {num_rows} rows")
+            raise BackupError(
+                f"{path} is damaged: {name} has {num_rows} rows",
+                path=path,
+                problem="num-rows",
+                table=name,
+            )
     return backup
 
 
@@ -276,7 +310,9 @@ def _manifest(archive: zipfile.ZipFile, *, path: Path) -> Backup:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BackupError(
-            f"{path} is no backup that this Compile HUD reads: {error}. `hud db backup` makes them"
+            f"{path} is no backup that this Compile HUD reads: {error}. `hud db backup` makes them",
+            path=path,
+            problem="manifest",
         ) from error
 
 

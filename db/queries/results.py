@@ -46,7 +46,9 @@ def load_result(store: Store, result_id: str) -> CaseResult:
         results = read_results(connection, query)
         results = with_kernels(connection, results, stored=query)
     if not results:
-        raise NotFoundError(f"no case result {result_id!r} in {store.name}")
+        raise NotFoundError(
+            f"no case result {result_id!r} in {store.name}", result=result_id, store=store.name
+        )
     return results[0]
 
 

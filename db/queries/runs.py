@@ -207,7 +207,9 @@ def read_run(connection: Connection, run_id: str, *, store: str) -> Run:
     if run_id == "latest":
         newest = read_runs(connection, runs.order_by(*NEWEST_RUN).limit(1))
         if not newest:
-            raise NotFoundError(f"no run in the store {store} yet. `hud run` makes one")
+            raise NotFoundError(
+                f"no run in the store {store} yet. `hud run` makes one", run=run_id, store=store
+            )
         return newest[0]
     is_other = case((RunTable.id == run_id, 0), else_=1)
     fits = select(RunTable.id).where(RunTable.id.startswith(run_id, autoescape=True))
@@ -217,9 +219,13 @@ def read_run(connection: Connection, run_id: str, *, store: str) -> Run:
     if ids:
         names = ", ".join(ids)
         raise NotFoundError(
-            f"more than one run starts with {run_id!r}: {names}, ... Name one whole"
+            f"more than one run starts with {run_id!r}: {names}, ... Name one whole",
+            run=run_id,
+            candidates=tuple(ids),
         )
-    raise NotFoundError(f"no run {run_id!r} in the store {store}. `hud runs` lists them")
+    raise NotFoundError(
+        f"no run {run_id!r} in the store {store}. `hud runs` lists them", run=run_id, store=store
+    )
 
 
 def load_runs(store: Store, *, limit: int = 50) -> list[RunSummary]:

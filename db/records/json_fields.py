@@ -34,10 +34,15 @@ def kind_of(value: Any) -> str:
 def get_value(document: Any, name: str, *, default: Any = _MISSING) -> Any:
     """Return the field unchanged, `default` if it is missing."""
     if not isinstance(document, Mapping):
-        raise RecordError(f"expected an object with field {name!r}, got {kind_of(document)}")
+        raise RecordError(
+            f"expected an object with field {name!r}, got {kind_of(document)}",
+            field=name,
+            expected="an object",
+            got=kind_of(document),
+        )
     value = document.get(name, default)
     if value is _MISSING:
-        raise RecordError(f"field {name!r} is missing")
+        raise RecordError(f"field {name!r} is missing", field=name, problem="missing")
     return value
 
 
@@ -45,7 +50,12 @@ def get_text(document: Any, name: str, *, default: Any = _MISSING) -> str:
     """Return the field, which must be a string."""
     value = get_value(document, name, default=default)
     if not isinstance(value, str):
-        raise RecordError(f"field {name!r} must be a string, got {kind_of(value)}")
+        raise RecordError(
+            f"field {name!r} must be a string, got {kind_of(value)}",
+            field=name,
+            expected="a string",
+            got=kind_of(value),
+        )
     return value
 
 
@@ -55,7 +65,10 @@ def get_name(document: Any, name: str, *, default: Any = _MISSING) -> str:
     if not is_storable(text):
         raise RecordError(
             f"field {name!r} is {quoted(text)}: no name has a NUL character, or half of one (a lone"
-            " surrogate)"
+            " surrogate)",
+            field=name,
+            value=text,
+            problem="not-storable",
         )
     return text
 
@@ -64,7 +77,12 @@ def get_number(document: Any, name: str) -> float:
     """Return the field, which must be a number, as a float."""
     value = get_value(document, name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RecordError(f"field {name!r} must be a number, got {kind_of(value)}")
+        raise RecordError(
+            f"field {name!r} must be a number, got {kind_of(value)}",
+            field=name,
+            expected="a number",
+            got=kind_of(value),
+        )
     return _as_float(value, name=name)
 
 
@@ -72,7 +90,12 @@ def get_list(document: Any, name: str) -> list[Any]:
     """Return the field, which must be a list; an empty one if it is missing."""
     value = get_value(document, name, default=[])
     if not isinstance(value, list):
-        raise RecordError(f"field {name!r} must be a list, got {kind_of(value)}")
+        raise RecordError(
+            f"field {name!r} must be a list, got {kind_of(value)}",
+            field=name,
+            expected="a list",
+            got=kind_of(value),
+        )
     return value
 
 
@@ -80,7 +103,12 @@ def get_mapping(document: Any, name: str) -> Mapping[str, Any]:
     """Return the field, which must be an object; an empty one if it is missing."""
     value = get_value(document, name, default={})
     if not isinstance(value, Mapping):
-        raise RecordError(f"field {name!r} must be an object, got {kind_of(value)}")
+        raise RecordError(
+            f"field {name!r} must be an object, got {kind_of(value)}",
+            field=name,
+            expected="an object",
+            got=kind_of(value),
+        )
     return value
 
 
@@ -88,10 +116,20 @@ def get_numbers(document: Any, name: str, *, default: Any = _MISSING) -> tuple[f
     """Return the field, which must be a list of numbers, as floats."""
     value = get_value(document, name, default=default)
     if not isinstance(value, list | tuple):
-        raise RecordError(f"field {name!r} must be a list of numbers, got {kind_of(value)}")
+        raise RecordError(
+            f"field {name!r} must be a list of numbers, got {kind_of(value)}",
+            field=name,
+            expected="a list of numbers",
+            got=kind_of(value),
+        )
     for item in value:
         if isinstance(item, bool) or not isinstance(item, int | float):
-            raise RecordError(f"field {name!r} must hold numbers only, got {kind_of(item)}")
+            raise RecordError(
+                f"field {name!r} must hold numbers only, got {kind_of(item)}",
+                field=name,
+                expected="numbers",
+                got=kind_of(item),
+            )
     return tuple(_as_float(item, name=name) for item in value)
 
 
@@ -102,7 +140,12 @@ def get_counts(document: Any, name: str) -> tuple[int, ...]:
     is_count = [type(item) in (int, float) and item % 1 == 0 <= item for item in values]
     if not all(is_count):
         wrong = values[is_count.index(False)]
-        raise RecordError(f"field {name!r} must hold counts only, got {quoted(wrong)}")
+        raise RecordError(
+            f"field {name!r} must hold counts only, got {quoted(wrong)}",
+            field=name,
+            expected="counts",
+            got=wrong,
+        )
     return tuple(map(int, values))
 
 
@@ -110,7 +153,12 @@ def _as_float(value: int | float, *, name: str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise RecordError(f"field {name!r} is too large a number: {quoted(value)}") from None
+        raise RecordError(
+            f"field {name!r} is too large a number: {quoted(value)}",
+            field=name,
+            value=value,
+            problem="too-large",
+        ) from None
 
 
 def get_member(document: Any, name: str, kind: type[Any]) -> Any:
@@ -120,7 +168,12 @@ def get_member(document: Any, name: str, kind: type[Any]) -> Any:
         return kind(value)
     except ValueError:
         allowed = ", ".join(str(member) for member in kind)
-        raise RecordError(f"field {name!r} is {quoted(value)}; allowed: {allowed}") from None
+        raise RecordError(
+            f"field {name!r} is {quoted(value)}; allowed: {allowed}",
+            field=name,
+            value=value,
+            allowed=tuple(str(member) for member in kind),
+        ) from None
 
 
 def get_time(document: Any, name: str) -> datetime:
@@ -129,13 +182,28 @@ def get_time(document: Any, name: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise RecordError(f"field {name!r} is {quoted(text)}, not an ISO 8601 time") from None
+        raise RecordError(
+            f"field {name!r} is {quoted(text)}, not an ISO 8601 time",
+            field=name,
+            value=text,
+            problem="no-time",
+        ) from None
     if moment.tzinfo is None:
-        raise RecordError(f"field {name!r} is {quoted(text)}: the time zone is missing")
+        raise RecordError(
+            f"field {name!r} is {quoted(text)}: the time zone is missing",
+            field=name,
+            value=text,
+            problem="no-time-zone",
+        )
     try:
         return moment.astimezone(timezone.utc)
     except OverflowError:
-        raise RecordError(f"field {name!r} is {quoted(text)}, in UTC beyond any year") from None
+        raise RecordError(
+            f"field {name!r} is {quoted(text)}, in UTC beyond any year",
+            field=name,
+            value=text,
+            problem="out-of-range",
+        ) from None
 
 
 def get_time_or_none(document: Any, name: str) -> datetime | None:
@@ -146,7 +214,9 @@ def get_time_or_none(document: Any, name: str) -> datetime | None:
 def time_to_json(moment: datetime) -> str:
     """Return `moment` as ISO 8601 in UTC; raise RecordError when it has no time zone."""
     if moment.tzinfo is None:
-        raise RecordError(f"time {moment.isoformat()} has no time zone")
+        raise RecordError(
+            f"time {moment.isoformat()} has no time zone", value=moment, problem="no-time-zone"
+        )
     return moment.astimezone(timezone.utc).isoformat()
 
 
@@ -156,5 +226,8 @@ def check_schema_version(document: Any) -> None:
     if not isinstance(version, int) or not 1 <= version <= SCHEMA_VERSION:
         raise RecordError(
             f"schema_version is {quoted(version)}; this Compile HUD reads 1 to {SCHEMA_VERSION}."
-            " Upgrade Compile HUD to read newer documents"
+            " Upgrade Compile HUD to read newer documents",
+            field="schema_version",
+            value=version,
+            newest=SCHEMA_VERSION,
         )

@@ -93,7 +93,12 @@ class Origin:
         """Return the origin that `document` describes; raise RecordError for an invalid one."""
         line = get_value(document, "line", default=0)
         if isinstance(line, bool) or not isinstance(line, int):
-            raise RecordError(f"field 'line' must be a whole number, got {quoted(line)}")
+            raise RecordError(
+                f"field 'line' must be a whole number, got {quoted(line)}",
+                field="line",
+                expected="a whole number",
+                got=line,
+            )
         return cls(
             node=get_text(document, "node"),
             target=get_text(document, "target", default=""),
@@ -153,7 +158,9 @@ class Kernel:
         known = [*numbers, *(number for number in maybe if number is not None)]
         if not all(math.isfinite(number) and number >= 0 for number in known):
             raise RecordError(
-                f"kernel {quoted(self.name)} has a number that is negative or not finite"
+                f"kernel {quoted(self.name)} has a number that is negative or not finite",
+                kernel=self.name,
+                problem="number",
             )
 
     @property
@@ -205,7 +212,12 @@ class Kernel:
         """Return the kernel that `document` describes; raise RecordError for an invalid one."""
         operators = get_list(document, "operators")
         if not all(isinstance(item, str) for item in operators):
-            raise RecordError(f"field 'operators' must be a list of text, got {quoted(operators)}")
+            raise RecordError(
+                f"field 'operators' must be a list of text, got {quoted(operators)}",
+                field="operators",
+                expected="a list of text",
+                got=operators,
+            )
         return cls(
             name=get_text(document, "name"),
             label=get_text(document, "label"),
@@ -281,7 +293,9 @@ class TimelineSpan:
         is_row = isinstance(document, list) and len(document) == 4
         if not is_row or not all(type(number) is int and number >= 0 for number in document):
             raise RecordError(
-                f"a slice must be four whole numbers from 0 on, got {quoted(document)}"
+                f"a slice must be four whole numbers from 0 on, got {quoted(document)}",
+                expected="four whole numbers",
+                got=document,
             )
         start_ns, duration_ns, lane, kernel = document
         return cls(

@@ -142,7 +142,9 @@ class Case:
         names = [item.name for item in dataclasses.fields(CaseKey)]
         parts = key.rsplit("/", len(names) - 1)
         if len(parts) != len(names):
-            raise RecordError(f"no case {key!r}: a case has {len(names)} parts")
+            raise RecordError(
+                f"no case {key!r}: a case has {len(names)} parts", case=key, num_parts=len(names)
+            )
         return CaseKey(**dict(zip(names, parts, strict=True)))
 
     @property
@@ -196,14 +198,25 @@ class Measurement:
     def __post_init__(self) -> None:
         """Check that there is a sample, that every number is finite and that launches add up."""
         if not self.samples:
-            raise RecordError(f"measurement {self.metric!r} has no samples")
+            raise RecordError(
+                f"measurement {self.metric!r} has no samples",
+                metric=self.metric,
+                problem="no-samples",
+            )
         numbers = (*self.samples, *self.warmups, self.median, *self.interval)
         if not all(math.isfinite(number) for number in numbers):
-            raise RecordError(f"measurement {self.metric!r} has a number that is not finite")
+            raise RecordError(
+                f"measurement {self.metric!r} has a number that is not finite",
+                metric=self.metric,
+                problem="not-finite",
+            )
         if self.launches and sum(self.launches) != len(self.samples):
             raise RecordError(
                 f"measurement {self.metric!r} has {len(self.samples)} samples,"
-                f" but its launches add up to {sum(self.launches)}"
+                f" but its launches add up to {sum(self.launches)}",
+                metric=self.metric,
+                num_samples=len(self.samples),
+                num_launched=sum(self.launches),
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -224,7 +237,12 @@ class Measurement:
         """Return the measurement that `document` describes; raise RecordError if it is invalid."""
         interval = get_numbers(document, "interval")
         if len(interval) != 2:
-            raise RecordError(f"field 'interval' must have 2 numbers, got {len(interval)}")
+            raise RecordError(
+                f"field 'interval' must have 2 numbers, got {len(interval)}",
+                field="interval",
+                expected="2 numbers",
+                got=len(interval),
+            )
         return cls(
             metric=get_name(document, "metric"),
             unit=get_name(document, "unit"),
@@ -266,11 +284,17 @@ class CaseResult:
         if self.outcome is not Outcome.OK and self.measurements:
             raise RecordError(
                 f"case {self.case.key} has outcome {self.outcome} and measurements;"
-                " only outcome ok may have them"
+                " only outcome ok may have them",
+                case=self.case.key,
+                outcome=self.outcome,
             )
         names = [measurement.metric for measurement in self.measurements]
         if len(names) != len(set(names)):
-            raise RecordError(f"case {self.case.key} has a metric twice: {sorted(names)}")
+            raise RecordError(
+                f"case {self.case.key} has a metric twice: {sorted(names)}",
+                case=self.case.key,
+                metrics=tuple(sorted(names)),
+            )
 
     @property
     def is_deferred(self) -> bool:

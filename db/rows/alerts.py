@@ -39,11 +39,15 @@ def read_alert(connection: Connection, alert_id: str) -> Alert:
     matches = read_alerts(connection, fits)
     exact = [alert for alert in matches if alert.id == alert_id]
     if not matches or not alert_id:
-        raise NotFoundError(f"no alert {alert_id!r} in this store. `hud alerts list` shows them")
+        raise NotFoundError(
+            f"no alert {alert_id!r} in this store. `hud alerts list` shows them", alert=alert_id
+        )
     if len(matches) > 1 and not exact:
         ids = ", ".join(sorted(alert.id for alert in matches)[:3])
         raise NotFoundError(
-            f"{len(matches)} alerts start with {alert_id!r}: {ids}, ... Give more of the id"
+            f"{len(matches)} alerts start with {alert_id!r}: {ids}, ... Give more of the id",
+            alert=alert_id,
+            candidates=tuple(sorted(alert.id for alert in matches)),
         )
     return (exact or matches)[0]
 

@@ -138,12 +138,18 @@ def check_known(revision: str, *, name: str, folder: Path = MIGRATIONS) -> None:
             f"the store {name} has schema {revision}, and this Compile HUD upgrades {known[0]} and"
             " later. It was left as it is. Back it up with the Compile HUD that wrote it (`hud db"
             " backup`), restore that with the last one that upgrades it (`hud db restore`), and"
-            " come back with a backup from there: docs/upgrading.md has the steps"
+            " come back with a backup from there: docs/upgrading.md has the steps",
+            store=name,
+            schema=revision,
+            oldest=known[0],
         )
     if revision not in known:
         raise StoreTooNew(
             f"the store {name} has schema {revision}, and this Compile HUD knows {known[0]} to"
-            f" {known[-1]}. Upgrade Compile HUD, or name another store with --store"
+            f" {known[-1]}. Upgrade Compile HUD, or name another store with --store",
+            store=name,
+            schema=revision,
+            newest=known[-1],
         )
 
 
@@ -152,5 +158,8 @@ def _check_not_older(revision: str, *, name: str) -> None:
     if revision != newest:
         raise StoreTooOld(
             f"the store {name} has schema {revision}, and this Compile HUD reads {newest}."
-            " `hud db migrate` upgrades it, and so does the next program that writes to it"
+            " `hud db migrate` upgrades it, and so does the next program that writes to it",
+            store=name,
+            schema=revision,
+            newest=newest,
         )

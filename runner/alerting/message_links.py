@@ -89,16 +89,22 @@ def link_secret(config: Config, *, env: Mapping[str, str]) -> str:
         else:
             secret = _own_secret(config.state_dir / SECRET_NAME)
     except NotReady as error:
-        raise ConfigError(f"[server]: {error}") from error
+        raise ConfigError(f"[server]: {error}", section="server", reason=str(error)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"[server]: cannot make or read {config.state_dir / SECRET_NAME}: {error};"
-            f" `{SECRET_NAME}` can name another place"
+            f" `{SECRET_NAME}` can name another place",
+            section="server",
+            key=SECRET_NAME,
+            problem="not-readable",
         ) from error
     if len(secret) < MIN_SECRET_LENGTH:
         raise ConfigError(
             f"[server]: {SECRET_NAME} has {len(secret)} characters, takes {MIN_SECRET_LENGTH} or"
-            " more, such as `openssl rand -hex 32` makes"
+            " more, such as `openssl rand -hex 32` makes",
+            section="server",
+            key=SECRET_NAME,
+            num_characters=len(secret),
         )
     return secret
 

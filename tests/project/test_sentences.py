@@ -17,15 +17,15 @@ from tests.support.sources import python_files, tree_of
 
 # Tests that quote a sentence, by tier. Lower a number when the tests below it are rewritten.
 CEILINGS = {
-    "app": 155,
-    "cli": 182,
+    "app": 151,
+    "cli": 177,
     "e2e": 2,
     "nightly": 13,
-    "project": 31,
-    "services": 65,
-    "store": 55,
-    "unit": 211,
-    "worker": 75,
+    "project": 29,
+    "services": 64,
+    "store": 4,
+    "unit": 187,
+    "worker": 73,
 }
 MIN_WORDS = 4
 # What a shell runs is an interface, not words.
@@ -85,10 +85,19 @@ def asserted_expressions(test: ast.FunctionDef) -> Iterator[ast.expr]:
 def quotes_a_sentence(test: ast.FunctionDef, *, constants: dict[str, ast.expr]) -> bool:
     values = {name: [value] for name, value in constants.items()} | parameter_columns(test)
     for expression in asserted_expressions(test):
+        # What a call is given is the input, and so is the same text in the result.
+        inputs = {
+            node.id
+            for call in ast.walk(expression)
+            if isinstance(call, ast.Call)
+            for argument in (*call.args, *(keyword.value for keyword in call.keywords))
+            for node in ast.walk(argument)
+            if isinstance(node, ast.Name)
+        }
         named = [
             value
             for node in ast.walk(expression)
-            if isinstance(node, ast.Name)
+            if isinstance(node, ast.Name) and node.id not in inputs
             for value in values.get(node.id, [])
         ]
         if any(is_sentence(text) for node in (expression, *named) for text in strings_in(node)):
@@ -135,6 +144,7 @@ def test_every_tier_has_a_ceiling() -> None:
         ('with pytest.raises(X, match="the store takes no results"): f()', True),
         ("with pytest.raises(X, match=given): f()", True),
         ("assert text == other", False),
+        ("assert f(given) == given", False),
         ('assert code == 0, "the store takes no results"', False),
         ('assert "hud run --suite quick with many words" in text', False),
         ('assert """<div class="row">three</div>""" in text', False),

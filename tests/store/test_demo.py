@@ -137,7 +137,7 @@ def test_slower_memory_is_the_machines_doing(demo: Store) -> None:
     assert {alert.cause_kind for alert in alerts} == {"machine"}
     assert {alert.metric for alert in alerts} == {"latency_s"}
     (copy,) = [alert for alert in alerts if alert.case.is_reference]
-    assert copy.cause_text.startswith("machine side: ref_copy (memory) moved +8.9 %")
+    assert "ref_copy (memory)" in copy.cause_text
 
 
 def test_nothing_else_is_reported(demo: Store) -> None:
@@ -164,7 +164,7 @@ def test_failed_case_has_a_log_and_no_number() -> None:
     (failed,) = [result for result in last.results if result.outcome is not Outcome.OK]
     assert (failed.case.model, failed.case.mode) == FAILING
     assert failed.measurements == ()
-    assert "out of resource: shared memory" in failed.log_tail
+    assert "OutOfResources" in failed.log_tail
 
 
 def test_history_is_the_same_for_a_seed_and_another_for_another() -> None:
@@ -191,6 +191,7 @@ def test_filling_a_store_twice_changes_nothing(duckdb_url: str) -> None:
 def test_store_with_real_runs_is_refused(tmp_path: Path, now: FakeClock) -> None:
     store = Store(f"duckdb:///{tmp_path}/real.duckdb", now=now)
     store.ingest(make_run(), make_result(), spool_id="spool-1")
-    with pytest.raises(MixedStoreError, match="the two never mix"):
+    with pytest.raises(MixedStoreError) as caught:
         fill_demo(store, now=noon, nights=1)
+    assert caught.value.parameters["kind"] == "synthetic"
     assert len(load_runs(store)) == 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import MixedStoreError, NotFoundError, RecordError
 from compile_hud.db.queries import outcomes, series
@@ -33,6 +35,7 @@ from tests.support.builders import (
     make_run,
     make_run_ref,
 )
+from tests.support.errors import error_of, message_of
 from tests.support.fakes import FakeClock
 from tests.support.stores.stored_results import save_alerts
 
@@ -228,8 +231,12 @@ def test_the_same_file_goes_in_once(store: Store) -> None:
 
 
 def test_result_of_another_run_is_refused(store: Store) -> None:
-    with pytest.raises(RecordError, match="is of run other, not of run run-1"):
+    with pytest.raises(RecordError) as caught:
         store.ingest(make_run(), make_result(run_id="other"), spool_id="file-1")
+    assert (caught.value.parameters["run"], caught.value.parameters["expected"]) == (
+        "other",
+        "run-1",
+    )
     assert load_runs(store) == []
 
 
@@ -269,8 +276,9 @@ def test_a_case_that_fails_when_measured_again_has_no_point(store: Store) -> Non
 def test_synthetic_and_real_runs_never_mix(store: Store, first: bool) -> None:
     store.save_run(make_run("first", is_synthetic=first))
     other = make_run("second", is_synthetic=not first)
-    with pytest.raises(MixedStoreError, match="run second is .* never mix.*--store"):
+    with pytest.raises(MixedStoreError) as caught:
         store.save_run(other)
+    assert caught.value.parameters["kind"] == ("real" if first else "synthetic")
     with pytest.raises(MixedStoreError):
         store.ingest(other, make_result(run=other), spool_id="file-1")
     assert [item.run.id for item in load_runs(store)] == ["first"]
@@ -290,17 +298,23 @@ def test_run_is_looked_up_by_id_by_unique_start_and_as_latest(store: Store) -> N
     assert load_run(store, "latest").id == "xyz%2"
 
 
-def test_unknown_and_ambiguous_run_ids_are_explained(store: Store) -> None:
-    with pytest.raises(NotFoundError, match="no run in the store .* yet. `hud run` makes one"):
-        load_run(store, "latest")
+def test_unknown_and_ambiguous_run_ids_are_explained(
+    store: Store, words: SnapshotAssertion
+) -> None:
+    def error_for(load: Callable[[Store, str], object], id: str) -> dict[str, object]:
+        error = error_of(load, store, id)
+        assert isinstance(error, NotFoundError)
+        messages.append(message_of(error, store=store.name))
+        return error.parameters
+
+    messages: list[str] = []
+    assert error_for(load_run, "latest") == {"run": "latest", "store": store.name}
     for name in ("abc1", "abc2"):
         store.save_run(make_run(name))
-    with pytest.raises(NotFoundError, match="more than one run starts with 'abc': abc2, abc1"):
-        load_run(store, "abc")
-    with pytest.raises(NotFoundError, match="no run 'zzz' in the store .* `hud runs` lists them"):
-        load_run(store, "zzz")
-    with pytest.raises(NotFoundError, match="no case result 'zzz'"):
-        queries.load_result(store, "zzz")
+    assert error_for(load_run, "abc") == {"run": "abc", "candidates": ("abc2", "abc1")}
+    assert error_for(load_run, "zzz") == {"run": "zzz", "store": store.name}
+    assert error_for(queries.load_result, "zzz") == {"result": "zzz", "store": store.name}
+    assert messages == words
 
 
 def test_results_come_in_plan_order(store: Store) -> None:

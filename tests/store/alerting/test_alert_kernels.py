@@ -60,7 +60,9 @@ def alert_between(**fields: Any) -> Alert:
     return make_alert(**{"first_bad": bad, "last_good": good, **fields})
 
 
-def test_an_alert_names_the_kernels_that_made_it_slower(store: Store) -> None:
+def test_an_alert_names_the_kernels_that_made_it_slower(
+    store: Store, words: SnapshotAssertion
+) -> None:
     ingest(store, result_of("good", 0.001), result_of("bad", 0.0015))
     kernels = cause_kernels([alert_between()], store=store)["alert-1"]
     (kernel,) = kernels.rows
@@ -68,7 +70,7 @@ def test_an_alert_names_the_kernels_that_made_it_slower(store: Store) -> None:
         "label": "cpp_fused_add",
         "class": "same_code_slower",
         "contribution_us": pytest.approx(1000),
-        "text": "Same code; +50 % a call, 1,000 -> 1,500 us.",
+        "text": words,
     }
     assert kernels.noise == ""
 
@@ -124,8 +126,10 @@ def test_a_damaged_result_hides_the_kernels_of_its_own_alert_alone(
     alerts = [alert_between(), replace(alert_between(case=other), id="alert-2")]
     kernels_by_alert = cause_kernels(alerts, store=store)
     assert (len(kernels_by_alert["alert-1"].rows), kernels_by_alert["alert-2"].rows) == (1, ())
-    assert "no kernels for alert alert-2: " in caplog.text
-    assert why in caplog.text
+    (record,) = caplog.records
+    assert isinstance(record.args, tuple)
+    assert record.args[0] == "alert-2"
+    assert why in record.getMessage()
 
 
 def test_only_results_with_kernels_are_read(store: Store) -> None:

@@ -190,7 +190,7 @@ def unlucky(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def test_processes_that_are_ended_are_one_clear_error_and_nothing_is_saved(unlucky: Store) -> None:
-    with pytest.raises(JudgeProcessKilled, match="ended from outside, .* nothing was saved"):
+    with pytest.raises(JudgeProcessKilled):
         detect(unlucky)
     assert state(unlucky) == ((), {}, {})
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.components.trend.rows import alert_label
 from compile_hud.app.data.mode_summaries import missing_cases
@@ -94,7 +95,7 @@ def test_a_speedup_that_ok_results_no_longer_have_is_reported_until_it_is_back(
     assert detect(store, is_full=True).alerts == (fixed,)
 
 
-def test_pages_say_which_metric_vanished_and_say_it_once(store: Store) -> None:
+def test_pages_name_the_missing_metric_once(store: Store, words: SnapshotAssertion) -> None:
     put(store, nights("++++++++---"))
     (alert,) = detect(store).new
     name = f"{alert.case.model} {alert.case.variant}"
@@ -104,25 +105,20 @@ def test_pages_say_which_metric_vanished_and_say_it_once(store: Store) -> None:
     assert alert_label(alert) == "regression: speedup vanished"
     assert EventGroup(event=None, alerts=(alert,)).title == f"{alert.case.key}: speedup vanished"
     (event,) = load_events(store).values()
-    assert event.title == (
-        f"{alert.case.key}: without speedup since {alert.first_bad.revision} (stable on box)"
-    )
+    assert event.title == words
     # The case itself is there, and no kernel made it so.
     assert missing_cases([alert]) == {}
     assert kernel_bounds(alert) == ()
 
 
-def test_its_cause_is_the_same_in_the_first_look_and_in_the_second(store: Store) -> None:
+def test_a_second_detection_keeps_the_cause(store: Store, words: SnapshotAssertion) -> None:
     # Only the driver is another: a step of the speedup would be the machine's.
     before, after = ({"device": "cpu", "driver": driver} for driver in ("550", "560"))
     put(store, nights("++++++++", environment=before, fingerprint="a" * 64))
     put(store, nights("---", first=8, environment=after, fingerprint="b" * 64))
     (first,) = detect(store).alerts
     assert first.cause_kind == "unknown"
-    assert first.cause_text == (
-        "no longer there in suite nightly, though the case is ok;"
-        " since the last good run: driver 550 -> 560"
-    )
+    assert first.cause_text == words
     put(store, nights("-", first=11, environment=after, fingerprint="b" * 64))
     (second,) = detect(store).alerts
     assert second == dataclasses.replace(first, last_seen=nth_night(11))
@@ -155,7 +151,9 @@ def test_failures_do_not_count_and_what_never_was_there_is_no_loss(store: Store)
     assert run_ids == {"outcome": "run-009", "speedup": "run-008"}
 
 
-def test_a_case_that_is_timed_no_longer_loses_both_in_one_event(store: Store) -> None:
+def test_a_case_without_times_loses_latency_and_speedup_in_one_event(
+    store: Store, words: SnapshotAssertion
+) -> None:
     put(store, [make_night(n, {BERT: sign, VIT: "+"}) for n, sign in enumerate("++++++++aaa")])
     alerts = detect(store).alerts
     assert sorted(ends(alerts)) == [
@@ -163,7 +161,7 @@ def test_a_case_that_is_timed_no_longer_loses_both_in_one_event(store: Store) ->
         ("speedup", "run-008", "open"),
     ]
     (event,) = load_events(store).values()
-    assert "without latency_s, speedup since" in event.title
+    assert event.title == words
 
 
 def test_reference_cases_are_no_news_and_an_eager_case_has_no_speedup_to_lose(
@@ -304,7 +302,7 @@ def test_an_imported_model_that_still_passes_and_is_timed_no_longer_is_reported(
     assert alert["first_bad"]["revision"] == commit_of(10)
     assert alert["last_good"]["revision"] == commit_of(9)
     assert (alert["confirmed"], alert["change_pct"], alert["cause"]["kernels"]) == (None, None, [])
-    assert alert["cause"]["text"].startswith("no longer there in suite TorchInductor")
+    assert "TorchInductor" in alert["cause"]["text"]
     assert "bert" in alert["event"]["title"]
     assert "without latency_s" in alert["event"]["title"]
     output = terminal.hud("regressions").stdout
@@ -330,20 +328,16 @@ def verdict_in(terminal: Terminal, alert: Alert) -> str:
     return line.removeprefix("verdict").strip()
 
 
-def test_what_is_missing_is_shown_with_its_last_value_and_since_when(terminal: Terminal) -> None:
+def test_a_missing_metric_is_shown_with_its_last_value_and_date(
+    terminal: Terminal, words: SnapshotAssertion
+) -> None:
     store = terminal.store()
     put(store, nights("++++++++---"))
     (alert,) = detect(store).new
-    since = f"{nth_night(8):%Y-%m-%d %H:%M}"
-    assert verdict_in(terminal, alert) == (
-        f"regression, speedup vanished since {since}, last speedup 1.00x in run-007"
-    )
+    assert verdict_in(terminal, alert) == words(name="missing")
     put(store, nights("xxx", first=11))
     (fails,) = detect(store).new
-    since = f"{nth_night(11):%Y-%m-%d %H:%M}"
-    assert verdict_in(terminal, fails) == (
-        f"regression, fails since {since}, last latency_s 1.00 s in run-010"
-    )
+    assert verdict_in(terminal, fails) == words(name="failing")
 
 
 def test_what_is_missing_is_shown_where_the_run_before_it_is_gone(terminal: Terminal) -> None:

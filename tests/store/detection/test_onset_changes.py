@@ -68,13 +68,14 @@ def test_the_cause_is_that_of_the_ends_as_they_are_now(
 def test_what_measuring_again_reported_holds_for_the_moved_onset(store: Store) -> None:
     made = made_nights()
     before = put_nights(store, [*made[:LATE], *made[LATE + 1 :]])
-    fields = {"cause": {"kind": "compiler", "text": "measured in turn: compiler side"}}
+    text = "measured in turn: compiler side"
+    fields = {"cause": {"kind": "compiler", "text": text}}
     save_alerts(store, [dataclasses.replace(before, is_confirmed=True, confirmation=fields)])
     for documents in ([made[LATE]], nights([1.7], first=30)):
         alert = put_nights(store, documents)
         assert alert.first_bad.run_id == made[LATE].run.id
         assert (alert.id, alert.is_confirmed, alert.cause_kind) == (before.id, True, "compiler")
-        assert alert.cause_text.startswith("measured in turn: compiler side")
+        assert alert.cause_text.startswith(text)
 
 
 def failing_nights() -> list[RunDocument]:

@@ -9,18 +9,22 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.engine.readers_writer_lock import LockTimeout, ReadersWriterLock
 from compile_hud.db.errors import StoreUnavailable
 from compile_hud.db.queries.runs import load_runs
 from compile_hud.db.store import Store
 from tests.support.builders import make_run
+from tests.support.errors import error_of
 from tests.support.terminal import Terminal
+
+TABLES = ("birds", "cats", "dogs", "eels")
 
 
 def make_duckdb(path: Path) -> None:
     with duckdb.connect(path) as connection:
-        for name in ("birds", "cats", "dogs", "eels"):
+        for name in TABLES:
             connection.execute(f"CREATE TABLE {name} (id INTEGER)")
 
 
@@ -35,18 +39,7 @@ def make_text(path: Path) -> None:
     path.write_text("[run]\n")
 
 
-FOREIGN = {
-    make_duckdb: "theirs is a DuckDB file of something else, with the tables birds, cats, dogs,"
-    " ..., and no store. It was left as it is; name another file with --store",
-    make_sqlite: "theirs is an SQLite file and no store, which is a DuckDB file or a PostgreSQL"
-    " database. It was left as it is; name another with --store",
-    make_text: "the store theirs is damaged or is no store: it does not begin as a DuckDB file"
-    " does. Copy a backup back in its place, move the file and its .wal file away to start afresh,"
-    " or name another with --store",
-    Path.touch: "the store theirs is damaged or is no store: it is empty. Copy a backup back in"
-    " its place, move the file and its .wal file away to start afresh, or name another with"
-    " --store",
-}
+FOREIGN = (make_duckdb, make_sqlite, make_text, Path.touch)
 
 
 @pytest.fixture
@@ -67,9 +60,22 @@ def test_a_file_of_another_program_is_reported_and_left_alone(
     make(path)
     before = path.read_bytes()
     result = terminal.hud(*command.split(), "--store", str(path))
-    assert (result.exit_code, result.stdout, result.stderr) == (2, "", f"hud: {FOREIGN[make]}\n")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"hud: {error_of(load_runs, Store('duckdb:///theirs'))}\n"
     assert path.read_bytes() == before
     assert [file.name for file in Path().glob("theirs*")] == ["theirs"]
+
+
+def test_messages_describe_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    messages = {}
+    for make in FOREIGN:
+        path = Path(make.__name__)
+        make(path)
+        messages[path.name] = str(error_of(load_runs, Store(f"duckdb:///{path}")))
+    assert messages == words
 
 
 def test_tables_of_another_program_are_reported_next_to_lock_files_too(tmp_path: Path) -> None:
@@ -78,10 +84,10 @@ def test_tables_of_another_program_are_reported_next_to_lock_files_too(tmp_path:
     lock_timeout = LockTimeout(timeout_s=1.0, sleep=lambda _s: None, monotonic=lambda: 0.0)
     ReadersWriterLock(path, name="theirs", lock_timeout=lock_timeout).make()
     store = Store(f"duckdb:///{path}")
-    with pytest.raises(StoreUnavailable, match="is a DuckDB file of something else"):
-        load_runs(store)
-    with pytest.raises(StoreUnavailable, match="is a DuckDB file of something else"):
-        store.save_run(make_run())
+    for attempt in (lambda: load_runs(store), lambda: store.save_run(make_run())):
+        with pytest.raises(StoreUnavailable) as caught:
+            attempt()
+        assert caught.value.parameters["tables"] == TABLES
     with duckdb.connect(path) as connection:
         assert len(connection.execute("SHOW TABLES").fetchall()) == 4
 
@@ -95,8 +101,9 @@ def test_a_table_of_revisions_that_says_none_makes_no_store(tmp_path: Path, wher
         connection.execute(f"CREATE TABLE {where}.alembic_version (version_num TEXT)")
     store = Store(f"duckdb:///{path}")
     for _ in range(2):
-        with pytest.raises(StoreUnavailable, match="with the tables birds, cats, dogs, ..."):
+        with pytest.raises(StoreUnavailable) as caught:
             store.migrate()
+        assert caught.value.parameters["tables"] == TABLES
         # Beside lock files, too.
         for ending in ("door", "lock"):
             Path(f"{path}.{ending}").touch()

@@ -140,8 +140,9 @@ def test_results_of_a_run_that_go_in_at_once_are_rows_like_those_of_one_by_one(
 
 def test_a_result_of_another_run_keeps_all_of_them_out(store: Store) -> None:
     made, other = document(0), document(1)
-    with pytest.raises(RecordError, match=r"result r-1-2 is of run run-1, not of run run-0"):
+    with pytest.raises(RecordError) as caught:
         store.ingest_all(made.run, spooled(*made.results, other.results[2]))
+    assert caught.value.parameters == {"result": "r-1-2", "run": "run-1", "expected": "run-0"}
     assert not any(contents(store)[name] for name in ("runs", "case_results", "samples"))
 
 

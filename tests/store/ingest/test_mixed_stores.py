@@ -51,14 +51,11 @@ def test_nothing_is_measured_for_a_store_of_synthetic_runs(
     assert (terminal.executors, waiting_in(terminal)) == ([], [])
 
 
-def test_nothing_is_made_up_for_a_store_of_real_runs(terminal: Terminal) -> None:
+def test_demo_refuses_a_store_of_real_runs(terminal: Terminal, words: SnapshotAssertion) -> None:
     terminal.hud("run", "--suite", "mine")
     result = terminal.hud("demo", "--store", ".hud/store.duckdb")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith(
-        " is synthetic, but this store holds real runs, and the two never mix. Leave --store out,"
-        " and `hud demo` makes a store of its own, or name a new one\n"
-    )
+    assert result.stderr == words
     assert len(load_runs(terminal.store())) == 1
 
 

@@ -141,11 +141,12 @@ def test_asking_for_work_in_vain_writes_nothing(store: Store) -> None:
 
 
 def test_unknown_jobs_and_states_are_refused(store: Store) -> None:
-    with pytest.raises(NotFoundError, match="no job 'ghost'"):
+    with pytest.raises(NotFoundError) as caught:
         store.renew_job("ghost")
-    with pytest.raises(NotFoundError, match="no job 'ghost'"):
+    assert caught.value.parameters == {"job": "ghost"}
+    with pytest.raises(NotFoundError):
         store.finish_job("ghost", run_id=None, state="done")
-    with pytest.raises(ValueError, match="'over' is not a valid JobState"):
+    with pytest.raises(ValueError, match="'over'"):
         store.finish_job("ghost", run_id=None, state="over")
 
 

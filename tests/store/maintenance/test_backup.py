@@ -128,15 +128,17 @@ def test_a_backup_of_an_older_release_is_migrated(store_url: str, tmp_path: Path
 def test_a_backup_that_nothing_here_upgrades_is_refused(duckdb_url: str, tmp_path: Path) -> None:
     path = _rewritten(tmp_path, duckdb_url, lambda text: text.replace(NEWEST, b"m0001"))
     store = Store(f"duckdb:///{tmp_path}/new.duckdb")
-    with pytest.raises(StoreTooOld, match="has schema m0001, .*docs/upgrading.md"):
+    with pytest.raises(StoreTooOld) as caught:
         restore_backup(path, store)
+    assert caught.value.parameters["schema"] == "m0001"
     assert store.is_missing()
 
 
 def test_a_backup_of_a_newer_release_is_refused(duckdb_url: str, tmp_path: Path) -> None:
     path = _rewritten(tmp_path, duckdb_url, lambda text: text.replace(b'"m0', b'"m9'))
-    with pytest.raises(StoreTooNew, match="has schema m9.*Upgrade Compile HUD"):
+    with pytest.raises(StoreTooNew) as caught:
         restore_backup(path, Store(f"duckdb:///{tmp_path}/new.duckdb"))
+    assert str(caught.value.parameters["schema"]).startswith("m9")
 
 
 def test_a_store_with_runs_is_replaced_only_by_force(store_url: str, tmp_path: Path) -> None:
@@ -146,8 +148,9 @@ def test_a_store_with_runs_is_replaced_only_by_force(store_url: str, tmp_path: P
     before = contents(store)
     number = store.store_version()
     store.save_run(make_run("later"))
-    with pytest.raises(BackupError, match="has runs, .* say --force"):
+    with pytest.raises(BackupError) as caught:
         restore_backup(tmp_path / "b.zip", store)
+    assert caught.value.parameters == {"store": store.name, "problem": "has-runs"}
     restore_backup(tmp_path / "b.zip", store, is_forced=True)
     assert contents(store) == before
     assert store.store_version() > number + 1
@@ -220,8 +223,9 @@ def test_what_is_no_backup_is_refused(content: bytes, duckdb_url: str, tmp_path:
 
 def test_a_part_that_unfolds_is_refused(duckdb_url: str, tmp_path: Path) -> None:
     path = _rewritten(tmp_path, duckdb_url, bytes, compression=zipfile.ZIP_DEFLATED)
-    with pytest.raises(BackupError, match="is compressed"):
+    with pytest.raises(BackupError) as caught:
         restore_backup(path, Store(f"duckdb:///{tmp_path}/new.duckdb"))
+    assert caught.value.parameters["problem"] == "compressed"
 
 
 def test_a_part_next_to_the_manifest_is_refused(duckdb_url: str, tmp_path: Path) -> None:
@@ -229,8 +233,9 @@ def test_a_part_next_to_the_manifest_is_refused(duckdb_url: str, tmp_path: Path)
     write_backup(Store(duckdb_url), tmp_path / "b.zip", at=AT)
     with zipfile.ZipFile(tmp_path / "b.zip", "a") as archive:
         archive.writestr("../../evil", "x")
-    with pytest.raises(BackupError, match="not those of its manifest"):
+    with pytest.raises(BackupError) as caught:
         restore_backup(tmp_path / "b.zip", Store(duckdb_url))
+    assert caught.value.parameters["problem"] == "parts"
 
 
 def test_a_backup_has_every_table_that_there_is(duckdb_url: str, tmp_path: Path) -> None:
@@ -242,18 +247,18 @@ def test_a_backup_has_every_table_that_there_is(duckdb_url: str, tmp_path: Path)
     assert set(backup.tables) == there - {"generation", "alembic_version"}
 
 
-def test_a_store_without_a_run_is_not_taken_for_the_one_that_was_meant(
-    duckdb_url: str, tmp_path: Path
-) -> None:
-    with pytest.raises(BackupError, match="has no run, so there is nothing to back up"):
+def test_a_store_without_runs_is_not_backed_up(duckdb_url: str, tmp_path: Path) -> None:
+    with pytest.raises(BackupError) as caught:
         write_backup(Store(duckdb_url), tmp_path / "b.zip", at=AT)
+    assert caught.value.parameters["problem"] == "no-runs"
     assert not (tmp_path / "b.zip").exists()
 
 
 def test_a_file_that_is_there_is_not_written_over(duckdb_url: str, tmp_path: Path) -> None:
     (tmp_path / "b.zip").write_text("mine", encoding="ascii")
-    with pytest.raises(BackupError, match="is there already"):
+    with pytest.raises(BackupError) as caught:
         write_backup(Store(duckdb_url), tmp_path / "b.zip", at=AT)
+    assert caught.value.parameters["problem"] == "exists"
     assert (tmp_path / "b.zip").read_text(encoding="ascii") == "mine"
 
 
@@ -316,7 +321,7 @@ def test_the_commands_back_up_and_restore(tmp_path: Path, monkeypatch: pytest.Mo
     assert refused.exit_code == 2
     assert "say --force" in refused.stderr
     result = terminal.hud("db", "restore", str(path), "--store", "other.duckdb")
-    assert result.stdout.startswith("other.duckdb is as of 20")
+    assert result.stdout.startswith("other.duckdb ")
     assert contents(Store("duckdb:///other.duckdb")) == contents(
         Store("duckdb:///.hud/store.duckdb")
     )

@@ -31,7 +31,7 @@ TOKEN = action_token(LINK, key=KEY, until=UNTIL)
 def test_a_link_is_read_back_until_its_time_is_over() -> None:
     assert read_action(TOKEN, key=KEY, now=START) == LINK
     assert read_action(TOKEN, key=KEY, now=UNTIL - timedelta(seconds=1)) == LINK
-    with pytest.raises(LinkExpired, match="its time is over"):
+    with pytest.raises(LinkExpired):
         read_action(TOKEN, key=KEY, now=UNTIL)
 
 

@@ -7,6 +7,7 @@ import errno
 import duckdb
 import pytest
 from sqlalchemy.exc import OperationalError
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.engine.error_mapping import is_lock_conflict, lock_holder, mapped_errors
 from compile_hud.db.errors import StoreError, StoreFull, StoreLocked, StoreTooNew, StoreUnavailable
@@ -15,6 +16,10 @@ LOCKED = (
     'IO Error: Could not set lock on file "/a/hud.duckdb": Conflicting lock is held in'
     " /usr/bin/python3.11 (PID 7125). See also https://duckdb.org/docs/stable/connect/concurrency"
 )
+NO_DUCKDB = 'IO Error: The file "x" exists, but it is not a valid DuckDB database file'
+CORRUPT = "IO Error: Corrupt database file: checksum"
+NEWER = "IO Error: Trying to read a database file with version number 99"
+OTHER = "IO Error: the moon"
 
 
 class FakeServerError(Exception):
@@ -37,44 +42,45 @@ def _sql(original: Exception) -> OperationalError:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "says"),
+    ("text", "kind", "parameters"),
     [
-        (LOCKED, StoreLocked, "process 7125 holds it .* within 30 s. .*ps -fp 7125"),
-        ("IO Error: Could not set lock on file", StoreLocked, "another process holds it"),
-        ('IO Error: Could not write file "x": No space left on device', StoreFull, "hud ingest"),
-        ("Out of Memory Error: out of disk space", StoreFull, "then repeat the command"),
-        (
-            'FATAL Error: invalidated\nOriginal error: "No space left on device"',
-            StoreFull,
-            "Free some space",
-        ),
-        (
-            'IO Error: The file "x" exists, but it is not a valid DuckDB database file!',
-            StoreUnavailable,
-            "damaged.*Copy a backup back.*move the file",
-        ),
-        ("IO Error: Corrupt database file: checksum", StoreUnavailable, "damaged"),
-        (
-            "IO Error: Trying to read a database file with version number 99",
-            StoreTooNew,
-            "newer DuckDB.*Upgrade Compile HUD",
-        ),
-        ("IO Error: the moon", StoreUnavailable, "failed: IO Error: the moon.*hud doctor"),
+        (LOCKED, StoreLocked, {"holder": 7125, "waited_s": 30}),
+        ("IO Error: Could not set lock on file", StoreLocked, {"holder": None, "waited_s": 30}),
+        ('IO Error: Could not write file "x": No space left on device', StoreFull, {}),
+        ("Out of Memory Error: out of disk space", StoreFull, {}),
+        ('FATAL Error: invalidated\nOriginal error: "No space left on device"', StoreFull, {}),
+        (f"{NO_DUCKDB}!", StoreUnavailable, {"problem": "damaged", "reason": NO_DUCKDB}),
+        (CORRUPT, StoreUnavailable, {"problem": "damaged", "reason": CORRUPT}),
+        (NEWER, StoreTooNew, {"reason": NEWER}),
+        (OTHER, StoreUnavailable, {"problem": "failed", "reason": OTHER}),
+    ],
+    ids=[
+        "held",
+        "held-by-unknown",
+        "full",
+        "full-of-temporary-files",
+        "full-in-a-second-line",
+        "no-duckdb",
+        "corrupt",
+        "newer",
+        "other",
     ],
 )
-def test_what_duckdb_says(text: str, kind: type[StoreError], says: str) -> None:
+def test_an_error_of_duckdb_is_mapped_with_its_facts(
+    text: str, kind: type[StoreError], parameters: dict[str, object], words: SnapshotAssertion
+) -> None:
     for error in (duckdb.IOException(text), _sql(duckdb.IOException(text))):
         mapped = _mapped(error)
         assert type(mapped) is kind
-        with pytest.raises(kind, match=says):
-            raise mapped
+        assert mapped.parameters == {"store": "hud.duckdb"} | parameters
+    assert str(_mapped(duckdb.IOException(text))) == words
 
 
 @pytest.mark.parametrize(
     ("sqlstate", "kind"),
     [("53100", StoreFull), ("55P03", StoreLocked), ("57P03", StoreUnavailable)],
 )
-def test_what_postgresql_says(sqlstate: str, kind: type[StoreError]) -> None:
+def test_a_state_of_postgresql_is_mapped_to_its_kind(sqlstate: str, kind: type[StoreError]) -> None:
     assert type(_mapped(_sql(FakeServerError(sqlstate)))) is kind
 
 
@@ -83,10 +89,16 @@ def test_a_full_disk(number: int) -> None:
     assert type(_mapped(OSError(number, "full", "/a/hud.duckdb.generation"))) is StoreFull
 
 
-def test_a_path_that_cannot_be_opened() -> None:
+def test_a_path_that_cannot_be_opened(words: SnapshotAssertion) -> None:
     mapped = _mapped(PermissionError(errno.EACCES, "Permission denied", "/a/hud.duckdb.lock"))
     assert type(mapped) is StoreUnavailable
-    assert "Permission denied (/a/hud.duckdb.lock). Check the path" in str(mapped)
+    assert mapped.parameters == {
+        "store": "hud.duckdb",
+        "problem": "not-opened",
+        "reason": "Permission denied",
+        "path": "/a/hud.duckdb.lock",
+    }
+    assert str(mapped) == words
 
 
 @pytest.mark.parametrize("error", [BlockingIOError("no path"), ZeroDivisionError()])
