@@ -26,7 +26,7 @@ from compile_hud.runner.workspace import Workspace
 
 @click.group("db")
 def db_group() -> None:
-    """Look after the store."""
+    """Maintain the store."""
 
 
 @db_group.command()
@@ -42,9 +42,9 @@ def migrate(workspace: Workspace) -> None:
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @with_workspace
 def backup(workspace: Workspace, *, file: Path | None) -> None:
-    """Write all rows of the store to FILE, while others go on working with it.
+    """Write all rows of the store to FILE; other processes can keep using it.
 
-    Without FILE it is named after the time and lies in `backups` of the state directory.
+    Without FILE the backup gets the time as its name, in `backups` of the state directory.
     """
     at = workspace.dependencies.now()
     folder = workspace.config.state_dir / "backups"
@@ -64,10 +64,10 @@ def backup(workspace: Workspace, *, file: Path | None) -> None:
 @click.option("--force", "is_forced", is_flag=True, help="Replace a store that has runs.")
 @with_workspace
 def restore(workspace: Workspace, *, file: Path, is_forced: bool) -> None:
-    """Put all rows of FILE, a backup of any kind of store, into the store.
+    """Restore all rows of FILE, a backup of any kind of store.
 
-    A DuckDB file that is replaced stays beside the new one, with `.replaced` behind its name
-    (`.replaced-2` where there is one, and so on).
+    A replaced DuckDB file stays next to the new one, with `.replaced` after its name (`.replaced-2`
+    if that exists, and so on).
     """
     store = workspace.store()
     replaced: list[Path] = []
@@ -78,12 +78,12 @@ def restore(workspace: Workspace, *, file: Path, is_forced: bool) -> None:
 
 
 @db_group.command("prune")
-@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only report what would be removed.")
 @with_workspace
 def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
-    """Remove the traces, samples and words of notifications that the settings do not keep.
+    """Remove traces, samples and texts of notifications past their retention.
 
-    After each run this happens by itself.
+    Each run does this at its end.
     """
     store = workspace.store()
     is_missing = say_when_missing(store)
@@ -98,11 +98,11 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
 
 
 @db_group.command()
-@click.option("--repair", "is_repaired", is_flag=True, help="Remove what leads nowhere.")
+@click.option("--repair", "is_repaired", is_flag=True, help="Remove orphans.")
 @json_option
 @with_workspace
 def check(workspace: Workspace, *, is_repaired: bool, as_json: bool) -> None:
-    """Look for rows and files that lead nowhere; exit with 1 when some are left."""
+    """Find orphaned rows and files; exit with 1 if any remain."""
     store = workspace.store()
     rows = find_orphans(store)
     files = find_orphan_files(workspace)

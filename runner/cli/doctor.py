@@ -23,7 +23,7 @@ _INDENT = " " * 5
 @json_option
 @with_workspace
 def doctor(workspace: Workspace, *, as_json: bool) -> None:
-    """Check what a run needs and what makes numbers unsteady; exit with 1 for what is missing."""
+    """Check a run's requirements and sources of noise; exit with 1 if one is missing."""
     checks = _check(workspace, is_shown=not as_json)
     if as_json:
         print_json([check.to_json() for check in checks])

@@ -41,20 +41,20 @@ _TABLE = (
         "run",
         "run.command",
         "run",
-        "Measure now: compile and time each selected case, store it and judge it.",
+        "Measure now: compile, time, store and judge each selected case.",
     ),
     (
         "schedule",
         "serve",
         "schedule",
-        "Run the schedules of hud.toml and every job that is queued, until Ctrl-C.",
+        "Run the schedules of hud.toml and every queued job until Ctrl-C.",
     ),
     ("serve", "serve", "serve", "Serve the dashboard alone."),
     (
         "list",
         "results.listings",
         "list_group",
-        "Show what there is: models, shapes, modes, suites, metrics, toolchains.",
+        "List models, shapes, modes, suites, metrics and toolchains.",
     ),
     ("runs", "results.runs", "runs", "List the runs in the store, the newest first."),
     ("show", "results.show", "show", "Show one run, or one case of it in full."),
@@ -63,25 +63,25 @@ _TABLE = (
         "alerts",
         "alerts.commands",
         "alerts_group",
-        "Look at alerts and decide: acknowledge, expect, call noise, mute, assign.",
+        "Show and triage alerts: acknowledge, expect, mark as noise, mute, assign.",
     ),
     (
         "annotate",
         "alerts.annotations",
         "annotate_group",
-        "Write at a date what happened, for trends to show: a new driver, a moved machine.",
+        "Mark a date in trends with an event, such as a new driver or a moved machine.",
     ),
     (
         "compare",
         "compare.command",
         "compare",
-        "Compare CANDIDATE with BASELINE; exit with 1 when something became worse.",
+        "Compare CANDIDATE with BASELINE; exit with 1 on a regression.",
     ),
     (
         "kernels",
         "kernels.group",
         "kernels_group",
-        "Show which kernels a case runs; `hud kernels RUN CASE` is `hud kernels show RUN CASE`.",
+        "Show the kernels of a case; `hud kernels RUN CASE` is `hud kernels show RUN CASE`.",
     ),
     (
         "bisect",
@@ -106,28 +106,28 @@ _TABLE = (
         "ingest",
         "maintenance",
         "ingest",
-        "Store what waits in the spool, and the result FILES of `hud run --json`, gzip or not.",
+        "Store spooled results, and result FILES of `hud run --json`, gzipped or not.",
     ),
     (
         "import",
         "results.import_history",
         "import_",
-        "Store what others measured: FILEs of PyTorch's HUD, its nightly suite or TorchBench.",
+        "Import results of other tools: FILEs of PyTorch's HUD, its nightly suite or TorchBench.",
     ),
     ("export", "results.export", "export", "Write RUNs in a format of other tools."),
     (
         "doctor",
         "doctor",
         "doctor",
-        "Check what a run needs and what makes numbers unsteady; exit with 1 for what is missing.",
+        "Check a run's requirements and sources of noise; exit with 1 if one is missing.",
     ),
     (
         "demo",
         "maintenance",
         "demo",
-        "Fill a separate store with a made-up history, labelled as such, to look around in.",
+        "Create a demo store with synthetic data.",
     ),
-    ("db", "database", "db_group", "Look after the store."),
+    ("db", "database", "db_group", "Maintain the store."),
 )
 COMMANDS = tuple(
     LazyCommand(
@@ -190,7 +190,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, is_requested: bo
     default=FORMATS[0],
     show_default=True,
     envvar=FORMAT_VARIABLE,
-    help="How progress and logs are written to standard error.",
+    help="The format of progress and logs on standard error.",
 )
 def main(*, log_format: str) -> None:
     """Track the performance of PyTorch models under torch.compile."""

@@ -50,9 +50,9 @@ class FilesReport:
 @json_option
 @with_workspace
 def ingest(workspace: Workspace, *, files: tuple[str, ...], as_json: bool) -> None:
-    """Store what waits in the spool, and the result FILES of `hud run --json`, gzip or not.
+    """Store spooled results, and result FILES of `hud run --json`, gzipped or not.
 
-    A file with a mistake is named; the others are stored. A file - is what comes from a pipe.
+    A faulty file is reported; the others are stored. A file - is standard input.
     """
     store = workspace.store()
     # Standard input has one end, however often it is named.
@@ -189,7 +189,7 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
 @click.option("--serve", "is_served", is_flag=True, help="Open the dashboard on it at once.")
 @with_workspace
 def demo(workspace: Workspace, *, is_served: bool) -> None:
-    """Fill a separate store with a made-up history, labelled as such, to look around in."""
+    """Create a demo store with synthetic data."""
     config = workspace.config
     # Only an explicit --store may name another store; the store of real runs is never filled.
     default = demo_store_url(config.state_dir)

@@ -20,7 +20,7 @@ _OPTIONS = (
     click.option("--suite", metavar="S", help="A named selection. Default: quick."),
     click.option("--model", "models", metavar="GLOB", multiple=True, help="Models, as globs."),
     click.option("--tag", "tags", metavar="T", multiple=True, help="Models with a tag; globs."),
-    click.option("--exclude", metavar="GLOB", multiple=True, help="Models that are left out."),
+    click.option("--exclude", metavar="GLOB", multiple=True, help="Excluded models; globs."),
     click.option(
         "--mode", "modes", metavar="M", multiple=True, help="Modes or variants, as globs."
     ),
@@ -34,7 +34,7 @@ _OPTIONS = (
     click.option(
         "--device",
         type=click.Choice([AUTO_DEVICE, *DEVICES]),
-        help="auto (the default) takes the GPU when there is one.",
+        help="auto (the default) uses the GPU if there is one.",
     ),
 )
 

@@ -25,7 +25,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 def with_workspace(function: _Function) -> _Function:
     """Add `--store` and `--config` and pass their Workspace as the first argument."""
 
-    @click.option("--store", "store_url", metavar="URL", help="The store, instead of the one set.")
+    @click.option(
+        "--store", "store_url", metavar="URL", help="The store, instead of the configured one."
+    )
     @click.option(
         "--config",
         "config_path",

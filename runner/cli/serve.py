@@ -64,13 +64,13 @@ from compile_hud.runner.toolchains.installer import build_again
 from compile_hud.runner.toolchains.torch_releases import list_versions
 from compile_hud.runner.workspace import Workspace
 
-host_option = click.option("--host", help="Address to listen on, instead of the one set.")
-port_option = click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.")
+host_option = click.option("--host", help="Address to listen on, instead of the configured one.")
+port_option = click.option("--port", type=click.IntRange(0, 65535), help="0 uses a free one.")
 open_option = click.option(
     "--without-sign-in",
     "is_open",
     is_flag=True,
-    help="Let whoever reaches the address read everything, where there is no [auth].",
+    help="Without [auth], let everyone who reaches the address read everything.",
 )
 
 
@@ -78,7 +78,7 @@ open_option = click.option(
 @host_option
 @port_option
 @open_option
-@click.option("--exit-after-run", is_flag=True, help="End when the first run is over.")
+@click.option("--exit-after-run", is_flag=True, help="End after the first run.")
 @with_workspace
 def up(
     workspace: Workspace,
@@ -121,7 +121,7 @@ def up(
 @click.command()
 @with_workspace
 def schedule(workspace: Workspace) -> None:
-    """Run the schedules of hud.toml and every job that is queued, until Ctrl-C."""
+    """Run the schedules of hud.toml and every queued job until Ctrl-C."""
     # This command only runs jobs, so an unusable store ends it.
     check_takes_runs(workspace.store())
     notify = new_progress(workspace)

@@ -44,7 +44,7 @@ def study_group() -> None:
 @json_option
 @with_workspace
 def list_studies(_workspace: Workspace, *, as_json: bool) -> None:
-    """Show the studies and what each asks."""
+    """Show the studies and their questions."""
     if as_json:
         print_json(
             [
@@ -69,7 +69,7 @@ def list_studies(_workspace: Workspace, *, as_json: bool) -> None:
     type=click.Choice([AUTO_DEVICE, *DEVICES]),
     default=AUTO_DEVICE,
     show_default=True,
-    help="auto takes the GPU when there is one.",
+    help="auto uses the GPU if there is one.",
 )
 @click.option(
     "--toolchain",
@@ -78,9 +78,9 @@ def list_studies(_workspace: Workspace, *, as_json: bool) -> None:
     show_default=True,
     help="The torch to measure.",
 )
-@click.option("--model", "models", metavar="GLOB", multiple=True, help="Of its models only these.")
+@click.option("--model", "models", metavar="GLOB", multiple=True, help="Only these of its models.")
 @click.option(
-    "--mode", "variants", metavar="M", multiple=True, help="Of its variants only these; globs."
+    "--mode", "variants", metavar="M", multiple=True, help="Only these of its variants; globs."
 )
 @json_option
 @with_workspace

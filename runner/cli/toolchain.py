@@ -46,9 +46,11 @@ def toolchain_group() -> None:
 @click.option("--torch", metavar="VERSION", help="Such as 2.12.0. Default: the newest.")
 @click.option("--nightly", "is_nightly", is_flag=True, help="Pre-releases of torch count as well.")
 @click.option("--python", metavar="PATH", help="The Python to build on. Default: that of hud.")
-@click.option("--index-url", metavar="URL", help="Where torch comes from. Default: pip's setting.")
+@click.option(
+    "--index-url", metavar="URL", help="The package index of torch. Default: pip's setting."
+)
 @click.option("--with", "packages", metavar="PKG", multiple=True, help="Install this as well.")
-@click.option("--replace", "is_replaced", is_flag=True, help="Build it again if there is one.")
+@click.option("--replace", "is_replaced", is_flag=True, help="Replace an existing toolchain.")
 @with_workspace
 def add(
     workspace: Workspace,
@@ -61,7 +63,7 @@ def add(
     packages: tuple[str, ...],
     is_replaced: bool,
 ) -> None:
-    """Build a toolchain: an environment of its own with a torch and what the models need."""
+    """Build a toolchain: a virtual environment with a torch and the models' packages."""
     _check_free(name, is_replaced=is_replaced, config=workspace.config)
     state_dir = workspace.config.state_dir
     request = ToolchainRequest(

@@ -27,7 +27,7 @@ from compile_hud.runner.workspace import Workspace
 
 @click.group("annotate")
 def annotate_group() -> None:
-    """Write at a date what happened, for trends to show: a new driver, a moved machine."""
+    """Mark a date in trends with an event, such as a new driver or a moved machine."""
 
 
 @annotate_group.command()
@@ -59,7 +59,7 @@ def add(
 
 
 @annotate_group.command("list")
-@click.option("--all", "with_removed", is_flag=True, help="Those that were removed, too.")
+@click.option("--all", "with_removed", is_flag=True, help="Include removed annotations.")
 @json_option
 @with_workspace
 def list_annotations(workspace: Workspace, *, with_removed: bool, as_json: bool) -> None:
@@ -86,7 +86,7 @@ def list_annotations(workspace: Workspace, *, with_removed: bool, as_json: bool)
 @json_option
 @with_workspace
 def remove(workspace: Workspace, *, id: str, by: str, as_json: bool) -> None:
-    """Take the annotation ID out of the trends; who wrote and who removed it is kept."""
+    """Remove the annotation ID from trends; the store keeps its authors."""
     is_new = remove_annotation(workspace.store(), id, by=by, at=workspace.dependencies.now())
     if as_json:
         print_json({"removed": is_new})
@@ -99,7 +99,7 @@ def remove(workspace: Workspace, *, id: str, by: str, as_json: bool) -> None:
 @json_option
 @with_workspace
 def replay_annotations(workspace: Workspace, *, path: Path, as_json: bool) -> None:
-    """Write what FILE has, a list in JSON; what is there already stays as it is."""
+    """Write the annotations of FILE, a JSON list; existing ones stay unchanged."""
     content = read_json(path)
     if not isinstance(content, list):
         raise RecordError(

@@ -77,7 +77,7 @@ class _SeriesSetting:
 
 @click.group("alerts")
 def alerts_group() -> None:
-    """Look at alerts and decide: acknowledge, expect, call noise, mute, assign."""
+    """Show and triage alerts: acknowledge, expect, mark as noise, mute, assign."""
 
 
 @alerts_group.command("list")
@@ -90,7 +90,7 @@ def alerts_group() -> None:
     show_default=True,
     help="Alerts in this state; may be repeated.",
 )
-@click.option("--owner", metavar="NAME", help="Alerts that NAME takes care of.")
+@click.option("--owner", metavar="NAME", help="Alerts owned by NAME.")
 @json_option
 @with_workspace
 def list_alerts(
@@ -117,7 +117,7 @@ def list_alerts(
 @json_option
 @with_workspace
 def show_alert(workspace: Workspace, *, alert_id: str, as_json: bool) -> None:
-    """Show one alert with every change of it; the start of an id will do."""
+    """Show one alert with all its changes; a prefix of its id is enough."""
     store = workspace.store()
     alert = load_alert(store, alert_id)
     changes = load_changes(store, alert_id=alert.id)
@@ -161,7 +161,7 @@ def _last_value(alert: Alert, *, store: Store) -> str:
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
 def ack(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
-    """Say that somebody looks after alerts; they end when the level is back."""
+    """Acknowledge alerts; they resolve when performance recovers."""
     _set_state(workspace, alert_ids, AlertState.ACKNOWLEDGED, options=options)
 
 
@@ -172,7 +172,7 @@ def ack(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOp
 def expect(
     workspace: Workspace, *, targets: tuple[str, ...], run_id: str | None, options: DecisionOptions
 ) -> None:
-    """Accept a new level: from the first bad run on it is the baseline."""
+    """Accept a new level: it is the baseline from the first bad run on."""
     if run_id is None:
         _set_state(workspace, targets, AlertState.EXPECTED, options=options)
         return
@@ -190,7 +190,7 @@ def expect(
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
 def noise(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
-    """Say that alerts mean nothing; they stay silent, also when they come back."""
+    """Mark alerts as noise; they stay suppressed if they recur."""
     _set_state(workspace, alert_ids, AlertState.NOISE, options=options)
 
 
@@ -198,7 +198,7 @@ def noise(workspace: Workspace, *, alert_ids: tuple[str, ...], options: Decision
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
 def reopen(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
-    """Take back what was decided about alerts: the judge goes on with them."""
+    """Reopen alerts: the judge handles them again."""
     _set_state(workspace, alert_ids, AlertState.OPEN, options=options)
 
 
@@ -206,7 +206,7 @@ def reopen(workspace: Workspace, *, alert_ids: tuple[str, ...], options: Decisio
 @click.argument("alert_ids", metavar="ID...", nargs=-1, required=True)
 @deciding
 def comment(workspace: Workspace, *, alert_ids: tuple[str, ...], options: DecisionOptions) -> None:
-    """Keep what `--why` says of alerts, and decide nothing."""
+    """Comment on alerts; `--why` has the text."""
     if not options.why.strip():
         raise click.UsageError("there is no comment to keep; give it with --why")
     _decide(workspace, alert_ids, _commented, options=options)
@@ -221,7 +221,7 @@ def _commented(alert_ids: Sequence[str], *, why: str) -> Decide:
 @click.argument("owner")
 @deciding
 def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOptions) -> None:
-    """Name who takes care of an alert, or of every alert of a series; `none` nobody."""
+    """Set the owner of an alert, or of every alert of a series; `none` removes it."""
     owner = "" if owner == NONE else owner
     if _is_pattern(target):
         _set_series(
@@ -247,7 +247,7 @@ def assign(workspace: Workspace, *, target: str, owner: str, options: DecisionOp
 def mute(
     workspace: Workspace, *, target: str, until: datetime | str, options: DecisionOptions
 ) -> None:
-    """Tell nobody about an alert, or the alerts of a series, until a day (UTC)."""
+    """Mute an alert or series until a date (UTC)."""
     end = until if isinstance(until, datetime) else None
     if end is not None and end <= workspace.dependencies.now():
         raise click.UsageError(
@@ -271,7 +271,7 @@ def mute(
 def floor(
     workspace: Workspace, *, series: str, least: float | str, options: DecisionOptions
 ) -> None:
-    """Set the least change that matters in a series; `none` is the metric's own."""
+    """Set the smallest relevant change of a series; `none` restores the metric's own."""
     value = least if isinstance(least, float) else None
     _set_series(
         workspace, [series], _SeriesSetting(field=ChangedField.FLOOR, value=value), options=options
@@ -282,7 +282,7 @@ def floor(
 @json_option
 @with_workspace
 def list_series(workspace: Workspace, *, as_json: bool) -> None:
-    """List what was set for series: floors, mutes, owners and baselines."""
+    """List the settings of series: floors, mutes, owners and baselines."""
     store = workspace.store()
     settings = load_series_settings(store)
     is_missing = say_when_missing(store)
@@ -299,7 +299,7 @@ def list_series(workspace: Workspace, *, as_json: bool) -> None:
 @json_option
 @with_workspace
 def log(workspace: Workspace, *, alert_id: str | None, as_json: bool) -> None:
-    """Show who changed what, when and why: of one alert, or of everything."""
+    """Show the decisions about one alert, or all: author, change, time and reason."""
     store = workspace.store()
     full_id = None if alert_id is None else load_alert(store, alert_id).id
     changes = load_changes(store, alert_id=full_id)
@@ -317,7 +317,7 @@ def log(workspace: Workspace, *, alert_id: str | None, as_json: bool) -> None:
 @json_option
 @with_workspace
 def replay_log(workspace: Workspace, *, path: Path, as_json: bool) -> None:
-    """Do again what FILE, a log in JSON, says: for a store built anew from the same results."""
+    """Re-apply triage decisions from an exported log to a rebuilt store."""
     content = read_json(path)
     if not isinstance(content, list):
         raise RecordError(f"{path} is no list of changes. `hud alerts log --json` writes one")

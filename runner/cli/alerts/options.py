@@ -66,6 +66,8 @@ by_option = click.option(
     "--by",
     metavar="NAME",
     callback=lambda _context, _option, by: _person(by),
-    help="Who decides. Default: the user of this machine.",
+    help="The author. Default: the user of this machine.",
 )
-_why_option = click.option("--why", metavar="TEXT", default="", help="The reason; it is kept.")
+_why_option = click.option(
+    "--why", metavar="TEXT", default="", help="The reason, stored with the decision."
+)

@@ -49,7 +49,7 @@ _SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
 @json_option
 @with_workspace
 def outbox(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> None:
-    """List the notifications that wait or were given up, oldest first."""
+    """List pending and failed notifications, oldest first."""
     requested = None if _ALL in states else [NotificationState(state) for state in states]
     store = workspace.store()
     notifications = load_outbox(store, states=requested)
@@ -67,7 +67,7 @@ def outbox(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> N
 @json_option
 @with_workspace
 def resend_dead(workspace: Workspace, *, ids: tuple[str, ...], as_json: bool) -> None:
-    """Send dead letters again, those with these ids or all; the start of an id will do."""
+    """Resend dead letters, all or by id; a prefix of an id is enough."""
     store = workspace.store()
     dead = load_outbox(store, states=[NotificationState.DEAD])
     ids_to_send = {item.id for item in dead if not ids or item.id.startswith(ids)}
@@ -104,7 +104,7 @@ def send_now(workspace: Workspace, *, as_json: bool) -> None:
 @json_option
 @with_workspace
 def test_receivers(workspace: Workspace, *, names: tuple[str, ...], as_json: bool) -> None:
-    """Send a test message now, to these receivers or to all; exit with 1 when one fails."""
+    """Send a test message to these receivers or to all; exit with 1 if one fails."""
     receivers = workspace.config.receivers
     if not receivers:
         click.echo(_NO_RECEIVERS, err=True)

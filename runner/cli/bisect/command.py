@@ -50,15 +50,15 @@ _REVISION_OPTIONS = (
     click.option("--torch", metavar="V", multiple=True, help="A torch version, or a range: A..B."),
     click.option("--nightly", "is_nightly", is_flag=True, help="Pre-releases count as well."),
     click.option(
-        "--index-url", metavar="URL", help="Where torch comes from, if not as pip is set."
+        "--index-url", metavar="URL", help="The package index of torch. Default: pip's setting."
     ),
-    click.option("--python", metavar="PATH", help="The Python to build on, if not that of hud."),
+    click.option("--python", metavar="PATH", help="The Python to build on. Default: that of hud."),
     click.option(
         "--toolchain",
         "toolchains",
         metavar="T",
         multiple=True,
-        help="A toolchain that is there; with --repo the one to measure in.",
+        help="An existing toolchain; with --repo the one to measure in.",
     ),
     click.option(
         "--repo",
@@ -67,8 +67,8 @@ _REVISION_OPTIONS = (
         type=click.Path(path_type=Path),
         help="The git repository of a model of yours.",
     ),
-    click.option("--good", metavar="REV", help="The commit that is good."),
-    click.option("--bad", metavar="REV", help="The commit that is bad."),
+    click.option("--good", metavar="REV", help="The good commit."),
+    click.option("--bad", metavar="REV", help="The bad commit."),
 )
 _LIMIT_OPTIONS = (
     click.option(
@@ -77,7 +77,7 @@ _LIMIT_OPTIONS = (
         default=DEFAULT_FAIL_ABOVE,
         metavar="PCT",
         show_default="5%",
-        help="The smallest change of the ends that is searched.",
+        help="The smallest difference of the ends to search.",
     ),
     click.option(
         "--max-launches",
@@ -93,7 +93,7 @@ _LIMIT_OPTIONS = (
         default=DEFAULT_STEP_MINUTES,
         show_default=True,
         metavar="N",
-        help="How long a step launches at most, in minutes.",
+        help="Time limit of a step in minutes.",
     ),
 )
 
@@ -111,9 +111,7 @@ class _LimitOptions:
 @click.argument("more", nargs=-1, metavar="[REVISION]...")
 @gather_options(BisectOptions, name="options", options=_REVISION_OPTIONS)
 @case_options
-@click.option(
-    "--metric", type=click.Choice(_METRICS), metavar="M", help="Default: the time that decides."
-)
+@click.option("--metric", type=click.Choice(_METRICS), metavar="M", help="Default: the main time.")
 @gather_options(_LimitOptions, name="limits", options=_LIMIT_OPTIONS)
 @click.option(
     "--resume",
@@ -121,7 +119,7 @@ class _LimitOptions:
     metavar="ID",
     is_flag=False,
     flag_value=LATEST,
-    help="Continue a bisection that was stopped (the latest, or ID).",
+    help="Continue a stopped bisection (the latest, or ID).",
 )
 @json_option
 @with_workspace

@@ -35,7 +35,7 @@ _OPTIONS = (
         "--comment",
         "comment_name",
         metavar="NAME",
-        help="Make it the comment NAME of the pull request that HUD_PULL_REQUEST numbers.",
+        help="Post it as comment NAME of the pull request HUD_PULL_REQUEST.",
     ),
 )
 

@@ -72,7 +72,7 @@ class _RunPair:
     "toolchains",
     metavar="T",
     multiple=True,
-    help="Given twice: measure both now, launch by launch in turn, and compare them.",
+    help="Given twice: measure both now with interleaved launches, and compare them.",
 )
 @case_options
 @click.option(
@@ -81,14 +81,14 @@ class _RunPair:
     metavar="N",
     help=f"Launches a side at most, while it is not clear. Default: {_LIMITS.max_launches}.",
 )
-@click.option("--no-store", is_flag=True, help="Store nothing of what is measured.")
+@click.option("--no-store", is_flag=True, help="Store no results.")
 @click.option(
     "--fail-above",
     type=Percentage(),
     default=DEFAULT_FAIL_ABOVE,
     metavar="PCT",
     show_default="5%",
-    help="The smallest change that counts.",
+    help="The smallest relevant change.",
 )
 @click.option(
     "--confirm",
@@ -96,9 +96,9 @@ class _RunPair:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Measure what became worse again first, N times, and count what stays so.",
+    help="Re-measure regressions N times, and count confirmed ones only.",
 )
-@click.option("--all", "show_all", is_flag=True, help="Show what is unchanged as well.")
+@click.option("--all", "show_all", is_flag=True, help="Show unchanged rows as well.")
 @report_options
 @json_option
 @with_workspace
@@ -117,7 +117,7 @@ def compare(
     report: ReportOptions,
     as_json: bool,
 ) -> None:
-    """Compare CANDIDATE with BASELINE; exit with 1 when something became worse.
+    """Compare CANDIDATE with BASELINE; exit with 1 on a regression.
 
     Each is a run (an id, the start of one, `latest`, `previous`), a revision or a result file
     of `hud run --json`. With --toolchain twice both toolchains are measured now instead.

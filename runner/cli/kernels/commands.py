@@ -69,7 +69,7 @@ _PART_COLUMNS = (
     "--repro",
     "repro_name",
     metavar="KERNEL",
-    help="Print a script instead that runs KERNEL alone and times it.",
+    help="Print a script that runs and times KERNEL alone instead.",
 )
 @json_option
 @with_workspace
@@ -82,7 +82,7 @@ def show_kernels(
     repro_name: str | None,
     as_json: bool,
 ) -> None:
-    """Show the kernels of one case, those that take longest first, and where the time goes.
+    """Show the kernels of one case, the longest first, with a breakdown of the time.
 
     RUN is an id, the start of one, `latest`, a result file or a revision; CASE is a case's key, a
     part of it, or a glob; KERNEL is the name of a kernel, a part of it, or a glob.
@@ -313,7 +313,7 @@ def _share(part_s: float, *, whole_s: float) -> str:
 def counters_command(
     workspace: Workspace, *, run_name: str, case_name: str, files: tuple[Path, ...], as_json: bool
 ) -> None:
-    """Keep what CSV FILEs of nsys or ncu say of each kernel beside the kernels of a case.
+    """Store the counters in CSV FILEs of nsys or ncu with the kernels of a case.
 
     RUN and CASE are those of `hud kernels show`; the run must be in the store.
     """

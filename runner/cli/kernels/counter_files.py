@@ -33,7 +33,7 @@ class CounterReport:
 def import_counters(
     files: Sequence[Path], *, result: CaseResult, store: Store
 ) -> list[CounterReport]:
-    """Store the counters in `files` for the kernels of `result`, all or none; raise ImportFailed."""
+    """Store the counters in `files` for the kernels of `result`, or raise ImportFailed."""
     # All files are read before the first one is stored, so a faulty file stores nothing.
     contents = [(path, read_counters(path)) for path in files]
     matches = [_matched(path, kernels, result=result) for path, kernels in contents]

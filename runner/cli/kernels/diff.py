@@ -56,14 +56,14 @@ class _Options:
             "--source",
             "kernel_name",
             metavar="KERNEL",
-            help="Print how the code of KERNEL differs instead.",
+            help="Print the code diff of KERNEL instead.",
         ),
         json_option,
     ),
 )
 @with_workspace
 def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options: _Options) -> None:
-    """Show which kernels changed from A to B, why, and the microseconds that each contributes.
+    """Show the kernels that changed from A to B, with reasons and microseconds.
 
     A and B are trace files of torch.profiler, FILE:CASE of a result file of `hud run --json`, or
     RUN:CASE of the store, with RUN and CASE as `hud kernels show` takes them; FILE or RUN alone

@@ -12,25 +12,25 @@ _TABLE = (
         "counters",
         "commands",
         "counters_command",
-        "Keep what CSV FILEs of nsys or ncu say of each kernel beside the kernels of a case.",
+        "Store the counters in CSV FILEs of nsys or ncu with the kernels of a case.",
     ),
     (
         "diff",
         "diff",
         "diff_command",
-        "Show which kernels changed from A to B, why, and the microseconds that each contributes.",
+        "Show the kernels that changed from A to B, with reasons and microseconds.",
     ),
     (
         "ranks",
         "ranks",
         "ranks_command",
-        "Show what each rank of a distributed run did, and which one the others wait for.",
+        "Show the time of each rank of a distributed run, and the rank that delays others.",
     ),
     (
         _SHOW,
         "commands",
         "show_kernels",
-        "Show the kernels of one case, those that take longest first, and where the time goes.",
+        "Show the kernels of one case, the longest first, with a breakdown of the time.",
     ),
 )
 
@@ -59,4 +59,4 @@ class _ShowByDefault(LazyGroup):
     ],
 )
 def kernels_group() -> None:
-    """Show which kernels a case runs; `hud kernels RUN CASE` is `hud kernels show RUN CASE`."""
+    """Show the kernels of a case; `hud kernels RUN CASE` is `hud kernels show RUN CASE`."""

@@ -33,9 +33,9 @@ _SPARE = ("copy", "busy", "hidden", "last to", "communication")
 @json_option
 @with_workspace
 def ranks_command(_workspace: Workspace, *, traces: tuple[Path, ...], as_json: bool) -> None:
-    """Show what each rank of a distributed run did, and which one the others wait for.
+    """Show the time of each rank of a distributed run, and the rank that delays others.
 
-    Each TRACE is that of torch.profiler of one rank, recorded on a GPU.
+    Each TRACE is the torch.profiler trace of one rank, recorded on a GPU.
     """
     report = read_ranks(traces)
     if as_json:

@@ -81,7 +81,7 @@ class Format(click.ParamType[str]):
     "path",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Where to write it, instead of standard output.",
+    help="The output file, instead of standard output.",
 )
 @with_workspace
 def export(

@@ -30,15 +30,15 @@ from compile_hud.runner.workspace import Workspace
     "--format",
     "format_name",
     type=click.Choice(list(READERS)),
-    help="The format; without it, by the file's name and content.",
+    help="The format. Default: by the file's name and content.",
 )
-@click.option("--revision", metavar="REV", help="The revision, where a file does not tell it.")
-@click.option("--machine", metavar="NAME", help="The machine, where a file does not tell it.")
+@click.option("--revision", metavar="REV", help="The revision, if a file does not have it.")
+@click.option("--machine", metavar="NAME", help="The machine, if a file does not have it.")
 @click.option(
     "--at",
     type=DateTimeType(),
     metavar="TIME",
-    help="When it was measured, where a file does not tell it. Default: its modification time.",
+    help="The time, if a file does not have it. Default: its modification time.",
 )
 @json_option
 @with_workspace
@@ -52,10 +52,10 @@ def import_(
     at: datetime | None,
     as_json: bool,
 ) -> None:
-    """Store what others measured: FILEs of PyTorch's HUD, its nightly suite or TorchBench.
+    """Import results of other tools: FILEs of PyTorch's HUD, its nightly suite or TorchBench.
 
-    A file with a mistake is named with the line and leaves nothing behind; the others are stored.
-    The same file twice changes nothing. `hud detect` judges what was imported.
+    A faulty file is reported with the line and stores nothing; the others are stored. Importing a
+    file twice changes nothing. `hud detect` judges imported results.
     """
     unsaid = MissingValuePolicy(revision=revision or UNKNOWN, machine=machine or UNKNOWN, at=at)
     store = workspace.store()

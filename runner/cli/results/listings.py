@@ -18,7 +18,7 @@ from compile_hud.runner.workspace import Workspace
 
 @click.group("list")
 def list_group() -> None:
-    """Show what there is: models, shapes, modes, suites, metrics, toolchains."""
+    """List models, shapes, modes, suites, metrics and toolchains."""
 
 
 @list_group.command()
@@ -62,7 +62,7 @@ def models(workspace: Workspace, *, as_json: bool) -> None:
 @json_option
 @with_workspace
 def shapes(workspace: Workspace, *, patterns: tuple[str, ...], as_json: bool) -> None:
-    """Show the shapes of the models, along which axes others can be named, and up to where."""
+    """Show the shapes of the models, and the axes and limits of further ones."""
     show_shapes(workspace, patterns=patterns, as_json=as_json)
 
 
@@ -70,7 +70,7 @@ def shapes(workspace: Workspace, *, patterns: tuple[str, ...], as_json: bool) ->
 @json_option
 @with_workspace
 def modes(_workspace: Workspace, *, as_json: bool) -> None:
-    """Show the modes and the variants of them."""
+    """Show the modes and their variants."""
     if as_json:
         print_json(
             [
@@ -99,7 +99,7 @@ def modes(_workspace: Workspace, *, as_json: bool) -> None:
 @json_option
 @with_workspace
 def suites(workspace: Workspace, *, as_json: bool) -> None:
-    """Show the suites and what they select."""
+    """Show the suites and their selections."""
     suites = list(workspace.config.suites.values())
     if as_json:
         print_json(
@@ -147,7 +147,7 @@ def _models_text(selection: Selection) -> str:
 @json_option
 @with_workspace
 def metrics(_workspace: Workspace, *, as_json: bool) -> None:
-    """Show the metrics, their units and which way is better."""
+    """Show the metrics, their units and directions."""
     if as_json:
         print_json(
             [

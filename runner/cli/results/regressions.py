@@ -30,7 +30,7 @@ ALL_STATES = "all"
     type=click.Choice([ALL_STATES, *(str(state) for state in AlertState)]),
     default=(str(AlertState.OPEN),),
     show_default=True,
-    help="Alerts in this state; all lists every one, improvements included.",
+    help="Alerts in this state; all includes improvements.",
 )
 @json_option
 @with_workspace

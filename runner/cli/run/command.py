@@ -54,7 +54,7 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold")
     "toolchains",
     metavar="T",
     multiple=True,
-    help="The torch to measure; several, by repeating it, are measured in turn.",
+    help="The toolchain; repeat it to measure several in turn.",
 )
 @click.option(
     "--json", "json_path", metavar="PATH", help="Write the result document there; - is stdout."
@@ -73,20 +73,23 @@ _LEAST_USED = ("peak memory", "compile warm", "compile cold")
     metavar="RUN",
     is_flag=False,
     flag_value=_LATEST,
-    help="Measure what is left of an interrupted run (the latest, or RUN).",
+    help="Measure the remaining cases of an interrupted run (the latest, or RUN).",
 )
-@click.option("--no-reference", is_flag=True, help="Leave the reference cases out.")
+@click.option("--no-reference", is_flag=True, help="Omit the reference cases.")
 @click.option(
     "--confirm/--no-confirm",
     "is_confirming",
     default=None,
-    help="Measure suspected regressions again before they count. Default: as [run] confirm says.",
+    help="Re-measure suspected regressions before they count. Default: [run] confirm.",
 )
 @click.option(
-    "--nsys", "tool", flag_value=str(Tool.NSYS), help="Watch one case with Nsight Systems instead."
+    "--nsys",
+    "tool",
+    flag_value=str(Tool.NSYS),
+    help="Profile one case with Nsight Systems instead.",
 )
 @click.option(
-    "--ncu", "tool", flag_value=str(Tool.NCU), help="Count one case with Nsight Compute instead."
+    "--ncu", "tool", flag_value=str(Tool.NCU), help="Profile one case with Nsight Compute instead."
 )
 @executor_options
 @with_workspace
@@ -104,10 +107,10 @@ def run(
     tool: str | None,
     executor: ExecutorOptions,
 ) -> None:
-    """Measure now: compile and time each selected case, store it and judge it.
+    """Measure now: compile, time, store and judge each selected case.
 
-    With --nsys or --ncu, print the commands that let NVIDIA's profiler watch the one case that is
-    selected; where it is installed, run them and keep its counters beside the kernels of the case.
+    With --nsys or --ncu, print the commands that profile the one selected case with NVIDIA's tool.
+    If the tool is installed, run them and store its counters with the kernels of the case.
     """
     if tool is not None:
         if resume_id is not None or json_path is not None or no_store or len(toolchains) > 1:

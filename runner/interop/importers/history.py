@@ -161,7 +161,7 @@ class HistoryBuilder:
         self._ends.append(len(self._values))
 
     def _compare(self, settings: Settings, *, origin: int, key: tuple[int, int]) -> None:
-        """Count a row whose settings differ from the previous row of its origin, case and metric."""
+        """Count a row whose settings differ from its predecessor's of the same case and metric."""
         last_origin, last = self._settings.get(key, (origin, settings))
         self._settings[key] = (origin, settings)
         if origin == last_origin and settings != last:

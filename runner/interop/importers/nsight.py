@@ -71,7 +71,7 @@ class _NsightTable:
     units: dict[str, str] = field(default_factory=dict)
 
     def row(self, cells: Sequence[str], line: int) -> None:
-        """Read one row; raise ImportFailed if it is longer or shorter than the header, or cut off."""
+        """Read one row; raise ImportFailed if its length is not the header's, or it is cut off."""
         if len(cells) != len(self.header):
             raise self.source.error(
                 f"the row has {len(cells)} cells and the header {len(self.header)}: the file is cut"
