@@ -6,7 +6,7 @@ Each class of a change is planted in code that is compiled here, except those th
   kernels only products have a choice, their blocks;
 - the same code compiled to more registers, and kernels that ran at once;
 - another algorithm within one library. A trace of a CPU ends at the operator, so another kernel of
-  oneDNN or MKL for it is the same library kernel, slower or faster.
+  oneDNN or MKL looks like the same one, slower or faster.
 
 tests/unit/runner/analysis/kernels/test_diff.py has these from records.
 """
