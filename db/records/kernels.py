@@ -60,6 +60,8 @@ IDLE = "idle"
 _SAME_TIME = 0.03
 # The key of modules in `Kernel.launch`.
 MODULES = "modules"
+# The user's line of the calls in each module, `FILE:LINE` by the path of the module.
+CALL_LINES = "call_lines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -480,6 +482,19 @@ def modules_of(kernel: Kernel) -> tuple[ModuleTime, ...]:
         and _is_amount(item.get("count"))
         and _is_amount(item.get("total_s"))
     )
+
+
+def call_lines_of(kernel: Kernel) -> dict[str, str]:
+    """Return the user's line of the calls of `kernel` by the path of the module; none if unknown.
+
+    Damaged entries are left out.
+    """
+    listed = kernel.launch.get(CALL_LINES)
+    return {
+        path: line
+        for path, line in (listed.items() if isinstance(listed, dict) else ())
+        if isinstance(path, str) and isinstance(line, str)
+    }
 
 
 def _is_amount(value: Any) -> TypeGuard[float]:

@@ -74,13 +74,8 @@ class CommitRevisions:
         if not self._is_open:
             self._executor.open()
             self._is_open = True
-        workload = self._order.workload
-        workload = replace(
-            workload,
-            build=_moved_build(workload.build, self._repository, folder),
-            checkout=Checkout(folder=str(folder), repository=str(self._repository)),
-        )
-        return PairSide(executor=self._executor, order=replace(self._order, workload=workload))
+        order = checkout_order(self._order, repository=self._repository, folder=folder)
+        return PairSide(executor=self._executor, order=order)
 
     def title(self, index: int) -> str:
         """Return nothing: the titles of commits are known from the beginning."""
@@ -98,6 +93,16 @@ class CommitRevisions:
         """End the worker host and remove every checkout."""
         self._executor.close()
         self._worktrees.keep_only(())
+
+
+def checkout_order(order: CaseOrder, *, repository: Path, folder: Path) -> CaseOrder:
+    """Return `order` for the code in `folder`, where a commit of `repository` is checked out."""
+    workload = replace(
+        order.workload,
+        build=_moved_build(order.workload.build, repository, folder),
+        checkout=Checkout(folder=str(folder), repository=str(repository)),
+    )
+    return replace(order, workload=workload)
 
 
 def _moved_build(build: str, repository: Path, folder: Path) -> str:

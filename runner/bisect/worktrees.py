@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compile_hud.db.shared.text import one_line
@@ -19,6 +21,21 @@ from compile_hud.runner.errors import BisectError
 # Hooks of the repository are meant for the user's own tree; they may build, or prompt the user.
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
 _FIELDS = "%H%x00%s%x00%an%x00%aI"
+# What a change is compared with where nobody says: the first of these that there is.
+_DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
+# A new file of code is smaller; what is larger and in no commit is data, and stays out of git.
+_MAX_UNTRACKED_BYTES = 1 << 20
+DIRTY_TITLE = "uncommitted changes"
+# Digits of a commit, and of the content of a working tree, in the name of a revision.
+NUM_DIGITS, NUM_CONTENT_DIGITS = 10, 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedCommit:
+    """A commit with what it is called: `0123456789`, `0123456789+dirty(5f3a)` a working tree."""
+
+    revision: BisectRevision
+    label: str
 
 
 def find_root(repository: Path) -> Path:
@@ -44,6 +61,72 @@ def list_commits(repository: Path, *, good: str, bad: str) -> tuple[BisectRevisi
         )
     between = _log(repository, "--first-parent", "--reverse", f"{first}..{last}")
     return (*_log(repository, "--max-count=1", first), *between)
+
+
+def find_commit(repository: Path, name: str) -> NamedCommit:
+    """Return the commit that `name` stands for; raise BisectError."""
+    (revision,) = _log(repository, "--max-count=1", _commit(repository, name))
+    return NamedCommit(revision=revision, label=revision.name[:NUM_DIGITS])
+
+
+def find_base(repository: Path, name: str | None, *, head: str) -> NamedCommit:
+    """Return the commit at which `head` branched off `name`, or off the default branch.
+
+    It is the tip of `name` where a shallow history does not reach the branching. Raises BisectError
+    where there is no such commit.
+    """
+    names = _DEFAULT_BASES if name is None else (name,)
+    known = next((item for item in names if _is_commit(repository, item)), None)
+    if known is None:
+        raise BisectError(
+            f"{repository} has none of {', '.join(names)} to compare with; --base names a commit,"
+            " and in a shallow clone `git fetch origin BRANCH` brings one"
+        )
+    answer = _run(repository, "merge-base", known, head)
+    return find_commit(repository, answer.stdout.strip() if answer.returncode == 0 else known)
+
+
+def commit_working_tree(repository: Path) -> NamedCommit:
+    """Return HEAD, or a commit of the files as they are where these are not those of HEAD.
+
+    Neither the index nor any branch changes. Ignored files are left out, and new ones above 1 MiB.
+    """
+    head = find_commit(repository, "HEAD")
+    tree = _write_tree(repository)
+    if tree == _git(repository, "rev-parse", "HEAD^{tree}").strip():
+        return head
+    date = _git(repository, "log", "--max-count=1", "--format=%cI", "HEAD").strip()
+    # One content has one commit: with the time of now there would be more with each comparison.
+    author = {
+        f"GIT_{role}_{key}": text
+        for role in ("AUTHOR", "COMMITTER")
+        for key, text in {"NAME": "Compile HUD", "EMAIL": "hud@localhost", "DATE": date}.items()
+    }
+    commit = _git(
+        repository, "commit-tree", tree, "-p", "HEAD", "-m", DIRTY_TITLE, environment=author
+    )
+    label = f"{head.label}+dirty({tree[:NUM_CONTENT_DIGITS]})"
+    return replace(find_commit(repository, commit.strip()), label=label)
+
+
+def _write_tree(repository: Path) -> str:
+    """Return the tree of the files as they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        index, names = Path(folder) / "index", Path(folder) / "names"
+        # A copy, which knows what is unchanged: with an empty index git would read every file.
+        own = _git(repository, "rev-parse", "--path-format=absolute", "--git-path", "index")
+        if Path(own.strip()).is_file():
+            shutil.copy2(own.strip(), index)
+        environment = {"GIT_INDEX_FILE": str(index)}
+        _git(repository, "add", "--update", environment=environment)
+        new = _git(repository, "ls-files", "--others", "--exclude-standard", "-z")
+        small = [name for name in new.split("\0") if name and _is_small(repository / name)]
+        if small:
+            names.write_text("\0".join(small), encoding="utf-8")
+            options = (f"--pathspec-from-file={names}", "--pathspec-file-nul")
+            literal = {"GIT_LITERAL_PATHSPECS": "1"}
+            _git(repository, "add", *options, environment={**environment, **literal})
+        return _git(repository, "write-tree", environment=environment).strip()
 
 
 class Worktrees:
@@ -81,6 +164,15 @@ def _commit(repository: Path, name: str) -> str:
     ).strip()
 
 
+def _is_commit(repository: Path, name: str) -> bool:
+    arguments = ("--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    return _run(repository, "rev-parse", *arguments).returncode == 0
+
+
+def _is_small(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size <= _MAX_UNTRACKED_BYTES
+
+
 def _is_ancestor(repository: Path, first: str, last: str) -> bool:
     return _run(repository, "merge-base", "--is-ancestor", first, last).returncode == 0
 
@@ -97,18 +189,20 @@ def _log(repository: Path, *arguments: str) -> tuple[BisectRevision, ...]:
     )
 
 
-def _git(repository: Path, *arguments: str) -> str:
+def _git(repository: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> str:
     """Return the output of git; raise BisectError with its message if it fails."""
-    answer = _run(repository, *arguments)
+    answer = _run(repository, *arguments, environment=environment)
     if answer.returncode:
         lines = answer.stderr.strip().splitlines() or [f"it ended with {answer.returncode}"]
         raise BisectError(f"git {arguments[0]} in {repository}: {lines[-1]}")
     return answer.stdout
 
 
-def _run(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _run(
+    repository: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     # A git hook that starts hud sets these variables, and they name another repository.
-    environment = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
+    inherited = {key: text for key, text in os.environ.items() if not key.startswith("GIT_")}
     try:
         return subprocess.run(
             ["git", *_NO_HOOKS, "-C", str(repository), *arguments],
@@ -116,7 +210,7 @@ def _run(repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
-            env={**environment, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+            env={**inherited, **(environment or {}), "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
             # Ctrl-C in the terminal is for this process: git would leave an incomplete worktree.
             start_new_session=True,
         )

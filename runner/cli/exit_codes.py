@@ -6,3 +6,5 @@ from __future__ import annotations
 EXIT_INTERRUPTED = 130
 # A wrong command line or setting, or a store that cannot be used.
 EXIT_USAGE = 2
+# A comparison that could not tell whether anything changed.
+EXIT_INCONCLUSIVE = 3

@@ -59,6 +59,8 @@ class PairResult:
 
 # It returns whether to stop after this number of pairs of launches.
 IsEnough = Callable[[PairResult, int], bool]
+# It returns whether the time is up after this number of pairs.
+IsTimeUp = Callable[[int], bool]
 
 
 def measure_pair(
@@ -68,13 +70,15 @@ def measure_pair(
     limits: PairLimits,
     on_pair: Callable[[int], None] = lambda _number: None,
     is_enough: IsEnough | None = None,
+    is_time_up: IsTimeUp = lambda _number: False,
 ) -> PairResult:
     """Measure both sides and compare them.
 
     `on_pair` gets the number of completed pairs. The measurement ends after a failed launch and its
     counterpart, or when `is_enough` returns true at an interim look. The default is true once the
-    verdict on the time is decided. Raises ExecutorError when a host cannot be restarted, and
-    ValueError for limits without a launch.
+    verdict on the time is decided. After the pair at which `is_time_up` returns true the last look
+    follows at once: the clock does not depend on the samples, so this adds no error. Raises
+    ExecutorError when a host cannot be restarted, and ValueError for limits without a launch.
     """
     schedule = looks(limits.min_launches, limits.max_launches)
     standard = PairStandard(
@@ -94,6 +98,7 @@ def measure_pair(
                 standard=standard,
                 on_pair=on_pair,
                 is_enough=is_enough,
+                is_time_up=is_time_up,
             )
         finally:
             right.close()
@@ -108,13 +113,15 @@ def _measure(
     standard: PairStandard,
     on_pair: Callable[[int], None],
     is_enough: IsEnough,
+    is_time_up: IsTimeUp,
 ) -> PairResult:
     for number in range(1, schedule[-1] + 1):
         are_ok = _launch_both(sessions, number=number)
         on_pair(number)
-        if not are_ok or number in schedule:
+        is_last = not are_ok or is_time_up(number)
+        if is_last or number in schedule:
             result = _result(sessions, standard=standard)
-            if not are_ok or is_enough(result, number):
+            if is_last or is_enough(result, number):
                 break
     return result
 

@@ -51,6 +51,8 @@ class Context:
     compiles: CompileClock = field(default_factory=CompileClock)
     origins: Origins = field(default_factory=dict)
     library_calls: Calls = field(default_factory=list)
+    # The line of the user's code that calls a library, by the path of the module.
+    call_lines: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_first(self) -> bool:

@@ -185,7 +185,7 @@ def _origins(context: Context) -> Iterator[None]:
         return
     with (
         recorded_origins(context.origins),
-        recorded_library_calls(context.library_calls),
+        recorded_library_calls(context.library_calls, lines=context.call_lines),
     ):
         yield
 

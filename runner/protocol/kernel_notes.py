@@ -77,12 +77,14 @@ class KernelNote:
 class KernelNotes:
     """The notes of one trace by kernel name; all fields are empty for a trace of another program.
 
-    `num_iterations` is 0 and `device` is empty if unknown.
+    `num_iterations` is 0 and `device` is empty if unknown. `call_lines` maps the path of a module
+    to the user's line, `FILE:LINE`, of its library calls.
     """
 
     device: str = ""
     num_iterations: int = 0
     kernels: Mapping[str, KernelNote] = field(default_factory=dict)
+    call_lines: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the notes as a JSON document."""
@@ -91,6 +93,7 @@ class KernelNotes:
             "device": self.device,
             "num_iterations": self.num_iterations,
             "kernels": {name: note.to_json() for name, note in self.kernels.items()},
+            "call_lines": dict(self.call_lines),
         }
 
     @classmethod
@@ -109,7 +112,15 @@ class KernelNotes:
             device=device,
             num_iterations=num_iterations,
             kernels={name: KernelNote.from_json(note) for name, note in kernels.items()},
+            call_lines=_texts(document, "call_lines"),
         )
+
+
+def _texts(document: Any, name: str) -> dict[str, str]:
+    if get_value(document, name, default=None) is None:
+        # Notes of before these were recorded.
+        return {}
+    return {key: get_text({key: value}, key) for key, value in get_mapping(document, name).items()}
 
 
 def _quantity(document: Any, name: str) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from compile_hud.db.records.kernels import MODULES, Kernel, KernelSource, ModuleTime
+from compile_hud.db.records.kernels import CALL_LINES, MODULES, Kernel, KernelSource, ModuleTime
 from compile_hud.runner.analysis.kernels.code_similarity import choices_of
 from compile_hud.runner.protocol.kernel_notes import KernelNote, KernelNotes
 from compile_hud.runner.protocol.operator_costs import Work, share_of_peak, tensors_of, work_of
@@ -131,7 +131,7 @@ def _kernel(tally: Tally, facts: Facts, sources: dict[str, KernelSource]) -> Ker
         shapes=tally.shapes,
         source_hash=source_hash,
         config=_config(tally, note),
-        launch=_launch(tally, note) | _by_module(tally, facts),
+        launch=_launch(tally, note) | _by_module(tally, facts) | _lines(tally, facts),
         origins=note.origins if note else (),
     )
 
@@ -249,6 +249,13 @@ def _by_module(tally: Tally, facts: Facts) -> dict[str, Any]:
         for path, (count, total_ns) in longest[:MAX_MODULES]
     ]
     return {MODULES: [module.to_json() for module in modules]}
+
+
+def _lines(tally: Tally, facts: Facts) -> dict[str, Any]:
+    """Return the user's line of the calls in each module, where it was recorded."""
+    known = facts.notes.call_lines
+    lines = {path: known[path] for path in sorted(tally.modules) if path in known}
+    return {CALL_LINES: lines} if lines else {}
 
 
 def _agreed(several: list[Mapping[str, Any]]) -> dict[str, Any]:

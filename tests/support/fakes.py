@@ -123,7 +123,7 @@ class FakeSession:
         """Return the result of the drawn launches, or that of `execute`."""
         if self._executor.draw is None:
             return self._executor.execute(self._order)
-        return combine(
+        result = combine(
             self._order,
             self._reports,
             result_id=uuid.uuid4().hex,
@@ -131,6 +131,7 @@ class FakeSession:
             finished_at=self._executor.clock(),
             log_tail="",
         )
+        return self._executor.amend(self._order, result)
 
     def close(self) -> None:
         """Record the call."""
@@ -165,6 +166,8 @@ class FakeExecutor:
         self.latency_s = latency_s
         self.on_execute = on_execute
         self.draw = draw
+        # What the end of a session adds, as the local executor adds kernels.
+        self.amend: Callable[[CaseOrder, CaseResult], CaseResult] = lambda _order, result: result
         self.executed: list[str] = []
         self.launched: list[str] = []
         self.sessions: list[FakeSession] = []

@@ -16,7 +16,7 @@ from compile_hud.app.ui.html import Cell, HtmlColumn, long_table, table
 from compile_hud.app.ui.urls import KernelsState
 from compile_hud.app.views.kernels.counters import counter_columns
 from compile_hud.db.records.kernel_counters import COUNTERS
-from compile_hud.db.records.kernels import MODULES, Kernel, Origin, modules_of
+from compile_hud.db.records.kernels import CALL_LINES, MODULES, Kernel, Origin, modules_of
 from compile_hud.db.records.results import Case, Run
 from compile_hud.db.shared.text import printable, shortened, significant
 
@@ -28,8 +28,8 @@ _MAX_NAMES = 6
 # The rest is behind a fold.
 NUM_ORIGINS = 8
 # Launch facts leave these out: single calls have arguments, and the others have tables of their
-# own.
-_NOT_LAUNCH = ("arguments", COUNTERS, MODULES)
+# own, or are the lines of origins.
+_NOT_LAUNCH = ("arguments", CALL_LINES, COUNTERS, MODULES)
 # The zoo's wrapper of a library model has it under this name, which adds nothing to a module's
 # path.
 _WRAPPER = "inner"

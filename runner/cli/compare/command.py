@@ -26,7 +26,19 @@ from compile_hud.runner.analysis.judging.machine_state import (
     compare_machine,
     machine_text,
 )
+from compile_hud.runner.bisect.commit_comparison import CommitComparison
 from compile_hud.runner.cli.compare.ci_report import ReportOptions, report_options, write_report
+from compile_hud.runner.cli.compare.repository import (
+    DEFAULT_MAX_LAUNCHES,
+    CommitNames,
+    RepositoryOptions,
+    commits_json,
+    exit_code,
+    measure_commits,
+    print_kernels,
+    repository_options,
+    result_lines,
+)
 from compile_hud.runner.cli.compare.table import differences_json, print_differences
 from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
 from compile_hud.runner.cli.option_types import Percentage
@@ -36,7 +48,7 @@ from compile_hud.runner.cli.options import (
     check_model_files,
     make_run_requests,
 )
-from compile_hud.runner.cli.output import json_option, print_json, with_workspace
+from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.detection.confirm_comparison import ComparisonConfirmer
 from compile_hud.runner.errors import NoSuchDocument
@@ -64,24 +76,49 @@ class _RunPair:
     machine_line: str
 
 
+# Drift affects both sides alike.
+_NO_CONFIRM = "--confirm is for two runs: --toolchain and --repo measure until it is clear"
+_IN_TURN = "the same: both sides were measured in turn"
+
+
+_MEASURING_OPTIONS = (
+    click.option(
+        "--toolchain",
+        "toolchains",
+        metavar="T",
+        multiple=True,
+        help="Given twice: measure both now with interleaved launches, and compare them.",
+    ),
+    click.option(
+        "--max-launches",
+        type=click.IntRange(min=2),
+        metavar="N",
+        help=f"Launches a side at most, while it is not clear. Default: {_LIMITS.max_launches}.",
+    ),
+    click.option("--no-store", is_flag=True, help="Store no results."),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MeasuringOptions:
+    """The options of a comparison that measures both sides now."""
+
+    toolchains: tuple[str, ...]
+    max_launches: int | None
+    no_store: bool
+
+    def option_names(self) -> list[str]:
+        """Return the options that only go with two toolchains."""
+        names = {"--max-launches": self.max_launches is not None, "--no-store": self.no_store}
+        return [name for name, is_given in names.items() if is_given]
+
+
 @click.command()
 @click.argument("baseline", required=False)
 @click.argument("candidate", required=False)
-@click.option(
-    "--toolchain",
-    "toolchains",
-    metavar="T",
-    multiple=True,
-    help="Given twice: measure both now with interleaved launches, and compare them.",
-)
+@gather_options(_MeasuringOptions, name="measuring", options=_MEASURING_OPTIONS)
+@repository_options
 @case_options
-@click.option(
-    "--max-launches",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help=f"Launches a side at most, while it is not clear. Default: {_LIMITS.max_launches}.",
-)
-@click.option("--no-store", is_flag=True, help="Store no results.")
 @click.option(
     "--fail-above",
     type=Percentage(),
@@ -107,10 +144,9 @@ def compare(
     *,
     baseline: str | None,
     candidate: str | None,
-    toolchains: tuple[str, ...],
+    measuring: _MeasuringOptions,
+    repo: RepositoryOptions,
     cases: CaseOptions,
-    max_launches: int | None,
-    no_store: bool,
     fail_above: float,
     num_confirmations: int,
     show_all: bool,
@@ -120,23 +156,30 @@ def compare(
     """Compare CANDIDATE with BASELINE; exit with 1 on a regression.
 
     Each is a run (an id, the start of one, `latest`, `previous`), a revision or a result file
-    of `hud run --json`. With --toolchain twice both toolchains are measured now instead.
+    of `hud run --json`. With --toolchain twice both toolchains are measured now instead, with
+    --repo two commits: BASELINE and CANDIDATE, or the branch point and your files as they are.
     """
-    options = cases.option_names()
-    options += ["--max-launches"] if max_launches is not None else []
-    options += ["--no-store"] if no_store else []
     names = tuple(name for name in (baseline, candidate) if name is not None)
-    _check_usage(names, toolchains=toolchains, options=options)
-    if toolchains and num_confirmations:
-        raise click.UsageError("--confirm is for two runs: --toolchain measures until it is clear")
+    toolchains = measuring.toolchains
+    if num_confirmations and (toolchains or repo.repository is not None):
+        raise click.UsageError(_NO_CONFIRM)
+    if repo.repository is not None:
+        limits = _limits(measuring.max_launches or DEFAULT_MAX_LAUNCHES, fail_above=fail_above)
+        request = CommitNames(names=names, toolchains=toolchains, cases=cases)
+        measured = measure_commits(repo, request, limits=limits, workspace=workspace)
+        _show_commits(measured, fail_above=fail_above, show_all=show_all, as_json=as_json)
+        _write(measured, machine=_IN_TURN, options=report, workspace=workspace)
+        sys.exit(exit_code(measured))
+    options = [*cases.option_names(), *measuring.option_names()]
+    _check_usage(names, toolchains=toolchains, options=options, repo=repo)
     if toolchains:
         compared = _measure(
             # A drift of the machine affects both sides alike, so there are no reference cases.
             make_run_requests(
                 cases, toolchains=toolchains, workspace=workspace, has_references=False
             ),
-            limits=_limits(max_launches, fail_above=fail_above),
-            workspace=replace(workspace, has_store=not no_store),
+            limits=_limits(measuring.max_launches, fail_above=fail_above),
+            workspace=replace(workspace, has_store=not measuring.no_store),
         )
     else:
         compared = _load(*names, fail_above=fail_above, store=workspace.store())
@@ -146,23 +189,65 @@ def compare(
     if compared.baseline.run.id == compared.candidate.run.id:
         click.echo(f"both sides are run {compared.baseline.run.id}: nothing can differ", err=True)
     _show(compared, show_all=show_all, as_json=as_json)
-    write_report(
-        compared.rows,
-        sides=(compared.baseline, compared.candidate),
-        machine=compared.machine_line,
-        options=report,
-        workspace=workspace,
-    )
+    _write(compared, machine=compared.machine_line, options=report, workspace=workspace)
     if toolchains and compared.baseline.run.state is RunState.INTERRUPTED:
-        num_done, num_planned = len(compared.baseline.results), len(compared.baseline.run.plan)
-        click.echo(f"interrupted after {num_done} of {num_planned} cases", err=True)
+        _say_interrupted(compared.baseline)
         sys.exit(EXIT_INTERRUPTED)
     sys.exit(int(has_failure(compared.rows)))
 
 
-def _check_usage(
-    names: Sequence[str], *, toolchains: Sequence[str], options: Sequence[str]
+def _say_interrupted(document: RunDocument) -> None:
+    num_done, num_planned = len(document.results), len(document.run.plan)
+    click.echo(f"interrupted after {num_done} of {num_planned} cases", err=True)
+
+
+def _show_commits(
+    measured: CommitComparison, *, fail_above: float, show_all: bool, as_json: bool
 ) -> None:
+    if as_json:
+        before, after = measured.baseline.run, measured.candidate.run
+        rows = differences_json(measured.rows, before=before, after=after)
+        print_json({**rows, **commits_json(measured, floor=fail_above)})
+        return
+    for line in result_lines(measured, floor=fail_above):
+        click.echo(line)
+    click.echo()
+    pair = _RunPair(
+        baseline=measured.baseline,
+        candidate=measured.candidate,
+        rows=measured.rows,
+        machine=(),
+        machine_line=_IN_TURN,
+    )
+    _show(pair, show_all=show_all, as_json=False)
+    print_kernels(measured)
+
+
+def _write(
+    compared: _RunPair | CommitComparison,
+    *,
+    machine: str,
+    options: ReportOptions,
+    workspace: Workspace,
+) -> None:
+    write_report(
+        compared.rows,
+        sides=(compared.baseline, compared.candidate),
+        machine=machine,
+        options=options,
+        workspace=workspace,
+    )
+
+
+def _check_usage(
+    names: Sequence[str],
+    *,
+    toolchains: Sequence[str],
+    options: Sequence[str],
+    repo: RepositoryOptions,
+) -> None:
+    if repo.option_names():
+        raise click.UsageError(f"{', '.join(repo.option_names())} only with --repo PATH")
     if toolchains and (names or len(toolchains) != 2):
         raise click.UsageError("--toolchain is given twice, baseline first, and no run with it")
     if options and not toolchains:
@@ -249,7 +334,7 @@ def _measure(
         candidate=after,
         rows=comparisons,
         machine=(),
-        machine_line="the same: both sides were measured in turn",
+        machine_line=_IN_TURN,
     )
 
 

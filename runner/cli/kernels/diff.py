@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,25 +11,17 @@ import click
 
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.kernels import Kernel
-from compile_hud.db.shared.text import counted, one_line, printable, shortened, signed_us
-from compile_hud.runner.analysis.kernels.change_classes import ChangeKind, KernelChange
+from compile_hud.db.shared.text import one_line, printable, shortened
+from compile_hud.runner.analysis.kernels.change_classes import KernelChange
 from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels
 from compile_hud.runner.cli.kernels.diff_sides import find_sides
+from compile_hud.runner.cli.kernels.diff_table import print_diff
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.results.case_text import case_glob
-from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.workspace import Workspace
 
-_COLUMNS = (
-    Column(name="us", is_number=True),
-    Column(name="class", is_whole=True),
-    Column(name="kernel"),
-    Column(name="why", is_prose=True),
-)
-_SPARE = ("class",)
-# Longer tables are not read to the end; --all and --json have every row, and --json whole names.
-_NUM_SHOWN = 100
-_MAX_LABEL, _MAX_TEXT, _MAX_LABELS = 160, 400, 2000
+# Of all labels, in the message about a kernel that is on neither side.
+_MAX_LABELS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,39 +114,3 @@ def source_diff(
 def _code(kernels: Sequence[Kernel], *, sources: Mapping[str, str]) -> list[str]:
     hashes = dict.fromkeys(kernel.source_hash for kernel in kernels)
     return [line for name in hashes for line in sources.get(name, "").splitlines()]
-
-
-def print_diff(diff: KernelDiff, *, titles: tuple[str, str], show_all: bool) -> None:
-    """Print a line for each change, and how they add up to the difference."""
-    for name, title in zip(("baseline ", "candidate"), titles, strict=True):
-        click.echo(f"{name} {printable(title, allowed='')}")
-    if diff.noise_text:
-        click.echo(one_line(diff.noise_text))
-    click.echo()
-    changed = [row for row in diff.rows if row.kind is not ChangeKind.UNCHANGED]
-    same = [row for row in diff.rows if row.kind is ChangeKind.UNCHANGED]
-    rows = [_row(row) for row in (diff.rows if show_all else changed[:_NUM_SHOWN])]
-    if not show_all:
-        rows += _folded(changed[_NUM_SHOWN:], name="less each")
-        rows += _folded(same, name=str(ChangeKind.UNCHANGED))
-    times = f"{1e6 * diff.baseline_s:,.1f} -> {1e6 * diff.candidate_s:,.1f} us"
-    if diff.has_unexplained:
-        rows.append((signed_us(diff.unexplained_s), "", "unexplained", diff.unexplained_text))
-    rows.append((signed_us(diff.change_s), "", diff.basis, times))
-    print_table(_COLUMNS, rows=rows, spare=_SPARE)
-
-
-def _row(row: KernelChange) -> tuple[str, ...]:
-    label, text = (
-        shortened(one_line(text), limit=limit)
-        for text, limit in ((row.label, _MAX_LABEL), (row.text, _MAX_TEXT))
-    )
-    return signed_us(row.contribution_s), str(row.kind), label, text
-
-
-def _folded(rows: Sequence[KernelChange], *, name: str) -> list[tuple[str, ...]]:
-    if not rows:
-        return []
-    total_s = math.fsum(row.contribution_s for row in rows)
-    count = counted(len(rows), "kernel")
-    return [(signed_us(total_s), name, count, "--all shows them")]

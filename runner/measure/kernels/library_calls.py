@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from compile_hud.db.records.kernels import Origin
 from compile_hud.runner.measure.kernels.generated_code import (
     generated_modules,
     module_text,
@@ -36,15 +37,21 @@ Calls = list[list[str]]
 
 
 @contextmanager
-def recorded_library_calls(calls: Calls) -> Iterator[None]:
-    """Add the module path of each call to `calls` that Inductor writes while the block runs."""
+def recorded_library_calls(calls: Calls, *, lines: dict[str, str]) -> Iterator[None]:
+    """Add the module path of each call to `calls` that Inductor writes while the block runs.
+
+    `lines` gets the user's line, `FILE:LINE`, of the first call in each module.
+    """
     from torch._inductor.ir import ExternKernel
 
-    with wrapped(ExternKernel, "codegen_comment", functools.partial(_watching, calls=calls)):
+    watching = functools.partial(_watching, calls=calls, lines=lines)
+    with wrapped(ExternKernel, "codegen_comment", watching):
         yield
 
 
-def _watching(write: Callable[..., Any], *, calls: Calls) -> Callable[..., Any]:
+def _watching(
+    write: Callable[..., Any], *, calls: Calls, lines: dict[str, str]
+) -> Callable[..., Any]:
     last_graph: list[Any] = []
 
     @functools.wraps(write)
@@ -57,20 +64,24 @@ def _watching(write: Callable[..., Any], *, calls: Calls) -> Callable[..., Any]:
                 if last_graph != [graph]:
                     last_graph[:] = [graph]
                     calls.append([])
-                calls[-1].append(_path_of(self.origins, operator=name.rpartition(".")[2]))
+                origin = _origin_of(self.origins, operator=name.rpartition(".")[2])
+                calls[-1].append(origin.module)
+                if origin.module and origin.line:
+                    lines.setdefault(origin.module, f"{origin.file}:{origin.line}")
         return write(self, *arguments, **options)
 
     return watching
 
 
-def _path_of(nodes: Any, *, operator: str) -> str:
-    """Return the module of the node that a call computes; empty if no single node does.
+def _origin_of(nodes: Any, *, operator: str) -> Origin:
+    """Return the node that a call computes; an empty one if no single module has it.
 
     The nodes include operators that were fused into the inputs or are only views of them.
     """
     origins = [origin_of(node) for node in nodes if node.op == "call_function"]
-    paths = {origin.module for origin in origins if origin.target.split(".")[1:2] == [operator]}
-    return paths.pop() if len(paths) == 1 else ""
+    own = [origin for origin in origins if origin.target.split(".")[1:2] == [operator]]
+    is_one = len({origin.module for origin in own}) == 1
+    return own[0] if is_one else Origin(node="")
 
 
 @contextmanager

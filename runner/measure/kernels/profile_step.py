@@ -64,6 +64,7 @@ def report_kernels(context: Context, forward: Forward) -> None:
         device=context.request.case.device,
         num_iterations=num_iterations,
         kernels=_notes(context.origins, calls=calls),
+        call_lines=context.call_lines,
     )
     write_json(notes_path(path), notes.to_json())
 

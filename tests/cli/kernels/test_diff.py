@@ -15,7 +15,7 @@ from compile_hud.db.records.kernels import KernelSource, Profile
 from compile_hud.db.records.results import CaseResult
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.analysis.kernels.diff import diff_kernels
-from compile_hud.runner.cli.kernels.diff import print_diff
+from compile_hud.runner.cli.kernels.diff_table import print_diff
 from tests.support.builders import (
     make_case,
     make_document,

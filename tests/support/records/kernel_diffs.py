@@ -37,6 +37,24 @@ def cublas(name: str = "ampere_sgemm_128x64_tn", **fields: Any) -> Kernel:
     return replace(kernel, device="cuda:0", **fields)
 
 
+def product(*paths: str, lines: Mapping[str, str] | None = None, mean_s: float = 1e-4) -> Kernel:
+    """Return a matrix product that each module of `paths` calls once, from the user's `lines`."""
+    launch: dict[str, Any] = {"call_lines": dict(lines or {})}
+    if len(paths) > 1:
+        launch["modules"] = [{"path": path, "count": 1.0, "total_s": mean_s} for path in paths]
+    kernel = make_kernel(
+        "aten::addmm",
+        label="aten::addmm",
+        kind="gemm",
+        library="aten",
+        count=float(len(paths)),
+        mean_s=mean_s,
+        operators=("aten::addmm",),
+        num_bytes=None,
+    )
+    return replace(kernel, module=paths[0] if len(paths) == 1 else "", launch=launch)
+
+
 def taking(kernel: Kernel, mean_us: float, *, count: float | None = None) -> Kernel:
     """Return `kernel` with `count` calls of `mean_us` each."""
     count = kernel.count if count is None else count

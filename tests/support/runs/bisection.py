@@ -6,17 +6,21 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from compile_hud.db.records.results import Outcome
+from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.executor import CaseOrder
 from compile_hud.runner.protocol.messages import LaunchReport, RawMetric
 from tests.support.fakes import FACTS, Draw, FakeExecutor, draw_latencies
+from tests.support.records.kernel_diffs import product
 from tests.support.terminal import Terminal
 
 CASE = ("--model", "net", "--mode", "eager")
+# What is slower has one product more.
+SLOW_S = 0.011
 
 
 class BisectTerminal(Terminal):
@@ -31,6 +35,8 @@ class BisectTerminal(Terminal):
         self.levels = dict(levels)
         self.launches: list[str] = []
         self.launch_s = 1.0
+        # Results have kernels: one product, and another one above 11 ms.
+        self.with_kernels = False
         # This is called with the name of each revision whose launch is over.
         self.on_launch: Callable[[str], None] = lambda _name: None
         self._draws: dict[str, Draw] = {}
@@ -44,6 +50,7 @@ class BisectTerminal(Terminal):
         executor = super().make_executor(python=python, **values)
         executor.facts = {**FACTS, "torch_version": f"9.{name}"}
         executor.draw = lambda order, number: self.draw(self.name_of(order, name), order, number)
+        executor.amend = lambda order, result: self._amend(self.name_of(order, name), result)
         if self.levels.get(name) == 0:
             executor.open = _refuse  # type: ignore[method-assign]
         return executor
@@ -69,6 +76,12 @@ class BisectTerminal(Terminal):
         return LaunchReport(
             outcome=report.outcome, metrics={**report.metrics, "graph_breaks": breaks}
         )
+
+    def _amend(self, name: str, result: CaseResult) -> CaseResult:
+        if not self.with_kernels or result.outcome is not Outcome.OK:
+            return result
+        paths = ("layers.0", "extra") if self.levels[name] > SLOW_S else ("layers.0",)
+        return replace(result, kernels=(product(*paths, lines={"extra": "/home/net.py:21"}),))
 
     def bisect(self, *arguments: str) -> Any:
         """Return the document of `hud bisect --json`, whatever its exit code."""

@@ -82,7 +82,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Any]
         forward = torch.compile(context.subject.model)
         with (
             recorded_origins(context.origins),
-            recorded_library_calls(context.library_calls),
+            recorded_library_calls(context.library_calls, lines=context.call_lines),
         ):
             context.step(forward)()
         yield profiled(context, forward, path=folder / "trace.json.gz")

@@ -1,0 +1,268 @@
+"""Two commits of a repository, each case launched from both in turn until it is decided.
+
+Both have one worker host, since the launches of two hosts differ by more than those of one. Nothing
+is stored as a run: what a branch measures is no part of a history.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from compile_hud.db.errors import RecordError
+from compile_hud.db.records.results import Run, RunDocument, RunState
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels, side_of
+from compile_hud.runner.bisect.revisions import checkout_order
+from compile_hud.runner.bisect.worktrees import NamedCommit, Worktrees
+from compile_hud.runner.errors import RunInterrupted
+from compile_hud.runner.events import LogMessage, Notify, PairLaunched
+from compile_hud.runner.execution.environment import fingerprint
+from compile_hud.runner.execution.executor import CaseOrder, Executor
+from compile_hud.runner.execution.paired_launches import (
+    PairLimits,
+    PairResult,
+    PairSide,
+    measure_pair,
+)
+from compile_hud.runner.planning.plan import PlannedCase
+from compile_hud.runner.protocol.messages import MeasureSettings
+from compile_hud.runner.system.interrupts import Interrupts
+from compile_hud.runner.system.locks import device_lock
+
+SUITE = "commits"
+# The first launch compiles cold and the others warm: the third of a run, which loads saved
+# artifacts, costs a compilation and would only shorten the time for launches that decide.
+_NUM_LAUNCHES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    """What is measured: the cases, in which toolchain, how, and for how many seconds a case."""
+
+    plan: tuple[PlannedCase, ...]
+    repository: Path
+    toolchain: str
+    machine: str
+    settings: MeasureSettings
+    limits: PairLimits
+    case_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitDependencies:
+    """The collaborators of the comparison that tests replace."""
+
+    executor: Executor
+    worktrees: Worktrees
+    lock_dir: Path
+    now: Callable[[], datetime]
+    notify: Notify
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseChange:
+    """What the commits differ by in one case, after `num_pairs` pairs of launches in `took_s`.
+
+    `kernels` is None where a side has none.
+    """
+
+    pair: PairResult
+    num_pairs: int
+    took_s: float
+    kernels: KernelDiff | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitComparison:
+    """Both commits as documents of runs, and a change for each case."""
+
+    baseline: RunDocument
+    candidate: RunDocument
+    changes: tuple[CaseChange, ...]
+
+    @property
+    def rows(self) -> list[CaseComparison]:
+        """Return the rows of all cases."""
+        return [row for change in self.changes for row in change.pair.rows]
+
+
+def compare_commits(
+    request: CommitRequest,
+    *,
+    baseline: NamedCommit,
+    candidate: NamedCommit,
+    dependencies: CommitDependencies,
+) -> CommitComparison:
+    """Return how `candidate` differs from `baseline` in each case of `request`.
+
+    Waits for the lock of the device. Raises BisectError where a commit cannot be checked out,
+    ExecutorError without a worker host, and RunInterrupted when it was stopped.
+    """
+    executor, worktrees = dependencies.executor, dependencies.worktrees
+    commits = (baseline, candidate)
+    device = request.plan[0].case.device
+    started_at = dependencies.now()
+    # What a process that was killed left behind is half of a checkout.
+    worktrees.keep_only(())
+    with (
+        Interrupts() as interrupts,
+        device_lock(device, lock_dir=dependencies.lock_dir, notify=dependencies.notify),
+    ):
+        try:
+            folders = [worktrees.open(commit.revision.name) for commit in commits]
+            facts = executor.open()
+            with interrupts.deferred(executor.cancel):
+                changes = tuple(
+                    _compare_case(
+                        planned,
+                        folders=folders,
+                        request=request,
+                        dependencies=dependencies,
+                        is_stopped=interrupts.were_requested,
+                    )
+                    for planned in request.plan
+                )
+        finally:
+            executor.close()
+            worktrees.keep_only(())
+    runs = [
+        _run(commit, request=request, facts=facts, at=started_at, finished_at=dependencies.now())
+        for commit in commits
+    ]
+    return CommitComparison(
+        baseline=RunDocument(
+            run=runs[0], results=tuple(change.pair.baseline for change in changes)
+        ),
+        candidate=RunDocument(
+            run=runs[1], results=tuple(change.pair.candidate for change in changes)
+        ),
+        changes=changes,
+    )
+
+
+def _compare_case(
+    planned: PlannedCase,
+    *,
+    folders: Sequence[Path],
+    request: CommitRequest,
+    dependencies: CommitDependencies,
+    is_stopped: Callable[[], bool],
+) -> CaseChange:
+    case, notify = planned.case, dependencies.notify
+    notify(LogMessage(text=f"measuring {case.key}"))
+    order = CaseOrder(
+        run_id=uuid.uuid4().hex[:12],
+        case=case,
+        workload=planned.workload,
+        settings=pair_settings(request.settings, case_s=request.case_s),
+    )
+    sides = [
+        PairSide(
+            executor=dependencies.executor,
+            order=checkout_order(order, repository=request.repository, folder=folder),
+        )
+        for folder in folders
+    ]
+    timer = CaseTimer(request.case_s, now=dependencies.now)
+
+    def on_pair(number: int) -> None:
+        timer.count(number)
+        notify(PairLaunched(case=case, num_pairs=number))
+
+    pair = measure_pair(
+        *sides,
+        limits=replace(request.limits, num_cases=len(request.plan)),
+        on_pair=on_pair,
+        is_time_up=lambda _number: timer.is_up(),
+    )
+    # What a killed launch left behind says nothing.
+    if is_stopped():
+        raise RunInterrupted("stopped; nothing of the comparison is kept")
+    return CaseChange(
+        pair=pair, num_pairs=timer.num_pairs, took_s=timer.spent_s(), kernels=kernel_diff(pair)
+    )
+
+
+def pair_settings(settings: MeasureSettings, *, case_s: float) -> MeasureSettings:
+    """Return `settings` without what takes time and decides nothing between two commits."""
+    return replace(
+        settings,
+        num_launches=_NUM_LAUNCHES,
+        max_launches=_NUM_LAUNCHES,
+        sweep=False,
+        energy=False,
+        # The limit of the comparison ends a case, and not its own limit in the middle of a launch.
+        timeout_s=max(settings.timeout_s, 2 * case_s),
+    )
+
+
+def kernel_diff(pair: PairResult) -> KernelDiff | None:
+    """Return what became of the kernels of the baseline, None where a side has none."""
+    if not pair.baseline.kernels or not pair.candidate.kernels:
+        return None
+    try:
+        return diff_kernels(side_of(pair.baseline), side_of(pair.candidate))
+    except RecordError:
+        # The times stand without the kernels, which only explain them.
+        return None
+
+
+class CaseTimer:
+    """The time of one case: no pair is begun that would end after it.
+
+    The next pair is taken to last as long as the one before, so that the cold compilations of the
+    first pair do not count twice.
+    """
+
+    def __init__(self, limit_s: float, *, now: Callable[[], datetime]) -> None:
+        self._limit_s = limit_s
+        self._now = now
+        self._started_at = now()
+        self._last_at = self._started_at
+        self._pair_s = 0.0
+        self.num_pairs = 0
+
+    def count(self, num_pairs: int) -> None:
+        """Note that a pair is over."""
+        now = self._now()
+        self._pair_s = (now - self._last_at).total_seconds()
+        self._last_at = now
+        self.num_pairs = num_pairs
+
+    def spent_s(self) -> float:
+        """Return the seconds since the beginning."""
+        return (self._now() - self._started_at).total_seconds()
+
+    def is_up(self) -> bool:
+        """Return whether one more pair would end too late."""
+        return self.spent_s() + self._pair_s > self._limit_s
+
+
+def _run(
+    commit: NamedCommit,
+    *,
+    request: CommitRequest,
+    facts: Mapping[str, Any],
+    at: datetime,
+    finished_at: datetime,
+) -> Run:
+    environment = {**facts, "num_threads": request.settings.num_threads}
+    return Run(
+        id=uuid.uuid4().hex[:12],
+        started_at=at,
+        finished_at=finished_at,
+        state=RunState.FINISHED,
+        suite=SUITE,
+        toolchain=request.toolchain,
+        revision=commit.label,
+        machine=request.machine,
+        environment=environment,
+        fingerprint=fingerprint(environment),
+        plan=tuple(planned.case for planned in request.plan),
+        trigger=SUITE,
+    )

@@ -1,0 +1,112 @@
+"""What two commits differ by, in a sentence for each case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.shared.text import counted, first_line, signed
+from compile_hud.runner.analysis.comparison.measurements import Comparison
+from compile_hud.runner.analysis.comparison.paired import main_metric
+from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.analysis.kernels.cause_text import cause_text
+from compile_hud.runner.analysis.stats.rounds import Pair
+from compile_hud.runner.bisect.commit_comparison import CaseChange
+from compile_hud.runner.format import quantity
+
+MEMORY = "peak_bytes"
+_CHANGED = (Verdict.REGRESSION, Verdict.IMPROVEMENT)
+
+
+def change_sentence(change: CaseChange, *, floor: float) -> str:
+    """Return the latency with its interval, the cause, and the peak memory of one case.
+
+    `floor` is the smallest change that counts, 0.05 for 5 %.
+    """
+    case = change.pair.baseline.case
+    scope = f"{case.phase}/{case.shape}"
+    outcomes = (change.pair.baseline.outcome, change.pair.candidate.outcome)
+    if outcomes != (Outcome.OK, Outcome.OK):
+        reason = first_line(change.pair.candidate.reason or change.pair.baseline.reason)
+        return f"{outcomes[0]} -> {outcomes[1]} at {scope}{f': {reason}' if reason else ''}"
+    row = main_row(change)
+    if row is None or row.comparison.ratio is None:
+        return f"no latency on both sides at {scope}"
+    parts = [f"latency {_change(row.comparison)} at {scope}, {_levels(row)}"]
+    parts.append(_verdict_text(change, row, floor=floor))
+    memory = _row(change, MEMORY)
+    if memory is not None and memory.comparison.verdict in _CHANGED:
+        parts.append(f"peak memory {_percent(memory.comparison.ratio)}")
+    return "; ".join(part for part in parts if part)
+
+
+def resolution_text(changes: Sequence[CaseChange]) -> str:
+    """Return above which size changes would have been seen, empty where nothing was measured."""
+    sizes = [size for change in changes if (size := resolution(change)) is not None]
+    return f"could have seen changes above {100 * max(sizes):.1f} %" if sizes else ""
+
+
+def resolution(change: CaseChange) -> float | None:
+    """Return the half-width of the interval of the time: 0.02 is 2 %."""
+    row = main_row(change)
+    if row is None or not row.comparison.low or not row.comparison.high:
+        return None
+    return math.sqrt(row.comparison.high / row.comparison.low) - 1
+
+
+def main_row(change: CaseChange) -> CaseComparison | None:
+    """Return the row of the time that decides, None where a side has none."""
+    pair = Pair(change.pair.baseline, change.pair.candidate)
+    return _row(change, main_metric(pair))
+
+
+def has_inconclusive(changes: Sequence[CaseChange]) -> bool:
+    """Return whether the time of some case could not be told."""
+    rows = [main_row(change) for change in changes]
+    return any(row is not None and row.comparison.verdict is Verdict.INCONCLUSIVE for row in rows)
+
+
+def _row(change: CaseChange, metric: str) -> CaseComparison | None:
+    return next((row for row in change.pair.rows if row.metric == metric), None)
+
+
+def _verdict_text(change: CaseChange, row: CaseComparison, *, floor: float) -> str:
+    verdict = row.comparison.verdict
+    if verdict in _CHANGED:
+        if change.kernels is None:
+            return ""
+        is_slower = (row.comparison.ratio or 1) > 1
+        return f"cause: {cause_text(change.kernels, is_slower=is_slower)}"
+    if verdict is not Verdict.INCONCLUSIVE:
+        return str(verdict)
+    size = resolution(change) or 0.0
+    more = num_more_pairs(size, num_pairs=change.num_pairs, floor=floor)
+    return (
+        f"could not tell: could have seen {100 * size:.1f} %, and about"
+        f" {counted(more, 'more pair')} of launches would settle {100 * floor:g} %"
+    )
+
+
+def num_more_pairs(size: float, *, num_pairs: int, floor: float) -> int:
+    """Return how many more pairs narrow the half-width `size` to half of `floor`.
+
+    It shrinks with the square root of the number of pairs.
+    """
+    return max(1, math.ceil(num_pairs * ((2 * size / floor) ** 2 - 1)))
+
+
+def _change(comparison: Comparison) -> str:
+    text = _percent(comparison.ratio)
+    if comparison.low is None or comparison.high is None:
+        return text
+    return f"{text} [{signed(100 * (comparison.low - 1))}, {signed(100 * (comparison.high - 1))}]"
+
+
+def _levels(row: CaseComparison) -> str:
+    levels = (row.baseline, row.candidate)
+    return " -> ".join(quantity(level, unit=row.unit) for level in levels)
+
+
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{signed(100 * (ratio - 1))} %"
