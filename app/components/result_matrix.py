@@ -154,7 +154,7 @@ def _subjects(
         )
 
     def num_not_ok(key: tuple[str, ...]) -> int:
-        return sum(cell.summary.outcome is not Outcome.OK for cell in subjects[key].values())
+        return sum(not cell.summary.outcome.is_expected for cell in subjects[key].values())
 
     ordered = sorted(subjects, key=lambda key: (-badness(key), -num_not_ok(key), key))
     return [subjects[key] for key in ordered]
@@ -210,7 +210,7 @@ def _cell(
         notes.append(Note(text=note))
     if newest - cell.run_started_at > _STALE_AFTER:
         notes.append(Note(text=age(cell.run_started_at, now=newest).replace("ago", "older")))
-    if summary.outcome is not Outcome.OK:
+    if not summary.outcome.is_expected:
         notes.append(Note(text="log", href=run_url(cell.run_id, case_key=summary.case.key)))
     measured = summary.measurements.get(name)
     return Cell(
@@ -236,13 +236,15 @@ def _mark_note(alert: Alert) -> Note:
 
 
 def _style(mark: Alert | None, outcome: Outcome, *, has_value: bool) -> str:
-    style = "strong" if outcome is not Outcome.OK else "" if has_value else "quiet"
+    style = "strong" if not outcome.is_expected else "" if has_value else "quiet"
     if mark is not None:
         style += " cell-bad" if _is_regression(mark) else " cell-good"
     return style.strip()
 
 
 def _text(cell: LatestCell, *, measured: MeasurementSummary | None, scale: Scale) -> str:
+    if cell.summary.outcome is Outcome.SAME_CODE:
+        return cell.summary.reason
     if cell.summary.outcome is not Outcome.OK:
         return outcome_label(cell.summary.outcome)
     if measured is None:

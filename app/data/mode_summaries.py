@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from compile_hud.app.data.page_records import ModeSummary
 from compile_hud.app.ui.urls import OUTCOME
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.results import Case, Outcome
+from compile_hud.db.records.results import Case, Outcome, same_code_as
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.records.triage import ONGOING
 from compile_hud.runner.analysis.stats.cohort import cohort_means, pass_rate
@@ -37,6 +37,8 @@ def mode_summaries(
         for mode, own in by_mode.items()
     }
     columns = {mode: _speedups(own) for mode, own in present.items()}
+    for mode, own in present.items():
+        columns[mode].update(_speedups_of_same_code(own, columns))
     cohort = cohort_means({mode: column for mode, column in columns.items() if column})
     num_subjects = len({subject_of(cell.summary.case) for cell in cells})
     summaries = []
@@ -89,6 +91,20 @@ def _speedups(cells: Sequence[LatestCell]) -> dict[str, float]:
         for cell in cells
         if "speedup" in cell.summary.measurements
     }
+
+
+def _speedups_of_same_code(
+    cells: Sequence[LatestCell], columns: Mapping[str, Mapping[str, float]]
+) -> dict[str, float]:
+    """Return the speedups of `cells` that were measured as another mode with the same code."""
+    shared = {}
+    for cell in cells:
+        summary = cell.summary
+        other = same_code_as(summary.outcome, summary.reason)
+        speedup = columns.get(other, {}).get(subject_of(summary.case))
+        if speedup is not None:
+            shared[subject_of(summary.case)] = speedup
+    return shared
 
 
 def _fallbacks(cells: Sequence[LatestCell]) -> tuple[tuple[str, int], ...]:

@@ -36,6 +36,8 @@ from compile_hud.db.rows.sql_expressions import (
 from compile_hud.db.schema.tables import CaseResultTable, CaseTable, MeasurementTable, RunTable
 from compile_hud.db.store import Store
 
+# Endings that are no news, as the column stores them.
+_EXPECTED: Final = tuple(str(outcome) for outcome in Outcome if outcome.is_expected)
 # The number of a row: 0 for an ok result, from 1 on for one of its metrics.
 _IS_OK: Final = 0
 
@@ -118,7 +120,7 @@ def _load_ok(store: Store, runs: Sequence[PlannedRun]) -> tuple[list[str], np.nd
             .join(run, run.c.id == last.c.run_id)
             .join(case, case.c.key == last.c.case_key)
             # A deferred case counts as neither.
-            .where(or_(last.c.outcome == str(Outcome.OK), is_deferred(last)))
+            .where(or_(last.c.outcome.in_(_EXPECTED), is_deferred(last)))
         )
         rows, columns = (item.astype(np.int64) for item in numpy_columns(connection, cells))
     is_ok = np.zeros((len(ids), len(keys)), dtype=bool)

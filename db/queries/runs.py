@@ -132,7 +132,7 @@ def load_suites_of(store: Store, case_key: str, *, toolchain: str) -> tuple[str,
 
 def load_last_ending(store: Store, alert: Alert) -> LastEnding | None:
     """Return the last outcome of the case of `alert` in its scope, None if no run tried it."""
-    untried = (str(Outcome.SKIPPED), str(Outcome.NODE_LOST))
+    untried = [str(outcome) for outcome in Outcome if not outcome.is_attempted]
     last = last_results(
         CaseResultTable.case_key == alert.case.key, CaseResultTable.outcome.not_in(untried)
     )

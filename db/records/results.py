@@ -38,6 +38,8 @@ from compile_hud.db.records.string_enum import StrEnum
 REFERENCE_FAMILY = "reference"
 # The reason of a case begins with this if its run had no time left for it.
 DEFERRED = "time budget"
+# The reason of a case with SAME_CODE is this and the measured variant.
+SAME_CODE_AS = "same code as "
 # The suite of a selection made by hand, which no later run has to repeat.
 CUSTOM_SUITE = "custom"
 
@@ -74,16 +76,39 @@ MEASURED_DTYPES = tuple(dtype for dtype in Dtype if dtype not in (Dtype.AMP, Dty
 class Outcome(StrEnum):
     """The outcome of a case; only OK has measurements.
 
-    NODE_LOST means that each node of the case disconnected.
+    SAME_CODE means that another variant of the run compiled to the same code and was measured.
+    UNAVAILABLE means that the device has no such mode, NODE_LOST that each node disconnected.
     """
 
     OK = "ok"
+    SAME_CODE = "same_code"
     FAILED = "failed"
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     INACCURATE = "inaccurate"
     SKIPPED = "skipped"
+    UNAVAILABLE = "unavailable"
     NODE_LOST = "lost"
+
+    @property
+    def is_success(self) -> bool:
+        """Return whether the model ran, here or as another variant with the same code."""
+        return self in (Outcome.OK, Outcome.SAME_CODE)
+
+    @property
+    def is_expected(self) -> bool:
+        """Return whether the device gave what it can: a success, or it has no such mode."""
+        return self.is_success or self is Outcome.UNAVAILABLE
+
+    @property
+    def is_attempted(self) -> bool:
+        """Return whether the case was executed on a device that has its mode."""
+        return self not in (Outcome.SKIPPED, Outcome.UNAVAILABLE, Outcome.NODE_LOST)
+
+
+def same_code_as(outcome: Outcome, reason: str) -> str:
+    """Return the variant that was measured in place of a case that ended so, empty for none."""
+    return reason.removeprefix(SAME_CODE_AS) if outcome is Outcome.SAME_CODE else ""
 
 
 class RunState(StrEnum):
@@ -300,6 +325,11 @@ class CaseResult:
     def is_deferred(self) -> bool:
         """Return whether the case was planned and its run had no time left for it."""
         return self.outcome is Outcome.SKIPPED and self.reason.startswith(DEFERRED)
+
+    @property
+    def same_code_as(self) -> str:
+        """Return the variant that was measured in place of this case, empty where none was."""
+        return same_code_as(self.outcome, self.reason)
 
     def measurement(self, metric: str) -> Measurement | None:
         """Return the measurement of `metric`, None when this result has none."""

@@ -264,6 +264,7 @@ class _Driver:
             case=planned.case,
             workload=planned.workload,
             settings=settings_for(planned.case, self._request.settings),
+            skips_same_code=True,
         )
 
     def _on_ended(self, ended: Ended) -> None:

@@ -10,10 +10,11 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from compile_hud.db.jobs.live_log import LOG_NAME
 from compile_hud.db.records.ids import timed_id
@@ -62,6 +63,7 @@ class LocalSession:
         amend: Callable[[CaseResult, Path], CaseResult] = lambda result, _trace: result,
         snapshot_path: str = "",
         oracle_dir: str = "",
+        known_code: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._order = order
         self._host = host
@@ -71,6 +73,7 @@ class LocalSession:
         self._amend = amend
         self._snapshot_path = snapshot_path
         self._oracle_dir = oracle_dir
+        self._known_code = known_code
         self._started_at = now()
         # Every `finish` uses the same id, since files on the disk carry it in their names.
         self._result_id = timed_id(self._started_at)
@@ -151,6 +154,7 @@ class LocalSession:
             snapshot_path=self._snapshot_path,
             trace_path=str(self._trace) if self._is_profiled(number) else "",
             oracle_dir=self._oracle_dir,
+            known_code=self._known_code if number == 0 else {},
         )
         started_s = time.monotonic()
         ending = self._host.ask(

@@ -13,12 +13,16 @@ from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOrder:
-    """A case to execute, with its workload and its measurement settings."""
+    """A case to execute, with its workload and its measurement settings.
+
+    With `skips_same_code` a case is not sampled if another variant of the run is the same program.
+    """
 
     run_id: str
     case: Case
     workload: Workload
     settings: MeasureSettings
+    skips_same_code: bool = False
 
 
 class CaseSession(Protocol):

@@ -7,14 +7,16 @@ import json
 import os
 import shutil
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from compile_hud.db.jobs.live_log import CASE_NAME, WORK_FOLDER, work_name
-from compile_hud.db.records.results import CaseResult, Outcome
+from compile_hud.db.records.results import SAME_CODE_AS, CaseResult, Outcome
 from compile_hud.db.records.run_warning import RunWarning
 from compile_hud.runner.errors import ExecutorError
 from compile_hud.runner.execution.case_session import LocalSession
@@ -22,6 +24,7 @@ from compile_hud.runner.execution.executor import CaseOrder, CaseSession, MakeEx
 from compile_hud.runner.execution.kernel_profile import store_trace, with_kernels
 from compile_hud.runner.execution.utilisation import with_utilisation
 from compile_hud.runner.execution.worker_process import WorkerHost, tail
+from compile_hud.runner.protocol.messages import program
 from compile_hud.runner.system.toolchain_home import toolchain_home
 
 FACTS_TIMEOUT_S = 120.0
@@ -38,6 +41,46 @@ HEADER_FACTS = (
     "cpu_capability",
     "flags",
 )
+
+
+class _Programs:
+    """The programs that the variants of a case compiled to in this run.
+
+    Variants are compared if they build the same model; those that transform it are apart, because
+    a layout or a precision also changes what no generated code shows.
+    """
+
+    def __init__(self) -> None:
+        self._variants: defaultdict[str, dict[str, str]] = defaultdict(dict)
+
+    def others(self, order: CaseOrder) -> dict[str, str]:
+        """Return the measured variant of each known program, without the variant of `order`."""
+        known = self._variants[_subject_key(order)]
+        return {name: variant for name, variant in known.items() if variant != order.case.variant}
+
+    def note(self, order: CaseOrder, result: CaseResult) -> CaseResult:
+        """Remember the program of `result`; add a warning if another variant has the same one."""
+        sha256 = result.details.get("generated_code_sha256")
+        if result.outcome is not Outcome.OK or not isinstance(sha256, str):
+            return result
+        name = program(sha256, effective_mode=result.effective_mode)
+        variant = self._variants[_subject_key(order)].setdefault(name, order.case.variant)
+        if variant == order.case.variant:
+            return result
+        warning = RunWarning(
+            code="same-code",
+            text=f"{order.case.variant} is {SAME_CODE_AS}{variant}",
+            hint="a difference in latency between the two is noise",
+        )
+        return replace(result, warnings=(*result.warnings, warning))
+
+
+def _subject_key(order: CaseOrder) -> str:
+    """Return one text for all variants of a case that compile the same model."""
+    case = replace(order.case, variant="", mode="")
+    # With dynamic shapes equal code runs behind other guards, so that is no equal program.
+    workload = replace(order.workload, fullgraph=False, sweep=None, tolerance={})
+    return f"{case.key} {json.dumps(workload.to_json(), sort_keys=True)}"
 
 
 class LocalExecutor:
@@ -69,7 +112,7 @@ class LocalExecutor:
         self._spool = (state_dir / "spool").absolute()
         self._is_cancelled = False
         self._is_primed = False
-        self._default_code: dict[str, str] = {}
+        self._programs = _Programs()
         self._oracles: Path | None = None
 
     def start(self) -> None:
@@ -111,9 +154,10 @@ class LocalExecutor:
             folder=self._case_folder(order),
             now=self._now,
             is_cancelled=lambda: self._is_cancelled,
-            amend=self._amend,
+            amend=partial(self._amend, order),
             snapshot_path=self._snapshot_path(order),
             oracle_dir=str(self._oracle_dir()),
+            known_code=self._programs.others(order) if order.skips_same_code else {},
         )
 
     def cancel(self) -> None:
@@ -151,30 +195,11 @@ class LocalExecutor:
         self._host.ask(order, log=self._home / "prime.log", timeout_s=PRIME_TIMEOUT_S)
         self._is_primed = True
 
-    def _amend(self, result: CaseResult, trace: Path) -> CaseResult:
+    def _amend(self, order: CaseOrder, result: CaseResult, trace: Path) -> CaseResult:
         """Return `result` with facts of the run: equal code of other cases, the device's peaks."""
-        result = with_utilisation(self._note_same_code(result), peaks=self._peaks)
+        result = with_utilisation(self._programs.note(order, result), peaks=self._peaks)
         result = with_kernels(result, trace=trace, peaks=self._peaks)
         return store_trace(result, trace=trace, folder=self._spool)
-
-    def _note_same_code(self, result: CaseResult) -> CaseResult:
-        """Add a warning when the generated code is that of mode default in this run."""
-        code = result.details.get("generated_code_sha256")
-        if result.outcome is not Outcome.OK or not isinstance(code, str):
-            return result
-        case = result.case
-        default_key = replace(case, variant="default", mode="default").key
-        if case.variant == "default":
-            self._default_code[default_key] = code
-            return result
-        if self._default_code.get(default_key) != code:
-            return result
-        warning = RunWarning(
-            code="same-code",
-            text=f"{case.variant} generated the very kernels of default on this device",
-            hint="a difference in latency between the two is noise",
-        )
-        return replace(result, warnings=(*result.warnings, warning))
 
     def _oracle_dir(self) -> Path:
         """Return the folder that the cases of this run share."""

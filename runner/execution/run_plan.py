@@ -214,6 +214,7 @@ class _Execution:
                     case=planned.case,
                     workload=planned.workload,
                     settings=settings_for(planned.case, self._settings),
+                    skips_same_code=True,
                 ),
             )
             for planned in self._plan

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 
-from compile_hud.db.records.results import Dtype, Outcome, Phase
+from compile_hud.db.records.results import SAME_CODE_AS, Dtype, Outcome, Phase
 from compile_hud.models_zoo.catalog.errors import UnavailableModelError
 from compile_hud.runner.measure.accuracy.oracle_cache import check_against, find_reference
-from compile_hud.runner.measure.compile.compiler import is_by_dynamo
-from compile_hud.runner.measure.compile.cuda_graph import check_graph
+from compile_hud.runner.measure.compile.code_signature import same_code_as
+from compile_hud.runner.measure.compile.compiler import is_by_dynamo, unavailable_reason
 from compile_hud.runner.measure.compile.dynamo import recorded_compiles
 from compile_hud.runner.measure.compile.source_locations import failure_reason
 from compile_hud.runner.measure.compile.step import compile_subject, report_counts
@@ -43,13 +44,24 @@ from compile_hud.runner.measure.turns import locked_autotuning, locked_device, w
 from compile_hud.runner.protocol.messages import LaunchReport, LaunchRequest
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ending:
+    """The outcome of the steps; the reason is empty for a success."""
+
+    outcome: Outcome = Outcome.OK
+    reason: str = ""
+
+
 def run_launch(request: LaunchRequest) -> LaunchReport:
     """Return the report of this launch; raise any error of the model or the compiler."""
     log, findings = StepLog(), Findings()
     with log.step("fingerprint"):
         device = open_device(request.case.device, num_threads=request.settings.num_threads)
+        missing_mode = unavailable_reason(request.case, device=device)
         reason = device.unsupported_reason(request.case.dtype, phase=request.case.phase)
     log.range_of = partial(named_range, device=device)
+    if missing_mode is not None:
+        return LaunchReport(outcome=Outcome.UNAVAILABLE, reason=missing_mode)
     if reason is not None:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=reason)
     if request.case.dtype is Dtype.TF32:
@@ -60,7 +72,6 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
             check_runtime(request.case, device=device)
             subject = build_subject(request, device=device)
             transformed = apply_transform(subject, transform=request.workload.transform)
-            check_graph(request.case, device=device)
     except (UnavailableModelError, TransformError) as error:
         return LaunchReport(outcome=Outcome.SKIPPED, reason=str(error))
     context = Context(
@@ -79,14 +90,14 @@ def run_launch(request: LaunchRequest) -> LaunchReport:
         locked_autotuning(request.settings.device_lock),
     ):
         versions = _input_versions(context)
-        why_inaccurate = _measure(context)
+        ending = _measure(context)
         _warn_of_changed_inputs(context, before=versions)
     findings.details["steps"] = log.entries
     return LaunchReport(
-        outcome=Outcome.INACCURATE if why_inaccurate else Outcome.OK,
-        reason=why_inaccurate,
+        outcome=ending.outcome,
+        reason=ending.reason,
         effective_mode=findings.effective_mode,
-        metrics={} if why_inaccurate else findings.metrics,
+        metrics=findings.metrics if ending.outcome is Outcome.OK else {},
         warnings=tuple(findings.warnings),
         details=findings.details,
     )
@@ -118,8 +129,8 @@ def _warn_of_changed_inputs(context: Context, *, before: Mapping[str, int]) -> N
         )
 
 
-def _measure(context: Context) -> str:
-    """Execute the steps in order; return why the result is inaccurate, empty if it is accurate."""
+def _measure(context: Context) -> _Ending:
+    """Execute the steps in order until one of them ends the launch."""
     log = context.log
     reference = None
     if context.is_first:
@@ -134,16 +145,15 @@ def _measure(context: Context) -> str:
     else:
         with log.step("compile"):
             forward = compile_subject(context)
+        if variant := same_code_as(context):
+            return _Ending(outcome=Outcome.SAME_CODE, reason=f"{SAME_CODE_AS}{variant}")
     if reference is not None:
         with log.step("accuracy"):
             why_inaccurate = check_against(context, forward, reference=reference)
         if why_inaccurate:
-            return why_inaccurate
+            return _inaccurate(why_inaccurate)
         del reference
-    if pipe := context.request.settings.turn_pipe:
-        with log.step("turn"):
-            context.device.give_back()
-            wait_for_turn(pipe)
+    _take_turn(context)
     sample(context, forward)
     if context.is_first:
         _measure_once(context, forward)
@@ -151,9 +161,21 @@ def _measure(context: Context) -> str:
         if is_by_dynamo(context.request.case):
             report_counts(context, forward)
     if not is_swept(context):
-        return ""
+        return _Ending()
     with log.step("shapes"):
-        return sweep_shapes(context, forward)
+        return _inaccurate(sweep_shapes(context, forward))
+
+
+def _take_turn(context: Context) -> None:
+    if pipe := context.request.settings.turn_pipe:
+        with context.log.step("turn"):
+            context.device.give_back()
+            wait_for_turn(pipe)
+
+
+def _inaccurate(reason: str) -> _Ending:
+    """Return the ending of an inaccurate launch; an empty `reason` is a success."""
+    return _Ending(outcome=Outcome.INACCURATE, reason=reason) if reason else _Ending()
 
 
 def _measure_once(context: Context, forward: Forward) -> None:

@@ -130,6 +130,7 @@ class LaunchRequest:
     notes are next to it, see `notes_path`). `oracle_dir` shares the eager oracle among the cases of
     a run. An empty path disables its output. With `is_watched` another profiler is active.
     Iterations then have their ranges but no trace of ours: two profilers cannot share one GPU.
+    `known_code` maps each program of the run (see `program`) to the variant that was measured.
     """
 
     case: Case
@@ -145,6 +146,7 @@ class LaunchRequest:
     trace_path: str = ""
     oracle_dir: str = ""
     is_watched: bool = False
+    known_code: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the request as a JSON object."""
@@ -163,6 +165,7 @@ class LaunchRequest:
             "trace_path": self.trace_path,
             "oracle_dir": self.oracle_dir,
             "is_watched": self.is_watched,
+            "known_code": dict(self.known_code),
         }
 
     @classmethod
@@ -183,6 +186,7 @@ class LaunchRequest:
             trace_path=document["trace_path"],
             oracle_dir=document["oracle_dir"],
             is_watched=document["is_watched"],
+            known_code=document["known_code"],
         )
 
 
@@ -237,6 +241,14 @@ class LaunchReport:
             warnings=tuple(RunWarning.from_json(item) for item in document["warnings"]),
             details=document["details"],
         )
+
+
+def program(sha256: str, *, effective_mode: str) -> str:
+    """Return the name of a program: the hash of its code and the mode that launches it.
+
+    CUDA graphs replay the same code in another way, so equal code alone is not the same program.
+    """
+    return f"{effective_mode}:{sha256}"
 
 
 def notes_path(trace: Path) -> Path:

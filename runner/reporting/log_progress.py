@@ -62,5 +62,7 @@ class LogProgress:
         fields = {**self._fields, "case": result.case.key, "outcome": str(result.outcome)}
         if result.outcome is Outcome.OK:
             logger.info("case measured: %s", metric(result, "latency_s"), extra=fields)
+        elif result.outcome.is_expected:
+            logger.info("case not sampled: %s", first_line(result.reason), extra=fields)
         else:
             logger.warning("case not ok: %s", first_line(result.reason), extra=fields)

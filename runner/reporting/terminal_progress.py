@@ -49,6 +49,8 @@ def case_line(result: CaseResult, *, position: int, num_planned: int, label: str
     what = f"{case.model} {mode_text(result)} {case.phase} {case.shape} {case.dtype}"
     run = f"{label}: " if label else ""
     head = f"[{position:{width}}/{num_planned}] {run}{what}"
+    if result.outcome is not Outcome.OK and result.outcome.is_expected:
+        return f"{head}: {first_line(result.reason)} ({clock(took_s)})"
     if result.outcome is not Outcome.OK:
         return f"{head}: {result.outcome}: {first_line(result.reason)} ({clock(took_s)})"
     parts = [metric(result, "latency_s")]

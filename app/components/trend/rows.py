@@ -24,7 +24,7 @@ from compile_hud.app.ui.urls import OUTCOME
 from compile_hud.db.alerts.annotations import Annotation
 from compile_hud.db.records.alerts import DRIFT, Alert, AlertState, began
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import MeasurementSummary, Sample, TrendPoint
 from compile_hud.db.shared.text import KIND_WORDS, one_line, shortened
 
@@ -318,7 +318,8 @@ def failure_rows(page: SeriesPage) -> list[dict[str, Any]]:
             "run_id": point.run_id,
         }
         for point in page.outcomes
-        if point.outcome is not Outcome.OK and (point.outcome or str(point.run_state) != "running")
+        if not (point.outcome is not None and point.outcome.is_expected)
+        and (point.outcome or str(point.run_state) != "running")
     ]
 
 

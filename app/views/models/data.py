@@ -18,7 +18,7 @@ from compile_hud.app.ui.urls import ModelsState
 from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.queries.latest import Recent, load_last_ok, load_model_summaries
 from compile_hud.db.records.alerts import Alert
-from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import robust_sd
@@ -135,7 +135,7 @@ def _mode(variant: str, cells: Sequence[LatestCell], *, missing: Mapping[str, st
     bad = [
         (cell, missing.get(cell.summary.case.key) or str(cell.summary.outcome))
         for cell in own
-        if cell.summary.case.key in missing or cell.summary.outcome is not Outcome.OK
+        if cell.summary.case.key in missing or not cell.summary.outcome.is_expected
     ]
     worst, why = bad[0] if bad else (own[0], "")
     return ModeHealth(

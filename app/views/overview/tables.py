@@ -25,7 +25,7 @@ from compile_hud.app.ui.html import Cell, HtmlColumn, Note, collapsible, table
 from compile_hud.app.ui.urls import OverviewState, decide_url, run_url
 from compile_hud.db.records.alerts import Alert, began
 from compile_hud.db.records.imported import is_imported
-from compile_hud.db.records.results import Outcome, Verdict
+from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import LatestCell
 from compile_hud.db.shared.text import counted, short_revision, shortened
 
@@ -164,7 +164,7 @@ def unwatched_text(cells: Sequence[LatestCell], *, alerts: Sequence[Alert]) -> s
     regressions = open_alerts(alerts, verdict=Verdict.REGRESSION)
     watched = {(alert.case.key, alert.machine, alert.toolchain) for alert in regressions}
     num = sum(
-        cell.summary.outcome is not Outcome.OK
+        not cell.summary.outcome.is_expected
         and (cell.summary.case.key, cell.machine, cell.toolchain) not in watched
         for cell in cells
     )

@@ -21,7 +21,7 @@ from compile_hud.app.ui.progress import progress_of
 from compile_hud.app.ui.urls import parse_runs, run_url
 from compile_hud.app.views.runs.tables import CASES_TOOK
 from compile_hud.db.records.imported import is_imported
-from compile_hud.db.records.results import CUSTOM_SUITE, Outcome, RunState
+from compile_hud.db.records.results import CUSTOM_SUITE, RunState
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import short_revision
 
@@ -82,11 +82,11 @@ def show() -> None:
 def _row(summary: RunSummary, moves: Sequence[MachineMove], *, now: datetime) -> tuple[Cell, ...]:
     run = summary.run
     progress = progress_of(summary, now=now)
-    num_ok = summary.num_by_outcome.get(Outcome.OK, 0)
+    num_ok = summary.num_expected
     not_ok = {
         outcome: number
         for outcome, number in summary.num_by_outcome.items()
-        if outcome is not Outcome.OK
+        if not outcome.is_expected
     }
     is_over = run.state is not RunState.RUNNING
     is_timed = progress.num_done and not is_imported(run.toolchain)

@@ -8,7 +8,6 @@ from compile_hud.app.data.page_records import RunPage
 from compile_hud.app.ui.format import estimate, metric_label, moment, outcome_label
 from compile_hud.app.ui.share import code, summary_text
 from compile_hud.app.ui.urls import OVERVIEW_METRICS
-from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import ResultSummary
 from compile_hud.db.shared.text import first_line, shortened
 
@@ -37,13 +36,13 @@ def _lines(page: RunPage, *, case: str) -> Iterator[str]:
         if result.case.key == case:
             yield from _case_lines(result)
     num_done, num_planned = len(page.results), len(run.plan)
-    num_ok = sum(result.outcome is Outcome.OK for result in page.results)
+    num_ok = sum(result.outcome.is_expected for result in page.results)
     yield (
         f"{run.state}, started {moment(run.started_at)}: {num_done} of {num_planned} cases,"
         f" {num_ok} ok"
     )
     failed = [
-        item for item in page.results if item.outcome is not Outcome.OK and item.case.key != case
+        item for item in page.results if not item.outcome.is_expected and item.case.key != case
     ]
     for result in failed[:_MAX_FAILED]:
         yield _outcome_line(result)

@@ -57,6 +57,8 @@ _OUTCOME_ORDER = (
     Outcome.INACCURATE,
     Outcome.NODE_LOST,
     Outcome.SKIPPED,
+    Outcome.UNAVAILABLE,
+    Outcome.SAME_CODE,
     Outcome.OK,
 )
 _WITH_INTERVAL = ("latency_s", "speedup")
@@ -327,10 +329,9 @@ def _row(
         notes.append(Note(text=note))
     if alert := regressions.get(case.key):
         notes.append(Note(text=alert_text(alert).mark, style="note bad"))
-    is_ok = result.outcome is Outcome.OK
     outcome = Cell(
         text=outcome_label(result.outcome),
-        style="" if is_ok else "strong",
+        style="" if result.outcome.is_expected else "strong",
         title=result.reason,
         notes=tuple(notes),
     )

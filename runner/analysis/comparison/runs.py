@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from compile_hud.db.records.metrics import METRICS
-from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument, Verdict
+from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, Verdict
 from compile_hud.runner.analysis.comparison.cpu_clocks import judge_clocks, was_quiet
 from compile_hud.runner.analysis.comparison.measurements import (
     Comparison,
@@ -208,8 +208,8 @@ def _compare_metric(pair: Pair, metric: str, judgement: Judgement) -> Comparison
 
 def _compare_outcomes(pair: Pair) -> Comparison:
     before, after = pair.baseline.outcome, pair.candidate.outcome
-    was_ok, is_ok = before is Outcome.OK, after is Outcome.OK
-    if {Outcome.SKIPPED, Outcome.NODE_LOST} & {before, after} and before is not after:
+    was_ok, is_ok = before.is_success, after.is_success
+    if not (before.is_attempted and after.is_attempted) and before is not after:
         return inconclusive(f"{before} -> {after}: nothing was measured on one side")
     verdict = Verdict.UNCHANGED
     if was_ok != is_ok:

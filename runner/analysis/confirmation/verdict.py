@@ -195,7 +195,7 @@ def confirm_by_history(
 
 def confirm_outcome(result: CaseResult) -> ConfirmationResult:
     """Return the conclusion about a failing case from another measurement of it."""
-    has_failed = result.outcome not in (Outcome.OK, Outcome.SKIPPED, Outcome.NODE_LOST)
+    has_failed = result.outcome.is_attempted and not result.outcome.is_success
     why = f": {result.reason}" if result.reason else ""
     if has_failed:
         conclusion, reason = Conclusion.CONFIRMED, f"{result.outcome} again{why}"

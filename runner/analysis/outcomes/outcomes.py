@@ -129,8 +129,8 @@ def judge_outcomes(
 
 
 def _failures(history: OutcomeHistory) -> list[Alert]:
-    points = [point for point in history.points if point.outcome in (Outcome.OK, *_BAD)]
-    spans = find_spans(points, is_good=lambda item: item.outcome is Outcome.OK)
+    points = [point for point in history.points if _is_success(point) or point.outcome in _BAD]
+    spans = find_spans(points, is_good=_is_success)
     reported = one_of_each(spans, text_of=_failure_text, num_points=len(points))
     subject = _subject(history)
     return [span_alert(subject, OUTCOME, item, _failure_text(item.bad)) for item in reported]
@@ -146,9 +146,10 @@ def _missing_results(history: OutcomeHistory) -> list[Alert]:
         for point in history.points
         if (point.outcome is not None or point.run_state is RunState.FINISHED)
         and not point.is_deferred
+        and point.outcome is not Outcome.UNAVAILABLE
     ]
     without = find_spans(points, is_good=_has_result)
-    spans = [item for item in without if item.good.outcome is Outcome.OK]
+    spans = [item for item in without if _is_success(item.good)]
     reported = one_of_each(spans, text_of=_missing_text, num_points=len(points))
     subject = _subject(history)
     return [span_alert(subject, VANISHED, item, _missing_text(item.bad)) for item in reported]
@@ -159,7 +160,11 @@ def _missing_text(point: OutcomePoint) -> str:
 
 
 def _has_result(point: OutcomePoint) -> bool:
-    return point.outcome not in (None, Outcome.SKIPPED, Outcome.NODE_LOST)
+    return point.outcome is not None and point.outcome.is_attempted
+
+
+def _is_success(point: OutcomePoint) -> bool:
+    return point.outcome is not None and point.outcome.is_success
 
 
 def _subject(history: OutcomeHistory) -> AlertSubject:
@@ -203,7 +208,7 @@ def _gaps(
     good: OutcomePoint | None = None
     for number, point in enumerate(history.points):
         if not point.is_deferred:
-            good = point if point.outcome is Outcome.OK else None
+            good = point if _is_success(point) else None
         if good is None or point.suite == CUSTOM_SUITE:
             continue
         after = history.points[number + 1 :]
@@ -319,7 +324,7 @@ def fails_otherwise(alert: Alert, *, load_last: Callable[[Alert], LastEnding | N
     if alert.kind != OUTCOME or alert.state not in ONGOING:
         return ""
     last = load_last(alert)
-    if last is None or last.outcome is Outcome.OK:
+    if last is None or last.outcome.is_success:
         return ""
     reason = reported_reason(last.reason)
     text = f"{last.outcome}: {reason}" if reason else str(last.outcome)

@@ -70,9 +70,8 @@ def cohort_means(columns: Mapping[str, Mapping[str, float]]) -> CohortMeans:
 
 
 def pass_rate(outcomes: Iterable[Outcome]) -> PassRate:
-    """Return the pass rate of `outcomes`, without skipped ones and those of disconnected nodes."""
-    untried = (Outcome.SKIPPED, Outcome.NODE_LOST)
-    attempted = [outcome for outcome in outcomes if outcome not in untried]
+    """Return the pass rate of the attempted `outcomes`."""
+    attempted = [outcome for outcome in outcomes if outcome.is_attempted]
     return PassRate(
-        num_ok=sum(outcome is Outcome.OK for outcome in attempted), num_attempted=len(attempted)
+        num_ok=sum(outcome.is_success for outcome in attempted), num_attempted=len(attempted)
     )

@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from compile_hud.db.queries.runs import load_runs
-from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import short_revision
 from compile_hud.runner.cli.output import json_option, print_json, say_when_empty, with_workspace
@@ -38,7 +37,7 @@ def runs(workspace: Workspace, *, limit: int, as_json: bool) -> None:
             summary.run.toolchain,
             short_revision(summary.run.revision),
             summary.run.machine,
-            f"{summary.num_by_outcome.get(Outcome.OK, 0)}/{len(summary.run.plan)}",
+            f"{summary.num_expected}/{len(summary.run.plan)}",
         )
         for summary in summaries
     ]

@@ -362,11 +362,13 @@ def _say_interrupted(
 def _exit_code(
     documents: Sequence[RunDocument], *, alerts: list[Alert], fail_on: str, is_stored: bool
 ) -> int:
-    # A skipped case is one that this device cannot do; that is no failure.
-    harmless = (Outcome.OK, Outcome.SKIPPED)
+    # This device cannot execute a skipped or unavailable case; that is no failure.
     results = [result for document in documents for result in document.results]
     # A run outside of the store was not judged either.
-    has_failure = not is_stored or any(result.outcome not in harmless for result in results)
+    has_failure = not is_stored or any(
+        not result.outcome.is_expected and result.outcome is not Outcome.SKIPPED
+        for result in results
+    )
     if fail_on == "none":
         return 0
     return int(has_failure or (fail_on == "regression" and bool(alerts)))

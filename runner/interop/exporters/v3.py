@@ -19,6 +19,8 @@ from compile_hud.runner.interop.importers.case_evidence import ACCURACY, DERIVED
 _WORDS: Mapping[Outcome, str] = {
     Outcome.OK: "pass",
     Outcome.SKIPPED: "pass_due_to_skip",
+    Outcome.SAME_CODE: "pass_due_to_skip",
+    Outcome.UNAVAILABLE: "pass_due_to_skip",
     Outcome.INACCURATE: "fail_accuracy",
     Outcome.FAILED: "fail_to_run",
     Outcome.TIMEOUT: "timeout",

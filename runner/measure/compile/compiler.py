@@ -38,7 +38,22 @@ UNKNOWN_CUDAGRAPHS = RunWarning(
 )
 # torch's name of a compiled frame in a trace, followed by the number of the compilation.
 COMPILED_REGION = "Torch-Compiled Region"
+NO_CUDA_GRAPHS = "not available on this device: CUDA graphs need a CUDA device"
 AUTOTUNE_MODES = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
+
+
+def unavailable_reason(case: Case, *, device: Device) -> str | None:
+    """Return why `device` cannot execute the variant of `case`, None when it can.
+
+    Without CUDA graphs a mode would compile to another mode's code under its own name.
+    """
+    if device.is_cuda:
+        return None
+    if is_graphed(case):
+        return f"{NO_CUDA_GRAPHS}; measure it under eager"
+    if case.backend == "inductor" and case.mode in CUDAGRAPH_MODES:
+        return f"{NO_CUDA_GRAPHS}; {CUDAGRAPH_MODES[case.mode]} is the mode without them"
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ import torch
 
 from compile_hud.db.records.results import Case
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.measure.model_transforms import TransformError
 
 BACKEND = "cuda_graph"
 
@@ -22,12 +21,6 @@ BACKEND = "cuda_graph"
 def is_graphed(case: Case) -> bool:
     """Return whether the variant of `case` replays a graph that we record."""
     return case.backend == BACKEND
-
-
-def check_graph(case: Case, *, device: Device) -> None:
-    """Raise TransformError if `case` requires a CUDA graph and `device` has none."""
-    if is_graphed(case) and not device.is_cuda:
-        raise TransformError("CUDA graphs need a CUDA device: measure it under eager")
 
 
 class _InOrder(torch.nn.Module):

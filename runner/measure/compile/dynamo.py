@@ -6,8 +6,6 @@ counter that this torch lacks is None.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,8 +26,6 @@ from compile_hud.runner.measure.compile.source_locations import (
     shorten,
 )
 
-# Files that hold no kernel of the model: caches of graphs, locks, and precompiled headers.
-NOT_KERNELS = frozenset({"fxgraph", "aotautograd", "locks", "precompiled_headers"})
 # Dynamo keeps the metrics of its last 64 compilations only; a model that recompiles has more.
 MAX_COMPILATIONS = 4096
 _TORCH_FOLDER = str(Path(torch.__file__).parent)
@@ -183,28 +179,6 @@ def num_recorded_cudagraphs() -> int | None:
 def _num_nodes(node: Any) -> int:
     children = getattr(node, "children", {})
     return 1 + sum(_num_nodes(child) for nodes in children.values() for child in nodes)
-
-
-def generated_code_sha256(cache_dir: Path) -> str | None:
-    """Return one hash over the names of the kernels below `cache_dir`, None without any.
-
-    Inductor names a kernel's file after the hash of its source, so equal hashes mean equal code.
-    """
-    names: list[str] = []
-    for folder, folders, files in os.walk(cache_dir):
-        folders[:] = [name for name in folders if name not in NOT_KERNELS]
-        names.extend(name for name in files if _is_kernel_source(Path(folder, name)))
-    if not names:
-        return None
-    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()
-
-
-def _is_kernel_source(path: Path) -> bool:
-    return path.suffix == ".cpp" or _is_triton_source(path)
-
-
-def _is_triton_source(path: Path) -> bool:
-    return path.suffix == ".py" and b"@triton.jit" in path.read_bytes()
 
 
 def _compilation_metrics() -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from compile_hud.db.records.run_warning import RunWarning
+from compile_hud.runner.measure.compile.code_signature import generated_code_sha256
 from compile_hud.runner.measure.compile.compiler import (
     CompileTimes,
     compile_model,
@@ -22,7 +23,6 @@ from compile_hud.runner.measure.compile.compiler import (
 from compile_hud.runner.measure.compile.cuda_graph import GraphedModel, is_graphed
 from compile_hud.runner.measure.compile.dynamo import (
     CompileCounts,
-    generated_code_sha256,
     read_counts,
     read_guard_kinds,
     reset,
@@ -30,6 +30,7 @@ from compile_hud.runner.measure.compile.dynamo import (
 from compile_hud.runner.measure.compile.phases import AOT, BACKEND, DYNAMO, INDUCTOR, CompileClock
 from compile_hud.runner.measure.compile.source_locations import CodeLocation
 from compile_hud.runner.measure.context import Context, Forward
+from compile_hud.runner.measure.kernels.generated_code import generated_modules, module_text
 from compile_hud.runner.measure.runtimes.exported import ExportedModel
 from compile_hud.runner.measure.runtimes.registry import exported, is_exported
 from compile_hud.runner.protocol.messages import LaunchRequest
@@ -58,7 +59,9 @@ def compile_subject(context: Context) -> Forward:
     if isinstance(forward, ExportedModel):
         findings.details["runtime"] = forward.facts
     _decide_mode(context, counts=counts)
-    findings.details["generated_code_sha256"] = generated_code_sha256(Path(request.cache_dir))
+    findings.details["generated_code_sha256"] = generated_code_sha256(
+        Path(request.cache_dir), callers=map(module_text, generated_modules())
+    )
     _report_times(context, times=times, counts=counts, load_s=load_s)
     return forward
 

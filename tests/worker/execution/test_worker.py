@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -160,16 +161,40 @@ def assert_kernels_are_those_of(result: CaseResult) -> None:
     assert sum(profile["parts"].values()) == pytest.approx(profile["iteration_s"])
 
 
+@pytest.mark.parametrize("variant", ["reduce-overhead", "max-autotune", "cuda-graph"])
+def test_a_mode_of_cuda_graphs_is_not_compiled_on_a_cpu(
+    executor: LocalExecutor, variant: str
+) -> None:
+    result = executor.execute(order("plain", variant=variant))
+    assert result.outcome is Outcome.UNAVAILABLE
+    assert "steps" not in result.details
+    assert result.measurements == ()
+
+
 @pytest.mark.slow
-def test_a_mode_without_cuda_graphs_says_what_really_ran(executor: LocalExecutor) -> None:
+def test_a_mode_that_compiles_to_the_code_of_another_is_not_sampled(
+    executor: LocalExecutor,
+) -> None:
+    first = executor.execute(order("plain", variant="default"))
+    second = order("plain", variant="max-autotune-no-cudagraphs", num_launches=2)
+    skipped = executor.execute(replace(second, skips_same_code=True))
+    assert (skipped.outcome, skipped.same_code_as) == (Outcome.SAME_CODE, "default")
+    assert step_names(skipped)[0][-1] == "compile"
+    assert len(step_names(skipped)) == 1
+    assert skipped.measurements == ()
+    sampled = executor.execute(second)
+    assert sampled.outcome is Outcome.OK
+    assert "same-code" in [warning.code for warning in sampled.warnings]
+    # The case itself has the code of its own earlier launch, and is measured again.
+    again = executor.execute(replace(order("plain", variant="default"), skips_same_code=True))
+    assert (first.outcome, again.outcome) == (Outcome.OK, Outcome.OK)
+
+
+@pytest.mark.slow
+def test_other_code_of_the_same_model_is_sampled(executor: LocalExecutor) -> None:
     executor.execute(order("plain", variant="default"))
-    result = executor.execute(order("plain", variant="reduce-overhead"))
-    assert result.effective_mode == "default"
-    codes = {warning.code: warning.text for warning in result.warnings}
-    assert codes["mode-fallback"] == (
-        "asked for reduce-overhead, ran as default: CUDA graphs need a CUDA device"
-    )
-    assert "the very kernels of default" in codes["same-code"]
+    dynamic = replace(order("plain", variant="dynamic"), skips_same_code=True)
+    assert executor.execute(dynamic).outcome is Outcome.OK
 
 
 @pytest.mark.slow

@@ -221,3 +221,14 @@ def test_of_a_long_table_the_worst_rows_are_made_and_all_are_counted() -> None:
     assert matrix.rows == whole.rows[:3]
     assert [row[0].text for row in matrix.rows] == ["model-009", "model-000", "model-001"]
     assert num_rows_of(cells) == len(whole.rows) == 10
+
+
+def test_a_case_with_the_code_of_another_is_one_quiet_cell() -> None:
+    cell = only_cell(latest(DEFAULT, outcome=Outcome.SAME_CODE, reason="same code as default"))
+    assert (cell.text, cell.style, cell.notes) == ("same code as default", "quiet", ())
+
+
+def test_a_mode_that_the_device_does_not_have_is_a_quiet_cell_with_its_reason() -> None:
+    cell = only_cell(latest(DEFAULT, outcome=Outcome.UNAVAILABLE, reason="CUDA graphs"))
+    assert (cell.text, cell.style, cell.notes) == ("unavailable", "quiet", ())
+    assert "CUDA graphs" in cell.title

@@ -240,3 +240,24 @@ def test_what_is_no_time_or_has_no_pace_has_no_level_of_its_own() -> None:
     points = times(0.010)
     headers = [header(reference, key=points[0].series_key)]
     assert normalised_points(points, paces=times(0.5), headers=headers) == ()
+
+
+def test_a_mode_with_the_code_of_another_has_its_speedup() -> None:
+    cells = [
+        latest(make_case("bert", mode="default"), values={"speedup": 1.5}),
+        latest(make_case("vit", mode="default"), values={"speedup": 1.2}),
+        latest(
+            make_case("bert", mode="max-autotune"),
+            outcome=Outcome.SAME_CODE,
+            reason="same code as default",
+        ),
+        latest(make_case("vit", mode="max-autotune"), values={"speedup": 1.4}),
+        latest(make_case("vit", mode="reduce-overhead"), outcome=Outcome.UNAVAILABLE),
+    ]
+    summaries = {item.variant: item for item in mode_summaries(cells, alerts=())}
+    assert summaries["max-autotune"].mean == pytest.approx((1.5 * 1.4) ** 0.5)
+    assert summaries["max-autotune"].num_common == 2
+    assert summaries["max-autotune"].num_ok == 2
+    unavailable = summaries["reduce-overhead"]
+    assert (unavailable.num_ok, unavailable.num_attempted) == (0, 0)
+    assert unavailable.untried == (("unavailable", 1),)

@@ -11,11 +11,14 @@ from torch import Tensor, nn
 
 from compile_hud.db.records.results import Dtype, Phase
 from compile_hud.runner.measure.accuracy.step import check_result, make_reference
-from compile_hud.runner.measure.compile.compiler import effective_mode, is_by_dynamo
-from compile_hud.runner.measure.compile.cuda_graph import GraphedModel, check_graph
+from compile_hud.runner.measure.compile.compiler import (
+    effective_mode,
+    is_by_dynamo,
+    unavailable_reason,
+)
+from compile_hud.runner.measure.compile.cuda_graph import GraphedModel
 from compile_hud.runner.measure.compile.dynamo import read_counts, reset
 from compile_hud.runner.measure.device import Device
-from compile_hud.runner.measure.model_transforms import TransformError
 from tests.support.runs.launch_contexts import CPU, make_context
 from tests.support.runs.launches import order
 
@@ -133,9 +136,19 @@ def test_nothing_of_it_is_by_dynamo() -> None:
     assert effective_mode(case, counts=read_counts(), device=CUDA) == ("eager", ())
 
 
-def test_a_cpu_has_no_cuda_graphs() -> None:
-    case = order("plain", variant="cuda-graph").case
-    with pytest.raises(TransformError, match="CUDA graphs need a CUDA device"):
-        check_graph(case, device=CPU)
-    check_graph(case, device=CUDA)
-    check_graph(order("plain", variant="default").case, device=CPU)
+@pytest.mark.parametrize(
+    ("variant", "is_missing"),
+    [
+        ("cuda-graph", True),
+        ("reduce-overhead", True),
+        ("max-autotune", True),
+        ("reduce-overhead-channels-last", True),
+        ("max-autotune-no-cudagraphs", False),
+        ("default", False),
+        ("eager", False),
+    ],
+)
+def test_a_cpu_has_no_cuda_graphs(variant: str, is_missing: bool) -> None:
+    case = order("plain", variant=variant).case
+    assert (unavailable_reason(case, device=CPU) is not None) is is_missing
+    assert unavailable_reason(case, device=CUDA) is None

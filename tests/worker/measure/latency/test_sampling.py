@@ -13,13 +13,14 @@ import pytest
 import torch
 
 from compile_hud.runner.measure.compile import compiler as compiling
+from compile_hud.runner.measure.compile.code_signature import generated_code_sha256
 from compile_hud.runner.measure.compile.compiler import (
     CompileTimes,
     effective_mode,
     family_cpu_s,
     time_compilation,
 )
-from compile_hud.runner.measure.compile.dynamo import CompileCounts, generated_code_sha256
+from compile_hud.runner.measure.compile.dynamo import CompileCounts
 from compile_hud.runner.measure.device import Device, open_device
 from compile_hud.runner.measure.latency.sampling import paired_speedup
 from compile_hud.runner.measure.latency.timing import Side, Timing
@@ -178,6 +179,13 @@ def test_kernels_are_hashed_by_name_wherever_they_lie(tmp_path: Path) -> None:
     assert generated_code_sha256(tmp_path) == one
     (tmp_path / "triton.py").write_text("@triton.jit", encoding="ascii")
     assert generated_code_sha256(tmp_path) != one
+
+
+def test_callers_are_hashed_without_their_comments() -> None:
+    nowhere = Path("/nonexistent")
+    one = generated_code_sha256(nowhere, callers=["# /cache/a\nextern_kernels.mm(a, b)"])
+    assert one == generated_code_sha256(nowhere, callers=["# /b\nextern_kernels.mm(a, b)"])
+    assert one != generated_code_sha256(nowhere, callers=["extern_kernels.addmm(a, b)"])
 
 
 def test_one_thread_is_pinned_to_one_core_and_released() -> None:

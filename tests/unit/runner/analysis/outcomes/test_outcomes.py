@@ -381,3 +381,18 @@ def test_case_that_moved_to_another_machine_of_the_same_runs_has_not_vanished() 
     there = make_outcomes([{"gpt": OK}] * 6 + [{"gpt": OK, "bert": OK}] * 5, machine="other")
     assert judge_outcomes([*here, *there]) == []
     assert [alert.kind for alert in judge_outcomes(here)] == ["vanished"]
+
+
+def test_case_that_is_the_same_code_as_another_is_no_news_and_still_fails() -> None:
+    same = Outcome.SAME_CODE
+    assert bert([OK, same, OK, same, same]) == []
+    (alert,) = bert([same, same, FAILED])
+    assert (alert.kind, alert.state) == ("outcome", AlertState.OPEN)
+    (alert,) = bert([OK, FAILED, same])
+    assert alert.state is AlertState.FIXED
+
+
+def test_case_that_its_device_cannot_run_is_neither_missing_nor_failed() -> None:
+    gone = Outcome.UNAVAILABLE
+    assert bert([OK, gone, gone, gone, gone]) == []
+    assert bert([gone, OK, gone]) == []
