@@ -124,9 +124,10 @@ def measure_commits(
         workspace=workspace,
         has_references=False,
     )
+    plan = _plan(request, root=root, workspace=workspace)
     baseline, candidate = _commits(root, names=typed.names, base=options.base)
     commit_request = CommitRequest(
-        plan=_plan(request, root=root, workspace=workspace),
+        plan=plan,
         repository=root,
         toolchain=toolchain,
         machine=workspace.config.machine,
