@@ -75,6 +75,14 @@ def write_report(
             trends=_trends(rows, sides=sides, workspace=workspace),
         )
     )
+    publish(text, options=options, workspace=workspace)
+
+
+def publish(text: str, *, options: ReportOptions, workspace: Workspace) -> None:
+    """Write the Markdown `text` where `options` say; a failed comment is only logged.
+
+    Raises DocumentNotWritten.
+    """
     if options.markdown_path is not None:
         try:
             options.markdown_path.write_text(text, encoding="utf-8")

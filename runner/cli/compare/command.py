@@ -27,7 +27,13 @@ from compile_hud.runner.analysis.judging.machine_state import (
     machine_text,
 )
 from compile_hud.runner.bisect.commit_comparison import CommitComparison
-from compile_hud.runner.cli.compare.ci_report import ReportOptions, report_options, write_report
+from compile_hud.runner.cli.compare.ci_report import (
+    ReportOptions,
+    publish,
+    report_options,
+    write_report,
+)
+from compile_hud.runner.cli.compare.commit_markdown import commit_markdown, job_link
 from compile_hud.runner.cli.compare.repository import (
     DEFAULT_MAX_LAUNCHES,
     CommitNames,
@@ -168,7 +174,9 @@ def compare(
         request = CommitNames(names=names, toolchains=toolchains, cases=cases)
         measured = measure_commits(repo, request, limits=limits, workspace=workspace)
         _show_commits(measured, fail_above=fail_above, show_all=show_all, as_json=as_json)
-        _write(measured, machine=_IN_TURN, options=report, workspace=workspace)
+        link = job_link(workspace.dependencies.env)
+        text = commit_markdown(measured, floor=fail_above, link=link)
+        publish(text, options=report, workspace=workspace)
         sys.exit(exit_code(measured))
     options = [*cases.option_names(), *measuring.option_names()]
     _check_usage(names, toolchains=toolchains, options=options, repo=repo)
@@ -189,7 +197,13 @@ def compare(
     if compared.baseline.run.id == compared.candidate.run.id:
         click.echo(f"both sides are run {compared.baseline.run.id}: nothing can differ", err=True)
     _show(compared, show_all=show_all, as_json=as_json)
-    _write(compared, machine=compared.machine_line, options=report, workspace=workspace)
+    write_report(
+        compared.rows,
+        sides=(compared.baseline, compared.candidate),
+        machine=compared.machine_line,
+        options=report,
+        workspace=workspace,
+    )
     if toolchains and compared.baseline.run.state is RunState.INTERRUPTED:
         _say_interrupted(compared.baseline)
         sys.exit(EXIT_INTERRUPTED)
@@ -221,22 +235,6 @@ def _show_commits(
     )
     _show(pair, show_all=show_all, as_json=False)
     print_kernels(measured)
-
-
-def _write(
-    compared: _RunPair | CommitComparison,
-    *,
-    machine: str,
-    options: ReportOptions,
-    workspace: Workspace,
-) -> None:
-    write_report(
-        compared.rows,
-        sides=(compared.baseline, compared.candidate),
-        machine=machine,
-        options=options,
-        workspace=workspace,
-    )
 
 
 def _check_usage(

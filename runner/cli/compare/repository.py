@@ -188,13 +188,18 @@ def _plan(request: RunRequest, *, root: Path, workspace: Workspace) -> tuple[Pla
         device = "cuda" if workspace.dependencies.has_gpu() else "cpu"
     check_model_files([request], config=workspace.config)
     plan = make_plan(request.suite.selection, catalog=workspace.config.catalog, device=device)
-    for planned in plan:
-        if not _is_of(planned.workload.build, root=root, is_module_known=False):
-            raise BisectError(
-                f"the code of {planned.case.model} ({planned.workload.build}) is not that of"
-                f" {root}: name models of hud.toml whose files the repository holds"
-            )
-    return plan
+    own = tuple(
+        planned
+        for planned in plan
+        if _is_of(planned.workload.build, root=root, is_module_known=False)
+    )
+    if not own:
+        first = plan[0]
+        raise BisectError(
+            f"the code of {first.case.model} ({first.workload.build}) is not that of {root}:"
+            " name models of hud.toml whose files the repository holds"
+        )
+    return own
 
 
 def _is_of(build: str, *, root: Path, is_module_known: bool = True) -> bool:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
+from tests.support.runs.bisection import git
 from tests.support.servers.github_server import Repository, github_server
 
 ROOT = Path(__file__).parents[3]
@@ -23,9 +24,15 @@ import os, sys
 from pathlib import Path
 from compile_hud.runner.cli.main import main
 from compile_hud.runner.workspace import Dependencies
-from tests.support.fakes import FakeExecutor
+from tests.support.fakes import FakeExecutor, draw_latencies
+
+def draw(order, number):
+    level = float((Path(order.workload.checkout.folder) / "level.txt").read_text())
+    return draw_latencies(level, launch_sd=0.01, seed=number)(order, number)
 
 def make_executor(**_):
+    if Path("level.txt").exists():
+        return FakeExecutor(draw=draw)
     latencies = Path("latencies").read_text().split()
     Path("latencies").write_text(" ".join(latencies[1:]))
     return FakeExecutor(latency_s=float(latencies[0]))
@@ -161,6 +168,56 @@ def test_two_toolchains_are_measured_in_one_job(tmp_path: Path) -> None:
         assert job.run(0.010, 0.020, toolchains="current current", comment="") == 1
         assert "### Compile HUD: 1 regression" in job.summary
         assert bodies(repository) == []
+
+
+def commit(job: Job, level_s: float) -> None:
+    """Commit a change after which the model takes `level_s` seconds."""
+    (job.folder / "level.txt").write_text(str(level_s))
+    (job.folder / ".gitignore").write_text(".hud\nlocks\nlatencies\n")
+    git(job.folder, "add", "--all")
+    git(job.folder, "commit", "--quiet", "--message", "change")
+
+
+@pytest.mark.parametrize(
+    ("level_s", "status", "outcome"), [(0.02, 1, "failed"), (0.01, 0, "passed")]
+)
+def test_a_branch_is_measured_beside_its_base_in_one_job(
+    tmp_path: Path, level_s: float, status: int, outcome: str
+) -> None:
+    with github_server() as repository:
+        job = Job(tmp_path, repository=repository)
+        git(job.folder, "checkout", "--quiet", "-b", "trunk")
+        commit(job, 0.01)
+        git(job.folder, "push", "--quiet", "origin", "trunk")
+        git(job.folder, "checkout", "--quiet", "-b", "topic")
+        git(job.folder, "branch", "--quiet", "--delete", "--force", "trunk")
+        (job.folder / "new.py").touch()
+        commit(job, level_s)
+        assert job.run(base_ref="trunk", model="n*") == status
+        head, sentence, commits, seen = job.summary.split("\n\n")[:4]
+        assert head == f"### Compile HUD: {outcome}"
+        assert sentence.startswith("<code>net</code>: <code>latency ")
+        assert " against " in commits
+        assert seen.startswith("could have seen changes above ")
+        assert "<details><summary>" in job.summary
+        assert ("**regression**" in job.summary) is (outcome == "failed")
+        (body,) = bodies(repository)
+        assert body.endswith(job.summary)
+
+
+@pytest.mark.parametrize(("fail_on", "status"), [("regression", 0), ("inconclusive", 3)])
+def test_what_cannot_be_told_fails_where_it_should(
+    tmp_path: Path, fail_on: str, status: int
+) -> None:
+    with github_server() as repository:
+        job = Job(tmp_path, repository=repository)
+        git(job.folder, "checkout", "--quiet", "-b", "trunk")
+        commit(job, 0.01)
+        git(job.folder, "push", "--quiet", "origin", "trunk")
+        (job.folder / "new.py").touch()
+        inputs = {"base_ref": "trunk", "fail_on": fail_on, "comment": "", "fail_above": "0.1%"}
+        assert job.run(minutes="0.001", **inputs) == status
+        assert job.summary.startswith("### Compile HUD: could not tell\n")
 
 
 def test_the_document_lists_every_input() -> None:
