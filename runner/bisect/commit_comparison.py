@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from compile_hud.db.errors import RecordError
 from compile_hud.db.records.results import Run, RunDocument, RunState
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
-from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels, side_of
+from compile_hud.runner.analysis.kernels.diff import KernelDiff
+from compile_hud.runner.bisect.kernel_evidence import kernel_diff
 from compile_hud.runner.bisect.revisions import checkout_order
 from compile_hud.runner.bisect.worktrees import NamedCommit, Worktrees
 from compile_hud.runner.errors import RunInterrupted
@@ -199,17 +199,6 @@ def pair_settings(settings: MeasureSettings, *, case_s: float) -> MeasureSetting
         # The limit of the comparison ends a case, and not its own limit in the middle of a launch.
         timeout_s=max(settings.timeout_s, 2 * case_s),
     )
-
-
-def kernel_diff(pair: PairResult) -> KernelDiff | None:
-    """Return what became of the kernels of the baseline, None where a side has none."""
-    if not pair.baseline.kernels or not pair.candidate.kernels:
-        return None
-    try:
-        return diff_kernels(side_of(pair.baseline), side_of(pair.candidate))
-    except RecordError:
-        # The times stand without the kernels, which only explain them.
-        return None
 
 
 class CaseTimer:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Verdict
-from compile_hud.db.shared.text import signed
+from compile_hud.db.shared.text import one_line, shortened, signed
 from compile_hud.runner.analysis.comparison.bisection import (
     SEARCH_ERROR,
     BoundsVerdict,
@@ -34,6 +34,7 @@ _NAMES = {
     Verdict.IMPROVEMENT: ("first revision with the improvement", "last revision without it"),
 }
 _NUM_DIGITS = 10
+_NUM_KERNELS, _MAX_LABEL = 5, 80
 
 
 def revision_text(revision: BisectRevision) -> str:
@@ -116,6 +117,8 @@ def conclusion(known: Bisection) -> Iterator[str]:
         )
     yield f"{last}: {revision_text(revisions[suspects.last_good])}"
     yield f"change: {evidence.metric} {change_text(evidence)} of launches, {verdict_of(ends)}"
+    if ending is BisectEnding.FOUND:
+        yield from _kernel_lines(evidence)
     if evidence is not ends:
         yield f"between the ends: {change_text(ends)}"
     for step in known.steps:
@@ -126,6 +129,17 @@ def conclusion(known: Bisection) -> Iterator[str]:
         number = _num_answers_so_far(known)
         yield f"chance of a wrong answer: at most {100 * error:.1f} % in {number} answers"
     yield f"reproduce: {repro(known)}"
+
+
+def _kernel_lines(evidence: Reading) -> Iterator[str]:
+    """Yield the cause, and a line for each of the largest changes of kernels."""
+    if evidence.kernels is None:
+        return
+    yield f"cause: {evidence.kernels['cause']}"
+    for row in evidence.kernels["rows"][:_NUM_KERNELS]:
+        contribution = f"{signed(row['contribution_us'])} us"
+        label = shortened(one_line(row["label"]), limit=_MAX_LABEL)
+        yield f"  {contribution:>12}  {row['class']}  {label}: {one_line(row['text'])}"
 
 
 def _doubt(known: Bisection) -> str:

@@ -24,6 +24,7 @@ from compile_hud.runner.analysis.comparison.bisection import (
 )
 from compile_hud.runner.analysis.comparison.paired import looks
 from compile_hud.runner.analysis.comparison.runs import OUTCOME
+from compile_hud.runner.bisect.kernel_evidence import kernel_summary
 from compile_hud.runner.bisect.record import BisectEnding, Bisection, BisectRevision, BisectStep
 from compile_hud.runner.bisect.report import answer_text, change_text, ends_text, revision_text
 from compile_hud.runner.bisect.revisions import Revisions
@@ -217,7 +218,9 @@ class _Search:
         # The results of a killed launch mean nothing.
         if self._interrupts.were_requested():
             raise RunInterrupted("stopped")
-        return replace(_read(pair, metric), num_pairs=num_pairs)
+        reading = _read(pair, metric)
+        kernels = kernel_summary(pair, is_slower=(reading.ratio or 1.0) > 1)
+        return replace(reading, num_pairs=num_pairs, kernels=kernels)
 
     def _ready(self, index: int) -> PairSide:
         """Return a required revision, ready to be launched; raise BisectError."""

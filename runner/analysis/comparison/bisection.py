@@ -21,6 +21,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.results import CaseResult, Outcome, Verdict
@@ -56,7 +57,8 @@ class Reading:
     """One metric, or the `outcome`, of two revisions.
 
     Levels and interval are None if a side has no number; a change of a count from 0 has no ratio.
-    Levels are in `unit`, `num_pairs` are pairs of launches.
+    Levels are in `unit`, `num_pairs` are pairs of launches. `kernels` has the cause and the changed
+    kernels as JSON, None without kernels.
     """
 
     metric: str
@@ -70,6 +72,7 @@ class Reading:
     candidate_outcome: Outcome
     reason: str = ""
     num_pairs: int = 0
+    kernels: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -484,3 +484,20 @@ def test_without_git_it_is_said(
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(BisectError, match="cannot start git: No such file or directory; install"):
         find_root(repository.repository)
+
+
+def test_it_ends_with_the_kernels_of_the_first_bad_revision(folder: Path) -> None:
+    terminal = BisectTerminal(folder, STEP)
+    terminal.with_kernels = True
+    lines = terminal.hud("bisect", *OVER).stdout.splitlines()
+    (number,) = (index for index, line in enumerate(lines) if line.startswith("cause: "))
+    assert lines[number] == "cause: one more addmm in `extra`, net.py:21"
+    assert lines[number + 1].split()[1:4] == ["us", "more_often", "aten::addmm:"]
+    document = terminal.bisect("--resume", lines_id(terminal))
+    assert document["check"]["kernels"]["rows"][0]["class"] == "more_often"
+
+
+def lines_id(terminal: BisectTerminal) -> str:
+    """Return the id of the one bisection that is kept."""
+    (path,) = (terminal.folder / ".hud" / "bisect").glob("*.json")
+    return path.stem
