@@ -58,6 +58,39 @@ def load_histories_of(store: Store, run: Run, *, metrics: Sequence[str]) -> tupl
         return tuple(read_series(connection, ours))
 
 
+def load_recent_histories(
+    store: Store, run: Run, *, metrics: Collection[str], num_runs: int
+) -> tuple[Series, ...]:
+    """Return the series of `metrics` of the cases of `run`, with the points of the runs near it.
+
+    These are `num_runs` of its machine, toolchain and environment: itself and those before it, and
+    where they are too few those after it. The newest ones where `run` is not stored.
+    """
+    with store.read() as connection:
+        ids = connection.execute(
+            select(RunTable.id)
+            .where(
+                RunTable.machine == run.machine,
+                RunTable.toolchain == run.toolchain,
+                RunTable.fingerprint == run.fingerprint,
+            )
+            .order_by(*OLDEST_RUN)
+        ).scalars()
+        known = list(ids)
+        end = known.index(run.id) + 1 if run.id in known else len(known)
+        near = known[: max(end, num_runs)][-num_runs:]
+        if not near:
+            return ()
+        planned = {case.key for case in run.plan}
+        headers = read_series_headers(
+            connection,
+            SeriesTable.metric.in_(metrics),
+            SeriesTable.fingerprint == run.fingerprint,
+        )
+        ours = [header for header in headers if header.case.key in planned]
+        return tuple(read_series(connection, ours, run_ids=near))
+
+
 def find_series(
     store: Store,
     *,
@@ -197,20 +230,24 @@ def read_series_headers(
     )
 
 
-def read_series(connection: Connection, headers: Sequence[SeriesHeader]) -> list[Series]:
-    """Return the series of `headers` with their points, oldest first."""
+def read_series(
+    connection: Connection, headers: Sequence[SeriesHeader], *, run_ids: Collection[str] = ()
+) -> list[Series]:
+    """Return the series of `headers` with their points, oldest first; of `run_ids` where given."""
     if not headers:
         return []
     rows = read_rows(connection, select(RunTable.id, *RUN_COLUMNS).order_by(*OLDEST_RUN))
     runs = point_runs([PointRun(run_id=row.id, **_run_fields(row)) for row in rows])
-    columns = _columns(connection, [header.key for header in headers])
+    columns = _columns(connection, [header.key for header in headers], run_ids=run_ids)
     return [
         Series(header=header, points=PointColumns(header.key, runs, columns=columns[header.key]))
         for header in headers
     ]
 
 
-def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.ndarray]]:
+def _columns(
+    connection: Connection, keys: Sequence[str], *, run_ids: Collection[str] = ()
+) -> dict[str, list[np.ndarray]]:
     """Return run numbers, medians, lower and upper bounds of each series, oldest point first."""
     series = select(
         SeriesTable.key, (func.row_number().over(order_by=SeriesTable.key) - 1).label("number")
@@ -232,6 +269,8 @@ def _columns(connection: Connection, keys: Sequence[str]) -> dict[str, list[np.n
         .join(run, run.c.id == MeasurementTable.run_id)
     )
     query = query.where(does_count(MeasurementTable.result_id))
+    if run_ids:
+        query = query.where(MeasurementTable.run_id.in_(run_ids))
     if len(keys) <= _FEW_SERIES:
         # As in `read_point_rows`: DuckDB finds one number, and reads everything for a list of them.
         each = [query.where(MeasurementTable.series_hash == series_hash(key)) for key in keys]

@@ -6,7 +6,7 @@ longer than everything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, overload
@@ -79,6 +79,13 @@ class PointColumns(Sequence[Point]):
         """Return the points with a value above 0."""
         is_above = self._medians > 0
         return self if is_above.all() else self._taken(is_above)
+
+    def without_runs(self, run_ids: Collection[str]) -> PointColumns:
+        """Return the points of other runs than those in `run_ids`."""
+        numbers = [
+            number for number, run in enumerate(self._runs.runs) if run.run_id in set(run_ids)
+        ]
+        return self._taken(~np.isin(self._run_numbers, numbers)) if numbers else self
 
     def values_of(self, other: PointColumns) -> np.ndarray:
         """Return the values of `other` in the run of each point here, NaN without one."""

@@ -125,6 +125,8 @@ class Verdict(StrEnum):
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
     UNCHANGED = "unchanged"
+    # All samples of both sides are the same numbers.
+    IDENTICAL = "identical"
     INCONCLUSIVE = "inconclusive"
 
 

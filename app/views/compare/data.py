@@ -19,10 +19,12 @@ from compile_hud.app.views.compare.tables import worst_first
 from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_run
+from compile_hud.db.queries.series import load_recent_histories
 from compile_hud.db.records.results import Case, CaseResult, Outcome, Run, RunDocument, RunState
 from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
+from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
 from compile_hud.runner.analysis.comparison.run_selection import (
     mean_ratios,
     of_variant,
@@ -33,6 +35,7 @@ from compile_hud.runner.analysis.comparison.runs import (
     CaseComparison,
     check_comparable,
     compare_results,
+    history_of,
 )
 from compile_hud.runner.analysis.errors import NotComparableError
 from compile_hud.runner.analysis.judging.machine_state import compare_machine
@@ -140,8 +143,21 @@ def _compared(
     left, right = _chosen(before, variants[0]), _chosen(after, variants[1])
     if variants[0] != variants[1]:
         left = of_variant(left, variants[0], case_of=variants[1])
-    rows = compare_results(left, right)
-    moves = () if before.run.id == after.run.id else compare_machine(left, candidate=right)
+    sides_of_runs = (
+        dataclasses.replace(before, results=tuple(left)),
+        dataclasses.replace(after, results=tuple(right)),
+    )
+    histories = load_recent_histories(
+        store, after.run, metrics=NOISE_METRICS, num_runs=HISTORY_RUNS
+    )
+    rows = compare_results(*sides_of_runs, histories=histories)
+    moves = (
+        ()
+        if before.run.id == after.run.id
+        else compare_machine(
+            left, candidate=right, history=history_of(*sides_of_runs, histories=histories)
+        )
+    )
     sides = _Sides(*({item.case.key: item for item in side} for side in (left, right)))
     return dataclasses.replace(
         page,

@@ -53,7 +53,13 @@ from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.shared.text import counted, short_revision
 
 # Rows that need a person's eye come first; inside each verdict the worst does.
-_ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
+_ORDER = (
+    Verdict.REGRESSION,
+    Verdict.IMPROVEMENT,
+    Verdict.INCONCLUSIVE,
+    Verdict.UNCHANGED,
+    Verdict.IDENTICAL,
+)
 # Some screens; the filters narrow the table, and the file has all rows.
 SHOWN_ROWS = 150
 # A folded section is shorter; the filter of its verdict shows more of it.

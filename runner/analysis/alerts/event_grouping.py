@@ -259,4 +259,10 @@ def _what_is_missing(alerts: Sequence[Alert]) -> str:
 
 
 # The last of them is named.
-_WORST = (Verdict.UNCHANGED, Verdict.INCONCLUSIVE, Verdict.IMPROVEMENT, Verdict.REGRESSION)
+_WORST = (
+    Verdict.IDENTICAL,
+    Verdict.UNCHANGED,
+    Verdict.INCONCLUSIVE,
+    Verdict.IMPROVEMENT,
+    Verdict.REGRESSION,
+)

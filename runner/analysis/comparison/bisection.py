@@ -58,7 +58,8 @@ class Reading:
 
     Levels and interval are None if a side has no number; a change of a count from 0 has no ratio.
     Levels are in `unit`, `num_pairs` are pairs of launches. `kernels` has the cause and the changed
-    kernels as JSON, None without kernels.
+    kernels as JSON, None without kernels. `decisive` is the interval at the error of the search,
+    None where only the 95 % interval is known.
     """
 
     metric: str
@@ -73,6 +74,13 @@ class Reading:
     reason: str = ""
     num_pairs: int = 0
     kernels: Mapping[str, Any] | None = None
+    decisive: tuple[float, float] | None = None
+
+    @property
+    def search_interval(self) -> tuple[float, float] | None:
+        """Return the interval of the ratio that answers, None where there is no ratio above 0."""
+        low, high = self.decisive or (self.low, self.high)
+        return (low, high) if low and high else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +125,7 @@ def read_pair(
         baseline_outcome=baseline.outcome,
         candidate_outcome=candidate.outcome,
         reason=candidate.reason or baseline.reason,
+        decisive=None if comparison is None else comparison.decisive,
     )
 
 
@@ -170,9 +179,10 @@ def log_position(reading: Reading, *, bounds: Reading) -> tuple[float, float] | 
         assert bounds.candidate is not None
         share = (reading.candidate - reading.baseline) / (bounds.candidate - bounds.baseline)
         return share, share
-    if not reading.low or not reading.high or not bounds.ratio or bounds.ratio == 1:
+    interval = reading.search_interval
+    if interval is None or not bounds.ratio or bounds.ratio == 1:
         return None
-    shares = [math.log(bound) / math.log(bounds.ratio) for bound in (reading.low, reading.high)]
+    shares = [math.log(bound) / math.log(bounds.ratio) for bound in interval]
     return min(shares), max(shares)
 
 
@@ -225,6 +235,5 @@ def _fraction(number: int) -> float:
 
 
 def _is_within(reading: Reading, *, floor: float) -> bool:
-    if not reading.low or not reading.high:
-        return False
-    return max(reading.high, 1 / reading.low) < 1 + floor
+    interval = reading.search_interval
+    return interval is not None and max(interval[1], 1 / interval[0]) < 1 + floor

@@ -23,8 +23,15 @@ from compile_hud.runner.analysis.comparison.measurements import (
     compare_logs,
     inconclusive,
 )
+from compile_hud.runner.analysis.comparison.noise_model import Noise
+from compile_hud.runner.analysis.stats.estimates import Spread
 from compile_hud.runner.analysis.stats.launch_levels import launch_levels
-from compile_hud.runner.analysis.stats.launch_noise import PAIRED_CPU_SD, PAIRED_WALL_SD, run_sd
+from compile_hud.runner.analysis.stats.launch_noise import (
+    PAIRED_CPU_SD,
+    PAIRED_WALL_SD,
+    PRIOR_DEGREES,
+    run_sd,
+)
 from compile_hud.runner.analysis.stats.rounds import Pair
 
 WALL, CPU = "latency_s", "latency_cpu_s"
@@ -128,11 +135,16 @@ def _against_eager(pair: Pair, names: tuple[str, str], judgement: Judgement) -> 
         sides[0],
         sides[1],
         direction=Direction.LOWER_IS_BETTER,
-        judgement=dataclasses.replace(
-            judgement,
-            launch_sd=PAIRED_WALL_SD if names[0] == WALL else PAIRED_CPU_SD,
-            run_sd=run_sd("speedup", device="cpu"),
-        ),
+        judgement=dataclasses.replace(judgement, noise=_ratio_noise(names[0])),
+    )
+
+
+def _ratio_noise(clock: str) -> Noise:
+    """Return the noise of a time over that of eager in the same process."""
+    sd = PAIRED_WALL_SD if clock == WALL else PAIRED_CPU_SD
+    return Noise(
+        launch=Spread(sd=sd, degrees=PRIOR_DEGREES),
+        run=Spread(sd=run_sd("speedup", device="cpu"), degrees=math.inf),
     )
 
 

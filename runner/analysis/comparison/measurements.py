@@ -1,17 +1,19 @@
 """Compare two measurements of one case: the ratio of candidate to baseline.
 
-Method: Student's interval of the difference of mean log launch levels, its variance moderated by
-the prior of runner/analysis/stats/launch_noise.py. Its level is divided among all comparisons made
-together (Bonferroni). Counts are compared exactly. Bytes, errors and numbers of kernels that are
-equal on both sides are unchanged. Significant (the interval excludes 1) and relevant (the interval
-reaches the floor, and the ratio comes near it) are two facts; a change needs both. A rule that the
-ratio itself must exceed the floor would miss half of all changes of just that size.
-Assumptions: those of launch_noise.py, and like conditions on both sides: the interval includes the
-difference between two evenings only as far as launch_noise.py knows it.
+Method: Student's interval of the difference of mean log launch levels, with the noise that
+noise_model.py learnt. A change is significant by its p-value against the error that all comparisons
+made together share. It is **unchanged** when two one-sided tests rule out a change of the floor
+(log_change.py), **identical** when all samples of both sides are the same numbers. Counts are
+compared exactly. Significant and relevant (a change of the floor is not ruled out, and the ratio
+comes near it) are two facts; a verdict of change needs both. A rule that the ratio itself must
+exceed the floor would miss half of all changes of just that size.
+Assumptions: those of noise_model.py, and like conditions on both sides: the interval includes the
+difference between two evenings only as far as the noise model knows it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -20,21 +22,20 @@ import numpy as np
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Measurement, Verdict
 from compile_hud.db.shared.text import signed_percent
+from compile_hud.runner.analysis.comparison.log_change import LogChange, satterthwaite
+from compile_hud.runner.analysis.comparison.noise_model import Noise, NoiseSource
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
-from compile_hud.runner.analysis.stats.estimates import (
-    launch_medians,
-    order_statistic_interval,
-    student_quantile,
-)
-from compile_hud.runner.analysis.stats.launch_noise import PRIOR_DEGREES
+from compile_hud.runner.analysis.stats.estimates import launch_medians, order_statistic_interval
+from compile_hud.runner.analysis.stats.variance_prior import moderated
 
-# Chance that any of all comparisons made together is called significant with nothing changed. 2 %
-# rather than the usual 5 %: a gate on every change fails one in fifty for nothing.
+# The false discovery rate of a comparison, and the chance that any change is called significant
+# with nothing changed. 2 % rather than the usual 5 %: a gate on every change fails one in fifty
+# for nothing.
 FAMILY_ERROR = 0.02
+# The chance that a change of just the floor is called unchanged.
+EQUIVALENCE_ERROR = 0.05
 # Half-width of a 95 % interval, in standard deviations.
 NORMAL_95 = 1.96
-# A larger ratio, or one over it, times 100 is beyond floating point; imports have any numbers.
-_MAX_LOG = 700.0
 # Units of counted or computed values: no clock gives the same number to all digits.
 _COUNTED_UNITS = frozenset({"1", "B"})
 
@@ -44,7 +45,10 @@ class Comparison:
     """The ratio candidate / baseline, and the verdict.
 
     `ratio` is None if it does not exist (a count that was 0, one side missing); `low` and `high`
-    are then None too. `is_relevant` means that the ratio is beyond the floor, significant or not.
+    are then None too, else the 95 % interval. `is_relevant` means that the ratio is beyond the
+    floor, significant or not. `change` is the estimate behind the interval, `noise` the source of
+    its error, and `q_value` the false discovery rate at which it is significant; None for counts
+    and identical samples. `decisive` is the interval at the error that decides.
     """
 
     ratio: float | None
@@ -54,6 +58,10 @@ class Comparison:
     is_significant: bool
     is_relevant: bool
     reason: str
+    change: LogChange | None = None
+    q_value: float | None = None
+    noise: NoiseSource | None = None
+    decisive: tuple[float, float] | None = None
 
     @property
     def is_failure(self) -> bool:
@@ -61,18 +69,22 @@ class Comparison:
         return self.verdict is Verdict.REGRESSION
 
 
+# What a table of changes leaves out unless everything is asked for.
+CALM = frozenset({Verdict.UNCHANGED, Verdict.IDENTICAL})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The strictness of a verdict: the floor, the number of comparisons, the noise.
+    """The strictness of a verdict, and the noise.
 
-    The comparisons share the error. `launch_sd` is the prior spread between launches, `run_sd` the
-    further spread between two runs.
+    A change is significant at a p-value of `max_p`, and unchanged if the p-value of a change of the
+    floor is at most `max_equivalence_p`.
     """
 
     floor: float
-    num_comparisons: int = 1
-    launch_sd: float = 0.05
-    run_sd: float = 0.0
+    noise: Noise
+    max_p: float = FAMILY_ERROR
+    max_equivalence_p: float = EQUIVALENCE_ERROR
 
 
 def compare_measurements(
@@ -94,6 +106,8 @@ def compare_measurements(
             f"{baseline.metric} in {baseline.unit} and {candidate.metric} in {candidate.unit}"
             " do not compare"
         )
+    if baseline.samples == candidate.samples:
+        return identical("the same samples on both sides")
     if metric.is_exact:
         return _compare_counts(baseline, candidate, metric)
     if min(*baseline.samples, *candidate.samples) <= 0:
@@ -123,99 +137,161 @@ def compare_logs(
     `within` is the standard error of a launch's level by its own samples, a lower bound of the
     spread between launches.
     """
-    difference = float(np.mean(candidate) - np.mean(baseline))
-    degrees = PRIOR_DEGREES + len(baseline) + len(candidate) - 2
-    squares = float(np.sum((baseline - np.mean(baseline)) ** 2))
-    squares += float(np.sum((candidate - np.mean(candidate)) ** 2))
-    variance = (PRIOR_DEGREES * judgement.launch_sd**2 + squares) / degrees
-    error = math.sqrt(
-        max(variance, within[0] ** 2) / len(baseline)
-        + max(variance, within[1] ** 2) / len(candidate)
-        + 2 * judgement.run_sd**2
-    )
-    margin = _quantile(judgement, degrees=degrees) * error
-    return decide(
-        _ratio(difference),
-        low=_ratio(difference - margin),
-        high=_ratio(difference + margin),
+    return decide_change(
+        log_change(baseline, candidate, noise=judgement.noise, within=within),
         direction=direction,
-        floor=judgement.floor,
+        judgement=judgement,
+    )
+
+
+def log_change(
+    baseline: np.ndarray,
+    candidate: np.ndarray,
+    *,
+    noise: Noise,
+    within: tuple[float, float] = (0.0, 0.0),
+) -> LogChange:
+    """Return the change from `baseline` to `candidate`, the logarithms of their launches' levels.
+
+    `within` is as in `compare_logs`.
+    """
+    degrees = baseline.size + candidate.size - 2
+    squares = sum(float(np.sum((side - side.mean()) ** 2)) for side in (baseline, candidate))
+    launch = moderated(squares / max(1, degrees), degrees=degrees, prior=noise.launch)
+    launch_variance, run_variance = launch.sd**2, noise.run.sd**2
+    shares = 1 / baseline.size + 1 / candidate.size
+    if noise.launch_share:
+        # The run's level has been seen as a whole. A run differs by no less than its launches.
+        is_more = run_variance > noise.launch_share * launch_variance
+        run_variance = run_variance if is_more else 0.0
+        shares -= 2 * noise.launch_share if is_more else 0.0
+    parts = ((2 * run_variance, noise.run.degrees), (shares * launch_variance, launch.degrees))
+    variance = sum(part for part, _ in parts)
+    # What a single launch's own samples show is no less than what launches differ by.
+    variance += sum(max(0.0, own**2 - variance / 2) for own in within)
+    return LogChange(
+        log=float(candidate.mean() - baseline.mean()),
+        error=math.sqrt(variance),
+        degrees=satterthwaite(parts),
     )
 
 
 def compare_log_ratios(
-    differences: np.ndarray,
-    *,
-    direction: Direction,
-    judgement: Judgement,
-    prior_degrees: float = PRIOR_DEGREES,
+    differences: np.ndarray, *, direction: Direction, judgement: Judgement
 ) -> Comparison:
     """Return the comparison of two sides by candidate / baseline of each pair of launches.
 
-    `differences` are the logarithms; `run_sd` is left out, since both sides share the run.
+    `differences` are the logarithms; the noise of runs is left out, since both sides share the run.
     """
     mean = float(np.mean(differences))
     num = len(differences)
-    degrees = prior_degrees + num - 1
-    squares = float(np.sum((differences - mean) ** 2))
+    prior = judgement.noise.launch
     # A difference of two launches has twice the variance of one.
-    variance = (prior_degrees * 2 * judgement.launch_sd**2 + squares) / degrees
-    margin = _quantile(judgement, degrees=degrees) * math.sqrt(variance / num)
-    return decide(
-        _ratio(mean),
-        low=_ratio(mean - margin),
-        high=_ratio(mean + margin),
+    squares = float(np.sum((differences - mean) ** 2)) / 2
+    launch = moderated(squares / max(1, num - 1), degrees=num - 1, prior=prior)
+    change = LogChange(log=mean, error=math.sqrt(2 / num) * launch.sd, degrees=launch.degrees)
+    return decide_change(change, direction=direction, judgement=judgement)
+
+
+def decide_change(change: LogChange, *, direction: Direction, judgement: Judgement) -> Comparison:
+    """Return the verdict on an estimated change, with its 95 % interval."""
+    floor, ratio = judgement.floor, change.ratio
+    is_unchanged = change.equivalence_p_value(floor) <= judgement.max_equivalence_p
+    is_near_floor = _size(ratio) > 1 + DEFAULT_CONFIG.trigger_share * floor
+    low, high = change.interval()
+    decision = _decided(
+        Comparison(
+            ratio=ratio,
+            low=low,
+            high=high,
+            verdict=Verdict.INCONCLUSIVE,
+            is_significant=change.p_value <= judgement.max_p,
+            is_relevant=is_near_floor and not is_unchanged,
+            reason="",
+        ),
         direction=direction,
-        floor=judgement.floor,
+        floor=floor,
+        is_unchanged=is_unchanged,
     )
-
-
-def _quantile(judgement: Judgement, *, degrees: float) -> float:
-    probability = 1 - FAMILY_ERROR / (2 * max(1, judgement.num_comparisons))
-    return student_quantile(probability, degrees=degrees)
+    reason = decision.reason
+    if decision.verdict is Verdict.INCONCLUSIVE:
+        seen = signed_percent(change.resolution()).lstrip("+")
+        reason = f"could have seen {seen}: more launches are needed to tell {100 * floor:g} %"
+    return dataclasses.replace(
+        decision,
+        reason=reason,
+        change=change,
+        noise=judgement.noise.source,
+        decisive=change.interval(judgement.max_p),
+    )
 
 
 def decide(
     ratio: float, *, low: float, high: float, direction: Direction, floor: float
 ) -> Comparison:
-    """Return the verdict on a ratio with its interval."""
-    is_significant = not low <= 1 <= high
-    is_relevant = _is_relevant(ratio, low=low, high=high, floor=floor)
-    if is_significant and is_relevant:
-        verdict = _verdict(ratio > 1, direction)
+    """Return the verdict on a ratio with the interval that decides."""
+    return _decided(
+        Comparison(
+            ratio=ratio,
+            low=low,
+            high=high,
+            verdict=Verdict.INCONCLUSIVE,
+            is_significant=not low <= 1 <= high,
+            is_relevant=_is_relevant(ratio, low=low, high=high, floor=floor),
+            reason=f"anything from {_percent(low)} to {_percent(high)} fits:"
+            f" more launches are needed to tell {100 * floor:g} %",
+        ),
+        direction=direction,
+        floor=floor,
+        is_unchanged=max(_size(low), _size(high)) < 1 + floor,
+    )
+
+
+def _decided(
+    comparison: Comparison, *, direction: Direction, floor: float, is_unchanged: bool
+) -> Comparison:
+    """Return `comparison` with the verdict that follows; as it is where none does."""
+    ratio = comparison.ratio
+    assert ratio is not None
+    if comparison.is_significant and comparison.is_relevant:
         what = "is beyond" if _size(ratio) > 1 + floor else "does not rule out"
         reason = f"{_percent(ratio)} {what} the floor of {100 * floor:g} % and is outside noise"
-    elif max(_size(low), _size(high)) < 1 + floor:
-        verdict = Verdict.UNCHANGED
-        reason = f"a change of {100 * floor:g} % would have shown"
-        if is_significant:
-            reason = f"{_percent(ratio)} is outside noise, but not beyond {100 * floor:g} %"
-    else:
-        verdict = Verdict.INCONCLUSIVE
-        reason = (
-            f"anything from {_percent(low)} to {_percent(high)} fits:"
-            f" more launches are needed to tell {100 * floor:g} %"
-        )
+        verdict = _verdict(ratio > 1, direction)
+        return dataclasses.replace(comparison, verdict=verdict, reason=reason)
+    if not is_unchanged:
+        return comparison
+    reason = f"a change of {100 * floor:g} % would have shown"
+    if comparison.is_significant:
+        reason = f"{_percent(ratio)} is outside noise, but not beyond {100 * floor:g} %"
+    return dataclasses.replace(comparison, verdict=Verdict.UNCHANGED, reason=reason)
+
+
+def identical(reason: str) -> Comparison:
+    """Return the comparison of what is the same on both sides to the last digit."""
     return Comparison(
-        ratio=ratio,
-        low=low,
-        high=high,
-        verdict=verdict,
-        is_significant=is_significant,
-        is_relevant=is_relevant,
+        ratio=1.0,
+        low=1.0,
+        high=1.0,
+        verdict=Verdict.IDENTICAL,
+        is_significant=False,
+        is_relevant=False,
         reason=reason,
     )
 
 
 def inconclusive(reason: str, *, of: Comparison | None = None) -> Comparison:
     """Return an inconclusive comparison, with the numbers of `of` when there are any."""
+    if of is not None:
+        return dataclasses.replace(
+            of, verdict=Verdict.INCONCLUSIVE, is_significant=False, reason=reason
+        )
     return Comparison(
-        ratio=None if of is None else of.ratio,
-        low=None if of is None else of.low,
-        high=None if of is None else of.high,
+        ratio=None,
+        low=None,
+        high=None,
         verdict=Verdict.INCONCLUSIVE,
         is_significant=False,
-        is_relevant=of is not None and of.is_relevant,
+        is_relevant=False,
         reason=reason,
     )
 
@@ -238,13 +314,12 @@ def _compare_counts(baseline: Measurement, candidate: Measurement, metric: Metri
     before, after = max(baseline.samples), max(candidate.samples)
     ratio = after / before if before else (1.0 if after == before else None)
     changed = after != before
-    verdict = _verdict(after > before, metric.direction) if changed else Verdict.UNCHANGED
     text = f"{before:g} -> {after:g}" if changed else f"{before:g} on both sides"
     return Comparison(
         ratio=ratio,
         low=ratio,
         high=ratio,
-        verdict=verdict,
+        verdict=_verdict(after > before, metric.direction) if changed else Verdict.UNCHANGED,
         is_significant=changed,
         is_relevant=changed,
         reason=f"{text}; counts have no noise" if metric.is_exact else "the same on both sides",
@@ -268,7 +343,3 @@ def _size(ratio: float) -> float:
 
 def _percent(ratio: float) -> str:
     return signed_percent(ratio - 1)
-
-
-def _ratio(log: float) -> float:
-    return math.exp(max(-_MAX_LOG, min(log, _MAX_LOG)))

@@ -6,15 +6,17 @@ Drift between pairs cancels, so no spread between runs is added, and the CPU tim
 Disturbed pairs are left out. The sum of both sides decides which ones: it is independent of their
 difference, so the choice favours neither side.
 
-The data are tested a fixed number of times and measuring may stop at each of them. The error is
-divided by that number (Bonferroni; Jennison and Turnbull, Group Sequential Methods, 1999, has
-sharper ways). Half of it is reserved for the time, on the less noisy of the two clocks.
+The data are tested a fixed number of times and measuring may stop at each of them. The error that
+decides is divided by that number (Bonferroni; Jennison and Turnbull, Group Sequential Methods,
+1999, has sharper ways). Half of it is reserved for the time, on the less noisy of the two clocks.
+The interval shown is the 95 % interval of the comparison all the same.
 Assumptions: the first side of a pair alternates; differences of pairs are independent, and
 disturbances hit both sides equally often.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,11 +27,14 @@ from compile_hud.db.records.metrics import METRICS, Direction
 from compile_hud.db.records.results import CaseResult, Measurement, Verdict
 from compile_hud.runner.analysis.comparison.cpu_clocks import CPU, WALL, judge_paired_clocks
 from compile_hud.runner.analysis.comparison.measurements import (
+    EQUIVALENCE_ERROR,
+    FAMILY_ERROR,
     Comparison,
     Judgement,
     compare_log_ratios,
     compare_measurements,
 )
+from compile_hud.runner.analysis.comparison.noise_model import Noise, NoiseSource
 from compile_hud.runner.analysis.comparison.runs import (
     DEFAULT_FAIL_ABOVE,
     CaseComparison,
@@ -38,7 +43,12 @@ from compile_hud.runner.analysis.comparison.runs import (
     rows_of,
 )
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
-from compile_hud.runner.analysis.stats.launch_noise import PAIR_PRIOR_DEGREES, calm_sd
+from compile_hud.runner.analysis.stats.estimates import Spread
+from compile_hud.runner.analysis.stats.launch_noise import (
+    PAIR_PRIOR_DEGREES,
+    PRIOR_DEGREES,
+    calm_sd,
+)
 from compile_hud.runner.analysis.stats.rounds import Pair
 
 # Looking after each pair would cost more certainty than stopping a pair earlier saves.
@@ -92,13 +102,19 @@ def compare_pair(
         share = 1 if name == main else max(1, num_others)
         judgement = Judgement(
             floor=floor_of(name, standard.fail_above),
-            num_comparisons=2 * share * standard.num_looks * standard.num_cases,
-            launch_sd=calm_sd(name, device=baseline.case.device),
+            noise=_pair_noise(name, device=baseline.case.device),
+            max_p=FAMILY_ERROR / (2 * share * standard.num_looks * standard.num_cases),
+            max_equivalence_p=EQUIVALENCE_ERROR / standard.num_looks,
         )
         comparisons[name] = _compare(pair, name, judgement)
     if baseline.case.device == "cpu":
         comparisons |= judge_paired_clocks(comparisons)
     return rows_of(pair, comparisons)
+
+
+def _pair_noise(metric: str, *, device: str) -> Noise:
+    prior = Spread(sd=calm_sd(metric, device=device), degrees=PAIR_PRIOR_DEGREES)
+    return Noise(launch=prior, source=NoiseSource.PAIRS)
 
 
 def main_metric(pair: Pair) -> str:
@@ -114,10 +130,11 @@ def is_decided(rows: Sequence[CaseComparison], *, standard: PairStandard) -> boo
         return True
     trigger = 1 + DEFAULT_CONFIG.trigger_share * standard.fail_above
     is_narrow = math.sqrt(time.high / time.low) <= 1 + standard.target_interval
+    low, high = time.decisive or (time.low, time.high)
     return (
         (is_narrow and time.verdict is not Verdict.INCONCLUSIVE)
-        or max(time.high, 1 / time.low) < trigger
-        or max(time.low, 1 / time.high) > trigger
+        or max(high, 1 / low) < trigger
+        or max(low, 1 / high) > trigger
     )
 
 
@@ -128,8 +145,13 @@ def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
     before, after = pair.launch_levels(name)
     metric = METRICS[name]
     if metric.is_exact or not _are_paired(baseline, right):
+        prior = dataclasses.replace(judgement.noise.launch, degrees=PRIOR_DEGREES)
+        noise = dataclasses.replace(judgement.noise, launch=prior)
         return compare_measurements(
-            baseline, candidate=right, judgement=judgement, levels=(before, after)
+            baseline,
+            candidate=right,
+            judgement=dataclasses.replace(judgement, noise=noise),
+            levels=(before, after),
         )
     # A ratio alone does not show disturbances; the sum of its two times does.
     times = (before, after)
@@ -140,7 +162,6 @@ def _compare(pair: Pair, name: str, judgement: Judgement) -> Comparison:
         np.log(after / before)[calm],
         direction=metric.direction,
         judgement=judgement,
-        prior_degrees=PAIR_PRIOR_DEGREES,
     )
 
 

@@ -1,9 +1,14 @@
-"""Compare two runs, case by case and metric by metric."""
+"""Compare two runs, case by case and metric by metric.
+
+Method: each comparison is that of measurements.py, with the noise that noise_model.py learns from
+the history and from all cases together. Significance is decided over all comparisons with noise,
+at a false discovery rate (multiple_testing.py).
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +16,17 @@ import numpy as np
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Case, CaseResult, Run, RunDocument, Verdict
+from compile_hud.db.records.summaries import Series
 from compile_hud.runner.analysis.comparison.cpu_clocks import judge_clocks, was_quiet
 from compile_hud.runner.analysis.comparison.measurements import (
+    FAMILY_ERROR,
     Comparison,
     Judgement,
     compare_measurements,
+    identical,
     inconclusive,
 )
+from compile_hud.runner.analysis.comparison.noise_model import History, learn_noise
 from compile_hud.runner.analysis.errors import NotComparableError
 from compile_hud.runner.analysis.judging.machine_state import (
     ABSOLUTE_METRICS,
@@ -25,7 +34,7 @@ from compile_hud.runner.analysis.judging.machine_state import (
     compare_machine,
     explained,
 )
-from compile_hud.runner.analysis.stats.launch_noise import prior_sd, run_sd
+from compile_hud.runner.analysis.stats.multiple_testing import discovery_limit, q_values
 from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
 
 DEFAULT_FAIL_ABOVE = 0.05
@@ -68,14 +77,19 @@ Side = RunDocument | Sequence[CaseResult]
 
 
 def compare_results(
-    baseline: Side, candidate: Side, *, fail_above: float = DEFAULT_FAIL_ABOVE
+    baseline: Side,
+    candidate: Side,
+    *,
+    fail_above: float = DEFAULT_FAIL_ABOVE,
+    histories: Sequence[Series] = (),
 ) -> list[CaseComparison]:
     """Return a row for each outcome and judged metric of each case, in the baseline's order.
 
     `fail_above` is the floor of the metrics whose own floor is 5 %; the others' floors scale with
-    it. A case that a side has more than once (measured in rounds) is taken together. The reference
-    cases have no rows: `compare_machine` has them. Raises NotComparableError when both sides are
-    documents with different fingerprints.
+    it. `histories` are the series of the candidate, where noise is learnt from. A case that a side
+    has more than once (measured in rounds) is taken together. The reference cases have no rows:
+    `compare_machine` has them. Raises NotComparableError when both sides are documents with
+    different fingerprints.
     """
     if isinstance(baseline, RunDocument) and isinstance(candidate, RunDocument):
         check_comparable(baseline.run, candidate=candidate.run)
@@ -83,17 +97,103 @@ def compare_results(
         results_by_case(item for item in _results(side) if not item.case.is_reference)
         for side in (baseline, candidate)
     )
-    pairs = [Pair(before[key], after[key]) for key in before if key in after]
-    num_comparisons = sum(_num_noisy(pair) for pair in pairs)
+    history = history_of(baseline, candidate, histories=histories)
+    judge = _RunJudge(
+        [Pair(before[key], after[key]) for key in before if key in after],
+        fail_above=fail_above,
+        history=history,
+    )
     rows: list[CaseComparison] = []
     for key in dict.fromkeys((*before, *after)):
         if key in before and key in after:
-            pair = Pair(before[key], after[key])
-            rows.extend(_compare_pair(pair, fail_above, num_comparisons))
+            rows.extend(judge.rows(Pair(before[key], after[key])))
         else:
             rows.append(_one_sided(before.get(key), after.get(key)))
-    changes = compare_machine(_results(baseline), candidate=_results(candidate))
-    return [_unless_machine(row, changes) for row in rows]
+    changes = compare_machine(_results(baseline), candidate=_results(candidate), history=history)
+    return with_q_values(_unless_machine(row, changes) for row in rows)
+
+
+def history_of(baseline: Side, candidate: Side, *, histories: Sequence[Series]) -> History:
+    """Return what the noise of both sides is learnt from, without what they measured themselves."""
+    if not isinstance(candidate, RunDocument) or not histories:
+        return History()
+    sides = [side for side in (baseline, candidate) if isinstance(side, RunDocument)]
+    return History(
+        series=histories,
+        scope=(candidate.run.machine, candidate.run.toolchain),
+        run_ids=frozenset(side.run.id for side in sides),
+    )
+
+
+def with_q_values(rows: Iterable[CaseComparison]) -> list[CaseComparison]:
+    """Return `rows`, each with noise with its q-value over all of them."""
+    all_rows = list(rows)
+    noisy = [row for row in all_rows if row.comparison.change is not None]
+    numbers = iter(q_values([_p_value(row.comparison) for row in noisy]))
+    return [
+        row
+        if row.comparison.change is None
+        else dataclasses.replace(
+            row, comparison=dataclasses.replace(row.comparison, q_value=next(numbers))
+        )
+        for row in all_rows
+    ]
+
+
+def _p_value(comparison: Comparison) -> float:
+    assert comparison.change is not None
+    return comparison.change.p_value
+
+
+class _RunJudge:
+    """Judges the pairs of two runs, by the noise and the error that all of them share."""
+
+    def __init__(self, pairs: Sequence[Pair], *, fail_above: float, history: History) -> None:
+        self._fail_above = fail_above
+        metrics = {name for pair in pairs for name in judged_metrics(pair)}
+        self._noise = learn_noise(
+            pairs,
+            metrics=metrics,
+            history=history,
+            floors={name: floor_of(name, fail_above) for name in metrics},
+        )
+        # Until all p-values are known there is no limit to hold them against.
+        p_values = [
+            comparison.change.p_value
+            for pair in pairs
+            for comparison in self._comparisons(pair, self._judgements(pair)).values()
+            if comparison.change is not None
+        ]
+        self._max_p = discovery_limit(p_values, rate=FAMILY_ERROR)
+
+    def rows(self, pair: Pair) -> list[CaseComparison]:
+        """Return the rows of `pair`, one of those that this judges."""
+        if pair.baseline == pair.candidate:
+            same = identical("both sides are the same result")
+            outcome = dataclasses.replace(same, ratio=None, low=None, high=None)
+            return rows_of(pair, dict.fromkeys(judged_metrics(pair), same), outcome=outcome)
+        device = pair.baseline.case.device
+        judgements = self._judgements(pair, max_p=self._max_p)
+        comparisons = self._comparisons(pair, judgements)
+        if device == "cpu":
+            comparisons |= judge_clocks(pair, comparisons, judgements, is_quiet=was_quiet(pair))
+        return rows_of(pair, comparisons)
+
+    def _judgements(self, pair: Pair, *, max_p: float = FAMILY_ERROR) -> dict[str, Judgement]:
+        is_quiet = pair.baseline.case.device != "cpu" or was_quiet(pair)
+        return {
+            name: Judgement(
+                floor=floor_of(name, self._fail_above),
+                noise=self._noise.noise(pair, name, is_quiet=is_quiet),
+                max_p=max_p,
+            )
+            for name in judged_metrics(pair)
+        }
+
+    def _comparisons(
+        self, pair: Pair, judgements: Mapping[str, Judgement]
+    ) -> dict[str, Comparison]:
+        return {name: _compare_metric(pair, name, item) for name, item in judgements.items()}
 
 
 def _unless_machine(row: CaseComparison, changes: Sequence[MachineChange]) -> CaseComparison:
@@ -165,31 +265,11 @@ def judged_metrics(pair: Pair) -> list[str]:
     ]
 
 
-def _num_noisy(pair: Pair) -> int:
-    return sum(not METRICS[name].is_exact for name in judged_metrics(pair))
-
-
-def _compare_pair(pair: Pair, fail_above: float, num_comparisons: int) -> list[CaseComparison]:
-    device = pair.baseline.case.device
-    is_quiet = device != "cpu" or was_quiet(pair)
-    judgements = {
-        name: Judgement(
-            floor=floor_of(name, fail_above),
-            num_comparisons=num_comparisons,
-            launch_sd=prior_sd(name, device=device, is_quiet=is_quiet),
-            run_sd=run_sd(name, device=device),
-        )
-        for name in judged_metrics(pair)
-    }
-    comparisons = {name: _compare_metric(pair, name, item) for name, item in judgements.items()}
-    if device == "cpu":
-        comparisons |= judge_clocks(pair, comparisons, judgements, is_quiet=is_quiet)
-    return rows_of(pair, comparisons)
-
-
-def rows_of(pair: Pair, comparisons: Mapping[str, Comparison]) -> list[CaseComparison]:
+def rows_of(
+    pair: Pair, comparisons: Mapping[str, Comparison], *, outcome: Comparison | None = None
+) -> list[CaseComparison]:
     """Return the row of the outcomes and one for each of `comparisons`."""
-    rows = {OUTCOME: _compare_outcomes(pair), **comparisons}
+    rows = {OUTCOME: outcome or _compare_outcomes(pair), **comparisons}
     return [_row(pair, name, comparison) for name, comparison in rows.items()]
 
 

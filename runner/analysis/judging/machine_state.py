@@ -32,9 +32,10 @@ from compile_hud.runner.analysis.comparison.measurements import (
     Judgement,
     compare_measurements,
 )
+from compile_hud.runner.analysis.comparison.noise_model import History, NoiseModel, learn_noise
 from compile_hud.runner.analysis.detection.config import DEFAULT_CONFIG
 from compile_hud.runner.analysis.stats.estimates import robust_sd, student_quantile
-from compile_hud.runner.analysis.stats.launch_noise import prior_sd, run_sd
+from compile_hud.runner.analysis.stats.launch_noise import prior_sd
 from compile_hud.runner.analysis.stats.rounds import Pair, results_by_case
 
 # The resource that bounds each reference case.
@@ -156,7 +157,8 @@ def level_change(
             change=math.expm1(difference),
             low=math.expm1(difference - margin),
             high=math.expm1(difference + margin),
-        )
+        ),
+        is_significant=abs(difference) > margin,
     )
 
 
@@ -187,15 +189,27 @@ def machine_history(histories: Iterable[Series]) -> dict[str, tuple[MachineChang
 
 
 def compare_machine(
-    baseline: Sequence[CaseResult], *, candidate: Sequence[CaseResult]
+    baseline: Sequence[CaseResult],
+    *,
+    candidate: Sequence[CaseResult],
+    history: History | None = None,
 ) -> tuple[MachineChange, ...]:
-    """Return the changes of the reference cases that two runs have in common."""
+    """Return the changes of the reference cases that two runs have in common.
+
+    `history` has the series that their noise is learnt from.
+    """
     before, after = (
         results_by_case(item for item in side if item.case.is_reference)
         for side in (baseline, candidate)
     )
     pairs = [Pair(before[key], after[key]) for key in before if key in after]
-    return tuple(change for pair in pairs if (change := _compare(pair)) is not None)
+    noise = learn_noise(
+        pairs,
+        metrics=CLOCKS,
+        history=history or History(),
+        floors={metric: METRICS[metric].relevance_floor for metric in CLOCKS},
+    )
+    return tuple(change for pair in pairs if (change := _compare(pair, noise)) is not None)
 
 
 def explained(comparison: Comparison, *, by: Sequence[MachineChange]) -> MachineChange | None:
@@ -216,7 +230,7 @@ def explained(comparison: Comparison, *, by: Sequence[MachineChange]) -> Machine
     return None
 
 
-def _compare(pair: Pair) -> MachineChange | None:
+def _compare(pair: Pair, noise: NoiseModel) -> MachineChange | None:
     metric = next((name for name in CLOCKS if pair.measurements(name)), None)
     if metric is None:
         return None
@@ -228,9 +242,8 @@ def _compare(pair: Pair) -> MachineChange | None:
         candidate=both[1],
         judgement=Judgement(
             floor=METRICS[metric].relevance_floor,
-            num_comparisons=len(KINDS),
-            launch_sd=prior_sd(metric, device=case.device),
-            run_sd=run_sd(metric, device=case.device),
+            noise=noise.noise(pair, metric),
+            max_p=FAMILY_ERROR / len(KINDS),
         ),
     )
     change = MachineChange(
@@ -246,16 +259,16 @@ def _compare(pair: Pair) -> MachineChange | None:
     return _judged(
         dataclasses.replace(
             change, change=comparison.ratio - 1, low=comparison.low - 1, high=comparison.high - 1
-        )
+        ),
+        is_significant=comparison.is_significant,
     )
 
 
-def _judged(change: MachineChange) -> MachineChange:
+def _judged(change: MachineChange, *, is_significant: bool) -> MachineChange:
     assert change.change is not None
     assert change.low is not None
     assert change.high is not None
     floor = METRICS[change.metric].relevance_floor
-    is_significant = not change.low <= 0 <= change.high
     if is_significant and abs(change.change) >= floor:
         direction = "slower" if change.change > 0 else "faster"
         return dataclasses.replace(

@@ -9,17 +9,21 @@ from pathlib import Path
 
 import click
 
-from compile_hud.db.errors import NotFoundError, RecordError
+from compile_hud.db.errors import NotFoundError, RecordError, StoreError
 from compile_hud.db.queries.results import load_document
 from compile_hud.db.queries.runs import load_runs
+from compile_hud.db.queries.series import load_recent_histories
 from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunState
+from compile_hud.db.records.summaries import Series
 from compile_hud.db.store import Store
+from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
 from compile_hud.runner.analysis.comparison.run_selection import run_at_revision
 from compile_hud.runner.analysis.comparison.runs import (
     DEFAULT_FAIL_ABOVE,
     CaseComparison,
     compare_results,
     has_failure,
+    history_of,
 )
 from compile_hud.runner.analysis.judging.machine_state import (
     MachineChange,
@@ -256,8 +260,13 @@ def _check_usage(
 
 def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> _RunPair:
     before, after = (find_document(name, store=store) for name in (baseline, candidate))
-    rows = compare_results(before, after, fail_above=fail_above)
-    machine = compare_machine(before.results, candidate=after.results)
+    histories = recent_histories(after.run, store=store)
+    rows = compare_results(before, after, fail_above=fail_above, histories=histories)
+    machine = compare_machine(
+        before.results,
+        candidate=after.results,
+        history=history_of(before, after, histories=histories),
+    )
     return _RunPair(
         baseline=before,
         candidate=after,
@@ -265,6 +274,15 @@ def _load(baseline: str, candidate: str, *, fail_above: float, store: Store) -> 
         machine=machine,
         machine_line=machine_text(machine),
     )
+
+
+def recent_histories(run: Run, *, store: Store) -> Sequence[Series]:
+    """Return the series that the noise of `run` is learnt from; none without a store."""
+    try:
+        return load_recent_histories(store, run, metrics=NOISE_METRICS, num_runs=HISTORY_RUNS)
+    except StoreError:
+        # Two files compare where there is no store.
+        return ()
 
 
 def _confirm(

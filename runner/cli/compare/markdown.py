@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from compile_hud.db.records.results import Run, Verdict
+from compile_hud.db.records.results import Run
 from compile_hud.db.shared.text import one_line, shortened, signed_percent
+from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
+from compile_hud.runner.cli.compare.table import VERDICT_ORDER, verdict_counts
 from compile_hud.runner.format import quantity
 
 # GitHub takes 65,536 characters in a comment; a row of the longest names has 3,500.
@@ -21,7 +23,6 @@ MAX_NAME, MAX_WHY = 160, 200
 _BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 # A series that rises by less than its own noise must not look like a cliff.
 _LEAST_RANGE = 0.05
-_ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
 _HEAD = ("case", "metric", "baseline", "candidate", "change", "interval", "trend", "verdict", "why")
 
 # The values of a row's series, oldest first, by the key of its case and its metric.
@@ -41,12 +42,9 @@ class Compared:
 
 def comparison_markdown(compared: Compared) -> str:
     """Return the comparison as a title, both runs and a table of the changed rows."""
-    counts = dict.fromkeys(_ORDER, 0)
-    for row in compared.rows:
-        counts[row.comparison.verdict] += 1
-    counts_text = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
-    shown = [row for row in compared.rows if row.comparison.verdict is not Verdict.UNCHANGED]
-    shown.sort(key=lambda row: _ORDER.index(row.comparison.verdict))
+    counts_text = verdict_counts(row.comparison.verdict for row in compared.rows)
+    shown = [row for row in compared.rows if row.comparison.verdict not in CALM]
+    shown.sort(key=lambda row: VERDICT_ORDER.index(row.comparison.verdict))
     lines = [
         f"### Compile HUD: {counts_text}",
         "",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
 from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.shared.text import signed_percent
+from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.runs import (
     CaseComparison,
     FactDifference,
@@ -19,7 +21,13 @@ from compile_hud.runner.cli.tables import Column, print_table
 from compile_hud.runner.format import quantity
 
 # The rows that need attention come first.
-_ORDER = (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.INCONCLUSIVE, Verdict.UNCHANGED)
+VERDICT_ORDER = (
+    Verdict.REGRESSION,
+    Verdict.IMPROVEMENT,
+    Verdict.INCONCLUSIVE,
+    Verdict.UNCHANGED,
+    Verdict.IDENTICAL,
+)
 # They are part of the revision, which is printed before.
 _HEADER_FACTS = ("torch_version", "torch_git")
 
@@ -34,8 +42,8 @@ def print_differences(
         if item.name not in _HEADER_FACTS:
             click.echo(f"differs   {item.name}: {_fact(item.baseline)} -> {_fact(item.candidate)}")
     click.echo()
-    ordered = sorted(rows, key=lambda row: _ORDER.index(row.comparison.verdict))
-    shown = [row for row in ordered if show_all or row.comparison.verdict is not Verdict.UNCHANGED]
+    ordered = sorted(rows, key=lambda row: VERDICT_ORDER.index(row.comparison.verdict))
+    shown = [row for row in ordered if show_all or row.comparison.verdict not in CALM]
     if shown:
         columns = [
             *(Column(name=name) for name in ("case", "metric")),
@@ -44,10 +52,14 @@ def print_differences(
         ]
         print_table(columns, rows=[_cells(row) for row in shown])
         click.echo()
-    counts = dict.fromkeys(_ORDER, 0)
-    for row in rows:
-        counts[row.comparison.verdict] += 1
-    click.echo(", ".join(f"{num} {verdict}" for verdict, num in counts.items()))
+    click.echo(verdict_counts(row.comparison.verdict for row in rows))
+
+
+def verdict_counts(verdicts: Iterable[Verdict]) -> str:
+    """Return how many comparisons have which verdict: `2 regression, 0 improvement, ...`."""
+    counts = Counter(verdicts)
+    shown = [verdict for verdict in VERDICT_ORDER if verdict not in CALM or counts[verdict]]
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in shown)
 
 
 def differences_json(rows: Sequence[CaseComparison], *, before: Run, after: Run) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from compile_hud.db.queries.results import load_document
 from compile_hud.db.records.results import RunDocument
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.runs import compare_results
+from compile_hud.runner.cli.compare.command import recent_histories
 from tests.app.conftest import OpenPage
 from tests.support.pages.page_elements import commands_of, html_of, links_of, text_of, texts_of_rows
 from tests.support.stores import dashboard_stores
@@ -74,7 +75,8 @@ def test_the_page_says_what_the_command_says(open_page: OpenPage, seeded: Path) 
     compared(open_page, baseline=GOOD, candidate=BAD)
     page = compare_data.load_compare(CompareState(baseline=GOOD, candidate=BAD)).value
     store = Store(f"duckdb:///{seeded}")
-    rows = compare_results(load_document(store, GOOD), load_document(store, BAD))
+    before, after = load_document(store, GOOD), load_document(store, BAD)
+    rows = compare_results(before, after, histories=recent_histories(after.run, store=store))
     lines = [
         (row.candidate_case.key, row.metric, row.ratio, row.low, row.high, row.verdict, row.reason)
         for row in page.rows

@@ -4,23 +4,45 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
 from compile_hud.db.records.results import Measurement, Verdict
 from compile_hud.runner.analysis.comparison.measurements import (
+    FAMILY_ERROR,
     Comparison,
     Judgement,
     compare_logs,
     compare_measurements,
     decide,
 )
-from compile_hud.runner.analysis.stats.launch_noise import calm_sd, prior_sd, run_sd
+from compile_hud.runner.analysis.comparison.noise_model import Noise
+from compile_hud.runner.analysis.stats.estimates import Spread
+from compile_hud.runner.analysis.stats.launch_noise import PRIOR_DEGREES, calm_sd, prior_sd, run_sd
 from tests.support.builders import make_measurement
 
-STRICT = Judgement(floor=0.05, launch_sd=0.02)
+
+def judgement(
+    launch_sd: float,
+    *,
+    run_sd: float = 0.0,
+    floor: float = 0.05,
+    num_comparisons: int = 1,
+) -> Judgement:
+    """Return the judgement by a prior of eight launches and a known spread of runs."""
+    return Judgement(
+        floor=floor,
+        noise=Noise(
+            launch=Spread(sd=launch_sd, degrees=PRIOR_DEGREES),
+            run=Spread(sd=run_sd, degrees=math.inf),
+        ),
+        max_p=FAMILY_ERROR / num_comparisons,
+    )
+
+
+STRICT = judgement(0.02)
 
 
 def three_launches(levels: list[float], *, metric: str = "latency_cpu_s") -> Measurement:
@@ -36,12 +58,12 @@ def compare(
     candidate: list[float],
     *,
     metric: str = "latency_cpu_s",
-    judgement: Judgement = STRICT,
+    by: Judgement = STRICT,
 ) -> Comparison:
     return compare_measurements(
         three_launches(baseline, metric=metric),
         candidate=three_launches(candidate, metric=metric),
-        judgement=judgement,
+        judgement=by,
     )
 
 
@@ -65,18 +87,22 @@ def test_lower_speedup_is_a_regression() -> None:
     assert comparison.verdict is Verdict.REGRESSION
 
 
-def test_equal_samples_are_unchanged() -> None:
-    comparison = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=Judgement(floor=0.1))
-    assert comparison.ratio == 1.0
+def test_equal_samples_are_identical_whatever_the_noise() -> None:
+    comparison = compare([1.0, 1.1, 0.9], [1.0, 1.1, 0.9], by=judgement(0.5))
+    assert comparison.verdict is Verdict.IDENTICAL
+    assert (comparison.low, comparison.ratio, comparison.high) == (1.0, 1.0, 1.0)
     assert not comparison.is_significant
-    assert comparison.verdict in (Verdict.UNCHANGED, Verdict.INCONCLUSIVE)
+
+
+def test_equal_levels_of_other_samples_are_not_identical() -> None:
+    assert compare([1.0] * 3, [1.0] * 4, by=judgement(0.001)).verdict is Verdict.UNCHANGED
 
 
 def test_significant_change_below_the_floor_is_unchanged_and_says_so(
     words: SnapshotAssertion,
 ) -> None:
-    calm = Judgement(floor=0.05, launch_sd=0.001)
-    comparison = compare([1.0, 1.0, 1.0], [1.03, 1.03, 1.03], judgement=calm)
+    calm = judgement(0.001)
+    comparison = compare([1.0, 1.0, 1.0], [1.03, 1.03, 1.03], by=calm)
     assert comparison.verdict is Verdict.UNCHANGED
     assert comparison.is_significant
     assert not comparison.is_relevant
@@ -92,8 +118,8 @@ def test_relevant_change_within_noise_is_inconclusive_and_says_what_fits() -> No
 
 
 def test_tight_interval_around_nothing_is_unchanged(words: SnapshotAssertion) -> None:
-    calm = Judgement(floor=0.05, launch_sd=0.001)
-    comparison = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.0], judgement=calm)
+    calm = judgement(0.001)
+    comparison = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.001], by=calm)
     assert comparison.verdict is Verdict.UNCHANGED
     assert comparison.reason == words
 
@@ -150,7 +176,7 @@ def test_more_comparisons_made_together_need_more_evidence() -> None:
     many = compare(
         [1.0, 1.0, 1.0],
         [1.1, 1.1, 1.1],
-        judgement=Judgement(floor=0.05, launch_sd=0.02, num_comparisons=100_000),
+        by=judgement(0.02, num_comparisons=100_000),
     )
     assert alone.verdict is Verdict.REGRESSION
     assert many.verdict is Verdict.INCONCLUSIVE
@@ -164,7 +190,7 @@ def test_launches_that_differ_widen_the_interval() -> None:
 
 
 def test_two_launches_that_happen_to_agree_do_not_prove_a_change() -> None:
-    comparison = compare([1.0, 1.0], [1.06, 1.06], judgement=Judgement(floor=0.05, launch_sd=0.04))
+    comparison = compare([1.0, 1.0], [1.06, 1.06], by=judgement(0.04))
     assert comparison.verdict is Verdict.INCONCLUSIVE
 
 
@@ -181,8 +207,8 @@ def test_scatter_within_a_single_launch_counts(launches: tuple[int, ...]) -> Non
 @pytest.mark.parametrize(
     ("before", "after", "verdict", "ratio"),
     [
-        (1.0, 1.0, Verdict.UNCHANGED, 1.0),
-        (0.0, 0.0, Verdict.UNCHANGED, 1.0),
+        (1.0, 1.0, Verdict.IDENTICAL, 1.0),
+        (0.0, 0.0, Verdict.IDENTICAL, 1.0),
         (1.0, 2.0, Verdict.REGRESSION, 2.0),
         (0.0, 2.0, Verdict.REGRESSION, None),
         (2.0, 0.0, Verdict.IMPROVEMENT, 0.0),
@@ -197,7 +223,7 @@ def test_counts_are_compared_exactly(
 
 
 def test_reason_of_a_count_names_both_sides(words: SnapshotAssertion) -> None:
-    reasons = [compare([1.0], [after], metric="graphs").reason for after in (1.0, 2.0)]
+    reasons = [compare([1.0, 1.0], [after], metric="graphs").reason for after in (1.0, 2.0)]
     assert reasons == words
 
 
@@ -205,18 +231,21 @@ def test_reason_of_a_count_names_both_sides(words: SnapshotAssertion) -> None:
 def test_what_no_clock_measured_and_is_the_same_is_unchanged(
     metric: str, words: SnapshotAssertion
 ) -> None:
-    lax = Judgement(floor=0.05, launch_sd=0.5)
-    same = compare([35.0], [35.0], metric=metric, judgement=lax)
+    lax = judgement(0.5)
+    same = compare([35.0], [35.0, 35.0], metric=metric, by=lax)
     assert (same.verdict, same.ratio, same.low, same.high) == (Verdict.UNCHANGED, 1.0, 1.0, 1.0)
     assert same.reason == words
     for after in ([36.0], [35.0, 36.0]):
-        comparison = compare([35.0], after, metric=metric, judgement=lax)
+        comparison = compare([35.0], after, metric=metric, by=lax)
         assert comparison.verdict is Verdict.INCONCLUSIVE
 
 
-def test_times_that_are_the_same_by_chance_prove_nothing() -> None:
-    comparison = compare([35.0], [35.0], judgement=Judgement(floor=0.05, launch_sd=0.5))
-    assert comparison.verdict is Verdict.INCONCLUSIVE
+def test_counts_that_are_the_same_in_other_launches_are_unchanged(
+    words: SnapshotAssertion,
+) -> None:
+    comparison = compare([0.0, 3.0], [3.0, 0.0], metric="recompiles")
+    assert (comparison.verdict, comparison.ratio) == (Verdict.UNCHANGED, 1.0)
+    assert comparison.reason == words
 
 
 def test_count_of_the_worst_launch_counts() -> None:
@@ -259,11 +288,11 @@ def test_numbers_without_a_ratio_are_inconclusive(before: float, after: float) -
 
 def test_error_rate_over_a_family_is_what_it_says() -> None:
     generator = np.random.default_rng(0)
-    judgement = Judgement(floor=0.0, num_comparisons=1, launch_sd=0.05)
+    lax = judgement(0.05, floor=0.0)
     sides = 0.05 * generator.standard_normal((4000, 2, 3))
     verdicts = [
         compare_logs(
-            before, after, direction=Direction.LOWER_IS_BETTER, judgement=judgement
+            before, after, direction=Direction.LOWER_IS_BETTER, judgement=lax
         ).is_significant
         for before, after in sides
     ]
@@ -271,12 +300,12 @@ def test_error_rate_over_a_family_is_what_it_says() -> None:
 
 
 def test_what_a_whole_run_is_off_by_widens_the_interval_however_many_launches() -> None:
-    shared = Judgement(floor=0.05, launch_sd=0.001, run_sd=0.03)
+    shared = judgement(0.001, run_sd=0.03)
     levels = [1.0] * 50
-    comparison = compare(levels, [1.06 * level for level in levels], judgement=shared)
+    comparison = compare(levels, [1.06 * level for level in levels], by=shared)
     assert comparison.verdict is Verdict.INCONCLUSIVE
-    alone = Judgement(floor=0.05, launch_sd=0.001)
-    assert compare(levels, [1.06] * 50, judgement=alone).verdict is Verdict.REGRESSION
+    alone = judgement(0.001)
+    assert compare(levels, [1.06] * 50, by=alone).verdict is Verdict.REGRESSION
 
 
 @pytest.mark.parametrize(
@@ -340,6 +369,7 @@ def test_prior_spread_of_undisturbed_launches(metric: str, device: str, sd: floa
 def test_comparison_does_not_depend_on_the_unit_or_the_order_of_launches(
     baseline: list[float], candidate: list[float], factor: float
 ) -> None:
+    assume(sorted(baseline) != sorted(candidate))
     plain = compare(baseline, candidate)
     scaled = compare(
         [factor * level for level in reversed(baseline)],

@@ -138,19 +138,22 @@ def test_what_is_not_ok_is_a_row_and_decided() -> None:
 
 
 def test_more_looks_and_more_cases_need_more_evidence() -> None:
-    def width(standard: PairStandard, *more: Measurement) -> float:
-        side = _result(_launches([1.0, 1.02] * 6), *more)
-        comparison = _rows(side, side, standard)["latency_cpu_s"].comparison
+    def widths(standard: PairStandard, *more: Measurement) -> tuple[float, float]:
+        sides = [_result(_launches(levels * 6), *more) for levels in ([1.0, 1.02], [1.02, 1.0])]
+        comparison = _rows(*sides, standard)["latency_cpu_s"].comparison
         assert comparison.low is not None
         assert comparison.high is not None
-        return comparison.high / comparison.low
+        assert comparison.decisive is not None
+        return comparison.high / comparison.low, comparison.decisive[1] / comparison.decisive[0]
 
-    once = width(STANDARD)
-    assert width(PairStandard(num_looks=5)) > once
-    assert width(PairStandard(num_cases=5)) == width(PairStandard(num_looks=5))
+    shown, once = widths(STANDARD)
+    assert widths(PairStandard(num_looks=5))[1] > once
+    assert widths(PairStandard(num_cases=5))[1] == widths(PairStandard(num_looks=5))[1]
+    # The 95 % interval is that of the comparison, whatever else is decided.
+    assert widths(PairStandard(num_looks=5))[0] == shown
     # Half of the error is the time's own, however many other rows there are.
     others = [_launches([1.0] * 12, name) for name in ("compile_warm_s", "latency_s")]
-    assert width(STANDARD, *others) == once
+    assert widths(STANDARD, *others)[1] == once
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_metric_of_one_side_only_has_no_row() -> None:
     ],
 )
 def test_outcomes_compare(before: Outcome, after: Outcome, verdict: Verdict) -> None:
-    rows = compare_results([make_result(outcome=before)], [make_result(outcome=after)])
+    rows = compare_results([make_result("a", outcome=before)], [make_result("b", outcome=after)])
     assert row(rows, OUTCOME).comparison.verdict is verdict
     assert has_failure(rows) is (verdict is Verdict.REGRESSION)
 
@@ -276,7 +276,7 @@ def test_a_time_that_moved_as_the_machine_did_is_inconclusive_and_the_ratio_is_j
     assert latency.verdict is Verdict.INCONCLUSIVE
     assert latency.ratio == pytest.approx(1.2)
     assert latency.reason.startswith("the machine moved: ref_gemm (compute) +20.0 %")
-    assert row(rows, "speedup").comparison.verdict is Verdict.UNCHANGED
+    assert row(rows, "speedup").comparison.verdict is Verdict.IDENTICAL
     assert not has_failure(rows)
 
 

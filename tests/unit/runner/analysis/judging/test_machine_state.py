@@ -15,6 +15,7 @@ from compile_hud.runner.analysis.comparison.measurements import (
     Judgement,
     compare_measurements,
 )
+from compile_hud.runner.analysis.comparison.noise_model import Noise
 from compile_hud.runner.analysis.judging.machine_state import (
     KINDS,
     MachineChange,
@@ -26,6 +27,8 @@ from compile_hud.runner.analysis.judging.machine_state import (
     machine_history,
     machine_text,
 )
+from compile_hud.runner.analysis.stats.estimates import Spread
+from compile_hud.runner.analysis.stats.launch_noise import PRIOR_DEGREES
 from tests.support.builders import make_case, make_measurement, make_result
 from tests.support.records.histories import joined, make_series
 
@@ -179,7 +182,7 @@ def result(
 
 def test_two_runs_are_compared_by_their_reference_cases() -> None:
     before = [result(0.010), result(0.010, model="ref_copy"), result(0.01, model="m", family="f")]
-    after = [result(0.014), result(0.010, model="ref_copy"), result(0.01, model="m", family="f")]
+    after = [result(0.014), result(0.0101, model="ref_copy"), result(0.01, model="m", family="f")]
     gemm, copied = compare_machine(before, candidate=after)
     assert (gemm.model, gemm.verdict) == ("ref_gemm", MOVED)
     assert gemm.change == pytest.approx(0.4, abs=0.01)
@@ -217,7 +220,7 @@ def comparison(ratio: float) -> Comparison:
     return compare_measurements(
         make_measurement(samples=noisy(15, 0.010), launches=(5, 5, 5)),
         candidate=make_measurement(samples=noisy(15, 0.010 * ratio), launches=(5, 5, 5)),
-        judgement=Judgement(floor=0.05, launch_sd=0.01),
+        judgement=Judgement(floor=0.05, noise=Noise(launch=Spread(sd=0.01, degrees=PRIOR_DEGREES))),
     )
 
 
