@@ -1,7 +1,7 @@
 """The kernels behind alerts: changes between the last good and the first bad run.
 
-The store has no copy of this diff. It has the kernels as long as their results, so the answer is
-the same at any time, and a better diff improves old alerts too.
+The store has the kernels as long as their results, and no copy of this diff. The answer is
+therefore the same at any time, and a better diff improves old alerts too.
 """
 
 from __future__ import annotations

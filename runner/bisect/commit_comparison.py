@@ -42,7 +42,7 @@ _NUM_LAUNCHES = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """What is measured: the cases, in which toolchain, how, and for how many seconds a case."""
+    """The cases to measure, with toolchain, settings, and the seconds of a case."""
 
     plan: tuple[PlannedCase, ...]
     repository: Path
@@ -66,9 +66,9 @@ class CommitDependencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseChange:
-    """What the commits differ by in one case, after `num_pairs` pairs of launches in `took_s`.
+    """The difference of the commits in one case, after `num_pairs` pairs of launches in `took_s`.
 
-    `kernels` is None where a side has none.
+    `kernels` is None if a side has none.
     """
 
     pair: PairResult
@@ -98,7 +98,7 @@ def compare_commits(
     candidate: NamedCommit,
     dependencies: CommitDependencies,
 ) -> CommitComparison:
-    """Return how `candidate` differs from `baseline` in each case of `request`.
+    """Compare `candidate` with `baseline` in each case of `request`.
 
     Waits for the lock of the device. Raises BisectError where a commit cannot be checked out,
     ExecutorError without a worker host, and RunInterrupted when it was stopped.
@@ -107,7 +107,7 @@ def compare_commits(
     commits = (baseline, candidate)
     device = request.plan[0].case.device
     started_at = dependencies.now()
-    # What a process that was killed left behind is half of a checkout.
+    # A killed process may have left an incomplete checkout.
     worktrees.keep_only(())
     with (
         Interrupts() as interrupts,
@@ -180,7 +180,7 @@ def _compare_case(
         on_pair=on_pair,
         is_time_up=lambda _number: timer.is_up(),
     )
-    # What a killed launch left behind says nothing.
+    # The results of a killed launch mean nothing.
     if is_stopped():
         raise RunInterrupted("stopped; nothing of the comparison is kept")
     return CaseChange(
@@ -204,8 +204,8 @@ def pair_settings(settings: MeasureSettings, *, case_s: float) -> MeasureSetting
 class CaseTimer:
     """The time of one case: no pair is begun that would end after it.
 
-    The next pair is taken to last as long as the one before, so that the cold compilations of the
-    first pair do not count twice.
+    The next pair is expected to last as long as the one before. The cold compilations of the first
+    pair then do not count twice.
     """
 
     def __init__(self, limit_s: float, *, now: Callable[[], datetime]) -> None:

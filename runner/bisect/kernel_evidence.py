@@ -10,12 +10,12 @@ from compile_hud.runner.analysis.kernels.change_classes import ChangeKind
 from compile_hud.runner.analysis.kernels.diff import KernelDiff, diff_kernels, side_of
 from compile_hud.runner.execution.paired_launches import PairResult
 
-# The record of a bisection keeps them for each step, and nobody reads more.
+# The record of a bisection stores them for each step, and no reader needs more.
 _MAX_ROWS = 20
 
 
 def kernel_diff(pair: PairResult) -> KernelDiff | None:
-    """Return what became of the kernels of the baseline, None where a side has none."""
+    """Return the changes of the baseline's kernels, None if a side has none."""
     if not pair.baseline.kernels or not pair.candidate.kernels:
         return None
     try:

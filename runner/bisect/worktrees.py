@@ -21,7 +21,7 @@ from compile_hud.runner.errors import BisectError
 # Hooks of the repository are meant for the user's own tree; they may build, or prompt the user.
 _NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
 _FIELDS = "%H%x00%s%x00%an%x00%aI"
-# What a change is compared with where nobody says: the first of these that there is.
+# The default bases of a comparison; the first existing one counts.
 _DEFAULT_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 # A new file of code is smaller; what is larger and in no commit is data, and stays out of git.
 _MAX_UNTRACKED_BYTES = 1 << 20

@@ -28,8 +28,8 @@ class CaseQueue:
     """The pending cases of a plan and the assigned ones, with their number of assignments.
 
     `homes` maps the key of a case to the machine that measured it last. Series are longest when a
-    case stays on its machine, so a machine takes its own cases first, then cases without a home
-    among the connected `machines`, then cases of others: no machine idles.
+    case stays on its machine. A machine takes its own cases first, then cases without a home among
+    the connected `machines`, then cases of others: no machine idles.
     """
 
     def __init__(self, plan: Sequence[PlannedCase], *, homes: Mapping[str, str]) -> None:

@@ -45,7 +45,7 @@ POLL_INTERVAL_S = 2.0
 # A node that has died is listed for some seconds more; others take its case meanwhile.
 BACKOFF_S = 60.0
 # Limit of a task beyond the limit of its case. It covers the wait for a lock, the start of a worker
-# host, the device's facts and peaks, and compiled headers, each with a limit of its own.
+# host, the device's facts and peaks, and compiled headers. Each of these has its own limit.
 SETUP_LIMIT_S = 900.0
 # The plan ends after this time without any machine: a restarting or preempted machine is back in a
 # few minutes.

@@ -23,7 +23,7 @@ from compile_hud.runner.config.setting import SecretRefused
 
 # Above this, `inf` included, a clock somewhere overflows.
 MAX_SECONDS = 7 * 24 * 3600
-# A larger number is probably a percentage in place of a share.
+# A larger number is probably a percentage instead of a share.
 MAX_MULTIPLE = 10
 DURATION_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _DURATION_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(s|min|h)\s*")

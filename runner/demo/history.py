@@ -1,10 +1,10 @@
 """A synthetic history: labelled as such, in its own store, identical for a seed.
 
-Every page gets its case. The plan, by the share of nights, has a lasting step, a fixed step, an
-improvement, a slow drift, a noisy series without a change, a case that starts to fail, and a case
-that vanishes. It also has a new driver, and slower memory, which is a machine drift: a reference
-case and a memory-bound model show it. Some cases have kernels (runner/demo/kernels.py). A slower
-case among them has one slower kernel.
+Every page gets its case. By the share of nights, the plan has a lasting step, a fixed step, an
+improvement, and a slow drift. It has a noisy series without a change, a case that starts to fail,
+and one that vanishes. It also has a new driver, and slower memory, which is a machine drift: a
+reference case and a memory-bound model show it. Some cases have kernels (runner/demo/kernels.py). A
+slower case among them has one slower kernel.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def _code_factor(case: Case, night: _Night) -> float:
 
 
 def _samples(generator: np.random.Generator, *, sd: float) -> np.ndarray:
-    """Return factors around 1 that vary by night, by launch and by sample."""
+    """Return factors near 1 that vary by night, by launch and by sample."""
     night = sd * generator.standard_normal()
     launches = LAUNCH_SD * generator.standard_normal(NUM_LAUNCHES)
     samples = SAMPLE_SD * generator.standard_normal((NUM_LAUNCHES, SAMPLES_PER_LAUNCH))

@@ -1,8 +1,8 @@
 """Judge only the cases with new results, and reuse the stored candidates of the others.
 
-The candidates of a case depend on its results, on the results of the reference cases in the same
-runs, on user-defined rules and on the code. Their stamp covers these four. While it is equal, a
-second judgement would have the same result.
+The candidates of a case depend on its results and on those of the reference cases in the same runs.
+They also depend on user-defined rules and on the code. Their stamp covers these four. While it is
+equal, a second judgement would have the same result.
 """
 
 from __future__ import annotations

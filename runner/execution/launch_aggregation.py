@@ -35,7 +35,7 @@ SPARE_TIME = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a launch's process ended: `exit N`, `signal N`, `timeout`, `cancelled` or `host died`."""
+    """The ending of a launch: `exit N`, `signal N`, `timeout`, `cancelled` or `host died`."""
 
     text: str
     was_oom_killed: bool = False

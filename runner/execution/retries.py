@@ -1,4 +1,4 @@
-"""Retry a case when its machine failed: worker killed, device lost, disk full.
+"""Retry a case when its machine failed: worker killed, device missing, disk full.
 
 A case is never retried because of its own result: slow or wrong output, a timeout, too little
 memory and a crash of the code are results.

@@ -106,7 +106,7 @@ class Device:
             torch.cuda.empty_cache()
 
     def unsupported_reason(self, dtype: Dtype, *, phase: Phase = Phase.INFERENCE) -> str | None:
-        """Return why this device cannot run `dtype` in `phase`, None when it can."""
+        """Return the reason why this device cannot run `dtype` in `phase`, None if it can."""
         if dtype is Dtype.FP16 and phase is Phase.TRAINING:
             # Squares of small gradients and AdamW's epsilon are both 0 in fp16: 0 / 0.
             return "training with weights in fp16 ends in NaN: train under fp16-autocast or in bf16"
@@ -206,7 +206,7 @@ def _buffer_on_device(num_bytes: int) -> torch.Tensor:
 
 
 def _cpu_has_fp16() -> bool:
-    """Return whether products in fp16 are more than conversions around products in fp32.
+    """Return whether products in fp16 are more than conversions and products in fp32.
 
     On a core without such arithmetic a product of 512 x 512 took 30 times as long as in fp32.
     """

@@ -20,7 +20,7 @@ _CONFIGURATIONS = {"int8": "Int8WeightOnlyConfig", "float8": "Float8WeightOnlyCo
 
 
 def not_quantizable_reason(subject: Subject, *, weights: str) -> str:
-    """Return why the linear layers of `subject` cannot use `weights`, empty if they can."""
+    """Return the reason why the linear layers of `subject` cannot use `weights`, or empty."""
     if not any(_takes(module, weights=weights) for module in subject.model.modules()):
         return (
             "this model has no linear layer whose weights could be quantized: measure it under"

@@ -74,7 +74,7 @@ def _stamp(kind: AlertChangeKind, alert: Alert) -> str:
     if kind is AlertChangeKind.OPENED:
         return alert.first_bad.run_id
     if kind is AlertChangeKind.WORSENED:
-        # Each severity counts once, even if the change oscillates around its limit.
+        # Each severity counts once, even if the change oscillates about its limit.
         return f"{alert.first_bad.run_id} {severity_of(alert)}"
     return f"{alert.first_bad.run_id} {time_to_json(alert.last_seen)}"
 

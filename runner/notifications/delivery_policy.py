@@ -82,7 +82,7 @@ class Policy:
     # Each is a reason to look now, but a night on which every model fails must not be a flood.
     severe_digest_above: int = 3
     max_together: int = MAX_TOGETHER
-    # No attempt takes longer. Whether a process of another host is alive cannot be determined.
+    # No attempt takes longer. A process of another host cannot be checked for life.
     lease_s: float = 600.0
 
     def limit_s(self, num_failures: int) -> float:

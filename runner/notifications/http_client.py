@@ -92,7 +92,7 @@ def check_url(url: str, *, schemes: Sequence[str] = HTTP) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        # The cause is hidden: its text may quote a secret in place of the port.
+        # The cause is hidden: its text may quote a secret instead of the port.
         raise TargetRefused(f"its host or port is none; {takes}") from None
     has_odd_signs = any(sign <= " " or sign == "\x7f" or not sign.isascii() for sign in url)
     if parts.scheme not in schemes or not parts.hostname or port == 0 or has_odd_signs:

@@ -17,8 +17,8 @@ from compile_hud.runner.persistence.trace_store import traces_in
 class TraceRules:
     """The limits of trace retention: a number of nights, and a total size.
 
-    A night is a day (UTC) on which a run with a trace began. A trace that an alert refers to is
-    kept longer, as far as the size permits.
+    A night is a day (UTC) on which a run with a trace began. A trace that an alert refers to stays
+    longer, as far as the size permits.
     """
 
     num_nights: int = 14

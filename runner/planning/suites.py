@@ -56,7 +56,7 @@ class Suite:
     sweep: bool | None = None
 
     def settings(self, measure: MeasureSettings) -> MeasureSettings:
-        """Return `measure` with the settings of this suite in place of its own."""
+        """Return `measure` with the settings of this suite instead of its own."""
         own = {name: getattr(self, name) for name in _OWN_SETTINGS}
         return replace(measure, **{name: value for name, value in own.items() if value is not None})
 

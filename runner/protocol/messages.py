@@ -33,11 +33,12 @@ class MeasureSettings:
 
     `num_launches` is the least number of fresh processes of a case. The first launch of a compiled
     case has an empty compile cache, the later ones a filled one. A case whose launches disagree
-    gets more, up to `max_launches`, until half of the 95 % interval of its headline is within
-    `target_interval` of its value; 0 disables this. `budget_s` bounds the sampling of one launch in
-    wall seconds, `num_rounds` its number of samples. With `kernels` the first launch ends with a
-    few iterations under the profiler. With `sweep` it runs the other shapes of the workload through
-    the compiled model. With `energy` it reads the device's counters over a second of iterations.
+    gets more, up to `max_launches`. They end once half of the 95 % interval of its headline is
+    within `target_interval` of its value; 0 disables this. `budget_s` bounds the sampling of one
+    launch in wall seconds, `num_rounds` its number of samples. With `kernels` the first launch ends
+    with a few iterations under the profiler. With `sweep` it runs the other shapes of the workload
+    through the compiled model. With `energy` it reads the device's counters over a second of
+    iterations.
 
     `turn_pipe` is a named pipe. A launch opens it after it has compiled, and reads it to its end
     before it warms up: the writer lets several launches compile at a time and one sample.

@@ -346,7 +346,7 @@ def _prime(mark: str) -> None:
 
 
 def _wait(child: int, *, timeout_s: float, orders: _Orders) -> str:
-    """Return how `child` ended: `exit N`, `signal N`, `timeout` or `cancelled`."""
+    """Return the ending of `child`: `exit N`, `signal N`, `timeout` or `cancelled`."""
     handle = os.pidfd_open(child)
     deadline_s = time.monotonic() + timeout_s
     ending = ""

@@ -1,9 +1,9 @@
 """Compare two runs or variants as a whole: revisions, variants, means over the cohort.
 
-Method: two variants are compared like two runs, each result of the one with that of the other on
-the same model, phase, shape, dtype and device. The mean of a metric is the geometric mean of
-candidate / baseline (`aggregate`) over the cases that are ok and have it on both sides. It has no
-interval: a run affects all of its cases alike, so an interval that assumes independence would be
+Method: two variants are compared like two runs. Each result of the one is compared with that of the
+other on the same model, phase, shape, dtype and device. The mean of a metric is the geometric mean
+of candidate / baseline (`aggregate`) over the cases that are ok and have it on both sides. It has
+no interval: a run affects all of its cases alike, so an interval that assumes independence would be
 too narrow. The least and the largest ratio are given instead.
 Assumptions: every case weighs the same.
 """

@@ -1,10 +1,11 @@
 """Select the cases of a run to measure again before any notification.
 
 There are two kinds of suspects. The judge raised an alert, and this run is its newest point. Or the
-series is an **early suspect**: its newest one or two points already lie beyond the trigger and
-outside the noise of the level before, by Student's interval over its runs as in machine_state.py.
-The judge waits for three such points, since blips are gone when one looks; measuring again is
-looking at once. Times on a CPU are compared normalised (machine_speed.py), as the judge does.
+series is an **early suspect**: its newest one or two points already lie beyond the trigger. They
+also lie outside the noise of the level before, by Student's interval over its runs as in
+machine_state.py. The judge waits for three such points, since blips are gone when one looks.
+Measuring again is looking at once. Times on a CPU are compared normalised (machine_speed.py), as
+the judge does.
 Assumptions: those of machine_state.level_change; the newest points are those of the run.
 """
 

@@ -1,13 +1,14 @@
 """Conclude from a repeated measurement of a suspect: confirmed, refuted or inconclusive.
 
-Interleaved with the toolchain of the last good run: the comparison of paired.py, which needs no
-history. By the history: Student's interval of machine_state.level_change between the nights before
-the step and the new measurement, divided by the slowdown of the reference cases in between.
+The first method is interleaved with the toolchain of the last good run: the comparison of
+paired.py, which needs no history. The second one uses the history: Student's interval of
+machine_state.level_change between the nights before the step and the new measurement. It is divided
+by the slowdown of the reference cases in between.
 
 A suspect is **confirmed** if that is a regression by the rules of measurements.py. It is
-**refuted** if a change of the floor is excluded, or if the interval excludes the suspected change
-and the estimate is less than half of it. Else the verdict is **inconclusive**. If both toolchains
-are equal today, a level that is bad in both is not refuted: the history decides.
+**refuted** if a change of the floor is excluded. It is also refuted if the interval excludes the
+suspected change and the estimate is less than half of it. Else the verdict is **inconclusive**. If
+both toolchains are equal today, a level that is bad in both is not refuted: the history decides.
 Assumptions: those of paired.py and machine_state.py; a slower reference case slowed a case by no
 more than itself.
 """

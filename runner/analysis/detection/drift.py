@@ -53,8 +53,8 @@ class Drift:
 
     `start` is its first point, `index` the point of its first detection, `end` one past the last
     point known to belong to it. `start` and `index` stay as points arrive, unless a step is
-    detected in it. `before` and `after` are the medians of its first and last block, `change` is
-    after over before less 1, `low` and `high` are its 95 % interval.
+    detected in it. `before` and `after` are the medians of its first and last block. `change` is
+    after over before less 1; `low` and `high` are its 95 % interval.
     """
 
     start: int

@@ -1,21 +1,21 @@
 """Weigh how strongly the nights of an excursion support another level, given the earlier noise.
 
-Method: Bayesian odds. Each hypothesis - a step of the floor or more, a smaller one, a blip of one
-or two nights, a new slower mode - has a likelihood ratio over no change: the mean over its sizes
-and the sum over its first nights, all equally likely. The three densities of noise_densities.py
-describe the nights. The weight of each density is its likelihood for the noise, then for the nights
-themselves, so that a slow mode that lasts for days is expected to last. A step by d makes a
-distance x as likely as x - d was before.
-A step is reported if its likelihood exceeds that of no change and of all alternatives together by
-factors that reflect the cost of each error.
-No single night counts for more than 5, nor for much more than log(n + 1), which is what the rank of
-the largest of n + 1 nights can show, unless it lies floors beyond everything: the distance of an
-outlier is no evidence of a step.
+Method: Bayesian odds. The hypotheses are a step of the floor or more, a smaller one, a blip of one
+or two nights, and a new slower mode. Each has a likelihood ratio over no change: the mean over its
+sizes and the sum over its first nights, all equally likely. The three densities of
+noise_densities.py describe the nights. The weight of each density is its likelihood for the noise,
+then for the nights themselves. A slow mode that lasts for days is therefore expected to last. A
+step by d makes a distance x as likely as x - d was before.
+A step is reported if its likelihood exceeds that of no change, and that of all alternatives
+together, by factors. These reflect the cost of each error.
+No single night counts for more than 5, nor for much more than log(n + 1). The rank of the largest
+of n + 1 nights shows no more. A night floors beyond everything counts more. The distance of an
+outlier alone is no evidence of a step.
 New mode: a mode as far away as a step is slow in an unknown share of the nights, independently (a
 finite mixture: McLachlan and Peel, 2000, with the share integrated out). The share has the prior
-Beta(1, 3), 3 (1 - share)^2, a quarter on average, since a state of most nights is the level itself.
-If a night has the log ratio r for the step, its ratio for the mode is the mean of share e^r +
-(1 - share); these are multiplied over the nights. As for a step, all first nights count: the mode
+Beta(1, 3), 3 (1 - share)^2. It is a quarter on average: a state of most nights is the level itself.
+A night with the log ratio r for the step has a ratio for the mode: the mean of share e^r +
+(1 - share). These are multiplied over the nights. As for a step, all first nights count: the mode
 may have begun on any night of the excursion or before it.
 Assumptions: the level is known, the noise depends on the night before at most. Distances are on
 logarithms in units of the floor, upwards positive: the floor is 1.

@@ -52,7 +52,7 @@ class AlertCandidate:
 def step_p_value(
     old: np.ndarray, new: np.ndarray, *, config: DetectorConfig = DEFAULT_CONFIG
 ) -> float:
-    """Return how rarely the points of `old` alone would look like a step to those of `new`.
+    """Return the probability that the points of `old` alone look like a step to those of `new`.
 
     Both are costs above 0, oldest first. The result is the smallest p-value over all looks
     (`look_points`) that `new` has points for, times the number of looks.

@@ -2,15 +2,14 @@
 
 Three densities describe the noise. Distances are in units of the floor.
 
-Student density: one peak around the level, normal or Student's with 3 degrees of freedom. It is the
+Student density: one peak near the level, normal or Student's with 3 degrees of freedom. It is the
 mean over all shapes and widths that are tried, each weighted by its likelihood (a marginal
 likelihood). It separates clean noise well but does not know modes.
 
 Kernel density: Student's kernel with 3 degrees of freedom, so that tails stay heavy. A night counts
 more if its own predecessor lay where the predecessor of the new night lies (a conditional density:
-Rosenblatt, 1969). It knows modes and that they last for days, but a few dozen points make it wide,
-and then it hardly separates a step from clean noise. Its likelihood is by leave-one-out (Stone,
-1974).
+Rosenblatt, 1969). It knows modes and that they last for days. A few dozen points make it wide, and
+then it hardly separates a step from clean noise. Its likelihood is by leave-one-out (Stone, 1974).
 
 Two-state Markov chain: two normal densities of one width; the state of a night depends on the night
 before (a switching regime: Hamilton, Econometrica, 1989). It starts from the split of the points
@@ -70,7 +69,7 @@ class Density(ABC):
 
 
 class KernelDensity(Density):
-    """The density around the points of `noise` themselves, oldest first.
+    """The sum of kernels at the points of `noise`, oldest first.
 
     `sd` is the robust standard deviation of `noise`. `level_error` is the variance of the level in
     excess of a full one's, in variances of the noise.

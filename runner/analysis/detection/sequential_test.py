@@ -3,20 +3,20 @@
 Method: a sequential test in two stages. A cumulative sum (Page, Biometrika, 1954) of each night's
 excess over half the floor detects an **excursion**; the level is frozen during it. evidence.py
 weighs every night of an excursion of three nights or more. A new level begins if
-- the evidence for a step exceeds the threshold, which is higher where few nights describe the noise
-  or the level, where the noise has modes, and after a level that came back; and
+- the evidence for a step exceeds the threshold; and
 - it exceeds each alternative hypothesis by that hypothesis's lead; and
 - nine tenths of the threshold are exceeded from the night on at which two medians fit best; and
 - no line fits better than those medians: that would be a drift.
+The threshold is higher if few nights describe the noise or the level, if the noise has modes, and
+after a level that came back.
 The fits minimise the sum of absolute distances, which outliers influence little.
 The new level begins on the most likely night.
 An excursion of more than 20 nights without these is a change too small to report: a new level, but
-no step. The noise consists of the distances of the level's points, those of ended excursions
-included, and of the distances of earlier points from their own levels, including those of a level
-that came back.
+no step. The noise consists of the distances of the level's points, ended excursions included. It
+also has the distances of earlier points from their own levels, a level that came back included.
 A repeated call with more nights costs only the new nights: the state after each night depends only
-on the nights so far, and each thread keeps the state of its last history. Stretches of nights near
-their levels are taken in at once: there the level is a sliding median, which numpy computes fast.
+on the nights so far, and each thread stores the state of its last history. Stretches of nights near
+their levels are processed at once: there the level is a sliding median, which numpy computes fast.
 Assumptions: those of detector.py. Values are logarithms in units of the floor.
 """
 

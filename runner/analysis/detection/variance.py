@@ -44,9 +44,9 @@ class NoiseChange:
     """A change of the noise.
 
     `start` is the first point of the old noise, `index` of the new one, `end` one past its last.
-    `before` and `after` are the relative sd on both sides, of normal values with the same mean root
-    of their distances, `factor` after over before, `low` and `high` its 95 % interval by Student
-    with `degrees` of freedom.
+    `before` and `after` are the relative sd on both sides: that of normal values with the same mean
+    root of their distances. `factor` is after over before; `low` and `high` are its 95 % interval
+    by Student with `degrees` of freedom.
     """
 
     start: int

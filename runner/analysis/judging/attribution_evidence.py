@@ -1,8 +1,8 @@
 """Attribute a step by further evidence: differences of both sides, and confirmation.
 
-Where the controls of attribution.py leave the cause open, differences of the bad side decide:
-warnings of its result, another driver if nothing else differs, another commit of the model. A
-confirmation overrides all of them.
+If the controls of attribution.py leave the cause open, differences of the bad side decide: warnings
+of its result, another driver if nothing else differs, another commit of the model. A confirmation
+overrides all of them.
 """
 
 from __future__ import annotations

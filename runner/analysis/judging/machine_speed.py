@@ -1,9 +1,9 @@
 """Normalise histories of times on a CPU by the speed of the machine.
 
-Method: each point of a time is multiplied by the first known speed probe of the history over the
-probe of its own run, medians both (docs/methodology.md, "The level of a launch"). Which probe is
-the common one makes no difference to a change; the first one stays when nights are added. Runs
-without a probe stay as they are.
+Method: each point of a time is multiplied by the ratio of two speed probes, medians both: the first
+known one of the history over that of its own run (docs/methodology.md, "The level of a launch").
+The choice of the common probe does not affect a change; the first one stays when nights are added.
+Runs without a probe stay as they are.
 Assumptions: those of launch_levels.py.
 """
 

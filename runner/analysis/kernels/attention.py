@@ -2,7 +2,7 @@
 
 Method: an attention kernel is scores = Q K', their softmax, and the softmax times V. Its
 decomposition is a batched product that gives the scores, a softmax of them, and a product that
-takes them, each as often as attention was called. Its gradient is that of the softmax, and four
+takes them. Each is called as often as attention. Its gradient is that of the softmax, and four
 products that take or give scores. If the unmatched kernels add up to this, they are one change,
 although no two of these kernels share an operator.
 

@@ -28,14 +28,14 @@ _COUNTED = (
 )
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _MAX_LABEL = 60
-# What surrounds kernels; it comes and goes with them.
+# The kind of the overhead between kernels, which comes and goes with them.
 _DISPATCH = "dispatch"
 SAME_KERNELS = "the kernels are the same"
 UNCLEAR = "no kernel stands out"
 
 
 def cause_text(diff: KernelDiff, *, is_slower: bool) -> str:
-    """Return which kernels made the candidate slower, or faster, in which module and line."""
+    """Return the kernels that made the candidate slower or faster, with module and line."""
     sign = 1 if is_slower else -1
     rows = [row for row in diff.rows if row.kind in _COUNTED and not _is_dispatch(row)]
     counted = max(rows, key=lambda row: sign * row.contribution_s, default=None)

@@ -1,19 +1,20 @@
 """Find kernels of one side that together do the work of others: the compiler fused differently.
 
 Method: a kernel computes graph nodes and operators. It was split if several kernels of the other
-side, all called as often as it or from its module, compute nothing that it did not, and together at
-least MIN_SHARED of its work; merged is the same in the other direction. The pieces may overlap,
-since the compiler recomputes cheap operators in each kernel that needs them. Work of a split kernel
-may have moved to a kernel that existed before: then both are one change, since one saves what the
-other costs. Remaining kernels with common work are one change if all of them together compute the
-same on both sides and they are few. Nodes come first: where they are known they are certain, since
-a fusion leaves the graph unchanged. Operators follow for graph breaks, and words of labels where
+side compute nothing that it did not, and together at least MIN_SHARED of its work. All of them are
+called as often as it, or from its module. Merged is the same in the other direction. The pieces may
+overlap, since the compiler recomputes cheap operators in each kernel that needs them. Work of a
+split kernel may have moved to a kernel that existed before: then both are one change, since one
+saves what the other costs. Remaining kernels with common work are one change if all of them
+together compute the same on both sides and they are few. Nodes come first: known nodes are certain,
+since a fusion leaves the graph unchanged. Operators follow for graph breaks, and words of labels if
 one side is eager or no operators were recorded.
+
 Operator calls of an eager model: an operator whose words are all in the label of a generated kernel
-of the other side may be part of it. Six layer norms may be in three kernels, so calls are assigned:
-first where both are called equally often, then to each kernel up to its number of calls, the
-busiest first, and the rest to a kernel with that number of calls or to the only one. A kernel whose
-label the operators cover by less than MIN_SHARED returns them.
+of the other side may be part of it. Six layer norms may be in three kernels, so calls are assigned.
+Equal numbers of calls come first. Then each kernel gets up to its number of calls, the busiest
+first. The rest goes to a kernel with that number of calls or to the only one. A kernel whose label
+the operators cover by less than MIN_SHARED returns them.
 """
 
 from __future__ import annotations

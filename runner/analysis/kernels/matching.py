@@ -2,8 +2,8 @@
 
 Method: rules from the most to the least certain (`MatchedBy` has them in this order), each over the
 kernels that the rules before it left. Within a rule the pairs with the best total score are taken
-(scipy's linear_sum_assignment; Crouse, On implementing 2D rectangular assignment algorithms, 2016),
-so neither the order of the kernels nor the numbers in their names decide. If several kernels of one
+(scipy's linear_sum_assignment; Crouse, On implementing 2D rectangular assignment algorithms, 2016).
+Neither the order of the kernels nor the numbers in their names decide. If several kernels of one
 side do the work of one of the other, fusion.py finds them.
 
 Both sides are sorted into a canonical order first, and the side that precedes in it always is the

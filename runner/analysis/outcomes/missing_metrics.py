@@ -1,12 +1,12 @@
 """Missing metrics: the ok results of a case no longer have a metric that they used to have.
 
 Method: no statistics. The ok results of a case in a suite, on a machine in a toolchain, are in the
-order of their runs. A metric is missing where three in a row lack it and nearly all of the eight
+order of their runs. A metric is missing if three in a row lack it and nearly all of the eight
 before had it. A metric that comes back for fewer than fourteen results is intermittent, as failures
 are (spans.py). Each suite is judged by itself: another one may run the same cases for their
-accuracy alone. A rare metric, such as a weekly latency between nightly checks, is never missing,
-nor is one that any suite of the scope still measures as often as before. Like outcomes it compares
-across environments: a new driver without room for eager is a change.
+accuracy alone. A rare metric, such as a weekly latency between nightly checks, is never missing.
+Neither is one that any suite of the scope still measures as often as before. Like outcomes it
+compares across environments: a new driver without room for eager is a change.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Turn the endings of cases into alerts: ok became failed, or a case is no longer measured.
 
 Method: no statistics; an outcome has no noise. A case is missing if a finished run planned it and
-has no result of it, or if its suite ran three more times on the machine without planning it and it
-is overdue by its own cadence (cadence.py). A case that its suite regularly omits is seldom due, and
-is overdue as soon as its suite ran past that time. A whole suite is overdue by its schedule.
+has no result of it. It is also missing if it is overdue by its own cadence (cadence.py) and its
+suite ran three more times on the machine without planning it. A case that its suite regularly omits
+is seldom due, and is overdue as soon as its suite ran past that time. A whole suite is overdue by
+its schedule.
 A case that fails again in the same way within 14 points is intermittent, and is one alert.
 A case that its run deferred for lack of time was planned: it neither ended nor is missing.
 A lasting failure that changes its error remains one alert, since the case is broken all the while;
-`fails_otherwise` finds the new error for those who acknowledged the first one.
+`fails_otherwise` returns the new error for users who acknowledged the first one.
 Outcomes compare across environments: a new driver that breaks a model is a change.
 """
 

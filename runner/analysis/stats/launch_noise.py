@@ -1,11 +1,11 @@
 """The prior spread of a metric between launches of the very same code.
 
-Method: a normal prior on the log scale with a fixed weight, pooled with the spreads of the two
-sides of a comparison (a moderated variance: Smyth, Linear Models and Empirical Bayes Methods,
+Method: a normal prior on the log scale with a fixed weight. It is pooled with the spreads of the
+two sides of a comparison (a moderated variance: Smyth, Linear Models and Empirical Bayes Methods,
 2004). Two or three launches a side cannot show their own spread: without the prior, a pair that
 happens to agree would call any difference significant.
-Assumptions: launches of one case are independent and log-normal with one spread on both sides,
-except for a common effect of the run, whose spread is taken as known.
+Assumptions: launches of one case are independent and log-normal with one spread on both sides. A
+common effect of the run is excepted; its spread is taken as known.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CPU_PRIOR_SD = {
 # pairs each on a busy machine: 0.9-2.7 % for the CPU time of three of them.
 _CALM_CPU_PRIOR_SD = {"latency_s": 0.04, "latency_cpu_s": 0.02}
 # Few devices have been measured yet. PyTorch's published repeats of its own nightly suite on a GPU
-# differ by 1.8 % in the median and by 7 % in one of ten cases.
+# differ by 1.8 % in the median. One case in ten differs by 7 %.
 _DEVICE_PRIOR_SD = {"latency_s": 0.02, "speedup": 0.02}
 # Compilers run many processes and read many files. On a CPU with busy neighbours, repeats of one
 # cold compilation took from 4.6 to 15.6 s.

@@ -34,7 +34,7 @@ from compile_hud.runner.analysis.stats.sample_checks import (
 HEADLINES = ("speedup", "latency_cpu_s", "latency_s")
 # Fewer samples than this have no interval of 95 %.
 FEW_SAMPLES = 6
-# A tenth of the time is lost to other load: wall time is then off by twice the relevance floor.
+# Other load takes a tenth of the time: wall time is then off by twice the relevance floor.
 MIN_CPU_SHARE = 0.9
 MAX_STEAL_SHARE = 0.05
 # Clocks step by 1 to 2 % by themselves; the CPU's is read at two instants and moves more.

@@ -5,12 +5,12 @@ with a speedup and a compile time in every mode. Its interval is that of `study_
 beats another in one of the three where its interval lies wholly on the better side. It is on the
 Pareto front unless another mode beats it in one and is beaten by it in none. Modes with no
 significant difference in two of the three are decided by the third. Not compiling is a point too
-(1x, 0 s, 1x). The time of N calls relative to eager is, for a model,
+(1x, 0 s, 1x). For a model, the time of N calls relative to eager is
 
-    compile / (N x eager) + 1 / speedup,   eager = latency x speedup,
+    compile / (N x eager) + 1 / speedup.
 
-and for a mode the geometric mean of that. The best mode for N is the one with the least time on the
-front, by the points.
+Here eager = latency x speedup. For a mode it is the geometric mean of that. The best mode for N is
+the one with the least time on the front, by the points.
 Assumptions: every model weighs the same, is called N times in a process that compiles once, with
 the measured shape. Models outside of the cohort are not considered.
 """

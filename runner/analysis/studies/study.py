@@ -175,8 +175,8 @@ def results_of_summaries(results: Iterable[ResultSummary]) -> tuple[StudyResult,
 def runs_to_show(study: Study, runs: Iterable[Run]) -> tuple[Run, ...]:
     """Return the most complete of `runs`, newest first, by device and toolchain.
 
-    It is the newest of the ended runs that planned most of the study's current cases, so that a
-    narrowed or interrupted run hides no fuller one. Runs in progress are left out, and those that
+    It is the newest of the ended runs that planned most of the study's current cases. A narrowed or
+    interrupted run therefore hides no fuller one. Runs in progress are left out, and those that
     planned nothing but reference cases.
     """
     by_scope: dict[tuple[str, str, str], list[Run]] = {}

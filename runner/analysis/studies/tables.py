@@ -1,9 +1,9 @@
 """The tables of a study: geometric means over the common cohort, each with its interval.
 
 Method: the geometric mean over the models that are ok in every column of a row (`aggregate`). Its
-interval is that of measuring these very models again. Their 95 % intervals are independent, so
-their distances from the point, on logarithms, add up in squares, and are divided by the number of
-models. The least and the largest ratio show how far the models differ. The speedup over eager in
+interval is that of measuring these very models again. Their 95 % intervals are independent. Their
+distances from the point, on logarithms, therefore add up in squares, and are divided by the number
+of models. The least and the largest ratio show how far the models differ. The speedup over eager in
 another dtype is the paired speedup times the unpaired ratio of eager in the two dtypes; the
 distances of the factors add up in squares as well.
 Assumptions: every model weighs the same. Models outside of the cohort are not considered.

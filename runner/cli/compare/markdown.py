@@ -1,7 +1,7 @@
 """A comparison as Markdown, for the summary of a CI job and for a comment on a pull request.
 
 Names of models are user-defined. Every sign of a name that could be markup is a character reference
-within `<code>`, where GitHub and GitLab parse no mentions, issues or links either.
+within `<code>`. GitHub and GitLab parse no mentions, issues or links there.
 """
 
 from __future__ import annotations

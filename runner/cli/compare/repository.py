@@ -161,7 +161,7 @@ def _executor(request: CommitRequest, *, workspace: Workspace) -> Executor:
 
 
 def exit_code(comparison: CommitComparison) -> int:
-    """Return 1 for a regression, 3 where the time of a case could not be told, else 0."""
+    """Return 1 for a regression, 3 if the time of a case is inconclusive, else 0."""
     if has_failure(comparison.rows):
         return 1
     return EXIT_INCONCLUSIVE if has_inconclusive(comparison.changes) else 0
@@ -205,8 +205,8 @@ def _plan(request: RunRequest, *, root: Path, workspace: Workspace) -> tuple[Pla
 def _is_of(build: str, *, root: Path, is_module_known: bool = True) -> bool:
     """Return whether the model's code is in the repository `root`.
 
-    Where a module is imported from is not known before it is; it counts as of the repository where
-    its package is a folder there, and anywhere unless `is_module_known`.
+    The origin of a module is unknown before its import. A module counts as part of the repository
+    if its package is a folder there, and always unless `is_module_known`.
     """
     location = build.partition(":")[0]
     if location.startswith(ZOO_PREFIX) or root == _OUR_ROOT:
@@ -226,7 +226,7 @@ def _is_of(build: str, *, root: Path, is_module_known: bool = True) -> bool:
 def _commits(
     root: Path, *, names: tuple[str, ...], base: str | None
 ) -> tuple[NamedCommit, NamedCommit]:
-    """Return what is compared; raise BisectError where it is the same commit twice."""
+    """Return the two commits to compare; raise BisectError if they are the same."""
     candidate = find_commit(root, names[1]) if len(names) > 1 else commit_working_tree(root)
     if names:
         baseline = find_commit(root, names[0])
@@ -273,7 +273,7 @@ def print_kernels(comparison: CommitComparison) -> None:
 
 
 def commits_json(comparison: CommitComparison, *, floor: float) -> dict[str, Any]:
-    """Return what only a comparison of commits has, as JSON."""
+    """Return the JSON that only a comparison of commits has."""
     return {
         "sentences": result_lines(comparison, floor=floor),
         "cases": [_case_json(change) for change in comparison.changes],

@@ -1,4 +1,4 @@
-"""What two commits differ by, in a sentence for each case."""
+"""The differences of two commits, in a sentence for each case."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def main_row(change: CaseChange) -> CaseComparison | None:
 
 
 def has_inconclusive(changes: Sequence[CaseChange]) -> bool:
-    """Return whether the time of some case could not be told."""
+    """Return whether the time of some case is inconclusive."""
     rows = [main_row(change) for change in changes]
     return any(row is not None and row.comparison.verdict is Verdict.INCONCLUSIVE for row in rows)
 
@@ -89,7 +89,7 @@ def _verdict_text(change: CaseChange, row: CaseComparison, *, floor: float) -> s
 
 
 def num_more_pairs(size: float, *, num_pairs: int, floor: float) -> int:
-    """Return how many more pairs narrow the half-width `size` to half of `floor`.
+    """Return the number of further pairs that narrow the half-width `size` to half of `floor`.
 
     It shrinks with the square root of the number of pairs.
     """

@@ -57,7 +57,7 @@ def diff_command(workspace: Workspace, *, baseline: str, candidate: str, options
     """Show the kernels that changed from A to B, with reasons and microseconds.
 
     A and B are trace files of torch.profiler, FILE:CASE of a result file of `hud run --json`, or
-    RUN:CASE of the store, with RUN and CASE as `hud kernels show` takes them; FILE or RUN alone
+    RUN:CASE of the store. RUN and CASE are as `hud kernels show` takes them. FILE or RUN alone
     takes the case of the other side.
     """
     before, after = find_sides(

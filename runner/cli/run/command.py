@@ -271,7 +271,7 @@ def _labels(documents: Sequence[RunDocument]) -> tuple[str, list[str]]:
 
 
 def warning_text(results: Sequence[CaseResult]) -> str:
-    """Return which warnings the results carry, the most frequent first; empty without any."""
+    """Return the warnings of the results, the most frequent first; empty without any."""
     counts = Counter(code for result in results for code in {item.code for item in result.warnings})
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     counts_text = ", ".join(f"{code} ({number})" for code, number in ordered)

@@ -133,7 +133,7 @@ class TorchBenchReader:
 
 
 def _accuracy_text(value: str) -> str:
-    """Return TorchBench's text in place of a number as the word of an accuracy check."""
+    """Return TorchBench's text, which replaces a number, as the word of an accuracy check."""
     if value in _SKIPS or value.startswith(("pass", "fail", "eager_")):
         return value
     if _OUT_OF_MEMORY in value.lower():

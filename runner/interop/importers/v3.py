@@ -298,7 +298,7 @@ def _skip_text(words: list[str], *, reason: str) -> str:
 
 
 def _what_is_missing(record: Mapping[str, Any]) -> str:
-    """Return why `record` is no measurement, empty when it is one."""
+    """Return the reason why `record` is no measurement, empty if it is one."""
     if "metric" not in record:
         return "no metric"
     metric = get_mapping(record, "metric")

@@ -57,7 +57,7 @@ def find_reference(context: Context) -> Reference:
 
 
 def check_against(context: Context, forward: Forward, *, reference: Reference) -> str:
-    """Return why the result of `forward` is inaccurate, empty if it is accurate.
+    """Return the reason why the result of `forward` is inaccurate, empty if it is accurate.
 
     A shared reference alone never decides this: after a failure this process computes its own.
     """

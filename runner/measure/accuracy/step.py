@@ -73,7 +73,7 @@ def differences(first: Result, second: Result) -> dict[str, Distance]:
 
 
 def check_result(context: Context, forward: Forward, *, reference: Reference) -> str:
-    """Return why the result of `forward` is inaccurate, empty if it is not; record the metrics.
+    """Record the metrics of `forward`; return the reason why it is inaccurate, else empty.
 
     The details have every distance in both cases.
     """
@@ -96,7 +96,7 @@ def check_result(context: Context, forward: Forward, *, reference: Reference) ->
 def check_other_shape(
     context: Context, result: Result, *, reference: Reference
 ) -> tuple[str, dict[str, Any]]:
-    """Return why one result of another shape is inaccurate, else empty, and its distances.
+    """Return the reason why one result of another shape is inaccurate, or empty; and distances.
 
     `context` has that shape's subject and records no metric.
     """
@@ -115,7 +115,7 @@ def _examine(
     reference: Reference,
     tolerance: AccuracyLimits,
 ) -> tuple[str, dict[str, PartCheck]]:
-    """Return why the worst of `results` is inaccurate, and each check; fill the details."""
+    """Fill the details; return the fault of the worst of `results`, and each check."""
     checks = {
         part: _check_part(part, results, reference=reference, tolerance=tolerance)
         for part in reference.oracle.parts
@@ -182,7 +182,7 @@ def _check_discrete(
     reference: Reference,
     tolerance: AccuracyLimits,
 ) -> list[str]:
-    """Return why integers and truth values are inaccurate; record how many differ."""
+    """Return the fault of integers and truth values; record how many differ."""
     reasons = []
     for name, oracle in reference.oracle.discrete.items():
         num_by_eager = int((reference.eager.discrete[name] != oracle).sum())

@@ -43,7 +43,7 @@ AUTOTUNE_MODES = frozenset({"max-autotune", "max-autotune-no-cudagraphs"})
 
 
 def unavailable_reason(case: Case, *, device: Device) -> str | None:
-    """Return why `device` cannot execute the variant of `case`, None when it can.
+    """Return the reason why `device` cannot execute the variant of `case`, else None.
 
     Without CUDA graphs a mode would compile to another mode's code under its own name.
     """

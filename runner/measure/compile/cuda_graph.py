@@ -44,7 +44,7 @@ class _InOrder(torch.nn.Module):
 class GraphedModel:
     """`model` as a CUDA graph, recorded by the first call.
 
-    Each call copies its inputs to the graph's buffers, as a loop with fresh batches does, and
+    Each call copies its inputs to the graph's buffers, as a loop with fresh batches does. It
     returns the same tensors with new numbers in them.
     """
 

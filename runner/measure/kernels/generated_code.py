@@ -1,4 +1,4 @@
-"""The kernels that Inductor generated in this process: their code, and ranges around their calls.
+"""The kernels that Inductor generated in this process: their code, and ranges of their calls.
 
 The profiler does not see a call of a generated C++ kernel: it is a plain function of the module
 that Inductor wrote. During `visible_kernels`, each such function runs in a range of its own name.

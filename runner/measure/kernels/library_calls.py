@@ -2,9 +2,9 @@
 
 Inductor generates no kernel for a matrix product or a convolution. Its module calls
 `extern_kernels.addmm` and the like, and a trace shows an operator without a module. When Inductor
-writes such a call it knows the node of the graph, and the calls of a graph always run in the order
-in which they were written. During `shown_library_calls` each call is therefore in a range
-`hud/module:PATH`. If the numbers of written and found calls differ, the graph gets no ranges: a
+writes such a call it knows the node of the graph. The calls of a graph always run in the order in
+which they were written. During `shown_library_calls` each call is therefore in a range
+`hud/module:PATH`. If the numbers of written and called ones differ, the graph gets no ranges: a
 wrong path is worse than none. The functions are internals of torch.
 """
 

@@ -4,8 +4,8 @@ When Inductor defines a kernel it knows its loops: the elements of buffers that 
 and the operators in between. This module counts
 
 - bytes: every element read that the kernel did not write itself, once, and every element written.
-  A tensor that is changed in place is read and written. A table look-up reads the row and not the
-  table. A broadcast reads only its source. Overlapping reads count twice, but never more than the
+  An overwritten input is read and written. A table look-up reads the row and not the table. A
+  broadcast reads only its source. Overlapping reads count twice, but never more than the
   whole buffer;
 - operations: one for each element and computing operator; a reduction counts for each input
   element. An `exp` is one like an `add`: an estimate. Operators that only move or name values are

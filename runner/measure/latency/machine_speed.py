@@ -1,7 +1,8 @@
 """The speed of the machine: a fixed piece of work that is timed between the samples.
 
-A core shares its clock and its execution units with neighbours that this process cannot see, so its
-speed changes from one second to the next. The time of the same work in the same rounds shows it.
+A core shares its clock and its execution units with neighbours that this process cannot see. Its
+speed therefore changes from one second to the next. The time of the same work in the same rounds
+shows it.
 """
 
 from __future__ import annotations

@@ -190,10 +190,10 @@ def take_samples(
 ) -> SamplingSummary:
     """Append `settings.num_rounds` samples to each side; return a summary.
 
-    There are fewer samples when `budget_s` is spent first, or when the samples of this launch agree
-    much better than launches need to, but at least MIN_ROUNDS. `between_rounds` is called after
-    every round, outside every timer. `speed_probe` is timed once a round and has a sample for each
-    remaining round.
+    There are at least MIN_ROUNDS. There are fewer samples when `budget_s` is spent first, or when
+    the samples of this launch agree much better than launches need to. `between_rounds` is called
+    after every round, outside every timer. `speed_probe` is timed once a round and has a sample for
+    each remaining round.
     """
     deadline_s = time.perf_counter() + settings.budget_s
     num_falls = num_rounds = num_extra = 0

@@ -195,7 +195,7 @@ def read_paranoid() -> str:
 
 
 def unavailable_reason(event: CounterEvent, *, kernel: PerfInterface) -> str:
-    """Return why `event` cannot be counted here, with the remedy; empty if it can."""
+    """Return the reason why `event` cannot be counted here, with the remedy; empty if it can."""
     try:
         open_group([event], kernel=kernel).close()
     except OSError as error:

@@ -212,7 +212,7 @@ class NvmlPower:
 
 
 class RaplMeter:
-    """The energy counters of the CPU's packages, added up; they wrap around."""
+    """The energy counters of the CPU's packages, added up; they overflow."""
 
     method = "RAPL package counters (/sys/class/powercap): everything that runs in the package"
     adds_up = False

@@ -43,7 +43,7 @@ class Session(Protocol):
     facts: Mapping[str, Any]
 
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Bind contiguous `inputs`, which later calls read in place."""
+        """Bind contiguous `inputs`, which later calls read without a copy."""
 
     def run(self) -> None:
         """Execute once, until the outputs are written."""

@@ -1,4 +1,4 @@
-"""ONNX Runtime: the model as torch.onnx exports it, with tensors bound in place.
+"""ONNX Runtime: the model as torch.onnx exports it, with bound tensors and no copies.
 
 On CUDA a call returns when its outputs are written: the runtime treats torch's default stream as no
 stream and uses one of its own (microsoft/onnxruntime#19229).
@@ -95,7 +95,7 @@ class OnnxSession:
             self._binding.bind_output(output.name, **_binding(tensor))
 
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Bind contiguous `inputs`, which later calls read in place."""
+        """Bind contiguous `inputs`, which later calls read without a copy."""
         for node in self._session.get_inputs():
             self._binding.bind_input(node.name, **_binding(inputs[node.name]))
 

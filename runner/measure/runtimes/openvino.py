@@ -1,4 +1,4 @@
-"""OpenVINO on a CPU: the program of torch.export converted as a whole, with tensors bound in place.
+"""OpenVINO on a CPU: the whole program of torch.export, with bound tensors and no copies.
 
 OpenVINO's backend of torch.compile is not used, since it silently falls back to Inductor and eager
 (docs/adr/0007-other-runtimes-are-called-like-a-model.md).
@@ -68,7 +68,7 @@ class OpenvinoSession:
             self._request.set_output_tensor(index, self._share(tensor))
 
     def bind(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Bind contiguous `inputs`, which later calls read in place."""
+        """Bind contiguous `inputs`, which later calls read without a copy."""
         for index, name in enumerate(self._names):
             self._request.set_input_tensor(index, self._share(inputs[name]))
 

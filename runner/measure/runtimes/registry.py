@@ -16,7 +16,7 @@ from compile_hud.runner.measure.runtimes.exported import ExportedModel, Load
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """A runtime that executes a model in place of torch.
+    """A runtime that executes a model instead of torch.
 
     `check` imports its packages and raises UnavailableModelError or TransformError if it cannot run
     here. Either `load` imports an exported model into it, or it is a backend of torch.compile with
