@@ -107,7 +107,7 @@ class Outcome(StrEnum):
 
 
 def same_code_as(outcome: Outcome, reason: str) -> str:
-    """Return the variant that was measured in place of a case that ended so, empty for none."""
+    """Return the variant that was measured instead of a case that ended so, empty for none."""
     return reason.removeprefix(SAME_CODE_AS) if outcome is Outcome.SAME_CODE else ""
 
 
@@ -330,7 +330,7 @@ class CaseResult:
 
     @property
     def same_code_as(self) -> str:
-        """Return the variant that was measured in place of this case, empty where none was."""
+        """Return the variant that was measured instead of this case, empty for none."""
         return same_code_as(self.outcome, self.reason)
 
     def measurement(self, metric: str) -> Measurement | None:

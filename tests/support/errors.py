@@ -1,4 +1,4 @@
-"""What an error says, for snapshots of the words of a surface."""
+"""The facts of an error, for snapshots of the words of a surface."""
 
 from __future__ import annotations
 

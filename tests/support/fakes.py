@@ -166,7 +166,7 @@ class FakeExecutor:
         self.latency_s = latency_s
         self.on_execute = on_execute
         self.draw = draw
-        # What the end of a session adds, as the local executor adds kernels.
+        # An amendment at the end of a session, as the local executor adds kernels.
         self.amend: Callable[[CaseOrder, CaseResult], CaseResult] = lambda _order, result: result
         self.executed: list[str] = []
         self.launched: list[str] = []

@@ -33,7 +33,7 @@ class LogChange:
 
     @property
     def p_value(self) -> float:
-        """Return how rarely equal sides differ by so much, either way."""
+        """Return the probability that equal sides differ by this much, either way."""
         if self.error <= 0:
             return 1.0 if self.log == 0 else 0.0
         return min(1.0, 2 * _upper_tail(abs(self.log) / self.error, degrees=self.degrees))
@@ -44,7 +44,7 @@ class LogChange:
         return bounded_exp(self.log - margin), bounded_exp(self.log + margin)
 
     def equivalence_p_value(self, floor: float) -> float:
-        """Return how rarely a change of `floor` (0.05 is 5 %) would look as small as this one."""
+        """Return the probability that a change of `floor` (0.05 is 5 %) looks as small as this."""
         room = math.log1p(floor) - abs(self.log)
         if self.error <= 0:
             return 0.0 if room > 0 else 1.0
@@ -57,7 +57,7 @@ class LogChange:
 
 
 def bounded_exp(log: float) -> float:
-    """Return exp(log), kept within what percentages can be computed of."""
+    """Return exp(log), bounded so that percentages of it can be computed."""
     return math.exp(max(-_MAX_LOG, min(log, _MAX_LOG)))
 
 

@@ -3,7 +3,7 @@
 Method: Student's interval of the difference of mean log launch levels, with the noise that
 noise_model.py learnt. A change is significant by its p-value against the error that all comparisons
 made together share. It is **unchanged** when two one-sided tests rule out a change of the floor
-(log_change.py), **identical** when all samples of both sides are the same numbers. Counts are
+(log_change.py). It is **identical** when all samples of both sides are the same numbers. Counts are
 compared exactly. Significant and relevant (a change of the floor is not ruled out, and the ratio
 comes near it) are two facts; a verdict of change needs both. A rule that the ratio itself must
 exceed the floor would miss half of all changes of just that size.
@@ -69,7 +69,7 @@ class Comparison:
         return self.verdict is Verdict.REGRESSION
 
 
-# What a table of changes leaves out unless everything is asked for.
+# The verdicts that a table of changes leaves out by default.
 CALM = frozenset({Verdict.UNCHANGED, Verdict.IDENTICAL})
 
 
@@ -167,7 +167,7 @@ def log_change(
         shares -= 2 * noise.launch_share if is_more else 0.0
     parts = ((2 * run_variance, noise.run.degrees), (shares * launch_variance, launch.degrees))
     variance = sum(part for part, _ in parts)
-    # What a single launch's own samples show is no less than what launches differ by.
+    # The spread of a single launch's own samples is at least that between launches.
     variance += sum(max(0.0, own**2 - variance / 2) for own in within)
     return LogChange(
         log=float(candidate.mean() - baseline.mean()),

@@ -1,14 +1,14 @@
-"""Learn how much launches and runs of one build differ, from what is known of them.
+"""Learn the noise of launches and runs of one build from the history and the other cases.
 
-Method: the spread comes from the first of these that there is.
+Method: the spread comes from the first available one of these.
 (a) History: the spread of a run's level by the runs of the series (run_spread.py), moderated by
 those of all series of the metric (variance_prior.py).
-(b) Cases: the spread between runs by the changes of all cases of the metric in the two runs that
-are compared, of which most are taken to be the same code. What all changes have in common counts
-as noise up to half of the floor. A case without a history has the prior of the other histories.
+(b) Cases: the spread between runs by the changes of all cases of the metric in the two compared
+runs. Most cases are taken to be the same code. The common part of all changes counts as noise up to
+half of the floor. A case without a history has the prior of the other histories.
 (c) The fixed table of launch_noise.py.
-The spread between launches comes from the launches of the case, moderated by those of all cases of
-the metric in both runs, and by the table where these are too few.
+The spread between launches comes from the launches of the case. It is moderated by those of all
+cases of the metric in both runs, and by the table if these are too few.
 Assumptions: those of variance_prior.py and run_spread.py; in (b), more than half of the cases did
 not change by more than the others.
 """
@@ -44,7 +44,7 @@ NOISE_METRICS = (
     *(name for name, metric in METRICS.items() if metric.is_judged and not metric.is_exact),
     SPEED_PROBE,
 )
-# Two months of nights beside the two runs that are compared: older ones say little about today.
+# Two months of nights and the two compared runs: older nights hardly describe the current noise.
 HISTORY_RUNS = 62
 # Fewer changes tell no spread between two runs.
 MIN_CASES = 6
@@ -58,7 +58,7 @@ COMMON_SHARE = 0.5
 
 
 class NoiseSource(StrEnum):
-    """What the spread of a comparison was learnt from."""
+    """The source of a comparison's spread."""
 
     HISTORY = "history"
     CASES = "cases"
@@ -92,7 +92,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseModel:
-    """What was learnt: spreads by metric and, of runs, by the key of the case."""
+    """The learnt spreads: by metric and, for runs, by the key of the case."""
 
     launches: Mapping[tuple[str, str], Spread] = field(default_factory=dict)
     histories: Mapping[tuple[str, str], Spread] = field(default_factory=dict)
@@ -247,7 +247,7 @@ def _history_priors(
 
 
 def _num_launches(pair: Pair, metric: str) -> int:
-    """Return how many launches a run of the case usually has: a side may have had more since."""
+    """Return the usual number of launches of the case in a run: a side may have had more since."""
     both = pair.measurements(metric)
     assert both is not None
     return max(1, min(len(side.launches) for side in both))

@@ -114,7 +114,7 @@ def compare_results(
 
 
 def history_of(baseline: Side, candidate: Side, *, histories: Sequence[Series]) -> History:
-    """Return what the noise of both sides is learnt from, without what they measured themselves."""
+    """Return the history from which the noise of both sides is learnt, without these runs."""
     if not isinstance(candidate, RunDocument) or not histories:
         return History()
     sides = [side for side in (baseline, candidate) if isinstance(side, RunDocument)]

@@ -28,7 +28,7 @@ def q_values(p_values: Sequence[float]) -> list[float]:
 def discovery_limit(p_values: Sequence[float], *, rate: float) -> float:
     """Return the largest p-value that is a discovery at `rate`; `rate` itself without any.
 
-    Where none is a discovery, that is Bonferroni's limit, below all `p_values`.
+    Without a discovery it is Bonferroni's limit, below all `p_values`.
     """
     if not p_values:
         return rate

@@ -1,10 +1,10 @@
-"""How much the level of a series differs from one run to the next, with nothing changed.
+"""The spread of a series' level from one run to the next, with nothing changed.
 
 Method: half of the mean square of the differences of successive log medians (von Neumann, 1941),
-each difference cut at three robust standard deviations. A step is one difference among many, a
-slow drift is none, and a single bad night counts as a bad night and no more. Where most runs repeat
-exactly, the others are steps. Of n normal points it
-is worth 2 (n - 1)^2 / (3 n - 4) degrees of freedom.
+each difference cut at three robust standard deviations. A step is one difference among many, a slow
+drift is none, and a single bad night counts as a bad night and no more. If most runs repeat
+exactly, the others are steps. Of n normal points it is worth 2 (n - 1)^2 / (3 n - 4) degrees of
+freedom.
 Assumptions: runs are independent of each other.
 """
 

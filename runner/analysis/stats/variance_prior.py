@@ -3,8 +3,8 @@
 Method: empirical Bayes. A sample variance with d degrees of freedom is s0^2 F(d, d0): the scale
 s0^2 and the degrees d0 of the prior follow from mean and variance of log s^2 over the ensemble
 (limma's fitFDist; Smyth, Linear Models and Empirical Bayes Methods, 2004, section 6.2). A moderated
-variance is the mean of s^2 and s0^2, weighted by d and d0 (squeezeVar). Where variances differ by
-no more than chance, d0 is infinite and all share s0^2.
+variance is the mean of s^2 and s0^2, weighted by d and d0 (squeezeVar). If variances differ by no
+more than chance, d0 is infinite and all share s0^2.
 Assumptions: the variances are of normal values and independent of each other; their true values
 have a scaled inverse chi-square distribution.
 """

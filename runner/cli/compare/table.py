@@ -56,7 +56,7 @@ def print_differences(
 
 
 def verdict_counts(verdicts: Iterable[Verdict]) -> str:
-    """Return how many comparisons have which verdict: `2 regression, 0 improvement, ...`."""
+    """Return the number of comparisons by verdict: `2 regression, 0 improvement, ...`."""
     counts = Counter(verdicts)
     shown = [verdict for verdict in VERDICT_ORDER if verdict not in CALM or counts[verdict]]
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in shown)

@@ -19,7 +19,7 @@ from tests.support.records.kernel_diffs import product
 from tests.support.terminal import Terminal
 
 CASE = ("--model", "net", "--mode", "eager")
-# What is slower has one product more.
+# The slower net has one product more.
 SLOW_S = 0.011
 
 

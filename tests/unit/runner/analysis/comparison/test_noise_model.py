@@ -1,4 +1,4 @@
-"""What noise is learnt from, and that comparisons are calibrated by it."""
+"""The sources of the noise model, and the calibration of comparisons by it."""
 
 from __future__ import annotations
 

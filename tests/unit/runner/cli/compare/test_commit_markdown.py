@@ -1,4 +1,4 @@
-"""Where a summary of two commits leads to."""
+"""The links of a summary of two commits."""
 
 from __future__ import annotations
 
