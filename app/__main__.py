@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--without-sign-in",
         action="store_true",
-        help="listen anywhere, though whoever reaches it reads everything",
+        help="listen on any address; everyone who reaches it can read everything",
     )
     options = parser.parse_args(arguments)
     is_open = options.without_sign_in

@@ -30,8 +30,8 @@ OPEN_VARIABLE = "HUD_WITHOUT_SIGN_IN"
 # Sign-ins expire, so the list of those that were ended by hand can be short.
 _MAX_ENDED = 10_000
 _NEEDED = {
-    Role.VIEWER: "looking at it",
-    Role.TRIAGER: "deciding about alerts",
+    Role.VIEWER: "viewing it",
+    Role.TRIAGER: "triaging alerts",
     Role.ADMIN: "changing how series are judged",
 }
 
@@ -131,15 +131,14 @@ def refusal(person: Person, role: Role, *, action: str = "") -> str:
     if person.is_signed_in:
         return (
             f"{person.name} is {_article(person.role)}; {action} takes {_article(role)}."
-            " Whoever keeps [auth] in hud.toml can change that"
+            " The owner of [auth] in hud.toml can change that"
         )
     if rules().has_sign_in:
         why = f"{person.problem}; " if person.problem else ""
         return f"{why}{action} takes {_article(role)}: sign in"
     return (
-        f"nobody is signed in here, so this dashboard only shows; {action} takes"
-        f" {_article(role)}. `hud alerts` does it on the command line, [auth] in hud.toml lets"
-        " people sign in"
+        f"{action} takes {_article(role)}, and this dashboard has no sign-in. Use `hud alerts` on"
+        " the command line, or set up [auth] in hud.toml"
     )
 
 

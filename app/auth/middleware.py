@@ -127,7 +127,7 @@ def _refused(request: Request, role: Role) -> Response | None:
     except access.NotAllowed as error:
         known = person.is_signed_in
         status = HTTPStatus.FORBIDDEN if known else HTTPStatus.UNAUTHORIZED
-        return status_page("Not for everybody", f"{error}.", status=status)
+        return status_page("Access denied", f"{error}.", status=status)
     return None
 
 
@@ -204,10 +204,10 @@ async def _refuse_name(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "websocket.close", "code": 1008})
         return
     text = (
-        "This dashboard does not know itself by the name in this address. Open it at 127.0.0.1, or"
-        " write the address under which people open it into [server] url of hud.toml."
+        "This dashboard does not accept the host name in this address. Open it at 127.0.0.1, or"
+        " set [server] url in hud.toml to its public address."
     )
-    answer = status_page("Another name", text, status=HTTPStatus.MISDIRECTED_REQUEST)
+    answer = status_page("Unknown host name", text, status=HTTPStatus.MISDIRECTED_REQUEST)
     await answer(scope, receive, send)
 
 
@@ -241,8 +241,8 @@ class _ResponseSender:
         elif "state" in self._request.query_params or "error" in self._request.query_params:
             self._instead = status_page(
                 "The sign-in did not succeed",
-                "The provider refused it, or what it answered does not hold: it may have taken too"
-                " long, or have been used before. Go to the dashboard and sign in again.",
+                "The provider refused it, or its answer is not valid: it may be too old, or have"
+                " been used before. Go to the dashboard and sign in again.",
                 status=HTTPStatus.FORBIDDEN,
             )
         if self._instead is not None:

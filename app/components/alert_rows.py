@@ -90,7 +90,7 @@ def alert_row(
     identity = [f"{case.phase} {case.shape} {case.dtype} {case.device}"]
     if names_toolchain or is_imported(alert.toolchain):
         identity.append(f"toolchain {alert.toolchain}")
-    decide = (Note(text="decide", href=decide_url(alert.id)),) if has_link else ()
+    decide = (Note(text="triage", href=decide_url(alert.id)),) if has_link else ()
     return (
         Cell(
             text=text.change,

@@ -38,13 +38,13 @@ def latest_facts(
     shared = common_dimensions(cell.summary.case for cell in cells)
     common = [(name, Cell(text=value)) for name, value in shared.items()]
     compared = Cell(
-        text="with the run before", href=compare_url(CompareState(candidate=newest.run_id))
+        text="with the previous run", href=compare_url(CompareState(candidate=newest.run_id))
     )
     places = [("revision", short_revision(newest.revision))]
     places += [("toolchain", newest.toolchain)] if names_toolchain else []
     labelled = [(name, Cell(text=text)) for name, text in places]
     has_before = has_previous_run(newest.run_id, [summary.run for summary in runs])
-    links = [("newest run", run), *([("compare it", compared)] if has_before else [])]
+    links = [("newest run", run), *([("compare", compared)] if has_before else [])]
     return key_values([*links, *labelled, *common])
 
 
@@ -62,6 +62,6 @@ def silence_text(late: SchedulerState, *, now: datetime) -> str:
     )
     return (
         f"The scheduler of {late.machine} has been silent since {moment(late.heartbeat_at)}"
-        f" ({age(late.heartbeat_at, now=now)}): what is shown gets older.{missed} Start `hud up` or"
-        f" `hud schedule` there again; `hud doctor` says what is wrong."
+        f" ({age(late.heartbeat_at, now=now)}): these results are getting old.{missed} Start"
+        f" `hud up` or `hud schedule` there again; `hud doctor` says what is wrong."
     )

@@ -20,8 +20,8 @@ from compile_hud.db.records.summaries import ResultSummary
 
 MOVED = "moved"
 _CAUTION = (
-    "Absolute times of this run are not those of the runs before; ratios hold. Where the torch is"
-    " new, its eager operators may have moved instead."
+    "Absolute times are not comparable with earlier runs; speedups are. After an upgrade of torch,"
+    " its eager operators may have changed instead."
 )
 _TIME = HtmlColumn(label="time", is_number=True)
 _COLUMNS = (
@@ -29,7 +29,7 @@ _COLUMNS = (
     HtmlColumn(label="bound by"),
     _TIME,
     HtmlColumn(label="95 % interval", is_number=True),
-    HtmlColumn(label="change", title="against the runs before on this machine", is_number=True),
+    HtmlColumn(label="change", title="against earlier runs on this machine", is_number=True),
     HtmlColumn(label="interval of the change", is_number=True),
     HtmlColumn(label="machine"),
     WARNINGS_COLUMN,
@@ -39,7 +39,7 @@ _COLUMNS = (
 def machine_notice(moves: Sequence[MachineMove]) -> str:
     """Return the banner of a run with machine drift, "" without any."""
     texts = [move_text(move) for move in moves if move.verdict == MOVED]
-    return f"The machine moved: {', '.join(texts)}. {_CAUTION}" if texts else ""
+    return f"Machine drift: {', '.join(texts)}. {_CAUTION}" if texts else ""
 
 
 def move_text(move: MachineMove) -> str:

@@ -45,14 +45,14 @@ def guarded(draw: Callable[[], None]) -> None:
 def _advice(error: StoreError) -> tuple[str, list[str]]:
     if isinstance(error, StoreLocked):
         return "The store is locked", [
-            "This page loads by itself as soon as the other process lets go.",
+            "This page loads by itself as soon as the other process releases it.",
         ]
     if isinstance(error, StoreTooNew):
         return "The store is newer than this dashboard", []
     if isinstance(error, StoreTooOld):
         return "The store is older than this dashboard", [
-            "Keep a copy of it before if you may want to go back. This page loads by itself once it"
-            " is upgraded.",
+            "Back it up first if you may want to go back. This page loads by itself after the"
+            " upgrade.",
         ]
     return "The store cannot be read", [
         "`hud doctor` checks the store and says what is wrong with it.",
@@ -164,7 +164,7 @@ def progress_html(summary: RunSummary, progress: Progress) -> str:
     words = [f"{progress.num_done} of {progress.num_planned} cases"]
     if progress.is_silent:
         words.append(
-            f"no sign of life for {duration(progress.silent_s)}: the runner has probably"
+            f"no heartbeat for {duration(progress.silent_s)}: the runner has probably"
             " died; the next hud run on that machine marks it interrupted"
         )
     else:

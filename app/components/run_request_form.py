@@ -67,7 +67,7 @@ def run_request_form(title: str, choices: Sequence[RunChoice], *, key: str) -> N
         if not person.is_signed_in:
             st.text_input("Your name", key=f"ask-name-{key}", width=320)
         st.text_input("Reason", key=f"ask-why-{key}", width=320)
-        st.button("Ask for it", key=f"ask-go-{key}", on_click=_ask, args=(offered, key))
+        st.button("Queue run", key=f"ask-go-{key}", on_click=_ask, args=(offered, key))
         st.html(caption(_what_happens()))
     show_flash(f"ask-{key}")
 
@@ -82,7 +82,7 @@ def _ask(offered: Sequence[RunChoice], key: str) -> None:
     problem = run_requests.ask_for(
         choice.suite, toolchain=choice.toolchain, machine=choice.machine, note=note
     )
-    message = problem or f"Asked for: {choice.label}. The page Health shows the queue."
+    message = problem or f"Queued: {choice.label}. The page Health shows the queue."
     set_flash(message, key=f"ask-{key}")
 
 
@@ -95,8 +95,5 @@ def _what_happens() -> str:
     now = clock.now()
     alive = [item.machine for item in health.schedulers if not item.is_late(now=now)]
     if not alive:
-        return "No scheduler is at work: the run waits until `hud up` or `hud schedule` runs."
-    return (
-        "A scheduler takes it when it has nothing else to do; its progress is at the top of every"
-        " page then."
-    )
+        return "No scheduler is running: the run waits until `hud up` or `hud schedule` runs."
+    return "A scheduler executes it when it is idle. Its progress is then at the top of every page."

@@ -14,14 +14,14 @@ def wall(person: Person) -> None:
     """Draw the page for a visitor without a role: sign-in, or the reason why access is refused."""
     if person.is_signed_in:
         text = [
-            f"You are signed in as {person.name}, who may not look at this dashboard.",
-            "Whoever keeps [auth] in hud.toml can change that.",
+            f"You are signed in as {person.name}, who has no access to this dashboard.",
+            "The owner of [auth] in hud.toml can change that.",
         ]
-        state_page("Not for everybody", text=text)
+        state_page("Access denied", text=text)
         st.button("Sign out", key="sign-out", on_click=st.logout)
         return
     why = [f"{person.problem}."] if person.problem else []
-    text = [*why, "This dashboard is for people who sign in. You come back to this page."]
+    text = [*why, "This dashboard needs a sign-in. It returns to this page."]
     state_page("Sign in", text=text)
     sign_in_button()
 

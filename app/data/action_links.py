@@ -53,7 +53,7 @@ def load_link_request(link: ActionLink) -> LinkRequest:
     notification = load_notification(store, link.notification_id)
     alerts = load_alerts_with_ids(store, notification.alert_ids)
     if not alerts:
-        raise NotFoundError("the alerts of this message are not in the store any more")
+        raise NotFoundError("the alerts of this message are no longer in the store")
     state = ACTION_STATES[link.action]
     others = [alert for alert in alerts if alert.state is not state]
     ids = [alert.id for alert in others]

@@ -33,7 +33,7 @@ from compile_hud.db.shared.access_rules import Role
 from compile_hud.runner.analysis.repro import glob_escape
 
 ACTION = "annotating"
-_REMOVED = "the same was said and removed; say it in other words"
+_REMOVED = "an equal annotation was removed; use other words"
 
 
 def annotated(page: SeriesPage, *, metric: str) -> SeriesPage:
@@ -87,7 +87,7 @@ def _authorised(save: Callable[[str], str], *, note: DecisionNote) -> str:
     try:
         access.require(person, Role.TRIAGER, action=ACTION)
         if not person.is_signed_in and note.author.strip() in ("", JUDGE):
-            problem = f"who says so? Give your name, which is not {JUDGE}"
+            problem = f"enter your name ('{JUDGE}' is reserved)"
         else:
             problem = save(person.signed_as(note.author))
     except (access.NotAllowed, StoreError) as error:

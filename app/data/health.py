@@ -57,9 +57,9 @@ def send_again(ids: Collection[str]) -> str:
         num_sent = resend(data.open_store(data.store_url()), ids, at=clock.now())
     except (access.NotAllowed, StoreError) as error:
         return f"Not sent again: {error}."
-    by = person.signed_as("somebody")
-    logger.info("%d dead letters are sent again, as %r asked: %s", num_sent, by, " ".join(ids))
-    return "" if num_sent else "Not sent again: somebody else has done it already."
+    by = person.signed_as("unknown")
+    logger.info("%d dead letters are sent again by %r: %s", num_sent, by, " ".join(ids))
+    return "" if num_sent else "Not sent again: another person has done it already."
 
 
 @cached_read

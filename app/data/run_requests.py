@@ -16,7 +16,7 @@ from compile_hud.db.records.triage import JUDGE
 from compile_hud.db.shared.access_rules import Person, Role
 from compile_hud.db.shared.text import one_line, shortened
 
-ACTION = "asking for runs"
+ACTION = "queueing runs"
 _MAX_WHY = 200
 
 
@@ -41,7 +41,7 @@ def ask_for(suite: str, *, toolchain: str, machine: str | None, note: DecisionNo
         problem = _enqueue(suite, toolchain=toolchain, machine=machine, person=person, note=note)
     except (access.NotAllowed, StoreError) as error:
         problem = str(error)
-    return f"Not asked for: {problem}." if problem else ""
+    return f"Not queued: {problem}." if problem else ""
 
 
 def _enqueue(
@@ -49,12 +49,13 @@ def _enqueue(
 ) -> str:
     """Queue the run; return the reason if it is not queued, else ""."""
     if not person.is_signed_in and note.author.strip() in ("", JUDGE):
-        return f"who asks? Give your name, which is not {JUDGE}"
+        return f"enter your name ('{JUDGE}' is reserved)"
     store = data.open_store(data.store_url())
     for job in load_health(store, num_ended=0).open_jobs:
         is_there = machine is None or job.machine in (None, machine)
         if is_there and (job.suite, job.toolchain) == (suite, toolchain):
-            return f"it is in the queue since {job.enqueued_at:%Y-%m-%d %H:%M} UTC ({job.trigger})"
+            since = f"{job.enqueued_at:%Y-%m-%d %H:%M} UTC"
+            return f"it has been in the queue since {since} ({job.trigger})"
     is_new = store.enqueue_job(
         dedupe_key=f"asked {suite} {toolchain} {clock.now():%Y-%m-%dT%H:%M}",
         suite=suite,
@@ -62,7 +63,7 @@ def _enqueue(
         trigger=_trigger(person.signed_as(note.author), why=note.reason),
         machine=machine,
     )
-    return "" if is_new else "it was asked for in this very minute"
+    return "" if is_new else "it was queued in this minute already"
 
 
 def _trigger(by: str, *, why: str) -> str:

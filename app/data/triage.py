@@ -56,7 +56,7 @@ def decide_care(seen: Sequence[Alert], cared: Sequence[Alert], *, note: Decision
 def comment(seen: Sequence[Alert], *, note: DecisionNote) -> str:
     """Save a comment on alerts; return the reason if it is not saved, else ""."""
     if not note.reason:
-        return "Not saved: there is no comment to keep; write it as the reason."
+        return "Not saved: the comment is empty; write it as the reason."
     return _saved(seen, add_comment([alert.id for alert in seen], note.reason), note=note)
 
 
@@ -68,7 +68,7 @@ def decide_floor(seen: SeriesSettings, floor: float | None, *, note: DecisionNot
 
     def revise(stored: SeriesSettings) -> SeriesSettings:
         if stored.floor not in (seen.floor, floor):
-            raise AlertStateError("somebody else has changed it since it was read")
+            raise AlertStateError("another person has changed it meanwhile")
         return dataclasses.replace(stored, floor=floor)
 
     def save(by: str) -> None:
@@ -106,7 +106,7 @@ def _authorised(role: Role, save: Callable[[str], None], *, note: DecisionNote) 
     try:
         access.require(person, role)
         if not person.is_signed_in and note.author.strip() in ("", JUDGE):
-            raise AlertStateError(f"who decides? Give your name, which is not {JUDGE}")
+            raise AlertStateError(f"enter your name ('{JUDGE}' is reserved)")
         save(person.signed_as(note.author))
     except (access.NotAllowed, AlertStateError, StoreError) as error:
         return f"Not saved: {error}."

@@ -54,13 +54,13 @@ _HEADERS = {
 _WORDS = {
     AlertState.ACKNOWLEDGED: (
         "Acknowledge",
-        "Somebody looks after it until the level is back.",
+        "Someone is working on it. It closes when the level recovers.",
     ),
     AlertState.EXPECTED: (
         "Mark as expected",
-        "The new level is right, and the baseline from the first bad run on.",
+        "The new level is intended. It is the baseline from the first bad run on.",
     ),
-    AlertState.NOISE: ("Mark as noise", "It means nothing and stays silent."),
+    AlertState.NOISE: ("Mark as noise", "A false positive. It stays silent when it recurs."),
 }
 
 
@@ -101,13 +101,13 @@ def _answer(request: Request, reply: Callable[[str, bytes], Response]) -> Respon
     except LinkExpired:
         return _refusal(HTTPStatus.GONE, "This link has expired.")
     except LinkRefused:
-        text = "This link does not hold: it is cut short, changed, or of another dashboard."
+        text = "This link is not valid: it is cut short, changed, or of another dashboard."
         return _refusal(HTTPStatus.FORBIDDEN, text)
     except NotFoundError:
-        text = "What the message was about is not in the store any more."
+        text = "The alerts of this message are no longer in the store."
         return _refusal(HTTPStatus.NOT_FOUND, text)
     except MeanwhileChanged:
-        text = "What the message was about was changed meanwhile. Nothing was done."
+        text = "The alerts of this message changed meanwhile. Nothing was done."
         return _refusal(HTTPStatus.CONFLICT, text)
     except StoreError:
         text = "The store cannot be reached now. Nothing was done; try again in a minute."
@@ -124,10 +124,10 @@ def _asking(token: str, key: bytes) -> Response:
         f"{_changed_text(request)}<p>{meaning}</p>"
         '<form method="post" autocomplete="off">'
         f'<input type="hidden" name="{PROOF}" value="{page_proof(token, key=key)}">'
-        f'<label for="{WHY}">Reason (kept with the decision)</label>'
+        f'<label for="{WHY}">Reason (stored with the decision)</label>'
         f'<input id="{WHY}" name="{WHY}" maxlength="{MAX_WHY_LENGTH}">'
         f'<p><button type="submit">{button}</button></p></form>'
-        f'<p class="dim">It is kept as decided by "{escaped(request.receiver)} link".</p>'
+        f'<p class="dim">The record names "{escaped(request.receiver)} link" as its author.</p>'
     )
     return _page(f"{button}?", content)
 
@@ -135,7 +135,7 @@ def _asking(token: str, key: bytes) -> Response:
 def _perform(token: str, key: bytes, *, form: dict[str, str]) -> Response:
     request = _load(token, key)
     if not is_page_proof(form.get(PROOF, ""), token, key=key):
-        text = "Only the button of this link's own page decides. Open the link again."
+        text = "Only the button on this link's own page changes anything. Open the link again."
         return _refusal(HTTPStatus.FORBIDDEN, text)
     if not request.alerts:
         return _nothing_left(request)
@@ -159,7 +159,7 @@ def _load(token: str, key: bytes) -> LinkRequest:
 def _nothing_left(request: LinkRequest) -> Response:
     """Return the page for a link whose alerts all changed already."""
     if not request.settled:
-        text = "What the message was about was changed after it was sent. It is now:"
+        text = "The alerts of this message changed after it was sent. They are now:"
         return _refusal(HTTPStatus.CONFLICT, text, now=request.changed)
     content = f"{_list(request.settled)}{_changed_text(request)}{_TO_ALERTS}"
     return _page(f"Already {request.state}", content)
@@ -190,7 +190,8 @@ def _refusal(status: HTTPStatus, text: str, *, now: Sequence[Alert] = ()) -> Res
     """Return a page with the reason of a refusal, and the alerts as they are `now`."""
     # The path of an unsigned token, even its depth, is a stranger's choice.
     way = "" if status is HTTPStatus.FORBIDDEN else _TO_ALERTS
-    content = f"<p>{text}</p>{_list(now)}<p>The dashboard's page of alerts decides too.</p>{way}"
+    hint = "<p>Triage is also possible on the dashboard's page of alerts.</p>"
+    content = f"<p>{text}</p>{_list(now)}{hint}{way}"
     return _page("Nothing was changed", content, status=status)
 
 

@@ -37,8 +37,10 @@ def exposition(operations: Operations | None, *, now: datetime) -> str:
 
 
 def _of_store(operations: Operations) -> Iterator[MetricFamily]:
-    yield _one("hud_store_generation", "Grows with every write.", float(operations.store_version))
-    yield _one("hud_runs_running", "Runs that go on.", float(operations.health.num_running))
+    yield _one(
+        "hud_store_generation", "Increases with every write.", float(operations.store_version)
+    )
+    yield _one("hud_runs_running", "Runs in progress.", float(operations.health.num_running))
     yield MetricFamily(
         name="hud_jobs",
         text="Jobs by state.",
@@ -68,7 +70,7 @@ def _of_store(operations: Operations) -> Iterator[MetricFamily]:
     )
     yield MetricFamily(
         name="hud_notifications",
-        text="Notifications by receiver and state; dead ones were given up.",
+        text="Notifications by receiver and state; dead ones failed for good.",
         points=tuple(
             ({"receiver": receiver, "state": state}, float(number))
             for (receiver, state), number in sorted(operations.num_notifications.items())
@@ -85,17 +87,17 @@ def _of_schedulers(operations: Operations, *, now: datetime) -> Iterator[MetricF
 
     yield each(
         "hud_scheduler_up",
-        "Whether the scheduler was heard of in the last three minutes.",
+        "Whether the scheduler sent a heartbeat in the last three minutes.",
         ((item, float(not item.is_late(now=now))) for item in schedulers),
     )
     yield each(
         "hud_scheduler_heartbeat_timestamp_seconds",
-        "When the scheduler was heard of last.",
+        "Time of the scheduler's last heartbeat.",
         ((item, item.heartbeat_at.timestamp()) for item in schedulers),
     )
     yield each(
         "hud_spool_waiting_results",
-        "Results that wait for the store.",
+        "Results in the spool that wait for the store.",
         ((item, float(item.num_waiting)) for item in schedulers),
     )
     yield each(

@@ -70,7 +70,7 @@ def perfetto_page(request: Request) -> Response:
 def _no_trace(result_id: str) -> Response:
     return status_page(
         f"No trace of result {result_id}",
-        f"None was kept, or a rule removed it. {RETENTION_TEXT}",
+        f"None was stored, or a rule removed it. {RETENTION_TEXT}",
         status=HTTPStatus.NOT_FOUND,
         link=("../runs", "All runs"),
         headers=_SAFETY,

@@ -48,7 +48,7 @@ def send_picture(request: Request) -> Response:
             raise LinkRefused("no links here")
         alert_id = read_picture(request.path_params["token"], key=key, now=clock.now())
     except LinkRefused:
-        text = "this address does not hold, or not any more\n"
+        text = "this address is not valid, or has expired\n"
         return PlainTextResponse(text, status_code=403, headers=_SAFETY)
     try:
         with _one_at_a_time:

@@ -12,7 +12,7 @@ _FOLDER = Path(__file__).parent
 KEYS_LEGEND = (
     '<div class="hud-legend"><label><input type="checkbox" class="hud-keys" checked> keys</label>'
     " <span><kbd>j</kbd> <kbd>k</kbd> next, previous</span><span><kbd>Enter</kbd> opens</span>"
-    "<span><kbd>x</kbd> selects</span><span><kbd>d</kbd> decides</span>"
+    "<span><kbd>x</kbd> selects</span><span><kbd>d</kbd> triages</span>"
     "<span><kbd>/</kbd> searches models</span></div>"
 )
 

@@ -64,7 +64,7 @@ def check_has_no_other_tables(connection: Connection, *, name: str) -> None:
     if names:
         more = ", ..." if len(names) > _MAX_NAMES else ""
         raise StoreUnavailable(
-            f"{name} is a DuckDB file of something else, with the tables"
+            f"{name} is a DuckDB file of another program, with the tables"
             f" {', '.join(names[:_MAX_NAMES])}{more}, and no store. It was left as it is; name"
             " another file with --store",
             store=name,

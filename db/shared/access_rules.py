@@ -211,7 +211,7 @@ def refusal(host: str, *, rules: AccessRules, is_open: bool) -> str:
     if rules.has_sign_in or is_open or is_loopback(host):
         return ""
     return (
-        f"the dashboard does not listen on {host or 'all addresses'} without sign-in: whoever"
+        f"the dashboard does not listen on {host or 'all addresses'} without sign-in: everyone who"
         " reaches it could read everything. Set up [auth] in hud.toml (docs/dashboard.md, Sign-in),"
         " let it listen on 127.0.0.1, or say that it is meant: --without-sign-in, or"
         " `[server] without_sign_in = true`"

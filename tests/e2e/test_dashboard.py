@@ -92,7 +92,7 @@ def test_navigation_reaches_every_page(watched: Watched, address: str) -> None:
         ("Runs", "Runs"),
         ("Run", "Run run-015"),
         ("Series", "Which series?"),
-        ("Overview", "2 cases need you: 1 failing, 1 worse"),
+        ("Overview", "2 cases need attention: 1 failing, 1 worse"),
     ):
         page.get_by_role("link", name=name, exact=True).first.click()
         expect(page.get_by_role("heading", name=seen, exact=True)).to_be_visible()

@@ -175,7 +175,7 @@ def test_run_that_one_asks_for_is_measured_before_ones_eyes(
         page.get_by_role("button", name="Run now").click()
         page.get_by_label("Your name").fill("eve")
         page.get_by_label("Reason").fill("to see")
-        page.get_by_role("button", name="Ask for it").dblclick()
+        page.get_by_role("button", name="Queue run").dblclick()
         expect(page.get_by_text("0 of 1 cases")).to_be_visible(timeout=60_000)
         runs = page.get_by_role("table", name="runs")
         expect(runs.locator("tbody tr")).to_have_count(2)

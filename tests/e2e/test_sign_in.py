@@ -119,13 +119,13 @@ def test_link_of_an_alert_leads_through_the_sign_in_to_the_alert(
     dashboard: SignInDashboard, page: Page
 ) -> None:
     page.goto(dashboard.url + PATH)
-    expect(page.get_by_text("This dashboard is for people who sign in.")).to_be_visible()
+    expect(page.get_by_text("This dashboard needs a sign-in.")).to_be_visible()
     expect(page.get_by_text("+20.0 %")).to_have_count(0)
     sign_in(page, "eve")
     expect(page).to_have_url(dashboard.url + PATH)
     expect(page.get_by_role("heading", name="bert default +20.0 %")).to_be_visible()
     # A viewer looks, and that is all.
-    expect(page.get_by_text("eve@example.org is a viewer; deciding about alerts")).to_be_visible()
+    expect(page.get_by_text("eve@example.org is a viewer; triaging alerts")).to_be_visible()
     expect(page.get_by_role("button", name="Noise")).to_have_count(0)
     page.reload()
     expect(page.get_by_text("signed in as eve@example.org (viewer)")).to_be_visible()
@@ -134,7 +134,7 @@ def test_link_of_an_alert_leads_through_the_sign_in_to_the_alert(
     second.goto(dashboard.url)
     expect(second.get_by_text("signed in as eve@example.org (viewer)")).to_be_visible()
     page.get_by_role("button", name="Sign out").click()
-    expect(page.get_by_text("This dashboard is for people who sign in.")).to_be_visible()
+    expect(page.get_by_text("This dashboard needs a sign-in.")).to_be_visible()
     # Within a poll of the other window, without a touch.
     expect(second.get_by_text("you have signed out.")).to_be_visible()
 
@@ -213,7 +213,7 @@ def test_alerts_are_worked_through_by_keyboard_alone(
     page.keyboard.press("k")
     assert has_focus(links.nth(0))
     page.keyboard.press("x")
-    expect(page.get_by_role("heading", name="Decide about 1 selected")).to_be_visible()
+    expect(page.get_by_role("heading", name="Triage 1 selected")).to_be_visible()
     # The box that selects all says that some are.
     box = page.get_by_role("checkbox", name="select all 3 alerts of this table")
     assert box.evaluate("box => box.indeterminate")
@@ -238,7 +238,7 @@ def test_alerts_are_worked_through_by_keyboard_alone(
     links.nth(0).focus()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/alerts\?alert="))
-    expect(page.get_by_role("heading", name="Decide")).to_be_visible()
+    expect(page.get_by_role("heading", name="Triage")).to_be_visible()
     press_until(page, "/", lambda: "alert=" not in page.url)
     expect(page.locator("input[aria-label=Model]:focus")).to_be_visible()
     page.goto("about:blank")
@@ -282,7 +282,7 @@ def test_admin_sets_the_floor_of_a_series(dashboard: SignInDashboard, page: Page
 def test_address_that_nobody_verified_is_nobodys(dashboard: SignInDashboard, page: Page) -> None:
     page.goto(dashboard.url)
     sign_in(page, "mallory")
-    expect(page.get_by_text("who may not look at this dashboard")).to_be_visible()
+    expect(page.get_by_text("who has no access to this dashboard")).to_be_visible()
 
 
 def test_answers_that_do_not_hold_sign_nobody_in(dashboard: SignInDashboard, page: Page) -> None:
@@ -311,7 +311,7 @@ def test_callback_that_was_used_is_refused(dashboard: SignInDashboard, page: Pag
     page.goto(used)
     expect(page.get_by_text("The sign-in did not succeed")).to_be_visible()
     page.goto(dashboard.url)
-    expect(page.get_by_text("This dashboard is for people who sign in.")).to_be_visible()
+    expect(page.get_by_text("This dashboard needs a sign-in.")).to_be_visible()
 
 
 def test_routes_are_for_who_signed_in(dashboard: SignInDashboard, page: Page) -> None:

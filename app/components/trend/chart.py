@@ -31,7 +31,7 @@ _TOOLTIP = [
     alt.Tooltip("when:N", title="run started"),
     alt.Tooltip("text:N", title="what changed"),
 ]
-_LEVEL_TOOLTIP = alt.Tooltip("level_shown:N", title="at one pace")
+_LEVEL_TOOLTIP = alt.Tooltip("level_shown:N", title="normalised")
 _MARK_TOOLTIP = [
     alt.Tooltip("text:N", title="what changed"),
     alt.Tooltip("between:N", title="between"),

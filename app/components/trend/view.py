@@ -48,12 +48,12 @@ TREND_CAPTION = (
     " points on. Dashed upright lines start a new baseline or noise that grew, or are annotations;"
     " a sloping one is a drift, first seen at its upright line, and a coloured stretch the time in"
     " which a change came, from the last good run to the first bad one; a level that begins without"
-    " one is a way back, a step with too little evidence to be told, or one of another alert; ticks"
+    " one is a recovery, a step with too little evidence, or one of another alert; ticks"
     " at the bottom are new revisions, crosses runs without a number."
 )
 NORMALISED_CAPTION = (
-    "Hollow points are the same runs at one pace of the machine: they are judged, and the shade is"
-    " theirs. A median away from its hollow point says that the machine was slower or faster."
+    "Hollow points are normalised for machine speed: they are judged, and the shade is theirs. A"
+    " median away from its hollow point shows a slower or faster machine."
 )
 
 

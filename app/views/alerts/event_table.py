@@ -169,7 +169,7 @@ def _row(group: EventGroup, *, now: datetime, names_scope: bool) -> Sequence[Cel
             text=group.words,
             href=group.url,
             style="strong symbol jump",
-            title="opens the page on which people decide about it",
+            title="opens its triage page",
             notes=(Note(text=", ".join(notes)),),
         ),
         Cell(

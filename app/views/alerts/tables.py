@@ -27,18 +27,18 @@ DECISIONS = {
     "Reopen": AlertState.OPEN,
 }
 EVENT_TEXT = (
-    "A decision holds for the open and acknowledged alerts of the event, Reopen for those that"
-    " were decided; what is fixed stays."
+    "A decision applies to the open and acknowledged alerts of the event, Reopen to those that"
+    " were triaged. Fixed alerts stay fixed."
 )
 DECISIONS_TEXT = (
-    "Acknowledge: somebody looks after it until the level is back. Expected: the new level is"
-    " right, and the baseline from the first bad run on, or that with which a drift was first"
-    " seen. Noise: it means nothing and stays silent."
-    " Reopen takes any of these back."
+    "Acknowledge: someone is working on it; it closes when the level recovers. Expected: the new"
+    " level is intended, and is the baseline from the first bad run on (of a drift, from the run"
+    " that showed it first). Noise: a false positive, which stays silent when it recurs. Reopen"
+    " reverses any of these."
 )
 # The page of each alert has the evidence; the cause is that of the event.
 _COLUMNS = (
-    HtmlColumn(label="state", title="opens the alert, to decide about it"),
+    HtmlColumn(label="state", title="opens the alert for triage"),
     *ALERT_COLUMNS[:-1],
     dataclasses.replace(ALERT_COLUMNS[-1], is_brief=True),
 )
@@ -82,7 +82,7 @@ def alert_facts(page: AlertPage, *, now: datetime) -> str:
     """Return the facts of one alert."""
     alert, text = page.alert, page.text
     is_normalised = page.series is not None and bool(page.series.normalised)
-    level_name, levels = "level at one pace" if is_normalised else "level", text.values
+    level_name, levels = "normalised level" if is_normalised else "level", text.values
     metric = METRICS.get(alert.metric)
     state = dataclasses.replace(_state_cell(alert, now=now), href="")
     pairs = [

@@ -113,7 +113,7 @@ def decision_form(alerts: Sequence[Alert], *, is_brief: bool = False) -> None:
 
 def _only_looking(person: Person) -> None:
     why = access.refusal(person, Role.TRIAGER)
-    st.html(banner(f"You can look at this and not decide about it: {why}."))
+    st.html(banner(f"Read-only: {why}."))
     if access.rules().has_sign_in and not person.is_signed_in:
         sign_in_button("sign-in-to-decide")
 

@@ -44,8 +44,8 @@ from compile_hud.db.records.triage import AlertChange, worst_first
 from compile_hud.db.shared.access_rules import Role
 
 _DRIFT_TEXT = (
-    "All that is different between the run in which the drift began and the one in which it was"
-    " first seen. It took many nights: no single one of these stands for it."
+    "All differences between the run in which the drift began and the one in which it was first"
+    " seen. A drift takes many nights, so no single difference explains it."
 )
 _STATE_LABELS = {"": "open and acknowledged", ALL_STATES: "all"}
 
@@ -88,9 +88,9 @@ def _show_list(state: str) -> None:
         if can_pick:
             _show_picked(page.alerts)
         return
-    text = "No alert is in this state. Choose all to see what there was."
+    text = "No alert is in this state. Choose all to see earlier ones."
     if not page.has_others:
-        text = "A change that lasts, a case that fails or one that vanishes makes the first line."
+        text = "Alerts appear when a case gets slower, fails or stops reporting."
     state_page("No alerts", text=[text])
 
 
@@ -100,7 +100,7 @@ def _show_picked(alerts: Sequence[Alert]) -> None:
     chosen = [alert for alert in alerts if alert.id in ids]
     if chosen:
         with st.container(key="decide-picked"):
-            st.html(heading(f"Decide about {len(chosen)} selected", level=2))
+            st.html(heading(f"Triage {len(chosen)} selected", level=2))
             decision_form(chosen, is_brief=True)
 
 
@@ -156,10 +156,10 @@ def show_alert(alert_id: str) -> None:
     differences = difference_table(
         alert.environment_diff or {},
         ends=bound_labels(alert.kind),
-        label="what the two ends differ in",
+        label="environment changes",
     )
     if differences:
-        st.html(heading("What the environments differ in", level=2))
+        st.html(heading("Environment changes", level=2))
         if alert.kind == DRIFT:
             st.html(caption(_DRIFT_TEXT))
         st.html(differences)
@@ -170,21 +170,21 @@ def _show_kernels(alert: Alert) -> None:
     kernels = load_alert_kernels(alert).value
     if kernels is None:
         return
-    st.html(heading("Kernels behind it", level=2))
+    st.html(heading("Kernel-level cause", level=2))
     banners([kernels.noise] if kernels.noise else [])
     if content := alert_kernel_table(kernels):
         st.html(content)
         st.html(caption(kernels.share_text))
     else:
         st.html(caption("No kernel changed beyond noise in the direction of the alert."))
-    st.link_button("What changed in the kernels", kernel_diff_url(kernels.state))
+    st.link_button("Open kernel diff", kernel_diff_url(kernels.state))
 
 
 def _show_decisions(alerts: Sequence[Alert], changes: Sequence[AlertChange]) -> None:
-    st.html(heading("Decide", level=2))
+    st.html(heading("Triage", level=2))
     decision_form(alerts)
     st.html(heading("Changes", level=2))
     if changes:
         st.html(changes_table(changes, alerts=alerts))
     else:
-        st.html(caption("Nobody has changed anything yet."))
+        st.html(caption("No changes yet."))

@@ -67,7 +67,7 @@ _FOLDED_ROWS = 40
 _NEAR_ONE = 0.0005
 # The age of a baseline before the candidate; nights begin within hours of each other.
 _SPANS = {
-    "the run before": timedelta(0),
+    "the previous run": timedelta(0),
     "a week before": timedelta(days=6, hours=12),
     "a month before": timedelta(days=29, hours=12),
 }
@@ -152,7 +152,7 @@ def headline(page: ComparePage) -> str:
 
 def verdict_tiles(page: ComparePage) -> str:
     """Return the number of comparisons by verdict, with the number of cases."""
-    title = "cases that both runs have; those of one run alone have no comparison"
+    title = "cases in both runs; a case in only one run has no comparison"
     common = Cell(text=f"{len(page.tally.common)} of {len(page.tally.by_case)}", title=title)
     tiles = [(str(verdict), _verdict_cell(verdict, page.tally)) for verdict in _ORDER]
     return metric_tiles([*tiles, ("cases in both", common)])
@@ -167,7 +167,7 @@ def _verdict_cell(verdict: Verdict, tally: ComparisonTally) -> Cell:
     return Cell(
         text=str(number),
         style=VERDICT_STYLES.get(verdict, "quiet"),
-        title="each of a metric of a case, or of how it ended",
+        title="each of a metric of a case, or of its outcome",
         notes=(Note(text=f"{noun} in {cases}"),),
     )
 
@@ -363,8 +363,8 @@ def one_sided_text(page: ComparePage) -> str:
         (Cell(text=row.candidate_case.key, style="prose"), Cell(text=row.reason)) for row in rows
     ]
     columns = (HtmlColumn(label="case"), HtmlColumn(label="why there is no comparison"))
-    content = table(columns, cells[:SHOWN_ROWS], label="cases of one run alone")
-    return collapsible(f"Cases of one run alone: {len(rows)}", content)
+    content = table(columns, cells[:SHOWN_ROWS], label="cases in only one run")
+    return collapsible(f"Cases in only one run: {len(rows)}", content)
 
 
 def _rank(row: ComparedRow) -> tuple[int, float, str, str]:

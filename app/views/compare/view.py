@@ -49,15 +49,15 @@ from compile_hud.db.records.results import Verdict
 from compile_hud.db.records.summaries import RunSummary
 
 LEVELS_CAPTION = (
-    "The levels of both runs beside each other. What the environment does and what the code does"
-    " cannot be told apart here, so nothing is judged: a new baseline starts with the candidate."
+    "The levels of both runs, side by side. The environments differ, so changes cannot be"
+    " attributed to the code: there is no verdict, and a new baseline starts with the candidate."
 )
 # A longer list of differences pushes the table off the screen.
 _SHOWN_DIFFERENCES = 5
 MEANS_CAPTION = (
-    "Geometric mean of candidate / baseline over the cases that are ok on both sides, each weighing"
-    " the same; the tooltip has the least and the largest. A change of the mean has no verdict: the"
-    " cases of one run share what that run did to all of them."
+    "Unweighted geometric mean of candidate / baseline over the cases that are ok on both sides."
+    " The tooltip has the minimum and the maximum. Means are not tested for significance, since"
+    " the cases of one run are correlated."
 )
 
 
@@ -94,8 +94,8 @@ def show() -> None:
     if page.refusal:
         show_refusal(page, state)
     elif is_same:
-        text = ["Both sides are the same run. Choose two variants of it, or another run."]
-        state_page("Nothing can differ", text=text)
+        text = ["Choose two variants of it, or another run."]
+        state_page("Both sides are the same run", text=text)
     else:
         _show_comparison(page, state, rows)
 
@@ -160,7 +160,7 @@ def show_choices(
                 name=f"{side}_variant",
                 options=["", *variants],
                 value=getattr(state, f"{side}_variant"),
-                format_func=lambda name: name or "each its own",
+                format_func=lambda name: name or "same variant on both sides",
                 width=200,
             )
         swapped = dataclasses.replace(
@@ -177,10 +177,10 @@ def show_environment(page: ComparePage) -> None:
     """Draw the differences between the environments of the two runs."""
     names = list(page.environment)
     content = difference_table(
-        page.environment, ends=("baseline", "candidate"), label="what the runs differ in"
+        page.environment, ends=("baseline", "candidate"), label="environment changes"
     )
     if not names:
-        st.html(banner("Nothing that was recorded of the two environments differs."))
+        st.html(banner("The environments are identical."))
     elif len(names) <= _SHOWN_DIFFERENCES:
         st.html(content)
     else:

@@ -20,10 +20,10 @@ _LEAST_FREE_SHARE = 0.05
 _SCHEDULER_COLUMNS = (
     HtmlColumn(label="machine"),
     HtmlColumn(label="state"),
-    HtmlColumn(label="does"),
-    HtmlColumn(label="last heard of"),
+    HtmlColumn(label="current job"),
+    HtmlColumn(label="last heartbeat"),
     HtmlColumn(label="since"),
-    HtmlColumn(label="results that wait", title="in its spool, for the store", is_number=True),
+    HtmlColumn(label="pending results", title="in its spool, for the store", is_number=True),
     HtmlColumn(label="version", is_spare=True),
     HtmlColumn(label="process", is_spare=True),
 )
@@ -90,10 +90,7 @@ def troubles(page: HealthPage, *, now: datetime) -> list[str]:
             f" {age(newest.enqueued_at, now=now)}: {newest.reason or 'no reason is known'}."
         )
     if page.dead:
-        sentences.append(
-            f"{counted(len(page.dead), 'message')} could not be sent and"
-            f" {'was' if len(page.dead) == 1 else 'were'} given up; see below."
-        )
+        sentences.append(f"{counted(len(page.dead), 'message')} failed for good; see below.")
     for name, num in sorted(page.unclaimed.items()):
         waits = "message waits" if num == 1 else "messages wait"
         sentences.append(
@@ -139,7 +136,7 @@ def wellness(page: HealthPage, *, now: datetime) -> str:
     when = f", the next run {in_words(min(coming), now=now)}" if coming else ""
     runs = counted(health.num_running, "run")
     return (
-        f"All is well: {counted(len(alive), 'scheduler')} at work, {runs} going,"
+        f"Healthy: {counted(len(alive), 'scheduler')} running, {runs} in progress,"
         f" {counted(len(health.open_jobs), 'job')} in the queue{when}."
     )
 
@@ -231,7 +228,7 @@ def device_table(page: HealthPage) -> str:
             Cell(text=device.device),
             Cell(text=device.name),
             Cell(
-                text=", ".join(device.users) or "nobody that is seen",
+                text=", ".join(device.users) or "none visible",
                 style="prose strong" if device.users else "quiet",
             ),
         )
@@ -294,7 +291,7 @@ def dead_table(dead: Iterable[Notification], *, now: datetime) -> str:
         )
         for item in dead
     ]
-    return _table(_DEAD_COLUMNS, rows, label="messages that were given up")
+    return _table(_DEAD_COLUMNS, rows, label="failed messages")
 
 
 def _alive(page: HealthPage, *, now: datetime) -> list[SchedulerState]:

@@ -52,11 +52,11 @@ def _draw_now() -> None:
     banners(problems or ([wellness(page, now=now)] if has_scheduler else []))
     if not has_scheduler:
         text = [
-            "Runs start by hand alone. A scheduler runs the schedules of hud.toml and the jobs that"
-            " people ask for, and says here every minute that it is alive."
+            "Runs must be started by hand. A scheduler executes the schedules of hud.toml and"
+            " requested runs, and sends a heartbeat every minute."
         ]
         state_page(
-            "No scheduler has worked on this store", text=text, commands=["hud up", "hud schedule"]
+            "No scheduler has used this store", text=text, commands=["hud up", "hud schedule"]
         )
     for title, content in _sections(page):
         if content:
@@ -84,7 +84,7 @@ def _show_dead(page: HealthPage) -> None:
     show_flash(_SEND)
     if not page.dead:
         return
-    st.html(heading("Messages that were given up", level=2))
+    st.html(heading("Failed messages", level=2))
     st.html(dead_table(page.dead, now=clock.now()))
     if not access.present().may(Role.ADMIN):
         st.html(caption("Admins send them again here, `hud alerts resend` on the command line."))

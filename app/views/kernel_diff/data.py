@@ -171,7 +171,7 @@ def _without_kernels(store: Store, run: Run, case_key: str, case: Case | None) -
     if case is None:
         return f"{missing}: it is not in its plan.", ""
     if is_imported(run.toolchain):
-        return f"{missing}: it was imported, and numbers alone come with a history.", ""
+        return f"{missing}: it was imported, and imported histories have numbers only.", ""
     if case.is_reference:
         return f"{missing}: it is a reference case, of which none are recorded.", ""
     results = load_result_summaries(store, run.id)

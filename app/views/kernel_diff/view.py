@@ -45,19 +45,18 @@ from compile_hud.db.shared.text import short_revision
 
 WATERFALL_CAPTION = (
     "Each bar begins where the one above ends; the last is the whole difference. The numbers are"
-    " those of the table. Vermilion makes the candidate slower, blue faster; grey is within noise,"
-    " or what nobody judges."
+    " those of the table. Orange: slower. Blue: faster. Grey: within noise or not tested."
 )
 UNEXPLAINED_CAPTION = (
-    " Kernels are timed under the profiler and the latencies without it: what profiling costs on"
-    " one side more than on the other is unexplained, and so is what disturbed either."
+    " Kernels are timed under the profiler and latencies without it. A difference between the"
+    " sides in profiling cost, or in disturbance, remains unexplained."
 )
 # With more cases the page has a choice of the model first: the browser is slow with a list of
 # thousands.
 _MAX_CASES = 60
 UNLIKE_TEXT = (
-    "The environments of the two runs differ in what decides about times. Which kernels belong"
-    " together holds all the same; how much each contributes says what the environments do as well."
+    "The environments of the two runs differ in facts that affect times. The matching of kernels"
+    " is valid; the contributions include the effect of the environments."
 )
 
 
@@ -216,7 +215,7 @@ def show_row(page: DiffPage, row: DiffRow, *, state: KernelDiffState) -> None:
 def _show_code(row: DiffRow, sources: Mapping[str, KernelSource]) -> None:
     before, after = (code_of(side, sources) for side in (row.baseline, row.candidate))
     if not (before.text or after.text):
-        st.html(banner("No code of either side: only what torch.compile generated has one here."))
+        st.html(banner("No source: library kernels have none."))
         return
     st.html(heading("Generated code", level=3))
     if before.text == after.text:

@@ -20,9 +20,9 @@ _RESTS = ("dispatch", "python", IDLE)
 _HATCHED = "p3"
 _PARTS_TEXT = "The parts say where the time goes, not how long it is."
 RETENTION_TEXT = (
-    "Kept are the traces of the last [traces] nights, those that open alerts point at, and no more"
-    " in all than [traces] max_size: larger numbers in hud.toml keep more of those to come."
-    " Measuring the case again makes a new one; the page of its run has the command."
+    "[traces] nights in hud.toml sets how long traces stay, max_size their total size; traces of"
+    " open alerts stay longer. Larger numbers apply to new traces. Measuring the case again makes"
+    " one; the page of its run has the command."
 )
 
 
@@ -106,11 +106,11 @@ def profiler_text(profile: Profile, *, is_noisy: bool = False) -> str:
         cost = quantity(-profile.remainder_s, "s")
         return (
             f"{began}: the remainder, {cost} ({significant(share, digits=2)} % of the latency), is"
-            f" what profiling costs{' and what disturbed either' if is_noisy else ''}."
+            f" the cost of profiling{' and of disturbance' if is_noisy else ''}."
             f" {_idle_text(profile) if profile.is_slowed else _PARTS_TEXT}"
         )
     return (
-        f"{began}: what profiling costs is lost in how much iterations differ, and no part explains"
+        f"{began}: the cost of profiling is below the scatter of iterations, and no part explains"
         f" the remainder of {quantity(profile.remainder_s, 's')}."
     )
 
@@ -121,7 +121,7 @@ def _idle_text(profile: Profile) -> str:
         for parts in (profile.components, profile.components_without_profiler)
     )
     return (
-        "Recording slows the host and no kernel, so what it costs are gaps: of the"
+        "Recording slows the host and no kernel, so its cost is gaps: of the"
         f" {recorded} in which the GPU was idle under the profiler the latency has room for {left}."
     )
 
@@ -144,7 +144,7 @@ def header_facts(page: KernelsPage) -> list[tuple[str, Cell]]:
             pairs.append(("device", _device_cell(profile)))
         if profile.overlap_s:
             overlap = quantity(profile.overlap_s, "s")
-            pairs.append(("overlap", Cell(text=f"{overlap} beside other kernels")))
+            pairs.append(("overlap", Cell(text=f"{overlap} parallel to other kernels")))
     if page.has_trace:
         pairs.append(("trace", Cell(text="Open in Perfetto", href=perfetto_url(result.id))))
         pairs.append(("file", Cell(text="Download the trace", href=trace_url(result.id))))
@@ -169,11 +169,11 @@ def no_trace_text(page: KernelsPage) -> str:
         return ""
     if not page.has_traces:
         return (
-            "No trace is kept: the store is no file that traces could lie beside. Name a folder"
-            " that runners and dashboard share with [traces] folder."
+            "No trace is stored: the store is no file with a folder next to it. Name a folder that"
+            " runners and dashboard share with [traces] folder."
         )
     if not page.profile.trace:
-        return "No trace was kept of this result: it was stored without one, or the disk was full."
+        return "This result has no trace: it was stored without one, or the disk was full."
     return f"The trace of this result is gone. {RETENTION_TEXT}"
 
 

@@ -30,13 +30,13 @@ from compile_hud.app.views.kernels.timeline import strip_rows, strip_text
 from compile_hud.db.records.kernels import Kernel, KernelPoint
 
 _ICICLE_TEXT = (
-    "Modules above the operators in them above their kernels, each as wide as its time. A click on"
-    " a kernel opens it. Where kernels run at once their times add up to more than an iteration."
+    "Module, operator, kernel; width is time per iteration. A click on a kernel opens it. If"
+    " kernels run at once, their times add up to more than an iteration."
 )
 _ROOFLINE_TEXT = (
-    "The larger a point, the more of an iteration it takes. The roofs are what this run measured:"
-    " copies between buffers past the caches, and matrix products. A point above the roof is no"
-    " mistake: what it works on fits into a cache, which is faster than what was measured."
+    "The size of a point is its share of an iteration. This run measured the roofs: copies between"
+    " buffers past the caches, and matrix products. A point above the roof is no mistake: its data"
+    " fit into a cache, which is faster than the measured memory."
 )
 _TREND_TEXT = (
     "The same label, library and shapes in every run of this case on this machine in this"
@@ -94,7 +94,7 @@ def show_kernel_trend(page: KernelsPage, kernel: Kernel) -> None:
     ]
     if len(points) < 2:
         return
-    st.html(heading("Over the runs", level=3))
+    st.html(heading("History", level=3))
     spec = computed_once(_trend)(
         store.store_url(),
         loaded.version,

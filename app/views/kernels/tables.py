@@ -222,7 +222,7 @@ def uncounted_text(kernels: Sequence[Kernel]) -> str:
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     share = quantity(sum(kernel.share for kernel in kernels), "share")
     return (
-        "Not drawn, since a call computes nothing, or nobody knows its bytes or operations:"
+        "Not drawn, since a call computes nothing, or its bytes or operations are unknown:"
         f" {text}{more}; together {share} of an iteration."
     )
 

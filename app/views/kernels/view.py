@@ -60,22 +60,19 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.db.records.results import Outcome
 
-_READY_MADE = (
-    "Ready-made code ({library}): only what is generated has a source, and a script that runs it"
-    " alone."
-)
-_WITHOUT_CODE = "The code of this kernel did not come with the result, so nothing can run it alone."
+_READY_MADE = "Library kernel ({library}): no generated source."
+_WITHOUT_CODE = "This result has no code of the kernel, so there is no script that runs it alone."
 _ROW_HEIGHT = 35
 _MAX_ROWS = 12
 _TEXTS = {
     "label": ("kernel", "the name without numbers that the compiler gives by order"),
-    "kind": ("kind", "what it does"),
-    "library": ("library", "whose code it is"),
+    "kind": ("kind", "the kind of work"),
+    "library": ("library", "the origin of the code"),
     "operators": ("operators", "the ATen operators it computes"),
     "module": ("module", "the path of the module they are in"),
     "shapes": ("shapes", "the inputs of the call"),
-    "config": ("autotune configuration", "what the autotuner chose"),
-    "launch": ("launch", "what the device was asked for"),
+    "config": ("autotune configuration", "the choice of the autotuner"),
+    "launch": ("launch", "the launch parameters"),
 }
 # Pixels; longer texts open on a click, and below the table.
 _WIDTHS: dict[str, int] = {"label": 300, "operators": 190, "module": 190}

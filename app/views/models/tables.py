@@ -13,12 +13,10 @@ from compile_hud.app.views.models.records import ModeHealth, ModelHealth
 from compile_hud.db.shared.text import significant
 
 _NO_SUMMARY = "no description was stored with its results"
-_ALERTS_TITLE = "open regressions; what the machine did, and not the code, is counted apart"
+_ALERTS_TITLE = "open regressions; those by machine drift are counted apart"
 _MODEL_COLUMNS = (
     HtmlColumn(label="model", title="opens its results in the overview"),
-    HtmlColumn(
-        label="why it is here", title="what the catalog says that it stresses", is_brief=True
-    ),
+    HtmlColumn(label="what it covers", title="the catalog's text on the model", is_brief=True),
 )
 
 
@@ -28,7 +26,7 @@ def models_title(healths: Sequence[ModelHealth]) -> str:
     noun = "model" if len(healths) == 1 else "models"
     if num_well == len(healths):
         return f"{len(healths)} {noun}, every case ok"
-    return f"{len(healths)} {noun}, {num_well} of them with every case ok"
+    return f"{num_well} of {len(healths)} {noun} with every case ok"
 
 
 def models_table(
@@ -51,7 +49,7 @@ def models_table(
         HtmlColumn(label="open alerts", title=_ALERTS_TITLE, is_number=True),
         *(HtmlColumn(label=name, title="cases that are ok", is_number=True) for name in variants),
         HtmlColumn(label="last ok", is_number=True),
-        HtmlColumn(label="noise", title="what two nights in a row differ by", is_number=True),
+        HtmlColumn(label="noise", title="typical night-to-night change", is_number=True),
         HtmlColumn(label="cold compile", title="of mode default; median", is_number=True),
         *([HtmlColumn(label="coverage", is_spare=True)] if varied else []),
     ]

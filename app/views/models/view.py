@@ -30,9 +30,8 @@ from compile_hud.app.views.models.data import (
 from compile_hud.app.views.models.tables import models_table, models_title
 
 CAPTION = (
-    "Each mode says how many cases of the model are ok, and leads to what is not. The noise is what"
-    " the medians of two nights in a row differ by, over the last 30; steps of the level are no"
-    " part of it."
+    "Cases that are ok, by mode; a click opens one that is not. Noise: typical night-to-night"
+    " change over the last 30 nights, steps excluded."
 )
 
 
@@ -60,8 +59,7 @@ def show() -> None:
     shown = fitting(healths, state)
     if not shown:
         text = [
-            f"None of the {len(healths)} models has this text in its name, its family or in why it"
-            " is here.",
+            f"None of the {len(healths)} models has this text in its name, family or description.",
             f"Leaving the search empty shows {len(healths)}.",
         ]
         state_page("Nothing matches the filters", text=text)

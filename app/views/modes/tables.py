@@ -27,9 +27,9 @@ _MODE_COLUMNS = (
     HtmlColumn(label="Pareto front", title="no other mode is better in one and worse in none"),
 )
 _CALLS_COLUMNS = (
-    HtmlColumn(label="calls in a process", is_number=True),
+    HtmlColumn(label="calls per process", is_number=True),
     HtmlColumn(label="best"),
-    HtmlColumn(label="time over eager's", title="compiling included", is_number=True),
+    HtmlColumn(label="total time vs. eager", title="compiling included", is_number=True),
 )
 
 
@@ -37,8 +37,8 @@ def answer(page: ModesPage, *, cache: str) -> tuple[str, list[str]]:
     """Return the recommendation as a heading, and sentences with its reason and its limits."""
     if not page.modes:
         return "No mode can be recommended", [
-            f"No model has a speedup and a {cache} compile time in every mode, so there is no"
-            " common ground to compare the modes on.",
+            f"No model has a speedup and a {cache} compile time in every mode, so the modes"
+            " cannot be compared.",
             ("The table below says what each model lacks. " if page.rows else "")
             + "A filter that leaves fewer models out, or the other compile time, may show more.",
         ]
@@ -94,7 +94,7 @@ def calls_table(page: ModesPage) -> str:
         calls += "" if is_last else f" to {about(ends[number])}"
         best = _NO_COMPILING if span.variant == EAGER else span.variant
         time = f"{span.relative_time:.2f}x"
-        note = "in the limit" if is_last else "at the beginning"
+        note = "after many calls" if is_last else "at the first of these"
         notes = () if span.variant == EAGER else (Note(text=note),)
         rows.append(
             (Cell(text=calls), Cell(text=best, style="strong"), Cell(text=time, notes=notes))
@@ -197,17 +197,18 @@ def _limits(best: ModeRow, page: ModesPage) -> list[str]:
     if len(page.spans) > 1:
         calls = about(page.spans[-1].from_calls)
         sentences.append(
-            f"It pays from about {calls} calls of a process on; below that {_below(page)}."
+            f"Compile time is recovered after about {calls} calls per process; below that,"
+            f" {_below(page)}."
         )
     cells = [(row, row.cells.get(best.variant)) for row in page.rows]
     without = [row.case.model for row, cell in cells if cell is None or cell.speedup is None]
     if without:
-        sentences.append(f"Not for {_named(without)}: no result that is ok in this mode.")
+        sentences.append(f"No ok result for {_named(without)} in this mode.")
     slower = [
         row.case.model for row, cell in cells if cell and cell.speedup and cell.speedup.low <= 1
     ]
     if slower:
-        sentences.append(f"Not for {_named(slower)}: not faster than eager for certain.")
+        sentences.append(f"No significant speedup for {_named(slower)}.")
     if better := _better_elsewhere(best, page):
         sentences.append(f"Another mode is faster for {_named(better)}: see the table by model.")
     fallbacks = [row.case.model for row, cell in cells if cell and cell.ran_as]
@@ -297,5 +298,5 @@ def _model_cell(
 
 def _break_even_text(calls: NumberWithInterval | None, *, speedup: NumberWithInterval) -> str:
     if calls is None:
-        return "never pays" if speedup.high < 1 else "never pays for certain"
+        return "never pays" if speedup.high < 1 else "no break-even"
     return f"after {about(calls.value)} [{about(calls.low)}, {about(calls.high)}] calls"

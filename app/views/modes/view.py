@@ -38,9 +38,9 @@ CHART_CAPTION = (
     " time; what is filled below it needs less memory. The dashed line is eager."
 )
 MODEL_CAPTION = (
-    "Speedup over eager in the same process, and after how many calls it has paid for the compile"
-    " time; of each model the fastest mode that ran as itself is bold, where it beats eager. It"
-    " never pays for certain where the interval of the speedup reaches down to 1."
+    "Speedup over eager in the same process, and the break-even: the number of calls until the"
+    " compile time is recovered, none if the speedup is not significant. Bold: the fastest mode of"
+    " a model that ran as itself and beats eager."
 )
 
 

@@ -81,7 +81,7 @@ def alert_sections(
     others = partial(_alert_table, now=now, names_toolchain=names_toolchain)
     if its := [alert for alert in by_machine if _concerns(state, alert)]:
         content = others(its, label="machine side")
-        sections.append(collapsible(f"The machine, not the code: {len(its)}", content))
+        sections.append(collapsible(f"Attributed to the machine: {len(its)}", content))
     improvements = open_alerts(alerts, verdict=Verdict.IMPROVEMENT)
     if better := [alert for alert in improvements if _concerns(state, alert)]:
         content = others(better, label="improvements")
@@ -132,7 +132,7 @@ def action_items(alerts: Sequence[Alert], *, newest_runs: Collection[str]) -> li
 def action_items_title(needs: Sequence[ActionItem]) -> str:
     """Return the number of cases that need attention, by kind."""
     if not needs:
-        return "Nothing needs you"
+        return "No open regressions"
     counts = Counter(need.kind for need in needs)
     counts_text = [
         f"{counts[kind]} {kind}" for kind in (FAILING, WORSE, *MISSING_KINDS) if counts[kind]
@@ -140,7 +140,7 @@ def action_items_title(needs: Sequence[ActionItem]) -> str:
     if num_new := sum(need.is_new for need in needs):
         counts_text.insert(0, f"{num_new} new")
     noun = "case needs" if len(needs) == 1 else "cases need"
-    return f"{len(needs)} {noun} you: {', '.join(counts_text)}"
+    return f"{len(needs)} {noun} attention: {', '.join(counts_text)}"
 
 
 def action_items_table(
@@ -173,7 +173,7 @@ def unwatched_text(cells: Sequence[LatestCell], *, alerts: Sequence[Alert]) -> s
     verb = "is" if num == 1 else "are"
     return (
         f"{counted(num, 'case')} below {verb} not ok and {'has' if num == 1 else 'have'} no open"
-        " alert: not ok from the first night on, decided about, or not judged yet."
+        " alert: not ok since the first night, triaged, or not judged yet."
     )
 
 
@@ -195,7 +195,7 @@ def mode_tile(summary: ModeSummary) -> tuple[str, Cell]:
     num_others = 0
     for mode, number in summary.effective_modes:
         num_others += number
-        notes.append(Note(text=f"{number} ran as {mode}: not {summary.variant}"))
+        notes.append(Note(text=f"{number} fell back to {mode}, not {summary.variant}"))
     has_real = summary.num_ok > num_others
     return summary.variant, Cell(
         text=text if has_real else f"({text})",
@@ -236,7 +236,7 @@ def dead_letter_notice(counts: Mapping[str, int]) -> str:
         return ""
     text = ", ".join(f"{number} to {name}" for name, number in sorted(counts.items()))
     return (
-        f"Notifications that were given up: {text}. `hud alerts outbox` says why, `hud alerts"
+        f"Failed notifications: {text}. `hud alerts outbox` says why, `hud alerts"
         " resend` sends them again."
     )
 
@@ -278,7 +278,7 @@ def _row(need: ActionItem, *, now: datetime, scope_notes: Sequence[str]) -> Sequ
         ),
         _since(need, now=now),
         Cell(text=shortened(cause, limit=_CAUSE_LENGTH), style="quiet", title=cause),
-        Cell(text="decide", href=decide_url(alert.id)),
+        Cell(text="triage", href=decide_url(alert.id)),
     )
 
 

@@ -79,7 +79,7 @@ def _show_samples(result: ResultSummary, *, metric: str) -> None:
     st.html(heading(f"Samples: {metric_label(metric)}", level=3))
     samples = load_result_samples(result.id, metric=metric).value
     if not samples:
-        st.html(banner("These samples were removed by [samples] nights; the median is kept."))
+        st.html(banner("[samples] nights removed these samples; the median remains."))
         return
     spec = result_samples_chart(measured, samples=samples)
     draw_chart(spec, key="case-samples")

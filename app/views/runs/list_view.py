@@ -50,7 +50,7 @@ def show() -> None:
     stale_note(loaded)
     st.html(heading("Runs"))
     if not loaded.value:
-        state_page("No runs yet", text=["A run makes the first line here."], commands=["hud run"])
+        state_page("No runs yet", text=["Runs will appear here."], commands=["hud run"])
         return
     machines = list(dict.fromkeys(summary.run.machine for summary in loaded.value))
     choose(

@@ -18,8 +18,8 @@ from compile_hud.db.records.summaries import ResultSummary
 
 # More logs at a time are not read; each is on the page of its case, too.
 _MAX_LOGS = 20
-_LOCAL_TEXT = f"As the worker writes it, on this machine, every {POLL_S:g} s."
-_STORED_TEXT = "As the runner told the store with its last sign of life, every 15 s."
+_LOCAL_TEXT = f"From the worker on this machine, every {POLL_S:g} s."
+_STORED_TEXT = "From the runner's last heartbeat, every 15 s."
 _STYLES = """
 pre { font-size: 12px; line-height: 1.4; margin: 0; padding: 8px 10px; max-height: 320px;
   overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; border-radius: 4px;

@@ -39,15 +39,17 @@ SINGLE_CAPTION = "The one sample is the estimate, which has no interval."
 # A series without numbers shows so many of its last outcomes.
 _NUM_OUTCOMES = 20
 _LEVEL_COLUMN = HtmlColumn(
-    label="at one pace", title="of the machine: what is judged", is_number=True
+    label="normalised", title="for machine speed; used for detection", is_number=True
 )
-_KERNEL_COLUMN = HtmlColumn(label="kernels", title="what changed in them from the point before")
+_KERNEL_COLUMN = HtmlColumn(label="kernels", title="their changes since the previous point")
 _POINT_COLUMNS = (
     HtmlColumn(label="run started"),
     HtmlColumn(label="median", is_number=True),
     HtmlColumn(label="95 % interval", is_number=True),
     _LEVEL_COLUMN,
-    HtmlColumn(label="change", title="of what is judged, from the point before", is_number=True),
+    HtmlColumn(
+        label="change", title="of the judged value, since the previous point", is_number=True
+    ),
     HtmlColumn(label="samples", is_number=True),
     HtmlColumn(label="revision"),
     HtmlColumn(label="note"),
@@ -87,7 +89,7 @@ def _direction_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
     stated = next((item.direction for item in page.headers if item.key == key), None)
     known = metric_of(metric, unit=unit_of(page, metric=metric), stated=stated)
     if known is None:
-        text = "neither, as its records say" if stated else "nobody says which way"
+        text = "neither, as its records say" if stated else "direction unknown"
         return [("better", Cell(text=f"{text}: not judged"))]
     who = "as its records say" if stated else "by its name and unit"
     return [("better", Cell(text=f"{str(known.direction).split('_')[0]}, {who}"))]
@@ -102,7 +104,7 @@ def _level_fact(page: SeriesPage, *, metric: str) -> list[tuple[str, Cell]]:
     if not page.normalised:
         return []
     level = quantity(page.normalised[-1].median, unit_of(page, metric=metric))
-    return [("at one pace", Cell(text=level, title="what is judged"))]
+    return [("normalised", Cell(text=level, title="the judged value"))]
 
 
 def point_facts(
@@ -173,7 +175,7 @@ def alert_links(page: SeriesPage, *, metric: str) -> str:
     if not alerts:
         return ""
     return key_values(
-        ("decide", Cell(text=alert_label(alert), href=decide_url(alert.id))) for alert in alerts
+        ("triage", Cell(text=alert_label(alert), href=decide_url(alert.id))) for alert in alerts
     )
 
 

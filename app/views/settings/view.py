@@ -33,16 +33,15 @@ def show() -> None:
     settings = settings_from_json(os.environ.get(SETTINGS_VARIABLE, ""))
     if not settings:
         text = [
-            "This dashboard was started alone, without a hud.toml: it knows its store and no other"
-            " setting. Started by one of these it shows them all."
+            "This dashboard was started without a hud.toml, so it has no settings but its store."
+            " Started by one of these commands it shows all settings."
         ]
         state_page("No settings", text=text, commands=["hud up", "hud serve"])
         return
     st.html(
         caption(
-            "As they were when the dashboard was started; hud.toml is where they are changed. What"
-            " the command line said in place of one (`--port`, `--store`) is not among them."
-            " Secrets are not shown, only the places that they are read from, and of addresses"
+            "Values at start-up; change them in hud.toml. Options of the command line (`--port`,"
+            " `--store`) are not shown. Of secrets only their source is shown, of addresses only"
             " scheme and host."
         )
     )

@@ -87,7 +87,7 @@ def test_what_is_selected_in_the_list_is_decided_at_once(
     ids = [alert.id for alert in load_alerts(store, states=ONGOING)][:2]
     monkeypatch.setattr("compile_hud.app.views.alerts.view.picked", lambda _known, **_: ids)
     page = open_page("alerts")
-    assert "Decide about 2 selected" in text_of(page)
+    assert "Triage 2 selected" in text_of(page)
     press(page, "decide-acknowledged", why="one cause")
     assert {alert.id for alert in load_alerts(store, states=[AlertState.ACKNOWLEDGED])} == set(ids)
     assert {item.alert_id for item in load_changes(store)} == set(ids)
@@ -140,7 +140,7 @@ def test_alert_has_its_facts_and_links(page: AppTest) -> None:
     text = text_of(page)
     assert "bert default +20.0 %" in text
     assert "8.79 -> 10.5 ms" in text
-    assert "Nobody has changed anything yet." in text
+    assert "No changes yet." in text
     assert any(link.startswith("run?run=run-009") for link in links_of(page))
     assert any(link.startswith("series?case=bert%2F") for link in links_of(page))
     assert "metric latency first bad" in text
@@ -220,7 +220,7 @@ def test_state_that_it_is_in_cannot_be_chosen(page: AppTest) -> None:
 @pytest.mark.parametrize("name", [" ", "judge"])
 def test_nobody_decides_without_a_name(page: AppTest, store: Store, name: str) -> None:
     press(page, "decide-noise", name=name)
-    assert "Not saved: who decides? Give your name" in text_of(page)
+    assert "Not saved: enter your name" in text_of(page)
     assert load_changes(store) == ()
 
 
@@ -292,7 +292,7 @@ def test_same_decision_from_two_pages_is_taken_once(
 def test_comment_is_kept_beside_the_decisions(page: AppTest, store: Store) -> None:
     press(page, "decide-comment", why="asked the vendor")
     press(page, "decide-comment", why="")
-    assert "Not saved: there is no comment to keep" in text_of(page)
+    assert "Not saved: the comment is empty" in text_of(page)
     assert texts_of_rows(page, "changes")[0][2:5] == ["comment", "-", "asked the vendor"]
     assert [item.new for item in load_changes(store, alert_id=ID)] == ["asked the vendor"]
     assert load_alert(store, ID).state is AlertState.OPEN

@@ -99,13 +99,13 @@ def test_who_may_only_look_is_refused_on_the_server(
     sign_in("tom")
     assert annotation_data.remove(annotation, note=DecisionNote()) == ""
     again = annotation_data.write("x", at=when, pattern=pattern, note=DecisionNote())
-    assert again == "Not saved: the same was said and removed; say it in other words."
+    assert again == "Not saved: an equal annotation was removed; use other words."
 
 
 @pytest.mark.usefixtures("anybody_triages", "store_path")
 def test_nobody_is_no_name() -> None:
     refused = annotation_data.write("x", at=START, pattern="*", note=DecisionNote(author=" "))
-    assert refused.startswith("Not saved: who says so?")
+    assert refused.startswith("Not saved: enter your name")
     assert load_annotations(data.open_store(data.store_url())) == ()
 
 

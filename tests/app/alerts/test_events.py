@@ -154,4 +154,4 @@ def test_owners_that_differ_stay_when_only_the_mute_is_set(
 def test_changes_of_other_alerts_are_not_shown(page: AppTest, store: Store) -> None:
     store.revise_alerts(set_owner(["alone"], "eve"), by="ada")
     page.run()
-    assert "Nobody has changed anything yet." in text_of(page)
+    assert "No changes yet." in text_of(page)

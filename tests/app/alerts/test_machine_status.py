@@ -72,7 +72,7 @@ def moved(store: Store) -> Store:
 @pytest.mark.usefixtures("moved")
 def test_the_run_says_that_the_machine_moved_and_by_how_much(open_page: OpenPage) -> None:
     page = open_page("run")
-    assert "The machine moved: memory +20.0 % [" in text_of(page)
+    assert "Machine drift: memory +20.0 % [" in text_of(page)
     rows = texts_of_rows(page, "reference cases")
     assert [row[0] for row in rows] == ["ref_gemm", "ref_copy", "ref_chain"]
     assert [row[-2:] for row in rows] == [["steady", "-"], ["moved", "-"], ["steady", "-"]]
@@ -81,7 +81,7 @@ def test_the_run_says_that_the_machine_moved_and_by_how_much(open_page: OpenPage
 
 @pytest.mark.usefixtures("moved")
 def test_a_run_before_says_nothing(open_page: OpenPage) -> None:
-    assert "The machine moved" not in text_of(open_page("run", run="run-6"))
+    assert "Machine drift" not in text_of(open_page("run", run="run-6"))
 
 
 @pytest.mark.usefixtures("moved")
@@ -97,9 +97,9 @@ def test_reference_cases_are_in_no_table_of_models(open_page: OpenPage) -> None:
 def test_the_overview_tells_the_machines_doing_from_regressions(open_page: OpenPage) -> None:
     page = open_page("overview")
     text = text_of(page)
-    assert "The machine moved: memory +20.0 %" in text
-    assert "Nothing needs you" in text
-    assert "The machine, not the code: 2" in text
+    assert "Machine drift: memory +20.0 %" in text
+    assert "No open regressions" in text
+    assert "Attributed to the machine: 2" in text
     rows = texts_of_rows(page, "machine side")
     assert {row[1].split()[0] for row in rows} == {"bert", "ref_copy"}
 
@@ -126,8 +126,8 @@ def test_a_reference_case_has_a_page_like_any_other(open_page: OpenPage) -> None
 
 
 def test_the_overview_says_what_receivers_never_got(moved: Store, open_page: OpenPage) -> None:
-    assert "given up" not in text_of(open_page("overview"))
+    assert "Failed notifications" not in text_of(open_page("overview"))
     dead = replace(make_notification(), state=NotificationState.DEAD)
     with moved.write() as session:
         put_notifications(session, [dead, make_notification("waits")])
-    assert "Notifications that were given up: 1 to ops." in text_of(open_page("overview"))
+    assert "Failed notifications: 1 to ops." in text_of(open_page("overview"))

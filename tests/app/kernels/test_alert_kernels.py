@@ -61,7 +61,7 @@ def test_an_alert_whose_runs_have_no_kernels_says_nothing_of_them(
     save_two_nights(store)
     save_alerts(store, [alert_between(("run-0", "run-7"))])
     page = open_page("alerts", alert="alert-1")
-    assert "Kernels behind it" not in text_of(page)
+    assert "Kernel-level cause" not in text_of(page)
     # The first bad run has none that a link could lead to.
     (link,) = [url for url in links_of(page) if url.startswith("kernels?")]
     assert "run=run-0" in link

@@ -206,7 +206,7 @@ def test_code_of_one_side_alone_is_said_to_be(open_page: OpenPage, store: Store)
     page = _opened(open_page, "cpp_fused_add", candidate_run="run-1", **modes)
     assert "The candidate alone has generated code." in text_of(page)
     page = _opened(open_page, "aten::gelu", candidate_run="run-1", **modes)
-    assert "No code of either side" in text_of(page)
+    assert "No source: library kernels have none" in text_of(page)
 
 
 def test_code_that_is_the_same_is_there_once(open_page: OpenPage, store: Store) -> None:
@@ -321,7 +321,7 @@ def test_numbers_that_no_profiler_gives_are_said_to_be(open_page: OpenPage, stor
     assert f"The kernels of {CASE.key} in run run-0 cannot be compared: " in text_of(page)
     page = open_page("alerts", alert="alert-1")
     assert not page.exception
-    assert "Kernels behind it" not in text_of(page)
+    assert "Kernel-level cause" not in text_of(page)
 
 
 def test_code_that_is_too_long_is_shown_and_not_compared(

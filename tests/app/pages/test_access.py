@@ -52,8 +52,8 @@ def labels(page: object) -> list[str]:
 def test_dashboard_without_sign_in_only_shows(open_page: OpenPage) -> None:
     page = open_page("alerts", alert=ID)
     assert "bert default +20.0 %" in text_of(page)
-    assert "nobody is signed in here, so this dashboard only shows" in text_of(page)
-    assert "hud alerts does it on the command line" in text_of(page)
+    assert "Read-only: triaging alerts takes a triager" in text_of(page)
+    assert "Use hud alerts on the command line" in text_of(page)
     assert labels(page) == []
 
 
@@ -61,7 +61,7 @@ def test_dashboard_without_sign_in_only_shows(open_page: OpenPage) -> None:
 def test_page_shows_nothing_to_who_must_sign_in_first(sign_in: SignIn, open_page: OpenPage) -> None:
     sign_in("")
     page = open_page("alerts", alert=ID)
-    assert "This dashboard is for people who sign in." in text_of(page)
+    assert "This dashboard needs a sign-in." in text_of(page)
     assert "bert" not in text_of(page)
     assert "hud.duckdb" not in text_of(page)
     assert labels(page) == ["Sign in"]
@@ -77,7 +77,7 @@ def test_sign_in_that_is_over_is_said(sign_in: SignIn, open_page: OpenPage) -> N
 def test_viewer_looks_and_has_no_form(sign_in: SignIn, open_page: OpenPage) -> None:
     sign_in("eve")
     page = open_page("alerts", alert=ID)
-    assert "eve@example.org is a viewer; deciding about alerts takes a triager." in text_of(page)
+    assert "eve@example.org is a viewer; triaging alerts takes a triager." in text_of(page)
     assert "signed in as eve@example.org (viewer)" in text_of(page)
     assert labels(page) == ["Sign out"]
 
@@ -154,7 +154,9 @@ def test_floor_that_somebody_else_has_set_since_is_kept(store: Store, sign_in: S
     assert triage.decide_floor(settings, 0.2, note=DecisionNote()) == ""
     # The same again is no news, another value is that of somebody who has not read this one.
     assert triage.decide_floor(settings, 0.2, note=DecisionNote()) == ""
-    assert "somebody else has changed it" in triage.decide_floor(settings, 0.3, note=DecisionNote())
+    assert "another person has changed it" in triage.decide_floor(
+        settings, 0.3, note=DecisionNote()
+    )
     assert [item.floor for item in load_series_settings(store)] == [0.2]
 
 

@@ -94,7 +94,7 @@ def test_the_page_shows_schedulers_next_runs_queue_devices_and_disks(open_page: 
     assert texts_of_rows(page, "jobs in the queue")[0][1:3] == ["queued", "nightly"]
     assert texts_of_rows(page, "jobs that ended")[0][1] == "failed"
     assert texts_of_rows(page, "disks")[0][2:5] == ["1024 GiB", "2048 GiB", "50.0 %"]
-    assert "1 message could not be sent and was given up" in text_of(page)
+    assert "1 message failed for good" in text_of(page)
     assert "<script" not in html_of(page)
     assert len(html_of(page)) < 60_000
 
@@ -128,8 +128,8 @@ def test_an_admin_lets_messages_be_sent_again(
     assert "To be sent again within a minute: 1." in text_of(page)
     (item,) = load_outbox(store)
     assert item.state is NotificationState.PENDING
-    assert "as 'ada@example.org' asked: msg_1" in caplog.text
-    assert "somebody else has done it already" in health_data.send_again(["msg_1"])
+    assert "by 'ada@example.org': msg_1" in caplog.text
+    assert "another person has done it already" in health_data.send_again(["msg_1"])
 
 
 @pytest.mark.parametrize("name", ["tom", "eve", ""])

@@ -25,7 +25,7 @@ def test_the_page_answers_first_and_shows_the_cohort(open_page: OpenPage) -> Non
     assert not page.exception
     text = text_of(page)
     assert "Ship max-autotune Over the 3 of 4 models that are ok in every mode" in text
-    assert "Not for unet: no result that is ok in this mode." in text
+    assert "No ok result for unet in this mode." in text
     rows = texts_of_rows(page, MODES)
     assert [row[0] for row in rows][:2] == ["max-autotune", "reduce-overhead"]
     assert rows[0][2:4] == ["31.5 s", "1.00x"]

@@ -44,7 +44,7 @@ def test_an_empty_store_says_what_to_do(path: str, open_page: OpenPage) -> None:
         "kernel-diff": "No such run",
         "runs": "No runs yet",
         "studies": "No run of this study yet",
-        "health": "No scheduler has worked on this store Runs start by hand alone",
+        "health": "No scheduler has used this store Runs must be started by hand",
         "settings": "No settings",
     }[path] in text_of(page)
 
@@ -140,7 +140,7 @@ def test_a_first_run_whose_runner_died_is_not_said_to_be_going(
         store, num_done=0, started_at=dashboard_stores.NOW - timedelta(hours=3)
     )
     text = text_of(open_page("overview"))
-    assert "no sign of life for 3 h 00 min" in text
+    assert "no heartbeat for 3 h 00 min" in text
     assert "The first run has stopped" in text
     assert "The first run is going" not in text
 
@@ -172,7 +172,7 @@ def test_names_that_are_markup_are_shown_as_text(
     for element in ("<script", "<b>", "<i>", "<img", "<u>"):
         assert element not in html
     other = {"runs": "<i>hostile</i>", "studies": "No run of this study yet"}
-    other |= {"health": "No scheduler has worked on this store", "settings": "No settings"}
+    other |= {"health": "No scheduler has used this store", "settings": "No settings"}
     shown = other.get(path, "<script>alert('x')</script>")
     assert shown in text_of(page)
 
@@ -233,7 +233,7 @@ def test_a_store_locked_later_is_shown_as_it_was_read(
     page = open_page("overview")
     assert not page.exception
     assert "Shown as it was last read: held by process 4711" in text_of(page)
-    assert "2 cases need you: 1 failing, 1 worse" in text_of(page)
+    assert "2 cases need attention: 1 failing, 1 worse" in text_of(page)
 
 
 def test_an_unavailable_store_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

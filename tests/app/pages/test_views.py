@@ -59,7 +59,7 @@ def test_each_mode_has_its_mean_over_the_common_cohort_and_its_pass_rate(
     text = text_of(overview)
     assert "max-autotune 2.05x geometric mean over 3 of 4 3 of 4 ok" in text
     assert "reduce-overhead 1.80x geometric mean over 3 of 4 4 of 4 ok" in text
-    assert "1 ran as default: not reduce-overhead" in text
+    assert "1 fell back to default, not reduce-overhead" in text
 
 
 def test_a_vanished_case_is_not_ok_and_in_no_mean(seeded: Path, open_page: OpenPage) -> None:
@@ -95,7 +95,7 @@ def test_every_cell_of_the_matrix_leads_to_its_series(overview: AppTest) -> None
 def test_a_filter_in_the_url_filters_alerts_and_cells(open_page: OpenPage) -> None:
     page = open_page("overview", model="bert")
     assert [row[0] for row in texts_of_rows(page, MATRIX)] == ["bert"]
-    assert "1 case needs you: 1 worse (1 more hidden by the filters)" in text_of(page)
+    assert "1 case needs attention: 1 worse (1 more hidden by the filters)" in text_of(page)
 
 
 def test_choosing_a_filter_puts_it_into_the_url(overview: AppTest) -> None:
@@ -273,7 +273,7 @@ def test_a_run_that_fell_silent_is_not_called_running(open_page: OpenPage, store
     )
     page = open_page("runs")
     assert texts_of_rows(page, "runs")[0][2] == "silent"
-    assert "no sign of life for 5 min 00 s" in text_of(page)
+    assert "no heartbeat for 5 min 00 s" in text_of(page)
 
 
 def test_an_interrupted_run_without_results_says_what_to_do(
@@ -291,4 +291,4 @@ def test_a_page_reads_the_store_once_a_version(
 ) -> None:
     open_page("overview")
     monkeypatch.setattr(latest_results, "load_latest", lambda *_, **__: pytest.fail("read again"))
-    assert "2 cases need you" in text_of(open_page("overview"))
+    assert "2 cases need attention" in text_of(open_page("overview"))

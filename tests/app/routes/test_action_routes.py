@@ -259,7 +259,7 @@ def test_the_proof_of_one_link_is_none_for_another(store: Store, client: TestCli
 def test_whatever_was_not_signed_gets_one_page(client: TestClient, token: str, method: str) -> None:
     answer = client.request(method, f"/act/{token}")
     assert answer.status_code == 403
-    assert "This link does not hold" in answer.text
+    assert "This link is not valid" in answer.text
     assert "evil" not in answer.text
     assert "<script" not in answer.text
     assert "location" not in answer.headers

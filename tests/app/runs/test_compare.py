@@ -112,7 +112,7 @@ def test_another_driver_is_refused_with_the_fact_and_the_levels_of_both(
     assert "bert eager" not in rows
     assert rows["unet max-autotune"][1:] == ["failed", "-"]
     assert rows["bert default"][2] == "0.83x"
-    driver = next(row for row in texts_of_rows(page, "what the runs differ in") if "driver" in row)
+    driver = next(row for row in texts_of_rows(page, "environment changes") if "driver" in row)
     assert driver == ["driver", "550.54", "560.28"]
 
 
@@ -134,7 +134,7 @@ def test_two_modes_of_one_run_compare(open_page: OpenPage) -> None:
 @pytest.mark.usefixtures("seeded")
 def test_a_run_does_not_differ_from_itself(open_page: OpenPage) -> None:
     text = text_of(compared(open_page, baseline=GOOD, candidate=GOOD))
-    assert "Nothing can differ" in text
+    assert "Both sides are the same run" in text
     assert "Choose two variants of it, or another run." in text
 
 
@@ -151,7 +151,7 @@ def test_two_toolchains_compare(open_page: OpenPage, store: Store) -> None:
     rows = texts_of_rows(page, "comparisons")
     assert rows[0][:3] == ["fails", "vit default", "outcome"]
     assert [row[0].split(" [")[0] for row in rows[1:]] == ["-50.0 %", "-50.0 %"]
-    (lonely,) = texts_of_rows(page, "cases of one run alone")
+    (lonely,) = texts_of_rows(page, "cases in only one run")
     assert lonely[0] == "bert/inference/tiny/fp32/max-autotune/cpu"
     assert "candidate=stable-3" not in "".join(links_of(page))
     assert any("baseline=nightly-2" in link for link in links_of(page))
@@ -214,7 +214,7 @@ def test_a_store_of_one_run_says_that_a_second_is_needed(
     chosen = {name: value for name, (value,) in parse_qs(urlsplit(link).query).items()}
     assert chosen["baseline"] == chosen["candidate"] == run.id
     shown = text_of(compared(open_page, **chosen))
-    assert "Nothing can differ" not in shown
+    assert "Both sides are the same run" not in shown
     assert "Case by case, worst first" in shown
 
 

@@ -40,8 +40,8 @@ def test_series_has_levels_that_a_slow_machine_does_not_move(open_page: OpenPage
     assert [row[3] for row in rows] == ["10.0 ms"] * 8
     assert {row[4] for row in rows[1:]} == {"0.0 %"}
     text = text_of(page)
-    assert "at one pace 10.0 ms" in text
-    assert "Hollow points are the same runs at one pace of the machine" in text
+    assert "normalised 10.0 ms" in text
+    assert "Hollow points are normalised for machine speed" in text
     assert "level_shown" in json.dumps(chart(page))
 
 
@@ -56,7 +56,7 @@ def test_what_is_no_time_has_no_second_level(open_page: OpenPage) -> None:
 def test_page_of_an_alert_draws_its_change_whatever_became_of_it(open_page: OpenPage) -> None:
     page = open_page("alerts", alert="paced")
     text = text_of(page)
-    assert "level at one pace 10.0 -> 12.0 ms" in text
+    assert "normalised level 10.0 -> 12.0 ms" in text
     spec = json.dumps(chart(page))
     assert "regression: +20.0 %, noise" in spec
     assert "level_shown" in spec

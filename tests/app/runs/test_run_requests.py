@@ -41,10 +41,10 @@ def test_a_triager_asks_for_the_suite_of_a_run_and_twice_is_once(
     page.text_input(key="ask-why-run").input("after\nthe fix").run()
     page.button(key="ask-go-run").click().run()
     assert not page.exception
-    assert "Asked for: nightly in stable." in text_of(page)
+    assert "Queued: nightly in stable." in text_of(page)
     assert queue_of(store) == [("nightly", "stable", "tom@example.org: after the fix")]
     page.button(key="ask-go-run").click().run()
-    assert "Not asked for: it is in the queue since" in text_of(page)
+    assert "Not queued: it has been in the queue since" in text_of(page)
     assert len(queue_of(store)) == 1
 
 
@@ -57,7 +57,7 @@ def test_two_in_one_minute_have_one_key(store: Store, sign_in: SignIn) -> None:
     assert job is not None
     store.finish_job(job.id, run_id=None, state="failed", reason="gone")
     again = run_requests.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote())
-    assert again == "Not asked for: it was asked for in this very minute."
+    assert again == "Not queued: it was queued in this minute already."
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_nobody_else_may_whatever_the_page_shows(
     problem = run_requests.ask_for(
         "nightly", toolchain="stable", machine=None, note=DecisionNote(author="eve")
     )
-    assert "asking for runs takes a triager" in problem
+    assert "queueing runs takes a triager" in problem
     assert queue_of(store) == []
 
 
@@ -134,7 +134,7 @@ def test_who_is_not_signed_in_gives_a_name(name: str, store: Store) -> None:
     problem = run_requests.ask_for(
         "nightly", toolchain="stable", machine=None, note=DecisionNote(author=name)
     )
-    assert problem == "Not asked for: who asks? Give your name, which is not judge."
+    assert problem == "Not queued: enter your name ('judge' is reserved)."
     assert queue_of(store) == []
 
 
@@ -142,5 +142,5 @@ def test_who_is_not_signed_in_gives_a_name(name: str, store: Store) -> None:
 def test_a_store_that_is_held_says_so(sign_in: SignIn) -> None:
     sign_in("tom")
     problem = run_requests.ask_for("nightly", toolchain="stable", machine=None, note=DecisionNote())
-    assert problem.startswith("Not asked for: ")
+    assert problem.startswith("Not queued: ")
     assert "process" in problem

@@ -39,7 +39,7 @@ REFERENCE = make_case("ref_copy", family="reference", mode="eager")
 
 def test_a_machine_that_moved_has_a_banner_with_the_figures() -> None:
     text = machine_notice([STEADY, MOVED, UNKNOWN])
-    assert text.startswith("The machine moved: memory +9.0 % [+6.1, +12.0] %. ")
+    assert text.startswith("Machine drift: memory +9.0 % [+6.1, +12.0] %. ")
     assert "compute" not in text
 
 

@@ -109,7 +109,7 @@ def test_progress_reads_as_a_sentence_over_a_bar() -> None:
 def test_a_silent_run_says_so_instead_of_promising() -> None:
     going = summary(1)
     html = progress_html(going, progress_of(going, now=START + timedelta(minutes=5)))
-    assert "no sign of life for 5 min 00 s" in html
+    assert "no heartbeat for 5 min 00 s" in html
     assert "left" not in html
 
 

@@ -232,12 +232,10 @@ def test_a_latency_that_is_longer_leaves_the_remainder_on_the_side_of_the_parts(
 
 
 def test_the_profiler_has_its_price_told() -> None:
-    assert "is what profiling costs and what disturbed either." in profiler_text(
-        PROFILE, is_noisy=True
-    )
+    assert "is the cost of profiling and of disturbance." in profiler_text(PROFILE, is_noisy=True)
     text = profiler_text(PROFILE)
     assert "8.00 ms under the profiler and 6.00 ms (median) without it" in text
-    assert "2.00 ms (33 % of the latency), is what profiling costs" in text
+    assert "2.00 ms (33 % of the latency), is the cost of profiling" in text
     without = dataclasses.replace(PROFILE, latency_s=None)
     assert "no latency was sampled" in profiler_text(without)
     assert "remainder" not in parts_table(without)
@@ -319,7 +317,7 @@ def page(*, trace: str, has_trace: bool = False, has_traces: bool = True) -> Ker
 def test_a_missing_trace_says_why() -> None:
     assert no_trace_text(page(trace="a.json.gz", has_trace=True)) == ""
     assert "is gone" in no_trace_text(page(trace="a.json.gz"))
-    assert "No trace was kept of this result" in no_trace_text(page(trace=""))
+    assert "This result has no trace" in no_trace_text(page(trace=""))
     assert "[traces] folder" in no_trace_text(page(trace="a.json.gz", has_traces=False))
 
 

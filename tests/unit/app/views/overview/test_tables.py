@@ -221,7 +221,7 @@ def test_a_series_without_points_says_only_what_it_is() -> None:
     [
         ("theirs", Direction.HIGHER_IS_BETTER, "higher, as its records say"),
         ("theirs", Direction.NEITHER, "neither, as its records say: not judged"),
-        ("theirs", None, "nobody says which way: not judged"),
+        ("theirs", None, "direction unknown: not judged"),
         ("their_throughput", None, "higher, by its name and unit"),
         ("latency_s", None, None),
     ],
@@ -340,7 +340,7 @@ def test_toolchains_are_named_in_every_table_of_alerts() -> None:
 
 
 def test_nothing_open_is_said_in_the_title_alone() -> None:
-    assert alert_sections(OverviewState(), [], now=START) == ("Nothing needs you", [])
+    assert alert_sections(OverviewState(), [], now=START) == ("No open regressions", [])
 
 
 def test_results_that_are_not_ok_without_an_alert_are_counted_below_the_title() -> None:
