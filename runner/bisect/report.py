@@ -72,7 +72,7 @@ def ends_text(known: Bisection) -> str:
         case BoundsVerdict.UNCLEAR:
             return (
                 f"it is not clear whether the ends differ: {change}. More time (--step-minutes,"
-                " --max-launches) or a quieter machine may tell"
+                " --max-launches) or a quieter machine may help"
             )
     if ends.low and ends.high and not ends.low <= 1 <= ends.high and ends.low != ends.high:
         return (
@@ -107,7 +107,7 @@ def conclusion(known: Bisection) -> Iterator[str]:
         yield f"{first}: {revision_text(revisions[suspects.first_bad])}"
         yield from _signature(revisions[suspects.first_bad])
     elif ending is BisectEnding.RANGE:
-        yield f"{first}: one of {suspects.num_left}, since the others could not be told"
+        yield f"{first}: one of {suspects.num_left}, since the others are undecided"
         for index in range(suspects.last_good + 1, suspects.first_bad + 1):
             yield f"  {revision_text(revisions[index])}"
     else:

@@ -53,7 +53,7 @@ def backup(workspace: Workspace, *, file: Path | None) -> None:
         made = write_backup(workspace.store(), path, at=at)
     except OSError as error:
         raise BackupError(
-            f"cannot write {path}: {error.strerror}. Name a place that can be written and has room"
+            f"cannot write {path}: {error.strerror}. Name a writable path on a disk with room"
         ) from error
     size = quantity(path.stat().st_size, unit="B")
     click.echo(f"{path}: {made.num_rows} rows of schema {made.revision}, {size}")
@@ -74,7 +74,7 @@ def restore(workspace: Workspace, *, file: Path, is_forced: bool) -> None:
     report = restore_backup(file, store, is_forced=is_forced, on_replaced=replaced.append)
     click.echo(f"{store.name} is as of {report.created_at}: {report.num_rows} rows")
     for path in replaced:
-        click.echo(f"what it replaced is kept: {path}")
+        click.echo(f"the replaced store is now {path}")
 
 
 @db_group.command("prune")
@@ -94,7 +94,7 @@ def prune_command(workspace: Workspace, *, is_dry_run: bool) -> None:
         is_dry_run=is_dry_run,
     )
     if lines or not is_missing:
-        click.echo("\n".join(lines) or "nothing is older than what is kept")
+        click.echo("\n".join(lines) or "nothing to prune")
 
 
 @db_group.command()

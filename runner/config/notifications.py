@@ -273,7 +273,7 @@ NOTIFICATION_SETTINGS = (
         key="severe_any_time",
         accept=flag,
         default=False,
-        description="Whether what is severe is sent in quiet hours too.",
+        description="Whether severe notifications are sent in quiet hours too.",
     ),
     Setting(
         section="receivers.NAME",
@@ -288,7 +288,7 @@ NOTIFICATION_SETTINGS = (
         is_required=True,
         description="Names of receivers. Without any route each receiver gets all regressions.",
     ),
-    _globs("models", "Globs of models whose news are told."),
+    _globs("models", "Globs of models to notify about."),
     _globs("modes", "Globs of modes or variants."),
     _globs("metrics", "Globs of metrics."),
     _globs("owners", "Globs of owners; an alert without one fits `*` alone."),

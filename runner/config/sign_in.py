@@ -171,7 +171,7 @@ SIGN_IN_SETTINGS = (
         "Where the secret that signs the cookies is kept, 32 characters or more: `env:NAME` or"
         " `file:PATH`. Default: a new one at each start, so that everybody signs in again.",
     ),
-    _row("scope", text, "What the provider is asked for.", default=DEFAULT_SCOPE),
+    _row("scope", text, "The requested scopes.", default=DEFAULT_SCOPE),
     _row("claim", text, "Claim that names the groups of a person.", default="groups"),
     _row(
         "viewers",

@@ -10,12 +10,12 @@ from compile_hud.runner.system.gpus import GpuStatus, has_driver, list_gpus, mea
 from compile_hud.runner.system.machine import Machine
 
 _CPU = "/sys/devices/system/cpu"
-_NO_FIGURE = "no figure: nobody has measured it with Compile HUD"
+_NO_FIGURE = "no figure: not measured with Compile HUD yet"
 
 # Each figure was measured here (docs/methodology.md), or the text names its source.
 COSTS: Mapping[str, str] = {
     "persistence": "1 to 3 s before the first CUDA call of every process, and a power limit or"
-    " clock that somebody set is forgotten when the last process ends"
+    " custom clock is reset when the last process ends"
     " (docs.nvidia.com/deploy/driver-persistence)",
     "clocks": "a clock that floats follows load, power and heat; a case result says how much it"
     " did (warnings `clock-change`, `throttled`). " + _NO_FIGURE,
@@ -23,7 +23,7 @@ COSTS: Mapping[str, str] = {
     " " + _NO_FIGURE,
     "mig": "an instance is a part of the GPU: compare it with instances of its size alone",
     "gpu-users": "they take turns with the case and share memory and bandwidth. " + _NO_FIGURE,
-    "cpu": "a loop went from 229 to 372 ms beside one other busy process (V. Stinner, How to run a"
+    "cpu": "a loop went from 229 to 372 ms next to one other busy process (V. Stinner, How to run a"
     " stable benchmark, 2017)",
     "governor": "one benchmark went from 20.3 ms to 11.0 ms by itself while the kernel chose the"
     " clock (vstinner.github.io/intel-cpus-part2.html)",
@@ -86,7 +86,7 @@ def check_persistence(gpu: GpuStatus) -> Check:
     return _warn(
         name,
         "disabled",
-        hint="the driver shall stay loaded between processes",
+        hint="the driver must stay loaded between processes",
         command=f"sudo nvidia-smi -i {gpu.uuid} -pm 1",
     )
 
@@ -98,9 +98,9 @@ def check_clocks(gpu: GpuStatus) -> Check:
     return Check(
         name="clocks",
         state=CheckState.OK,
-        text=f"up to {gpu.max_clock_sm_mhz:.0f} MHz; nvidia-smi does not tell whether it is locked."
-        f" `sudo nvidia-smi -i {gpu.uuid} -lgc MHZ` locks it, at best to one that your cases hold"
-        " under load (details `telemetry`), and `-rgc` takes that back",
+        text=f"up to {gpu.max_clock_sm_mhz:.0f} MHz; nvidia-smi does not report a lock."
+        f" `sudo nvidia-smi -i {gpu.uuid} -lgc MHZ` locks it, at best to one that your cases"
+        " sustain under load (details `telemetry`), and `-rgc` unlocks it",
         cost=COSTS["clocks"],
     )
 
@@ -127,14 +127,14 @@ def check_mig(gpu: GpuStatus) -> Check:
     return _warn(
         "mig",
         "split into instances",
-        hint="`nvidia-smi -mig 0` ends that while nobody uses the GPU; it resets it",
+        hint="`nvidia-smi -mig 0` disables it on an idle GPU, and resets the GPU",
     )
 
 
 def check_gpu_users(users: tuple[str, ...]) -> Check:
     """Check that no other process computes on the GPU."""
     if not users:
-        return _ok("gpu-users", "nobody else computes on it")
+        return _ok("gpu-users", "no other process computes on it")
     return _warn(
         "gpu-users",
         f"used by {', '.join(users)}",
@@ -222,7 +222,7 @@ def check_time(machine: Machine) -> Check:
     """Check that the system clock is synchronised."""
     answer = machine.ask("timedatectl", "show", "--property=NTPSynchronized", "--value")
     if answer.problem or answer.text not in ("yes", "no"):
-        return _ok("time", "nobody here tells whether the clock is kept right")
+        return _ok("time", "clock synchronisation unknown")
     if answer.text == "yes":
         return _ok("time", "synchronised")
     return _warn(

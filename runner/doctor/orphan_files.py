@@ -32,7 +32,7 @@ def find_orphan_files(workspace: Workspace) -> tuple[OrphanFiles, ...]:
     spool = workspace.spool()
     orphans = [*_traces(workspace)]
     if broken := tuple(sorted(spool.broken_directory.glob("*.json"))):
-        text = "results that were set aside as broken; move them back once their cause is gone"
+        text = "broken results; move them back once the cause is fixed"
         orphans.append(OrphanFiles(folder=spool.broken_directory, number=len(broken), text=text))
     return tuple(orphans)
 
@@ -63,6 +63,6 @@ def _traces(workspace: Workspace) -> list[OrphanFiles]:
     rules = workspace.config.trace_rules
     gone = find_named_traces(store, num_nights=rules.num_nights) - traces.keys()
     if gone:
-        text = "results whose trace is gone; it was removed for its size, or by somebody"
+        text = "results whose trace is missing; it was pruned or deleted"
         orphans.append(OrphanFiles(folder=folder, number=len(gone), text=text, is_error=False))
     return orphans

@@ -130,7 +130,7 @@ def check_spool(spool: Spool) -> Check:
     num_waiting = len(spool.pending())
     text = f"{counted(num_waiting, 'result')} waiting, {num_broken} set aside as broken"
     if num_broken:
-        hint = f"look at {spool.broken_directory}; move a file back once its cause is gone"
+        hint = f"look at {spool.broken_directory}; move a file back once the cause is fixed"
         return Check(name="spool", state=CheckState.WARN, text=text, hint=hint)
     if num_waiting:
         return Check(
@@ -149,7 +149,7 @@ def check_notifications(store: Store, *, receivers: Collection[str]) -> Check:
     dead = {who: num for (who, state), num in counts.items() if state is NotificationState.DEAD}
     unclaimed = count_unclaimed(counts, receivers=receivers)
     if not dead and not unclaimed:
-        text = "none was given up, each has its receiver"
+        text = "no failed notifications, each has its receiver"
         return Check(name=name, state=CheckState.OK, text=text)
     texts, hints = [], []
     if dead:

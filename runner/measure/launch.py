@@ -222,5 +222,5 @@ def _explain_failure(
         context.findings.warn(
             f"no-{name}",
             f"the step {name} failed: {failure_reason(error)}",
-            hint="the other numbers of this result were taken before and stand",
+            hint="the other numbers of this result are valid",
         )

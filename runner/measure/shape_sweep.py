@@ -269,7 +269,7 @@ def _warn_of_missing(context: Context, missing: str) -> None:
     context.findings.warn(
         "no-shapes",
         missing,
-        hint="the numbers of the case's own shape were taken before and stand",
+        hint="the numbers of the case's own shape are valid",
     )
 
 

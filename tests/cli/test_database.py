@@ -73,7 +73,7 @@ def test_a_backup_that_cannot_be_written_says_where_not_and_leaves_nothing(
     result = terminal.hud("db", "backup", "hud.toml/copy.zip")
     assert result.exit_code == 2
     assert result.stderr.startswith("hud: cannot write hud.toml/copy.zip: ")
-    assert "Name a place that can be written" in result.stderr
+    assert "Name a writable path" in result.stderr
 
 
 def test_a_dry_run_says_what_prune_then_does(terminal: Terminal) -> None:
@@ -205,7 +205,7 @@ def test_a_trace_that_is_gone_is_told_and_is_no_trouble(terminal: Terminal) -> N
     (TRACES / "result-1.json.gz").unlink()
     result = terminal.hud("db", "check")
     assert result.exit_code == 0
-    assert f"{TRACES}: results whose trace is gone" in result.stdout
+    assert f"{TRACES}: results whose trace is missing" in result.stdout
 
 
 def test_a_young_trace_may_be_of_a_result_on_its_way(terminal: Terminal) -> None:
@@ -219,7 +219,7 @@ def test_what_was_set_aside_is_told_until_somebody_looks(terminal: Terminal) -> 
     (broken / "a.json").write_text("{", encoding="ascii")
     result = terminal.hud("db", "check", "--repair")
     assert result.exit_code == 1
-    assert f"{broken}: results that were set aside as broken" in result.stdout
+    assert f"{broken}: broken results" in result.stdout
     assert (broken / "a.json").exists()
 
 
@@ -235,4 +235,4 @@ def test_what_was_told_long_ago_is_forgotten_by_prune(
     dry = terminal.hud("db", "prune", "--dry-run").stdout
     assert dry == (words)
     assert terminal.hud("db", "prune").stdout == dry.replace("would forget", "forgot")
-    assert "nothing is older" in terminal.hud("db", "prune").stdout
+    assert "nothing to prune" in terminal.hud("db", "prune").stdout

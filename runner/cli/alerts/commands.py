@@ -108,7 +108,7 @@ def list_alerts(
         print_alerts(alerts, at=workspace.dependencies.now())
     elif not is_missing:
         is_every = requested is None and owner is None
-        message = "no alert yet" if is_every else "no such alert; --state all lists every one"
+        message = "no alert yet" if is_every else "no such alert; --state all lists all"
         click.echo(message, err=True)
 
 
@@ -251,7 +251,7 @@ def mute(
     end = until if isinstance(until, datetime) else None
     if end is not None and end <= workspace.dependencies.now():
         raise click.UsageError(
-            f"--until {end:%Y-%m-%d %H:%M} is over; name a later day or {NONE!r}"
+            f"--until {end:%Y-%m-%d %H:%M} is in the past; name a later day or {NONE!r}"
         )
     if _is_pattern(target):
         _set_series(
@@ -331,7 +331,7 @@ def replay_log(workspace: Workspace, *, path: Path, as_json: bool) -> None:
     if as_json:
         print_json({"replayed": num_new, "left_out": num_left_out})
         return
-    click.echo(f"{num_new} changes replayed, {num_left_out} are of alerts that are not here")
+    click.echo(f"{num_new} changes replayed, {num_left_out} are of unknown alerts")
     if num_left_out:
         click.echo("`hud detect` first, where the results are all in", err=True)
 

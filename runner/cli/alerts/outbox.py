@@ -31,7 +31,7 @@ from compile_hud.runner.planning.plan import find_names
 from compile_hud.runner.workspace import Workspace
 
 _ALL = "all"
-_NO_RECEIVERS = "no [receivers.NAME] in hud.toml: nobody is told of anything"
+_NO_RECEIVERS = "no receivers configured in hud.toml: notifications are off"
 # The length of a shown id, which begins with `msg_`.
 _SHOWN_LENGTH = len("msg_") + SHOWN_ID_LENGTH
 
@@ -59,7 +59,7 @@ def outbox(workspace: Workspace, *, states: tuple[str, ...], as_json: bool) -> N
     elif notifications:
         _print(notifications)
     elif not is_missing:
-        click.echo("nothing waits; --state all lists what was sent too", err=True)
+        click.echo("nothing is pending; --state all includes sent ones", err=True)
 
 
 @click.command("resend")

@@ -133,8 +133,8 @@ def find_source(result: CaseResult, name: str) -> KernelSource:
     if not generated:
         libraries = ", ".join(sorted({item.library for item in kernels}))
         raise NotFoundError(
-            f"{_names(kernels)} is ready-made code ({libraries}): only what torch.compile generated"
-            " has a source here"
+            f"{_names(kernels)} is a library kernel ({libraries}): only kernels that torch.compile"
+            " generated have a source"
         )
     if len(generated) > 1:
         raise NotFoundError(
@@ -241,7 +241,9 @@ def _facts(
     if profile.busy is not None:
         facts.append(("device", _device_text(profile)))
     if profile.overlap_s:
-        facts.append(("overlap", f"{quantity(profile.overlap_s, unit='s')} beside other kernels"))
+        facts.append(
+            ("overlap", f"{quantity(profile.overlap_s, unit='s')} parallel to other kernels")
+        )
     facts.append(("trace", "not kept" if trace is None else str(trace)))
     return facts
 

@@ -33,7 +33,7 @@ NOTHING_AUTOTUNED = RunWarning(
 )
 UNKNOWN_CUDAGRAPHS = RunWarning(
     code="cudagraphs-unknown",
-    text="this torch does not tell whether a CUDA graph was recorded",
+    text="this torch does not report whether a CUDA graph was recorded",
     hint="compare the latency with that of the mode without CUDA graphs",
 )
 # torch's name of a compiled frame in a trace, followed by the number of the compilation.

@@ -170,7 +170,7 @@ def refusal_reason(error: OSError, *, paranoid: str) -> str:
     """Return the reason and the remedy of a refusal; `paranoid` is the kernel's setting."""
     if error.errno == errno.EACCES:
         return (
-            f"the kernel allows it to nobody but root (kernel.perf_event_paranoid is {paranoid});"
+            f"the kernel allows it only to root (kernel.perf_event_paranoid is {paranoid});"
             " `sysctl kernel.perf_event_paranoid=1` changes that"
         )
     if error.errno == errno.EPERM:

@@ -162,7 +162,7 @@ def open_meter(*, is_cuda: bool) -> NvmlCounter | NvmlPower | RaplMeter:
         return NvmlCounter(gpu)
     if gpu.power_w() is not None:
         return NvmlPower(gpu)
-    raise EnergyMissingError("NVML tells neither energy nor power of this device")
+    raise EnergyMissingError("NVML reports neither energy nor power of this device")
 
 
 class NvmlCounter:

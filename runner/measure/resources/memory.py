@@ -208,7 +208,7 @@ def _keep_snapshot(context: Context, forward: Forward) -> None:
     if not context.device.is_cuda:
         context.findings.warn(
             "no-memory-snapshot",
-            "an allocator snapshot was asked for, and the CPU's allocator keeps none",
+            "an allocator snapshot was requested, but the CPU's allocator has none",
             hint="measure on CUDA, or turn [run] memory_snapshot off",
         )
         return

@@ -148,7 +148,7 @@ def _find(properties: Any) -> tuple[Any, bool]:
         bus = f"{properties.pci_domain_id:08x}:{properties.pci_bus_id:02x}"
         address = f"{bus}:{properties.pci_device_id:02x}.0"
     except AttributeError:
-        raise NvmlMissingError("this torch tells neither UUID nor PCI address") from None
+        raise NvmlMissingError("this torch reports neither UUID nor PCI address") from None
     return pynvml.nvmlDeviceGetHandleByPciBusId(address), False
 
 

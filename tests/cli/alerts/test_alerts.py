@@ -179,7 +179,7 @@ def test_end_of_a_mute_may_have_a_time_and_a_zone(terminal: Terminal) -> None:
     ("until", "problem"),
     [
         ("soon", "'soon' is no time like 2026-01-31 or 2026-01-31T02:30, nor is it 'none'"),
-        ("2025-01-01", "is over; name"),
+        ("2025-01-01", "is in the past; name"),
     ],
 )
 def test_end_of_a_mute_that_is_none_is_refused(

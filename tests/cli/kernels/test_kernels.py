@@ -104,7 +104,7 @@ def test_a_gpu_tells_how_busy_it_was_and_where_the_trace_is(terminal: Terminal) 
     (folder / "r1.json.gz").touch()
     shown = terminal.hud("kernels", "gpu.json", "bert").stdout
     assert "device     busy 75.0 %, replayed as a CUDA graph\n" in shown
-    assert "overlap    2.00 ms beside other kernels\n" in shown
+    assert "overlap    2.00 ms parallel to other kernels\n" in shown
     assert "trace      .hud/store.duckdb.traces/r1.json.gz\n" in shown
     assert "remainder" not in shown
 
@@ -175,7 +175,7 @@ def test_the_code_of_a_kernel_is_printed_without_what_steers_a_terminal(
         ),
         (
             ("out.json", "bert", "--source", "mkl"),
-            "mkl_gemm is ready-made code (mkl): only what to",
+            "mkl_gemm is a library kernel (mkl): only kernels",
         ),
         (
             ("out.json", "bert", "--source", "x"),
@@ -255,7 +255,7 @@ def test_a_script_runs_one_kernel_alone(terminal: Terminal) -> None:
     ("name", "complaint"),
     [
         ("cpp_fused_add_0", "nobody saw what cpp_fused_add_0 was called with"),
-        ("mkl_gemm", "mkl_gemm is ready-made code (mkl)"),
+        ("mkl_gemm", "mkl_gemm is a library kernel (mkl)"),
     ],
 )
 def test_a_kernel_that_cannot_run_alone_says_why(
