@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app import __main__ as command
 from compile_hud.app.data.store import URL_VARIABLE
@@ -55,18 +56,16 @@ def test_a_server_that_cannot_listen_ends_with_3(monkeypatch: pytest.MonkeyPatch
     assert ended.value.code == 3
 
 
-@pytest.mark.parametrize(
-    ("starts", "message"), [(True, "the dashboard answers now\n"), (False, "")]
-)
+@pytest.mark.parametrize("starts", [True, False])
 def test_it_says_when_it_answers(
     starts: bool,
-    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    words: SnapshotAssertion,
 ) -> None:
     async def startup(server: uvicorn.Server, _sockets: object) -> None:
         server.started = starts
 
     monkeypatch.setattr(uvicorn.Server, "startup", startup)
     asyncio.run(command.Server(uvicorn.Config("compile_hud.app.asgi:app")).startup())
-    assert capsys.readouterr().out == message
+    assert capsys.readouterr().out == words

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from syrupy.assertion import SnapshotAssertion
+
 from compile_hud.app.components.evidence import confirmation_text, difference_table
 from tests.support.builders import make_alert
 
@@ -14,10 +16,10 @@ def again(**values: Any) -> str:
     return confirmation_text(dataclasses.replace(make_alert(), confirmation=confirmation))
 
 
-def test_verdict_method_interval_time_and_reason_are_told() -> None:
+def test_verdict_method_interval_time_and_reason_are_told(words: SnapshotAssertion) -> None:
     side = {"toolchain": "old", "num_launches": 8}
     text = again(baseline_side=side, interval_pct=[10.0, 14.0], seconds=90.0)
-    assert text.startswith("confirmed, in turn with toolchain old, 8 launches a side, ")
+    assert text == words
     assert "10.0" in text
     assert text.endswith(": it is")
 

@@ -8,6 +8,7 @@ import io
 from datetime import timedelta
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.app.ui.share import HERE, code, file_name
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
@@ -18,11 +19,13 @@ from tests.support.records.page_results import point, series_page
 BAD = RunRef(run_id="run-1", revision="rev-1", at=START + timedelta(days=1))
 
 
-def test_the_markdown_of_a_series_says_what_changed_and_how_to_measure_it() -> None:
+def test_the_markdown_of_a_series_says_what_changed_and_how_to_measure_it(
+    words: SnapshotAssertion,
+) -> None:
     page = series_page([point(0), point(1, 0.012)], alerts=[make_alert(first_bad=BAD)])
     text = series_markdown(page, metric="latency_s", command="hud run --model bert")
     assert text.startswith("`latency` of `bert/")
-    assert "- latest: 12.0 ms [11.9, 12.1] of 24 samples (2026-01-02 02:30 UTC, `rev-1`)" in text
+    assert text == words
     assert "- `regression: +20.0 % [+18.0, +22.0] %" in text
     assert text.endswith(f"- {HERE}\n\n```\nhud run --model bert\n```\n")
 

@@ -114,7 +114,7 @@ def test_point_has_its_level_at_one_pace_where_a_pace_was_measured() -> None:
     assert rows[1]["level_shown"] == "10.0 ms"
 
 
-def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
+def test_marks_have_words_and_their_own_rows_and_stay_inside(words: SnapshotAssertion) -> None:
     page = series_page(
         [point(number) for number in range(11)],
         environment_changes=[environment_change(2, "driver")],
@@ -124,11 +124,12 @@ def test_marks_have_words_and_their_own_rows_and_stay_inside() -> None:
         ],
     )
     rows = mark_rows(page, metric="latency_s", scale=MS)
-    assert [(row["text"], row["verdict"], row["row"], row["side"]) for row in rows] == [
-        ("improvement: -9.0 %, [+18.0, +22.0] %", "improvement", 0, "right"),
-        ("new baseline: driver old -> new", "", 1, "right"),
-        ("regression: +20.0 %, acknowledged, [+18.0, +22.0] %", "regression", 2, "left"),
+    assert [(row["verdict"], row["row"], row["side"]) for row in rows] == [
+        ("improvement", 0, "right"),
+        ("", 1, "right"),
+        ("regression", 2, "left"),
     ]
+    assert [row["text"] for row in rows] == words
 
 
 def test_a_drift_is_a_slope_between_its_levels_and_no_point_of_it_a_step() -> None:
@@ -233,15 +234,11 @@ def test_a_mark_without_any_points_does_not_divide_by_zero() -> None:
     assert [row["side"] for row in mark_rows(page, metric="latency_s", scale=MS)] == ["right"]
 
 
-@pytest.mark.parametrize(
-    ("names", "label"),
-    [
-        ((), "new baseline: environment changed"),
-        (("a", "b", "c", "d"), "new baseline: a old -> new, b old -> new and 2 more"),
-    ],
-)
-def test_a_change_of_environment_names_a_few_facts(names: tuple[str, ...], label: str) -> None:
-    assert change_label(environment_change(1, *names)) == label
+@pytest.mark.parametrize("names", [(), ("a", "b", "c", "d")], ids=["no-facts", "many-facts"])
+def test_a_change_of_environment_names_a_few_facts(
+    names: tuple[str, ...], words: SnapshotAssertion
+) -> None:
+    assert change_label(environment_change(1, *names)) == words
 
 
 def test_runs_without_a_number_are_marked_and_running_ones_are_not() -> None:

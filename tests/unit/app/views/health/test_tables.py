@@ -25,6 +25,7 @@ from compile_hud.db.jobs.health import DeviceState, DiskState, Health, Scheduler
 from compile_hud.db.jobs.queue import JobState, QueuedJob
 from compile_hud.db.records.notifications import NotificationState
 from tests.support.builders import START
+from tests.support.texts import html_words
 
 NOW = START + timedelta(days=1)
 SCHEDULER = SchedulerState(
@@ -87,7 +88,7 @@ def test_a_silent_scheduler_is_the_trouble_and_its_schedules_are_not_coming(
     silent = dataclasses.replace(SCHEDULER, heartbeat_at=NOW - timedelta(minutes=10))
     page = page_of(silent, open_jobs=(job(),))
     first, second = troubles(page, now=NOW)
-    assert first.startswith("The scheduler of box has been silent for 10 min 00 s")
+    assert first == words
     assert second == words
     assert next_table(page, now=NOW) == ""
 
@@ -114,11 +115,11 @@ def test_the_soonest_run_comes_first_and_one_without_a_time_last() -> None:
     assert in_words(NOW - timedelta(minutes=2), now=NOW) == "due for 2 min 00 s"
 
 
-def test_a_job_says_why_it_waits_and_leads_to_its_run() -> None:
+def test_a_job_says_why_it_waits_and_leads_to_its_run(words: SnapshotAssertion) -> None:
     waiting = job(due_at=NOW, reason="the store was locked")
     done = job(state=JobState.DONE, run_id="run-7")
     content = job_table([waiting, done], label="jobs", now=NOW)
-    assert "not before 2026-01-02 02:30 UTC: the store was locked" in content
+    assert html_words(content) == words
     assert 'href="run?run=run-7"' in content
 
 

@@ -123,8 +123,7 @@ def test_a_row_that_was_selected_is_its_kernel() -> None:
 def test_what_nobody_knows_is_no_fact() -> None:
     names = [name for name, _ in kernel_facts(PRODUCT)]
     assert "operations" in names
-    assert "of the measured roofline" not in names
-    assert "launch" not in names
+    assert [name for name in names if "roofline" in name or "launch" in name] == []
 
 
 def test_configuration_and_launch_are_told_without_the_arguments() -> None:
@@ -206,11 +205,11 @@ def test_the_script_is_asked_for_by_a_command_that_a_shell_takes() -> None:
     assert command.endswith("--repro 'a; rm -rf \"$HOME\"'")
 
 
-def test_uncounted_kernels_are_named_up_to_a_few() -> None:
+def test_uncounted_kernels_are_named_up_to_a_few(words: SnapshotAssertion) -> None:
     many = [make_kernel(f"k{number}", label=f"k{number}", share=0.01) for number in range(8)]
     text = uncounted_text(many)
-    assert "k0, k1, k2, k3, k4, k5 and 2 more; together 8.00 % of an iteration" in text
-    assert uncounted_text([FUSED]).endswith("cpp_fused_add; together 20.0 % of an iteration.")
+    assert text == words
+    assert uncounted_text([FUSED]) == words
 
 
 def test_what_no_kernel_accounts_for_comes_last() -> None:
@@ -224,20 +223,21 @@ def test_parts_have_the_colour_of_their_kind_and_their_number() -> None:
     assert ">6.00 ms<" in html
 
 
-def test_a_latency_that_is_longer_leaves_the_remainder_on_the_side_of_the_parts() -> None:
+def test_a_latency_that_is_longer_leaves_the_remainder_on_the_side_of_the_parts(
+    words: SnapshotAssertion,
+) -> None:
     longer = dataclasses.replace(PROFILE, latency_s=0.010)
     html = parts_bars(longer)
     assert html.index("remainder: 2.00 ms") < html.index("latency: 10.0 ms")
-    assert "no part explains the remainder of 2.00 ms" in profiler_text(longer)
+    assert profiler_text(longer) == words
 
 
-def test_the_profiler_has_its_price_told() -> None:
-    assert "is the cost of profiling and of disturbance." in profiler_text(PROFILE, is_noisy=True)
+def test_the_profiler_has_its_price_told(words: SnapshotAssertion) -> None:
+    assert profiler_text(PROFILE, is_noisy=True) == words
     text = profiler_text(PROFILE)
-    assert "8.00 ms under the profiler and 6.00 ms (median) without it" in text
-    assert "2.00 ms (33 % of the latency), is the cost of profiling" in text
+    assert text == words
     without = dataclasses.replace(PROFILE, latency_s=None)
-    assert "no latency was sampled" in profiler_text(without)
+    assert profiler_text(without) == words
     assert "remainder" not in parts_table(without)
 
 
@@ -251,17 +251,14 @@ SLOWED = Profile(
 )
 
 
-def test_gaps_that_recording_adds_are_no_idle_of_the_device() -> None:
+def test_gaps_that_recording_adds_are_no_idle_of_the_device(words: SnapshotAssertion) -> None:
     html = parts_bars(SLOWED)
-    assert html.index("idle: 0.800 ms") < html.index("idle that recording adds: 11.0 ms")
+    assert html.index(": 0.800 ms") < html.index(": 11.0 ms")
     assert html.index(">6.20 ms<") < html.index(">17.2 ms<")
     numbers = parts_table(SLOWED)
     assert "87.1 %" in numbers
     assert "idle, profiled" in numbers
-    assert (
-        "of the 11.8 ms in which the GPU was idle under the profiler the latency has room for"
-        " 800 us."
-    ) in profiler_text(SLOWED)
+    assert profiler_text(SLOWED) == words
 
 
 def test_how_busy_a_device_was_is_told_as_the_latency_leaves_it(words: SnapshotAssertion) -> None:
@@ -269,7 +266,7 @@ def test_how_busy_a_device_was_is_told_as_the_latency_leaves_it(words: SnapshotA
     device = dict(header_facts(slowed))["device"]
     assert device.text == words
     assert [note.text for note in device.notes] == ["31.4 % under the profiler"]
-    assert "The gaps are those under the profiler" in strip_text(SLOWED)
+    assert strip_text(SLOWED) == words
 
 
 @pytest.mark.parametrize("latency_s", [None, 0.0168, 0.0172, 0.02])
@@ -314,10 +311,10 @@ def page(*, trace: str, has_trace: bool = False, has_traces: bool = True) -> Ker
     )
 
 
-def test_a_missing_trace_says_why() -> None:
+def test_a_missing_trace_says_why(words: SnapshotAssertion) -> None:
     assert no_trace_text(page(trace="a.json.gz", has_trace=True)) == ""
     assert "is gone" in no_trace_text(page(trace="a.json.gz"))
-    assert "This result has no trace" in no_trace_text(page(trace=""))
+    assert no_trace_text(page(trace="")) == words
     assert "[traces] folder" in no_trace_text(page(trace="a.json.gz", has_traces=False))
 
 

@@ -24,6 +24,7 @@ from compile_hud.db.records.results import Outcome
 from compile_hud.db.records.summaries import LatestCell
 from tests.support.builders import make_alert, make_case
 from tests.support.records.page_results import latest
+from tests.support.texts import html_words
 
 EAGER_S = 0.010
 
@@ -144,11 +145,11 @@ def test_a_model_that_fails_in_the_best_mode_is_named(words: SnapshotAssertion) 
     failed = latest(make_case("unet", mode="max-autotune"), outcome=Outcome.FAILED)
     page = page_of(*BOTH, measured("default", 1.5, 5, model="unet"), failed)
     _, sentences = answer(page, cache="cold")
-    assert "Over the 1 of 2 models" in sentences[0]
+    assert sentences[0] == words
     assert sentences[-1] == words
 
 
-def test_a_model_that_another_mode_serves_better_is_named() -> None:
+def test_a_model_that_another_mode_serves_better_is_named(words: SnapshotAssertion) -> None:
     page = page_of(
         *BOTH,
         measured("default", 3.0, 5, model="vit"),
@@ -156,7 +157,7 @@ def test_a_model_that_another_mode_serves_better_is_named() -> None:
     )
     _, sentences = answer(page, cache="cold")
     assert page.best == "default"
-    assert "Another mode is faster for bert: see the table by model." in sentences
+    assert [sentence for sentence in sentences if "bert" in sentence] == words
 
 
 def test_a_vanished_case_is_in_no_mean() -> None:
@@ -174,11 +175,13 @@ def test_what_pays_back_nothing_for_certain_has_no_break_even() -> None:
     assert row.cells["default"].break_even is None
 
 
-@pytest.mark.parametrize(("speedup", "words"), [(1.005, "no break-even"), (0.64, "never pays<")])
-def test_what_is_slower_than_eager_never_pays_and_is_no_winner(speedup: float, words: str) -> None:
+@pytest.mark.parametrize("speedup", [1.005, 0.64])
+def test_a_mode_that_is_slower_than_eager_never_pays_and_is_no_winner(
+    speedup: float, words: SnapshotAssertion
+) -> None:
     cell = measured("default", speedup, 5)
     html = model_table(page_of(cell), {cell.summary.case.key: cell})
-    assert words in html
+    assert [text for text in html_words(html) if "pays" in text or "break-even" in text] == words
     assert ("number strong" in html) == (speedup > 1)
 
 
@@ -192,7 +195,7 @@ def test_without_common_ground_there_is_no_recommendation(words: SnapshotAsserti
     page = page_of(measured("default", 2.0, 5), measured("max-autotune", 2.0, 5, model="vit"))
     title, sentences = answer(page, cache="warm")
     assert title == words
-    assert "a speedup and a warm compile time in every mode" in sentences[0]
+    assert sentences[0] == words
     assert len(page.rows) == 2
 
 

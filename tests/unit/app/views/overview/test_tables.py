@@ -217,22 +217,22 @@ def test_a_series_without_points_says_only_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "direction", "text"),
+    ("metric", "direction"),
     [
-        ("theirs", Direction.HIGHER_IS_BETTER, "higher, as its records say"),
-        ("theirs", Direction.NEITHER, "neither, as its records say: not judged"),
-        ("theirs", None, "direction unknown: not judged"),
-        ("their_throughput", None, "higher, by its name and unit"),
-        ("latency_s", None, None),
+        ("theirs", Direction.HIGHER_IS_BETTER),
+        ("theirs", Direction.NEITHER),
+        ("theirs", None),
+        ("their_throughput", None),
+        ("latency_s", None),
     ],
 )
 def test_which_way_is_better_is_told_of_metrics_of_others(
-    metric: str, direction: Direction | None, text: str | None
+    metric: str, direction: Direction | None, words: SnapshotAssertion
 ) -> None:
     headers = [header(metric=metric, key=point(0).series_key, direction=direction)]
     page = series_page([point(0)], headers=headers)
     facts = {name: cell.text for name, cell in header_facts(page, metric=metric)}
-    assert facts.get("better") == text
+    assert facts.get("better") == words
 
 
 def test_the_newest_points_are_listed_first() -> None:
@@ -243,7 +243,7 @@ def test_the_newest_points_are_listed_first() -> None:
     assert whole.startswith(newest.partition("</tbody>")[0])
 
 
-def test_a_point_of_one_sample_is_said_to_have_no_interval() -> None:
+def test_a_point_of_one_sample_is_said_to_have_no_interval(words: SnapshotAssertion) -> None:
     single = replace(point(0, 2.0), low=2.0, high=2.0, num_samples=1)
     page = series_page([single])
     facts = {name: cell.text for name, cell in header_facts(page, metric="energy_j")}
@@ -252,7 +252,7 @@ def test_a_point_of_one_sample_is_said_to_have_no_interval() -> None:
     assert (about["estimate"], about["samples"]) == ("2.00 J", "1, so no interval")
     rows = point_table(page, metric="energy_j", scale=Scale(1.0, "J"))
     assert 'title="one sample has no interval"><div class="text">-</div>' in rows
-    assert "so no interval; a click opens" in trend_caption(page)
+    assert trend_caption(page) == words
     assert "95 % interval; a click opens" in trend_caption(series_page([single, point(1)]))
     assert samples_caption(1) != samples_caption(2)
 
@@ -343,7 +343,9 @@ def test_nothing_open_is_said_in_the_title_alone() -> None:
     assert alert_sections(OverviewState(), [], now=START) == ("No open regressions", [])
 
 
-def test_results_that_are_not_ok_without_an_alert_are_counted_below_the_title() -> None:
+def test_results_that_are_not_ok_without_an_alert_are_counted_below_the_title(
+    words: SnapshotAssertion,
+) -> None:
     failed = [
         latest(make_case(f"model-{number}"), outcome=Outcome.FAILED, values={}) for number in "abc"
     ]
@@ -351,10 +353,8 @@ def test_results_that_are_not_ok_without_an_alert_are_counted_below_the_title() 
     alert = make_alert(case=failed[0].summary.case, toolchain=failed[0].toolchain)
     alert = replace(alert, machine=failed[0].machine)
     better = replace(alert, case=failed[1].summary.case, verdict=Verdict.IMPROVEMENT)
-    assert unwatched_text([*failed, fine], alerts=[alert, better]).startswith(
-        "2 cases below are not ok and have no open alert: "
-    )
-    assert unwatched_text(failed[:2], alerts=[alert]).startswith("1 case below is not ok and has")
+    assert unwatched_text([*failed, fine], alerts=[alert, better]) == words
+    assert unwatched_text(failed[:2], alerts=[alert]) == words
     assert unwatched_text([failed[0], fine], alerts=[alert]) == ""
 
 
@@ -369,14 +369,10 @@ def test_a_mode_that_never_really_ran_is_in_brackets() -> None:
     assert (tile.text, tile.style) == ("(1.02x)", "quiet")
 
 
-@pytest.mark.parametrize(
-    ("num_speedups", "num_ok", "text", "why"),
-    [
-        (4, 4, "no common model", "none of 4 has a speedup in every mode"),
-        (0, 4, "no speedup", "none was measured against eager"),
-        (0, 0, "(no speedup)", "no case of this mode is ok"),
-    ],
-)
-def test_no_mean_has_its_reason(num_speedups: int, num_ok: int, text: str, why: str) -> None:
+@pytest.mark.parametrize(("num_speedups", "num_ok"), [(4, 4), (0, 4), (0, 0)])
+def test_a_mode_without_a_mean_has_a_reason(
+    num_speedups: int, num_ok: int, words: SnapshotAssertion
+) -> None:
     _, tile = mode_tile(mode_summary(mean=None, num_speedups=num_speedups, num_ok=num_ok))
-    assert (tile.text, tile.style, tile.notes[0].text) == (text, "quiet", why)
+    assert tile.style == "quiet"
+    assert (tile.text, tile.notes[0].text) == words
