@@ -45,7 +45,9 @@ def check_architecture(name: str, *, names: Collection[str], listing: str) -> No
         suggestion = f" Did you mean {near}?" if near else ""
         package = listing.partition(".")[0]
         raise UnknownNameError(
-            f"{package} has no model {name!r}.{suggestion} `{listing}` shows all {len(names)}."
+            f"{package} has no model {name!r}.{suggestion} `{listing}` shows all {len(names)}.",
+            model=name,
+            near=near_names(name, names),
         )
 
 

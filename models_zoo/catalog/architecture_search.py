@@ -86,13 +86,24 @@ def _row(name: str) -> ModelSpec:
 def _parse(name: str) -> Architecture:
     match = _FORM.fullmatch(name)
     if match is None:
-        raise UnknownNameError(f"no model matches {name!r}: it names no architecture. {_EXAMPLE}")
+        raise UnknownNameError(
+            f"no model matches {name!r}: it names no architecture. {_EXAMPLE}",
+            model=name,
+            problem="no-architecture",
+        )
     layers, width, heads = (int(number) for number in match.group(1, 2, 3))
     ratio = float(match.group(4))
     if 0 in (layers, width, heads, ratio):
-        raise UnknownNameError(f"no model matches {name!r}: nothing in it may be 0. {_EXAMPLE}")
+        raise UnknownNameError(
+            f"no model matches {name!r}: nothing in it may be 0. {_EXAMPLE}",
+            model=name,
+            problem="zero",
+        )
     if width % heads:
         raise UnknownNameError(
-            f"no model matches {name!r}: {heads} heads do not divide a width of {width}. {_EXAMPLE}"
+            f"no model matches {name!r}: {heads} heads do not divide a width of {width}."
+            f" {_EXAMPLE}",
+            model=name,
+            problem="indivisible-width",
         )
     return Architecture(num_layers=layers, hidden_size=width, num_heads=heads, ffn_ratio=ratio)

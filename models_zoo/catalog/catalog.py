@@ -41,7 +41,9 @@ def find_models(
         if not any(fnmatchcase(name, pattern) for name in known):
             raise UnknownNameError(
                 f"no model matches {pattern!r}.{_suggestion(pattern, catalog)}"
-                f" `hud list models` shows all {len(catalog)}."
+                f" `hud list models` shows all {len(catalog)}.",
+                model=pattern,
+                near=near_names(pattern, catalog),
             )
     return tuple(
         spec
@@ -73,13 +75,19 @@ def find_size(spec: ModelSpec, shape: str) -> SizeSpec:
         known = dict.fromkeys((*spec.sizes, *spec.shapes))
         raise UnknownNameError(
             f"model {spec.name!r} has no shape {shape!r}.{_suggestion(shape, known)}"
-            f" It has {', '.join(known)}."
+            f" It has {', '.join(known)}.",
+            model=spec.name,
+            shape=shape,
+            known=tuple(known),
         )
     try:
         return vary(spec.sizes[size], values) if values else spec.sizes[size]
     except UnfitShapeError as error:
         raise UnfitShapeError(
-            f"model {spec.name!r} has no shape {shape!r}: {size} {error}."
+            f"model {spec.name!r} has no shape {shape!r}: {size} {error}.",
+            model=spec.name,
+            shape=shape,
+            **error.parameters,
         ) from error
 
 

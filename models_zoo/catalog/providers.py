@@ -38,7 +38,9 @@ def _row(name: str, *, provider: str, architecture: str) -> ModelSpec:
     if not re.fullmatch(r"[A-Za-z0-9_.]+", architecture):
         raise UnknownNameError(
             f"no model matches {name!r}: models of {provider} are named one by one and in full, as"
-            f" in {provider}/resnet50."
+            f" in {provider}/resnet50.",
+            model=name,
+            provider=provider,
         )
     sizes = {
         size: sample_size(architecture=architecture, batch=batch)

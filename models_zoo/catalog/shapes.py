@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
 from compile_hud.models_zoo.catalog.spec import ConfigValue, SizeSpec
@@ -68,6 +69,8 @@ _NAME = re.compile(r"(?P<size>.+?)(?P<axes>(?:-[a-z][0-9]+)+)")
 class UnfitShapeError(UnknownNameError):
     """A shape that a size cannot have; the message names possible ones."""
 
+    code: ClassVar[str] = "unfit-shape"
+
 
 def axes_of(size: SizeSpec) -> tuple[Axis, ...]:
     """Return the axes that `size` has, in the order of their table."""
@@ -96,9 +99,11 @@ def vary(size: SizeSpec, values: Mapping[str, int]) -> SizeSpec:
         if key not in axes:
             letter = next(axis.text for axis in AXES if axis.key == key)
             has = " and ".join(axis.text for axis in axes.values()) or "none"
-            raise UnfitShapeError(f"has no axis {letter}; its axes: {has}")
+            raise UnfitShapeError(f"has no axis {letter}; its axes: {has}", axis=key)
         if not axes[key].allows(value, config=size.config):
-            raise UnfitShapeError(f"takes {axes[key].bound(size.config)}, not {value}")
+            raise UnfitShapeError(
+                f"takes {axes[key].bound(size.config)}, not {value}", axis=key, value=value
+            )
     made = make_size({**size.config, **values}, num_samples=size.num_samples)
     if made.num_tokens is None and size.num_tokens is not None:
         # The tokens of each sample are no axis and stay.
@@ -122,15 +127,22 @@ def split_name(name: str) -> tuple[str, dict[str, int]]:
     for letter, value in pairs:
         if letter not in keys:
             known = ", ".join(axis.text for axis in AXES)
-            raise UnfitShapeError(f"no shape {name!r}: {letter!r} is no axis. There is {known}.")
+            raise UnfitShapeError(
+                f"no shape {name!r}: {letter!r} is no axis. There is {known}.",
+                shape=name,
+                axis=letter,
+            )
         if not 0 < value <= MAX_VALUE:
             raise UnfitShapeError(
-                f"no shape {name!r}: {keys[letter]} is from 1 to {MAX_VALUE}, not {value}."
+                f"no shape {name!r}: {keys[letter]} is from 1 to {MAX_VALUE}, not {value}.",
+                shape=name,
+                axis=keys[letter],
+                value=value,
             )
     values = {keys[letter]: value for letter, value in pairs}
     proper = match["size"] + name_of(values)
     if proper != name:
-        raise UnfitShapeError(f"no shape {name!r}: write it {proper!r}.")
+        raise UnfitShapeError(f"no shape {name!r}: write it {proper!r}.", shape=name, proper=proper)
     return match["size"], values
 
 

@@ -1,6 +1,6 @@
 """The errors of the analysis.
 
-ValueError
+AnalysisError
 |-- NotComparableError   two runs happened in environments whose numbers do not compare
 |-- AlertStateError      an alert cannot go to the requested state
 |   `-- ChangedMeanwhile the alert has changed since it was read
@@ -9,12 +9,18 @@ ValueError
 
 from __future__ import annotations
 
+from compile_hud.db.errors import CodedError
 
-class NotComparableError(ValueError):
+
+class AnalysisError(CodedError, ValueError):
+    """Base of every error that the analysis raises."""
+
+
+class NotComparableError(AnalysisError):
     """Two runs happened in environments whose numbers do not compare; names the facts."""
 
 
-class AlertStateError(ValueError):
+class AlertStateError(AnalysisError):
     """An alert cannot change to this state, or the decision has no author."""
 
 
@@ -22,5 +28,5 @@ class ChangedMeanwhile(AlertStateError):
     """An alert has changed since the user looked at it."""
 
 
-class NoKernelScript(ValueError):
+class NoKernelScript(AnalysisError):
     """Too little is known of a kernel to write a script that runs it alone."""

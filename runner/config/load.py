@@ -98,7 +98,7 @@ class _SettingsText:
         line = find_line(self.text, section=section, key=key)
         location = f"{self.name} line {line}" if line else self.name
         what = f"[{section}]" if key is None else f"[{section}] {key}"
-        return ConfigError(f"{location}: {what}: {problem}")
+        return ConfigError(f"{location}: {what}: {problem}", section=section, key=key, line=line)
 
 
 def setting_error(section: str, *, key: str, problem: str, path: Path | None) -> ConfigError:
@@ -127,21 +127,29 @@ def load_config(path: Path | None, *, env: Mapping[str, str]) -> Config:
     except FileNotFoundError as error:
         raise ConfigError(
             f"cannot read the settings in {chosen}: there is no such file. Name one that is there"
-            " with --config or HUD_CONFIG, or none to go without"
+            " with --config or HUD_CONFIG, or none to go without",
+            path=chosen,
+            problem="missing",
         ) from error
     except IsADirectoryError as error:
         raise ConfigError(
-            f"cannot read the settings in {chosen}: it is a folder. Name the file in it"
+            f"cannot read the settings in {chosen}: it is a folder. Name the file in it",
+            path=chosen,
+            problem="folder",
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"cannot read the settings in {chosen}: byte {error.start} is no UTF-8. Save the file"
-            " as UTF-8"
+            " as UTF-8",
+            path=chosen,
+            problem="encoding",
         ) from error
     except OSError as error:
         raise ConfigError(
             f"cannot read the settings in {chosen}: {error.strerror}. Who runs hud must be able"
-            " to read the file"
+            " to read the file",
+            path=chosen,
+            reason=error.strerror,
         ) from error
     return parse_config(
         content, path=chosen, env=env, built=built_toolchains, installed=installed_models
@@ -277,9 +285,14 @@ def _parse_toml(content: str, *, name: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         match = re.search(r"^(.*) \(at line (\d+), column (\d+)\)$", str(error))
         if match is None:
-            raise ConfigError(f"{name}: not valid TOML: {error}") from error
+            raise ConfigError(
+                f"{name}: not valid TOML: {error}", name=name, problem="toml"
+            ) from error
         raise ConfigError(
-            f"{name} line {match[2]}, column {match[3]}: not valid TOML: {match[1]}"
+            f"{name} line {match[2]}, column {match[3]}: not valid TOML: {match[1]}",
+            name=name,
+            problem="toml",
+            line=int(match[2]),
         ) from error
 
 

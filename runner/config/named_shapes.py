@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
 
+from compile_hud.db.errors import CodedError
 from compile_hud.models_zoo.catalog.shapes import (
     AXES,
     ZOO_SIZES,
@@ -22,11 +23,11 @@ from compile_hud.runner.planning.suites import AUTO_SHAPE, NIGHTLY_SHAPES
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 
-class NamedShapeError(ValueError):
+class NamedShapeError(CodedError, ValueError):
     """An invalid `[shapes.NAME]`; `key` is the faulty setting, None for all of it."""
 
-    def __init__(self, problem: str, *, key: str | None = None) -> None:
-        super().__init__(problem)
+    def __init__(self, message: str, /, *, key: str | None = None, **parameters: object) -> None:
+        super().__init__(message, **parameters)
         self.key = key
 
 
@@ -62,19 +63,33 @@ def with_shapes(catalog: Mapping[str, ModelSpec], rule: ShapeRule) -> dict[str, 
 def _check(rule: ShapeRule, *, catalog: Mapping[str, ModelSpec]) -> None:
     sizes = {size for spec in catalog.values() for size in spec.sizes}
     if _NAME.fullmatch(rule.name) is None:
-        raise NamedShapeError("a name begins with a letter and has letters, digits, _ . - alone")
+        raise NamedShapeError(
+            "a name begins with a letter and has letters, digits, _ . - alone",
+            name=rule.name,
+            problem="characters",
+        )
     if rule.name in {*sizes, *ZOO_SIZES, AUTO_SHAPE, NIGHTLY_SHAPES}:
-        raise NamedShapeError(f"{rule.name!r} means something else already; choose another name")
+        raise NamedShapeError(
+            f"{rule.name!r} means something else already; choose another name",
+            name=rule.name,
+            problem="reserved",
+        )
     if _ends_with_axes(rule.name):
-        raise NamedShapeError("a name that ends like `-b8` is that of a size; choose another name")
+        raise NamedShapeError(
+            "a name that ends like `-b8` is that of a size; choose another name",
+            name=rule.name,
+            problem="like-a-size",
+        )
     if not rule.axes:
         keys = ", ".join(axis.key for axis in AXES)
-        raise NamedShapeError(f"names no axis; give one or more of {keys}")
+        raise NamedShapeError(f"names no axis; give one or more of {keys}", problem="no-axis")
     for pattern in rule.models:
         if not any(fnmatchcase(name, pattern) for name in catalog):
             near = near_names(pattern, catalog)
             suggestion = f"; did you mean {near}?" if near else ""
-            raise NamedShapeError(f"no model matches {pattern!r}{suggestion}", key="models")
+            raise NamedShapeError(
+                f"no model matches {pattern!r}{suggestion}", key="models", model=pattern
+            )
 
 
 def _ends_with_axes(name: str) -> bool:
@@ -94,14 +109,18 @@ def _having(rule: ShapeRule, *, catalog: Mapping[str, ModelSpec]) -> dict[str, M
         for shape, values in rule.points():
             try:
                 if rule.size not in spec.sizes:
-                    raise UnfitShapeError(f"has no size {rule.size!r}; it has {_list(spec.sizes)}")
+                    raise UnfitShapeError(
+                        f"has no size {rule.size!r}; it has {_list(spec.sizes)}",
+                        size=rule.size,
+                    )
                 named = NamedShape(
                     size=vary(spec.sizes[rule.size], values), is_tracked=rule.is_tracked
                 )
             except UnfitShapeError as error:
                 # A glob means the models that have such a shape.
                 if name in rule.models:
-                    raise NamedShapeError(f"{name} {error}") from error
+                    facts = {"model": name, **error.parameters}
+                    raise NamedShapeError(f"{name} {error}", key=None, **facts) from error
                 problems.append(f"{name} {error}")
                 continue
             before = changed.get(name, spec)

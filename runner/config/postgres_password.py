@@ -34,7 +34,9 @@ def with_password(url: str, *, env: Mapping[str, str]) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{PASSWORD_FILE_VARIABLE} names {named}, which cannot be read: {error}. Name a file"
-            " that this user may read, or put the password into the URL"
+            " that this user may read, or put the password into the URL",
+            variable=PASSWORD_FILE_VARIABLE,
+            file=named,
         ) from error
     if not password:
         return url

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from compile_hud.db.errors import CodedError
 from compile_hud.runner.config.setting import Setting
 from compile_hud.runner.config.validators import cron, duration, flag, text, timezone_name
 from compile_hud.runner.planning.plan import DEVICES
@@ -81,11 +82,11 @@ class Schedule:
         return self.build and self.toolchain == toolchain
 
 
-class ScheduleError(ValueError):
+class ScheduleError(CodedError, ValueError):
     """The keys of a schedule contradict each other; `key` is the faulty one, if any."""
 
-    def __init__(self, problem: str, *, key: str | None = None) -> None:
-        super().__init__(problem)
+    def __init__(self, message: str, /, *, key: str | None = None, **parameters: object) -> None:
+        super().__init__(message, **parameters)
         self.key = key
 
 
@@ -143,9 +144,13 @@ def make_schedule(name: str, values: Mapping[str, Any], *, built: Collection[str
     rules = [key for key in ("cron", "at", "watch") if values[key] is not None]
     if len(rules) != 1:
         named_rules = " and ".join(rules) or "none"
-        raise ScheduleError(f"takes one of cron, at and watch, got {named_rules}")
+        raise ScheduleError(
+            f"takes one of cron, at and watch, got {named_rules}", rules=named_rules
+        )
     if watched is None and values["every"] is not None:
-        raise ScheduleError("only what is watched is looked at every so often", key="every")
+        raise ScheduleError(
+            "only what is watched is looked at every so often", key="every", problem="not-watched"
+        )
     is_torch = watched is not None and watched.kind is not WatchKind.GIT
     is_built = is_torch if values["build"] is None else values["build"]
     toolchain = values["toolchain"]
@@ -155,6 +160,8 @@ def make_schedule(name: str, values: Mapping[str, Any], *, built: Collection[str
             f"toolchain {toolchain} was not built by `hud toolchain add`, so it cannot be built"
             " again; name one that was, or set build = false",
             key="build" if values["build"] else "toolchain",
+            toolchain=toolchain,
+            problem="not-built",
         )
     return Schedule(
         name=name,
@@ -177,12 +184,15 @@ def _check_executor(values: Mapping[str, Any], *, is_built: bool) -> None:
     if values["executor"] is not ExecutorKind.RAY:
         return
     if values["device"] is None:
-        raise ScheduleError('takes device = "cpu" or "cuda" beside executor = "ray"')
+        raise ScheduleError(
+            'takes device = "cpu" or "cuda" beside executor = "ray"', problem="no-device"
+        )
     if is_built:
         raise ScheduleError(
             "toolchains are built on this machine and not on those of a cluster; set build = false"
             " and build them there",
             key="build" if values["build"] else "executor",
+            problem="cluster",
         )
 
 

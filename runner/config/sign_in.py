@@ -103,11 +103,14 @@ def _secret(sign_in: SignIn, name: str, *, env: Mapping[str, str]) -> str:
     try:
         secret = resolve_secret(name, where, base=sign_in.base, env=env)
     except NotReady as error:
-        raise ConfigError(f"[auth] {error}") from error
+        raise ConfigError(f"[auth] {error}", section="auth", key=name, reason=str(error)) from error
     if name == "cookie_secret" and secret and len(secret) < _LEAST_SECRET:
         raise ConfigError(
             f"[auth] cookie_secret: has {len(secret)} characters, takes {_LEAST_SECRET} or more;"
-            " `openssl rand -hex 32` makes one"
+            " `openssl rand -hex 32` makes one",
+            section="auth",
+            key=name,
+            num_characters=len(secret),
         )
     return secret
 
@@ -116,10 +119,20 @@ def _check_url(url: str) -> None:
     if not _is_private(url):
         raise ConfigError(
             f"people open the dashboard at {url}: with sign-in that takes an https address, which a"
-            " proxy in front of it answers. Set [server] url; only this machine may do without"
+            " proxy in front of it answers. Set [server] url; only this machine may do without",
+            section="server",
+            key="url",
+            url=url,
+            problem="not-private",
         )
     if urlsplit(url).path.strip("/"):
-        raise ConfigError(f"[server] url is {url!r}: with sign-in it takes one without a path")
+        raise ConfigError(
+            f"[server] url is {url!r}: with sign-in it takes one without a path",
+            section="server",
+            key="url",
+            url=url,
+            problem="path",
+        )
 
 
 def _is_private(url: str) -> bool:

@@ -67,12 +67,17 @@ class Bench:
             name = self._run.toolchain
             python = self._workspace.config.toolchains.get(name)
             if python is None:
-                raise ExecutorError(f"there is no toolchain {name} any more")
+                raise ExecutorError(
+                    f"there is no toolchain {name} any more", toolchain=name, problem="missing"
+                )
             executor, facts = self._open(python)
             if not self._is_as(facts, self._run.revision):
                 raise ExecutorError(
                     f"toolchain {name} is at {revision(facts)} by now, the run was at"
-                    f" {self._run.revision}, or its environment changed"
+                    f" {self._run.revision}, or its environment changed",
+                    toolchain=name,
+                    revision=revision(facts),
+                    expected=self._run.revision,
                 )
             self._candidate = Toolchain(name=name, revision=self._run.revision, executor=executor)
         return self._candidate
@@ -185,7 +190,7 @@ class Bench:
         )
         self._executors.append(executor)
         if self._is_cancelled:
-            raise ExecutorError("measuring again was stopped")
+            raise ExecutorError("measuring again was stopped", problem="stopped")
         executor.start()
         return executor, executor.open()
 

@@ -74,11 +74,15 @@ def measure_with_retries(
         if is_device_lost(disturbed[0]):
             raise DeviceUnavailable(
                 f"the device {disturbed[0].case.device} is lost: {reasons[-1]}. `hud doctor`"
-                f" looks at it; {_GOES_ON}"
+                f" looks at it; {_GOES_ON}",
+                device=disturbed[0].case.device,
+                reason=reasons[-1],
             )
         if disturbed[0].details.get("ended_by") == DISK_FULL:
             raise DiskFull(
-                f"{disturbed[0].case.key} cannot be measured: {reasons[-1]}. Make room; {_GOES_ON}"
+                f"{disturbed[0].case.key} cannot be measured: {reasons[-1]}. Make room; {_GOES_ON}",
+                case=disturbed[0].case.key,
+                reason=reasons[-1],
             )
         reasons.pop()
     return tuple(_with_attempts(result, reasons=reasons) for result in results)

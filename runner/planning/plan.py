@@ -85,7 +85,11 @@ def _plan_models(
         if phase in spec.phases and phase in VARIANTS[variant].phases
     )
     if not planned:
-        raise UnknownNameError(_nothing_planned(specs, phases=phases, variants=variants))
+        raise UnknownNameError(
+            _nothing_planned(specs, phases=phases, variants=variants),
+            phases=tuple(phases),
+            variants=tuple(variants),
+        )
     return planned
 
 
@@ -162,7 +166,9 @@ def find_suite(name: str, *, suites: Mapping[str, Suite]) -> Suite:
 def find_named(name: str, *, known: Mapping[str, _Named], kind: str) -> _Named:
     """Return the entry `name` of `known`; raise UnknownNameError if it is missing."""
     if name not in known:
-        raise UnknownNameError(_no_such(kind, name, known))
+        raise UnknownNameError(
+            _no_such(kind, name, known), kind=kind, name=name, near=near_names(name, known)
+        )
     return known[name]
 
 
@@ -174,7 +180,12 @@ def find_names(patterns: Iterable[str], *, known: Collection[str], kind: str) ->
     patterns = list(patterns)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in known):
-            raise UnknownNameError(_no_such(kind, pattern, known))
+            raise UnknownNameError(
+                _no_such(kind, pattern, known),
+                kind=kind,
+                name=pattern,
+                near=near_names(pattern, known),
+            )
     return tuple(name for name in known if any(fnmatchcase(name, item) for item in patterns))
 
 

@@ -89,7 +89,9 @@ def choose_models(
         without = " that is not excluded" if selection.exclude else ""
         raise UnknownNameError(
             f"nothing to measure: of {', '.join(spec.name for spec in named)} there is no model"
-            f"{tagged}{without}. `hud list models` shows the tags of each."
+            f"{tagged}{without}. `hud list models` shows the tags of each.",
+            tags=tuple(selection.tags),
+            exclude=tuple(selection.exclude),
         )
     return chosen
 
@@ -104,5 +106,8 @@ def _check(patterns: Collection[str], *, known: Collection[str], kind: str) -> N
             near = near_names(pattern, known)
             suggestion = f" Did you mean {near}?" if near else ""
             raise UnknownNameError(
-                f"no {kind} matches {pattern!r}.{suggestion} `hud list models` shows them."
+                f"no {kind} matches {pattern!r}.{suggestion} `hud list models` shows them.",
+                kind=kind,
+                name=pattern,
+                near=near,
             )

@@ -141,7 +141,11 @@ def _commit(watch: Watch, *, machine: Machine) -> str:
     git = ("env", "GIT_TERMINAL_PROMPT=0", "git", "ls-remote")
     answer = machine.ask(*git, "--", watch.url, *([watch.ref] if watch.ref else ["HEAD"]))
     if answer.problem:
-        raise WatchFailed(f"{watch.text} cannot be looked at: {answer.problem}")
+        raise WatchFailed(
+            f"{watch.text} cannot be looked at: {answer.problem}",
+            watch=watch.text,
+            reason=answer.problem,
+        )
     lines = [line.split("\t") for line in answer.text.splitlines()]
     commits = {line[1]: line[0] for line in lines if len(line) == 2}
     # The order is git's own for a name. An annotated tag stands for its commit.
@@ -149,5 +153,9 @@ def _commit(watch: Watch, *, machine: Machine) -> str:
     refs = (*names, watch.ref) if watch.ref else ("HEAD",)
     commit = next((commits[name] for name in refs if name in commits), "")
     if not _COMMIT.fullmatch(commit):
-        raise WatchFailed(f"{watch.text}: no {watch.ref or 'HEAD'} in that repository")
+        raise WatchFailed(
+            f"{watch.text}: no {watch.ref or 'HEAD'} in that repository",
+            watch=watch.text,
+            ref=watch.ref or "HEAD",
+        )
     return commit[:_COMMIT_DIGITS]

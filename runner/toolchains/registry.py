@@ -55,7 +55,9 @@ def toolchain_folder(name: str, *, state_dir: Path) -> Path:
     if not _NAME.fullmatch(name):
         raise ToolchainError(
             f"{name!r} is no name for a toolchain: take letters, digits and . _ + -, the first a"
-            " letter or a digit"
+            " letter or a digit",
+            toolchain=name,
+            problem="name",
         )
     return state_dir / "venvs" / name
 
@@ -123,11 +125,17 @@ def recipe_of(folder: Path) -> Mapping[str, Any]:
     try:
         recipe = json.loads((folder / _MARKER).read_text(encoding="utf-8")).get("recipe")
     except (OSError, ValueError) as error:
-        raise ToolchainError(f"there is no toolchain {folder.name} to build again") from error
+        raise ToolchainError(
+            f"there is no toolchain {folder.name} to build again",
+            toolchain=folder.name,
+            problem="missing",
+        ) from error
     if not isinstance(recipe, Mapping):
         raise ToolchainError(
             f"how toolchain {folder.name} was built is not known; once more by hand, with"
-            " `hud toolchain add --replace`, and it is"
+            " `hud toolchain add --replace`, and it is",
+            toolchain=folder.name,
+            problem="no-recipe",
         )
     return recipe
 
@@ -145,7 +153,11 @@ def changing(name: str, *, state_dir: Path) -> Iterator[Path]:
     """Yield the folder of `name`, locked against concurrent changes; raise ToolchainError."""
 
     def lock_error(pid: int | None) -> ToolchainError:
-        return ToolchainError(f"toolchain {name} is being built or removed by {holder_text(pid)}")
+        return ToolchainError(
+            f"toolchain {name} is being built or removed by {holder_text(pid)}",
+            toolchain=name,
+            holder=pid,
+        )
 
     folder = toolchain_folder(name, state_dir=state_dir)
     with immediate_lock(folder.with_name(f".{name}.lock"), on_conflict=lock_error):
@@ -159,7 +171,9 @@ def check_unused(folder: Path) -> None:
     if pids:
         raise ToolchainError(
             f"toolchain {folder.name} is in use by PID {', '.join(map(str, pids))}; wait for it to"
-            " end"
+            " end",
+            toolchain=folder.name,
+            pids=tuple(pids),
         )
 
 

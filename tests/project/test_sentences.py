@@ -24,7 +24,7 @@ CEILINGS = {
     "project": 29,
     "services": 64,
     "store": 4,
-    "unit": 187,
+    "unit": 6,
     "worker": 73,
 }
 MIN_WORDS = 4

@@ -23,3 +23,10 @@ def message_of(error: BaseException, **hidden: object) -> str:
     for name, value in hidden.items():
         text = text.replace(str(value), f"<{name}>")
     return text
+
+
+def value_error_of(function: Callable[..., Any], *arguments: Any, **named: Any) -> ValueError:
+    """Return the ValueError of a call, whose message the caller compares with its snapshot."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        function(*arguments, **named)
+    return caught.value

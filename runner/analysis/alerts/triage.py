@@ -116,9 +116,17 @@ def if_unchanged(expected: Sequence[Alert], decision: Decide) -> Decide:
         current = {alert.id: alert for alert in stored}
         for alert in expected:
             if alert.id not in current:
-                raise ChangedMeanwhile(f"alert {alert.id} is not in the store any more")
+                raise ChangedMeanwhile(
+                    f"alert {alert.id} is not in the store any more",
+                    alert=alert.id,
+                    problem="missing",
+                )
             if text := changed_text(alert, current[alert.id]):
-                raise ChangedMeanwhile(f"alert {alert.id} changed since it was read: {text}")
+                raise ChangedMeanwhile(
+                    f"alert {alert.id} changed since it was read: {text}",
+                    alert=alert.id,
+                    change=text,
+                )
         return decision(stored)
 
     return decide
@@ -149,7 +157,10 @@ def _check_allowed(alert: Alert, state: AlertState) -> None:
     if state not in (alert.state, *allowed):
         raise AlertStateError(
             f"alert {alert.id} is {alert.state} and cannot become {state}; allowed:"
-            f" {', '.join(allowed)}. It opens again by itself when the step comes back"
+            f" {', '.join(allowed)}. It opens again by itself when the step comes back",
+            alert=alert.id,
+            state=alert.state,
+            requested=state,
         )
 
 

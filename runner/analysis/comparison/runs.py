@@ -242,7 +242,10 @@ def check_comparable(baseline: Run, *, candidate: Run) -> None:
         f"runs {baseline.id} and {candidate.id} do not compare: their environments differ in"
         f" {'; '.join(texts) or 'facts that were not recorded'}."
         " Measure both sides on the same machine with the same settings; two toolchains that"
-        " differ so are compared by `hud compare --toolchain A --toolchain B`"
+        " differ so are compared by `hud compare --toolchain A --toolchain B`",
+        baseline=baseline.id,
+        candidate=candidate.id,
+        differences=tuple(texts),
     )
 
 

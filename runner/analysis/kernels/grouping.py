@@ -79,7 +79,9 @@ class KernelSide:
                 raise RecordError(
                     f"kernel {kernel.name!r} has {kernel.count:g} calls of {kernel.mean_s:g} s an"
                     f" iteration, {kernel.total_s:g} s together, which no profiler gives. Record"
-                    " the result again"
+                    " the result again",
+                    kernel=kernel.name,
+                    problem="times",
                 )
         profile, known = self.profile, [] if self.latency_s is None else [self.latency_s]
         if profile is not None:
@@ -87,7 +89,9 @@ class KernelSide:
         if not _are_times(known):
             raise RecordError(
                 f"a latency or a part of it is not between 0 and {_MAX_TIME_S:g} s: {known}."
-                " Record the result again"
+                " Record the result again",
+                times_s=tuple(known),
+                largest_s=_MAX_TIME_S,
             )
 
 

@@ -160,7 +160,9 @@ def script_of(kernel: Kernel, source: KernelSource, *, title: str) -> str:
             f"nobody saw what {printable(kernel.name)} was called with: the result is older than"
             " Compile HUD records it, or a CUDA graph was replayed, which calls no kernel. Measure"
             " the case again; in place of reduce-overhead or max-autotune take a mode without"
-            " CUDA graphs, such as max-autotune-no-cudagraphs"
+            " CUDA graphs, such as max-autotune-no-cudagraphs",
+            kernel=kernel.name,
+            problem="no-call",
         )
     head = _HEAD.substitute(title=_in_docstring(title), mean_us=f"{kernel.mean_s * 1e6:.3f}")
     if source.language == "cpp":
@@ -177,10 +179,12 @@ def _cpp(text: str, *, arguments: Sequence[Any]) -> str:
     if len(types) != len(arguments):
         raise NoKernelScript(
             f"the code takes {len(types)} arguments and the call that was seen had "
-            f"{len(arguments)}: they do not belong together"
+            f"{len(arguments)}: they do not belong together",
+            num_parameters=len(types),
+            num_arguments=len(arguments),
         )
     if "'''" in text or text.endswith(("\\", "'")):
-        raise NoKernelScript("the code has quotes that Inductor would not write")
+        raise NoKernelScript("the code has quotes that Inductor would not write", problem="quotes")
     threads = _TEAM.search(text)
     loop = _CPP_LOOP.substitute(types=repr(types), num_threads=threads.group(1) if threads else "1")
     are_read = [kind.startswith("const ") for kind in types]
@@ -197,7 +201,8 @@ def _argument_types(text: str) -> list[str]:
     if not types or len(types) < len(matches):
         raise NoKernelScript(
             "the code has no function kernel(...) as Inductor writes it for a CPU; `--source` shows"
-            " it"
+            " it",
+            problem="no-cpu-function",
         )
     return types
 
@@ -205,7 +210,9 @@ def _argument_types(text: str) -> list[str]:
 def _triton(kernel: Kernel, text: str, *, arguments: Sequence[Any]) -> str:
     functions = {name: names.split(",") for name, names in _FUNCTION.findall(text)}
     if not functions:
-        raise NoKernelScript("the code defines no function; `--source` shows it")
+        raise NoKernelScript(
+            "the code defines no function; `--source` shows it", problem="no-function"
+        )
     # A kernel's own helpers precede it.
     name = kernel.name if kernel.name in functions else [*functions][-1]
     are_read = [parameter.strip().startswith(_ONLY_READ) for parameter in functions[name]]
@@ -236,7 +243,8 @@ def _input(item: Any, index: int) -> str:
         if is_named and _are_counts(sizes) and _are_counts(strides) and len(sizes) == len(strides):
             return f"strided(torch.{dtype}, {sizes}, {strides})"
     raise NoKernelScript(
-        f"argument {index + 1} of the kernel is neither a tensor nor a number: {item!r:.100}"
+        f"argument {index + 1} of the kernel is neither a tensor nor a number: {item!r:.100}",
+        argument=index + 1,
     )
 
 

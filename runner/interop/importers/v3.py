@@ -357,12 +357,18 @@ def _time_s(value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise RecordError(
-            f"timestamp must be seconds or milliseconds since 1970, got {quoted(value)}"
+            f"timestamp must be seconds or milliseconds since 1970, got {quoted(value)}",
+            field="timestamp",
+            value=value,
+            problem="kind",
         )
     seconds = value / 1000 if value > _MAX_SECONDS else float(value)
     if not 0 < seconds < _MAX_TIME_S:
         raise RecordError(
-            f"timestamp {quoted(value)} is neither seconds nor milliseconds since 1970"
+            f"timestamp {quoted(value)} is neither seconds nor milliseconds since 1970",
+            field="timestamp",
+            value=value,
+            problem="range",
         )
     return seconds
 

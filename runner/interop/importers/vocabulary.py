@@ -171,7 +171,7 @@ def find_metric(name: str, *, unit: str = "", direction: str = "") -> ImportedMe
         ours = METRICS[known]
         scale = _scale(name, unit)
         if scale is None:
-            raise RecordError(f"{name} cannot be read in {unit!r}")
+            raise RecordError(f"{name} cannot be read in {unit!r}", metric=name, unit=unit)
         return ImportedMetric(name=known, unit=ours.unit, direction=ours.direction, scale=scale)
     stated_direction = direction.strip().lower().removesuffix("_is_better")
     match = _UNIT.search(name)

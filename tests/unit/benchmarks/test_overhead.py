@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from benchmarks.overhead import account
 from benchmarks.startup import BenchmarkError
@@ -86,9 +87,12 @@ def test_without_a_compiled_case_nothing_was_primed() -> None:
 
 
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_a_run_that_is_not_whole_is_no_measurement(is_finished: bool) -> None:
+def test_a_run_that_is_not_whole_is_no_measurement(
+    is_finished: bool, words: SnapshotAssertion
+) -> None:
     run = RUN if is_finished else make_run(started_at=at(10))
     broken = make_result(case=make_case(), outcome=Outcome.FAILED)
     results = [*RESULTS, broken] if is_finished else RESULTS
-    with pytest.raises(BenchmarkError, match="not finished, or not ok"):
+    with pytest.raises(BenchmarkError) as caught:
         account(make_document(run, results=results), started_at=ORIGIN_S, ended_at=ORIGIN_S + 70)
+    assert str(caught.value) == words

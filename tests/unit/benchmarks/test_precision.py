@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from benchmarks.precision.__main__ import pyperf_options, read_pyperf, turns
 from benchmarks.precision.agreement import (
@@ -20,6 +21,7 @@ from benchmarks.precision.rates import summarise as summarise_trials
 from benchmarks.precision.rates import wilson_interval
 from benchmarks.precision.trials import KINDS, plan
 from tests.support.builders import make_measurement, make_result
+from tests.support.errors import value_error_of
 
 
 def _estimate(tool: str, eager_s: float, compiled_s: float, **more: Any) -> dict[str, Any]:
@@ -49,9 +51,8 @@ def test_variation_is_the_sd_over_the_mean_with_its_interval() -> None:
     assert (estimate["median"], estimate["num_estimates"]) == (1.0, 3)
 
 
-def test_variation_of_one_value_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least two values"):
-        variation([1.0])
+def test_variation_of_one_value_is_refused(words: SnapshotAssertion) -> None:
+    assert str(value_error_of(variation, [1.0])) == words
 
 
 def test_speedup_of_a_peer_is_the_ratio_of_its_latencies_and_ours_is_its_own() -> None:
@@ -153,9 +154,8 @@ def test_wilson_interval_of_known_shares(num_hits: int, low: float, high: float)
     assert interval[1] == pytest.approx(high, abs=1e-4)
 
 
-def test_a_share_of_no_trials_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one trial"):
-        wilson_interval(0, 0)
+def test_a_share_of_no_trials_is_refused(words: SnapshotAssertion) -> None:
+    assert str(value_error_of(wilson_interval, 0, 0)) == words
 
 
 def test_trials_are_counted_by_what_was_planted() -> None:

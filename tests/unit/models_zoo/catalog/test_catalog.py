@@ -120,32 +120,21 @@ def test_another_catalog_can_be_searched() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "message"),
+    "pattern",
     [
-        (
-            "brt",
-            "no model matches 'brt'. Did you mean bert? `hud list models` shows all 9.",
-        ),
-        (
-            "NN-Transformer",
-            "no model matches 'NN-Transformer'. Did you mean nn_transformer?"
-            " `hud list models` shows all 9.",
-        ),
-        (
-            "lama*",
-            "no model matches 'lama*'. Did you mean llama? `hud list models` shows all 9.",
-        ),
-        (
-            "gpt",
-            "no model matches 'gpt'. Did you mean gpt2? `hud list models` shows all 9.",
-        ),
-        ("xyzzy", "no model matches 'xyzzy'. `hud list models` shows all 9."),
+        "brt",
+        "NN-Transformer",
+        "lama*",
+        "gpt",
+        "xyzzy",
     ],
 )
-def test_an_unknown_model_is_answered_with_near_names(pattern: str, message: str) -> None:
+def test_an_unknown_model_is_answered_with_near_names(
+    pattern: str, words: SnapshotAssertion
+) -> None:
     with pytest.raises(UnknownNameError) as caught:
         find_models(["bert", pattern], catalog=NINE)
-    assert str(caught.value) == message
+    assert str(caught.value) == words
 
 
 def test_a_shape_is_looked_up_by_its_name() -> None:

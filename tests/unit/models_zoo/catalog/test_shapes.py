@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.models_zoo.catalog.architecture_search import candidate_models
 from compile_hud.models_zoo.catalog.catalog import CATALOG, find_size
@@ -83,40 +84,27 @@ def test_a_transformer_of_any_shape_has_the_axes_of_a_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "shape", "message"),
+    ("model", "shape"),
     [
-        (
-            "vit",
-            "small-l8",
-            "model 'vit' has no shape 'small-l8': small has no axis l (length); its axes: b (batch)"
-            " and i (image_size).",
-        ),
-        (
-            "bert",
-            "full-l600",
-            "model 'bert' has no shape 'full-l600': full takes length <= 512, not 600.",
-        ),
-        ("gpt2", "small-l129", "small takes length <= 128, not 129."),
-        ("gpt2_decode", "small-c64", "small takes cache_length > 64, not 64."),
-        ("bert", "small-l8-b4", "no shape 'small-l8-b4': write it 'small-b4-l8'."),
-        ("bert", "small-b4-b8", "no shape 'small-b4-b8': write it 'small-b8'."),
-        ("bert", "small-x3", "'x' is no axis. There is b (batch), l (length), s (source_length)"),
-        (
-            "distilbert",
-            "smal-b8",
-            "no shape 'smal-b8'. Did you mean small? It has tiny, small, full.",
-        ),
-        ("bert", "small-b08", "no shape 'small-b08': write it 'small-b8'."),
-        ("bert", "small-b0-l32", "no shape 'small-b0-l32': batch is from 1 to 1000000000, not 0."),
-        ("bert", "tiny-b9999999999", "batch is from 1 to 1000000000, not 9999999999."),
+        ("vit", "small-l8"),
+        ("bert", "full-l600"),
+        ("gpt2", "small-l129"),
+        ("gpt2_decode", "small-c64"),
+        ("bert", "small-l8-b4"),
+        ("bert", "small-b4-b8"),
+        ("bert", "small-x3"),
+        ("distilbert", "smal-b8"),
+        ("bert", "small-b08"),
+        ("bert", "small-b0-l32"),
+        ("bert", "tiny-b9999999999"),
     ],
 )
 def test_a_shape_that_cannot_be_is_answered_with_what_can(
-    model: str, shape: str, message: str
+    model: str, shape: str, words: SnapshotAssertion
 ) -> None:
     with pytest.raises(UnknownNameError) as caught:
         find_size(CATALOG[model], shape)
-    assert message in str(caught.value)
+    assert str(caught.value) == words
 
 
 def test_what_a_size_cannot_have_is_reported_without_a_model() -> None:
@@ -150,14 +138,18 @@ def test_a_model_that_a_glob_matched_is_left_out_of_what_it_does_not_have() -> N
     assert shapes("serving") == ["bert serving"]
 
 
-def test_a_model_that_is_named_must_have_the_shape() -> None:
-    with pytest.raises(UnknownNameError, match="model 'vit' has no shape 'small-l8'"):
+def test_a_model_that_is_named_must_have_the_shape(words: SnapshotAssertion) -> None:
+    with pytest.raises(UnknownNameError) as caught:
         shapes("small-l8", models=("bert", "vit"))
+    assert caught.value.parameters == {"model": "vit", "shape": "small-l8", "axis": "length"}
+    assert str(caught.value) == words
 
 
-def test_a_shape_that_no_model_has_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="model 'bert' has no shape 'small-s8'"):
+def test_a_shape_that_no_model_has_is_refused(words: SnapshotAssertion) -> None:
+    with pytest.raises(UnknownNameError) as caught:
         shapes("small", "small-s8")
+    assert caught.value.parameters["axis"] == "source_length"
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("shape", ["small-b8-l16", "serving", "grid-b1"])

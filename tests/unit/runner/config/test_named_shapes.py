@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.models_zoo.catalog.spec import ModelSpec
 from compile_hud.runner.config.load import parse_config
@@ -38,16 +39,21 @@ def test_a_single_point_has_the_name_alone_and_may_be_tracked() -> None:
     assert catalog(content)["distilbert"].shapes["serving"].is_tracked
 
 
-def test_a_glob_means_the_models_that_have_such_a_shape() -> None:
+def test_a_glob_means_the_models_that_have_such_a_shape(words: SnapshotAssertion) -> None:
     content = '[shapes.long]\nsize = "small"\nmodels = ["gpt2*", "vit"]\nlength = [16, 512]'
-    with pytest.raises(ConfigError, match="vit has no axis l"):
+    with pytest.raises(ConfigError) as caught:
         catalog(content)
+    assert (caught.value.parameters["section"], caught.value.parameters["key"]) == (
+        "shapes.long",
+        None,
+    )
+    assert str(caught.value) == words
     models = catalog(content.replace(', "vit"', ""))
     assert list(models["gpt2"].shapes) == ["long-l16"]
     assert list(models["gpt2_decode"].shapes) == []
 
 
-def test_the_error_names_the_key_that_is_wrong() -> None:
+def test_the_error_names_the_key_that_is_wrong(words: SnapshotAssertion) -> None:
     rule = ShapeRule(
         name="x",
         size="small",
@@ -56,10 +62,10 @@ def test_the_error_names_the_key_that_is_wrong() -> None:
         axes={"batch": (1,)},
         lists=frozenset(),
     )
-    with pytest.raises(
-        NamedShapeError, match="no model matches 'brt'; did you mean bert"
-    ) as caught:
+    with pytest.raises(NamedShapeError) as caught:
         with_shapes(make_catalog("bert"), rule)
+    assert caught.value.parameters == {"model": "brt"}
+    assert str(caught.value) == words
     assert caught.value.key == "models"
 
 
@@ -70,39 +76,24 @@ def test_several_rules_add_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        ("[shapes.x]\nbatch = 1", "hud.toml line 1: [shapes.x]: size is missing"),
-        ('[shapes.x]\nsize = "small"', "names no axis; give one or more of batch, length"),
-        ('[shapes.x]\nsize = "smal"\nbatch = 1', "no model has such a shape: bert has no size"),
-        (
-            '[shapes.x]\nsize = "small"\nbatch = 0',
-            "hud.toml line 3: [shapes.x] batch: got 0, takes a whole number, 1 or more",
-        ),
-        (
-            '[shapes.x]\nsize = "small"\nbatch = [1, 1]',
-            "takes a whole number, 1 or more, or a list",
-        ),
-        ('[shapes.x]\nsize = "small"\nbatch = []', "takes a whole number, 1 or more, or a list"),
-        (
-            '[shapes.x]\nsize = "small"\nlengths = 1',
-            "[shapes.x] lengths: unknown key; did you mean length",
-        ),
-        (
-            '[shapes.x]\nsize = "small"\nbatch = 1\nmodels = ["brt*"]',
-            "hud.toml line 4: [shapes.x] models: no model matches 'brt*'; did you mean bert",
-        ),
-        (
-            '[shapes.x]\nsize = "small"\nlength = 600\nmodels = "bert"',
-            "[shapes.x]: bert takes length <= 512, not 600",
-        ),
-        ('[shapes.small]\nsize = "tiny"\nbatch = 1', "'small' means something else already"),
-        ('[shapes.auto]\nsize = "tiny"\nbatch = 1', "'auto' means something else already"),
-        ('[shapes.x-b8]\nsize = "tiny"\nbatch = 1', "ends like `-b8` is that of a size"),
-        ('[shapes."a/b"]\nsize = "tiny"\nbatch = 1', "a name begins with a letter"),
+        "[shapes.x]\nbatch = 1",
+        '[shapes.x]\nsize = "small"',
+        '[shapes.x]\nsize = "smal"\nbatch = 1',
+        '[shapes.x]\nsize = "small"\nbatch = 0',
+        '[shapes.x]\nsize = "small"\nbatch = [1, 1]',
+        '[shapes.x]\nsize = "small"\nbatch = []',
+        '[shapes.x]\nsize = "small"\nlengths = 1',
+        '[shapes.x]\nsize = "small"\nbatch = 1\nmodels = ["brt*"]',
+        '[shapes.x]\nsize = "small"\nlength = 600\nmodels = "bert"',
+        '[shapes.small]\nsize = "tiny"\nbatch = 1',
+        '[shapes.auto]\nsize = "tiny"\nbatch = 1',
+        '[shapes.x-b8]\nsize = "tiny"\nbatch = 1',
+        '[shapes."a/b"]\nsize = "tiny"\nbatch = 1',
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(content: str, message: str) -> None:
+def test_what_is_wrong_is_said_with_its_place(content: str, words: SnapshotAssertion) -> None:
     with pytest.raises(ConfigError) as caught:
         catalog(content)
-    assert message in str(caught.value)
+    assert str(caught.value) == words

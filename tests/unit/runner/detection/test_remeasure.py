@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import CaseResult, Outcome, Run
 from compile_hud.runner.config.load import parse_config
@@ -128,15 +129,21 @@ def test_the_same_revision_needs_no_baseline() -> None:
     assert workspace.opened == {}
 
 
-def test_a_toolchain_that_changed_or_went_is_refused() -> None:
-    with pytest.raises(ExecutorError, match=r"toolchain stable is at 2\.12\.0@0123456789 by now"):
+def test_a_toolchain_that_changed_or_went_is_refused(words: SnapshotAssertion) -> None:
+    with pytest.raises(ExecutorError) as caught:
         FakeWorkspace({"new": OLD}).bench(run_on()).candidate()
+    assert caught.value.parameters["revision"] == "2.12.0@0123456789"
+    assert str(caught.value) == words
     other = {**FACTS, "cpu_model": "Another"}
-    with pytest.raises(ExecutorError, match="or its environment changed"):
+    with pytest.raises(ExecutorError) as caught:
         FakeWorkspace({"new": other}).bench(run_on()).candidate()
+    assert caught.value.parameters["revision"] == caught.value.parameters["expected"]
+    assert str(caught.value) == words
     run = make_run(plan=[CASE], toolchain="gone")
-    with pytest.raises(ExecutorError, match="there is no toolchain gone any more"):
+    with pytest.raises(ExecutorError) as caught:
         FakeWorkspace({}).bench(run).candidate()
+    assert caught.value.parameters == {"toolchain": "gone", "problem": "missing"}
+    assert str(caught.value) == words
 
 
 def test_a_case_is_measured_as_in_its_run() -> None:

@@ -121,7 +121,7 @@ def test_one_of_several_gpus_is_measured() -> None:
     assert checks["gpu"].text.endswith(", the first of 2")
 
 
-def test_a_driver_without_a_gpu_says_why() -> None:
+def test_a_driver_without_a_gpu_says_why(words: SnapshotAssertion) -> None:
     machine = FakeMachine(
         {"/proc/driver/nvidia/version": "NVRM version: 570"},
         replies={
@@ -130,7 +130,7 @@ def test_a_driver_without_a_gpu_says_why() -> None:
     )
     check = look(machine)["gpu"]
     assert check.state is WARN
-    assert check.text.endswith("finds no GPU: nvidia-smi ended with code 18: version mismatch")
+    assert check.text == words
 
 
 def test_random_addresses_are_warned_of_where_workers_have_them_too(

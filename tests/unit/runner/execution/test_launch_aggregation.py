@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import CaseResult, Outcome
 from compile_hud.db.records.run_warning import RunWarning
@@ -213,27 +214,22 @@ def test_how_each_launch_was_sampled_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "log_tail", "outcome", "reason"),
+    ("ending", "log_tail", "outcome"),
     [
-        (Ending(text="timeout"), "", Outcome.TIMEOUT, "not done after 5 s"),
-        (Ending(text="signal 9", was_oom_killed=True), "", Outcome.OUT_OF_MEMORY, "out-of-memory"),
-        (Ending(text="signal 9"), "", Outcome.FAILED, "killed by SIGKILL"),
-        (Ending(text="signal 6"), "std::bad_alloc", Outcome.OUT_OF_MEMORY, "allocation failed"),
-        (Ending(text="signal 6"), "assertion", Outcome.FAILED, "killed by SIGABRT"),
-        (Ending(text="cancelled"), "", Outcome.FAILED, "cancelled"),
-        (
-            Ending(text="exit 3"),
-            "",
-            Outcome.FAILED,
-            "ended with status 3 and left no report; its log is empty",
-        ),
-        (Ending(text="exit 3"), "a\nno space\n\n", Outcome.FAILED, "the end of its log: no space"),
-        (HOST_DIED, "", Outcome.FAILED, "the worker host died"),
+        (Ending(text="timeout"), "", Outcome.TIMEOUT),
+        (Ending(text="signal 9", was_oom_killed=True), "", Outcome.OUT_OF_MEMORY),
+        (Ending(text="signal 9"), "", Outcome.FAILED),
+        (Ending(text="signal 6"), "std::bad_alloc", Outcome.OUT_OF_MEMORY),
+        (Ending(text="signal 6"), "assertion", Outcome.FAILED),
+        (Ending(text="cancelled"), "", Outcome.FAILED),
+        (Ending(text="exit 3"), "", Outcome.FAILED),
+        (Ending(text="exit 3"), "a\nno space\n\n", Outcome.FAILED),
+        (HOST_DIED, "", Outcome.FAILED),
     ],
 )
 def test_an_ending_without_a_report_is_an_outcome(
-    ending: Ending, log_tail: str, outcome: Outcome, reason: str
+    ending: Ending, log_tail: str, outcome: Outcome, words: SnapshotAssertion
 ) -> None:
     report = report_of_ending(ending, log_tail=log_tail, limit_s=5.0)
     assert report.outcome is outcome
-    assert reason in report.reason
+    assert report.reason == words

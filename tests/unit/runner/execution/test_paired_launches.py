@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.runner.errors import ExecutorError
@@ -17,6 +18,7 @@ from compile_hud.runner.execution.paired_launches import (
 )
 from compile_hud.runner.protocol.messages import LaunchReport, MeasureSettings, Workload
 from tests.support.builders import make_case
+from tests.support.errors import value_error_of
 from tests.support.fakes import Draw, FakeExecutor, FakeSession, draw_latencies
 
 
@@ -121,14 +123,15 @@ def test_both_sessions_are_closed() -> None:
     assert [session.is_closed for session in executor.sessions] == [True, True]
 
 
-def test_both_sessions_are_closed_when_a_launch_raises() -> None:
+def test_both_sessions_are_closed_when_a_launch_raises(words: SnapshotAssertion) -> None:
     def gone(_order: CaseOrder, _number: int) -> LaunchReport:
         raise ExecutorError("the host is gone")
 
     executor = FakeExecutor(draw=gone)
     side = PairSide(executor=executor, order=_order("left"))
-    with pytest.raises(ExecutorError, match="the host is gone"):
+    with pytest.raises(ExecutorError) as caught:
         measure_pair(side, side, limits=PairLimits())
+    assert str(caught.value) == words
     assert [session.is_closed for session in executor.sessions] == [True, True]
 
 
@@ -147,11 +150,17 @@ def test_the_first_session_is_closed_when_the_second_does_not_begin() -> None:
     assert [session.is_closed for session in executor.sessions] == [True]
 
 
-def test_impossible_limits_are_refused_before_anything_begins() -> None:
+def test_impossible_limits_are_refused_before_anything_begins(words: SnapshotAssertion) -> None:
     executor = FakeExecutor()
     side = PairSide(executor=executor, order=_order("left"))
-    with pytest.raises(ValueError, match="1 to 5 launches a side: at least 2 are needed"):
-        measure_pair(side, side, limits=PairLimits(min_launches=1, max_launches=5))
+    assert (
+        str(
+            value_error_of(
+                measure_pair, side, side, limits=PairLimits(min_launches=1, max_launches=5)
+            )
+        )
+        == words
+    )
     assert executor.sessions == []
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import CaseResult, Dtype, Measurement, Outcome
 from compile_hud.runner.execution.utilisation import peaks_in_trace, with_utilisation
@@ -136,15 +137,15 @@ def test_without_peaks_there_is_a_rate_and_no_share() -> None:
     assert samples(result, "bandwidth_bytes_per_s") is not None
 
 
-def test_an_mfu_above_one_is_a_warning() -> None:
+def test_an_mfu_above_one_is_a_warning(words: SnapshotAssertion) -> None:
     assert used(flops=300.0).warnings == ()
     warning = used(flops=500.0).warnings[-1]
     assert warning.code == "mfu-above-one"
     assert "1.50 times" in warning.text
-    assert warning.hint.startswith("the device was busy")
+    assert warning.hint == words
 
 
-def test_another_runtime_may_be_faster_than_the_products_of_torch() -> None:
+def test_another_runtime_may_be_faster_than_the_products_of_torch(words: SnapshotAssertion) -> None:
     measurements = [
         make_measurement("latency_s", samples=[0.25]),
         make_measurement("flops", samples=[500.0]),
@@ -155,7 +156,7 @@ def test_another_runtime_may_be_faster_than_the_products_of_torch() -> None:
         details={"runtime": {"name": "openvino"}},
     )
     (warning,) = with_utilisation(result, peaks=PEAKS).warnings
-    assert warning.hint.startswith("openvino's products are faster than torch's, or the device")
+    assert warning.hint == words
 
 
 def test_an_mfu_that_may_as_well_be_one_is_no_warning() -> None:

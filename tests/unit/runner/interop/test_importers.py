@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.errors import RecordError
 from compile_hud.db.records.metrics import METRICS, Direction
@@ -109,10 +110,14 @@ def test_a_known_metric_is_scaled_by_the_unit_that_is_reported(
 
 
 @pytest.mark.parametrize("unit", ["parsec", "GB", "Mb", "%"])
-def test_a_known_metric_in_a_unit_it_cannot_have_is_refused(unit: str) -> None:
+def test_a_known_metric_in_a_unit_it_cannot_have_is_refused(
+    unit: str, words: SnapshotAssertion
+) -> None:
     assert not has_unit("abs_latency", unit)
-    with pytest.raises(RecordError, match=f"abs_latency cannot be read in '{unit}'"):
+    with pytest.raises(RecordError) as caught:
         find_metric("abs_latency", unit=unit)
+    assert caught.value.parameters == {"metric": "abs_latency", "unit": unit}
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize(

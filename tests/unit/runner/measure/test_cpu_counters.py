@@ -4,9 +4,9 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Sequence
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.measure.resources import cpu_counters as perf_events
 from compile_hud.runner.measure.resources.cpu_counters import (
@@ -63,20 +63,21 @@ def test_a_group_that_cannot_be_whole_gives_back_what_it_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
+    "number",
     [
-        (errno.EACCES, ["kernel.perf_event_paranoid is 3", "sysctl kernel.perf_event_paranoid=1"]),
-        (errno.EPERM, ["seccomp", "CAP_PERFMON", "sysctl"]),
-        (errno.ENOENT, ["no such counters", "virtual PMU"]),
-        (errno.EOPNOTSUPP, ["no such counters"]),
-        (errno.ENODEV, ["no such counters"]),
-        (errno.ENOSYS, ["not available on", platform.machine()]),
-        (errno.EMFILE, ["the kernel refuses: Too many open files"]),
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOENT,
+        errno.EOPNOTSUPP,
+        errno.ENODEV,
+        errno.ENOSYS,
+        errno.EMFILE,
     ],
+    ids=errno.errorcode.__getitem__,
 )
-def test_a_refusal_says_why_and_what_to_do(number: int, words: Sequence[str]) -> None:
-    text = refusal_reason(OSError(number, os.strerror(number)), paranoid="3")
-    assert [word for word in words if word not in text] == []
+def test_a_refusal_says_why_and_what_to_do(number: int, words: SnapshotAssertion) -> None:
+    error = refusal_reason(OSError(number, os.strerror(number)), paranoid="3")
+    assert error.replace(platform.machine(), "<machine>") == words
 
 
 def test_what_can_be_counted_has_no_reason() -> None:
@@ -90,6 +91,8 @@ def test_a_machine_of_another_kind_has_no_counters(monkeypatch: pytest.MonkeyPat
     assert unavailable_reason(HARDWARE[0], kernel=LinuxPerf()).endswith("riscv64")
 
 
-def test_another_system_has_no_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_system_has_no_counters(
+    monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
+) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
-    assert "not available on darwin" in unavailable_reason(HARDWARE[0], kernel=LinuxPerf())
+    assert unavailable_reason(HARDWARE[0], kernel=LinuxPerf()) == words

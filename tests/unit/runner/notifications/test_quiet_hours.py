@@ -7,9 +7,11 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.config.notifications import quiet_hours
 from compile_hud.runner.notifications.quiet_hours import Quiet, QuietRule, weekly_time
+from tests.support.errors import value_error_of
 
 BERLIN = "Europe/Berlin"
 
@@ -83,17 +85,15 @@ def test_what_is_severe_comes_through_by_setting() -> None:
      "mon- 22:00-07:00,", ["22:00-07:00", "x"], 22, "mon-xyz 22:00-07:00", "22:00-07:00\n",
      "22:00-07:0\uff11"],
 )  # fmt: skip
-def test_what_are_no_hours_is_said(value: object) -> None:
-    with pytest.raises(ValueError, match='hours such as "22:00-07:00"|a text or a list of texts'):
-        quiet_hours(value)
+def test_what_are_no_hours_is_said(value: object, words: SnapshotAssertion) -> None:
+    assert str(value_error_of(quiet_hours, value)) == words
 
 
 @pytest.mark.parametrize(
     "value", ["", "mon", "09:00", "monday 09:00", "mon 24:00", "mon 9:00", "mon 09:0\uff11", 3]
 )
-def test_what_is_no_time_of_a_week_is_said(value: object) -> None:
-    with pytest.raises(ValueError, match='a weekday and a time such as "mon 09:00"'):
-        weekly_time(value)
+def test_what_is_no_time_of_a_week_is_said(value: object, words: SnapshotAssertion) -> None:
+    assert str(value_error_of(weekly_time, value)) == words
 
 
 def test_the_last_time_of_a_week() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.models_zoo.catalog.catalog import CATALOG
 from compile_hud.models_zoo.catalog.errors import UnknownNameError
@@ -55,25 +56,19 @@ def test_every_family_of_a_tag_has_a_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("selection", "message"),
+    "selection",
     [
-        (Selection(tags=("txt",)), "no tag matches 'txt'. Did you mean text?"),
-        (Selection(exclude=("brt",)), "no model matches 'brt'. Did you mean bert"),
-        (Selection(models=("brt",)), "no model matches 'brt'. Did you mean bert"),
-        (
-            Selection(models=("bert", "vit"), tags=("gan",)),
-            "nothing to measure: of bert, vit there is no model tagged gan. `hud list models`",
-        ),
-        (
-            Selection(models=("bert",), exclude=("b*",)),
-            "of bert there is no model that is not excluded.",
-        ),
+        Selection(tags=("txt",)),
+        Selection(exclude=("brt",)),
+        Selection(models=("brt",)),
+        Selection(models=("bert", "vit"), tags=("gan",)),
+        Selection(models=("bert",), exclude=("b*",)),
     ],
 )
-def test_what_leads_nowhere_is_said(selection: Selection, message: str) -> None:
+def test_what_leads_nowhere_is_said(selection: Selection, words: SnapshotAssertion) -> None:
     with pytest.raises(UnknownNameError) as caught:
         chosen(selection)
-    assert message in str(caught.value)
+    assert str(caught.value) == words
 
 
 def test_models_named_by_hand_are_measured_whatever_the_suite_makes_of_its_own() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from datetime import timedelta
 
 import pytest
@@ -51,7 +52,18 @@ def page(**changes: object) -> str:
     return study_page(STUDY, [StudyRun(run=run, results=SEEN)])
 
 
-def test_a_page_has_question_device_numbers_and_what_has_none(words: SnapshotAssertion) -> None:
+def row_of(text: str, name: str) -> list[str]:
+    """Return the other cells of the row `name` of the only table that has one."""
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {name} |")]
+    return [cell.strip() for cell in line.strip("| ").split(" | ")][1:]
+
+
+def warning_rows(text: str) -> list[str]:
+    """Return the rows of the table of warnings."""
+    return text.partition("### Warnings\n\n")[2].partition("\n\n")[0].splitlines()[2:]
+
+
+def test_a_page_has_question_device_numbers_and_gaps(words: SnapshotAssertion) -> None:
     lines = page().splitlines()
     assert lines[0] == "# Mine"
     assert lines[2] == words
@@ -59,7 +71,8 @@ def test_a_page_has_question_device_numbers_and_what_has_none(words: SnapshotAss
     assert "| `bert` | 1.50x [1.49, 1.52] |" in lines
     assert "| `vit` | 1 failed |" in lines
     assert "| `default` | failed | a \\| b | 1: vit |" in lines
-    assert "| `openvino` | absent | not in the plan of this run | - |" in lines
+    assert row_of(page(), "`openvino`")[0] == "absent"
+    assert page() == words(name="page")
 
 
 def test_a_page_says_where_when_and_how_it_was_measured() -> None:
@@ -68,7 +81,7 @@ def test_a_page_says_where_when_and_how_it_was_measured() -> None:
     assert "| torch | 2.13.0+cpu |" in lines
     assert "| packages | transformers 5.23 |" in lines
     assert "| measured | 2026-01-01 02:30 UTC, in 1:30 |" in lines
-    assert "| sampling | 2 launches a case, up to 30 rounds or 1 s each |" in lines
+    assert re.findall(r"\d+", row_of(page(), "sampling")[0]) == ["2", "30", "1"]
     assert "| cases | 2 ok, 1 failed |" in lines
     assert "| shapes | tiny |" in lines
     assert "| dtypes | fp32 |" in lines
@@ -77,22 +90,25 @@ def test_a_page_says_where_when_and_how_it_was_measured() -> None:
 
 def test_the_command_measures_what_the_run_did_and_no_more() -> None:
     variants = "--mode eager --mode default"
-    assert f"| `hud study run mine --device cpu {variants}`, run `run-7` |" in page()
+    assert f"`hud study run mine --device cpu {variants}`" in page()
     whole = tuple(make_case("bert", mode=name) for name in ("eager", "default", "openvino"))
-    assert "| `hud study run mine --device cpu`, run `run-7` |" in page(plan=whole)
+    assert "`hud study run mine --device cpu`" in page(plan=whole)
 
 
 def test_the_command_names_the_toolchain_of_the_run() -> None:
-    assert "| `hud study run mine --device cpu --toolchain nightly --mode" in page(
-        toolchain="nightly"
-    )
+    assert "hud study run mine --device cpu --toolchain nightly --mode" in page(toolchain="nightly")
 
 
-def test_a_page_says_that_the_machine_was_busy() -> None:
+def test_a_page_says_that_the_machine_was_busy(words: SnapshotAssertion) -> None:
     results = [dataclasses.replace(SEEN[0], warnings=(BUSY,)), *SEEN[1:]]
     text = study_page(STUDY, [StudyRun(run=RUN, results=tuple(results))])
-    assert "The machine was busy: in 1 of 3 cases other work had the core" in text
-    assert "The machine was busy" not in page()
+    paragraphs = [
+        paragraph
+        for paragraph in text.split("\n\n")
+        if paragraph not in page() and not paragraph.startswith(("#", "|"))
+    ]
+    assert re.findall(r"\d+ of \d+", paragraphs[0]) == ["1 of 3"]
+    assert paragraphs == words
 
 
 def test_a_page_counts_the_warnings_on_its_cases_and_says_what_they_say() -> None:
@@ -103,9 +119,10 @@ def test_a_page_counts_the_warnings_on_its_cases_and_says_what_they_say() -> Non
     ]
     busy = dataclasses.replace(SEEN[2], warnings=(BUSY,))
     text = study_page(STUDY, [StudyRun(run=RUN, results=(*results, busy))])
-    assert (
-        "| `drift` | 2 of 3 | it rose by 4 % |\n| `noisy-neighbour` | 1 of 3 | it had 80 % |"
-    ) in text
+    assert [line.split(" | ")[:2] for line in warning_rows(text)] == [
+        ["| `drift`", "2 of 3"],
+        ["| `noisy-neighbour`", "1 of 3"],
+    ]
     assert "### Warnings" not in page()
 
 
@@ -115,21 +132,22 @@ def test_the_device_of_a_cpu_is_named_once() -> None:
 
 def test_published_figures_keep_their_device_and_stand_beside_ours() -> None:
     lines = page().splitlines()
-    assert "| what | published | on | by | ours, on Fake CPU |" in lines
+    assert row_of(page(), "what")[-1].endswith("Fake CPU")
     row = next(line for line in lines if line.startswith("| BERT |"))
     assert row.startswith("| BERT | 2.2x to 2.8x | a GPU | them | default: 1.50x")
     assert "1 of 2" in row
-    assert "| search | 2.2x to 2.8x | a GPU | them | nothing is trained |" in lines
+    assert row_of(page(), "search")[:3] == ["2.2x to 2.8x", "a GPU", "them"]
 
 
 def test_what_was_made_up_or_broken_off_is_said() -> None:
-    assert "| SYNTHETIC | made up by `hud demo`" in page(is_synthetic=True)
-    assert "the run is interrupted" in page(state="interrupted", finished_at=None)
+    assert "`hud demo`" in row_of(page(is_synthetic=True), "SYNTHETIC")[0]
+    assert "interrupted" in row_of(page(state="interrupted", finished_at=None), "measured")[0]
 
 
 def test_a_case_without_a_result_is_counted() -> None:
     plan = [*RUN.plan, make_case("dcgan")]
-    assert "| cases | 2 ok, 1 failed, 1 of 4 without a result |" in page(plan=tuple(plan))
+    assert "1 of 4" in row_of(page(plan=tuple(plan)), "cases")[0]
+    assert "of 4" not in row_of(page(), "cases")[0]
 
 
 def test_every_device_has_a_section() -> None:
@@ -164,7 +182,9 @@ def test_a_ranked_table_has_places() -> None:
     text = study_page(make_study(spec), [StudyRun(run=RUN, results=results)])
     assert "### Ranked: default" in text
     assert "| rank | model | `latency_s` | `peak_bytes` |" in text
-    assert "| 1 | `fast` | 10.0 ms | 1.0 MiB |\n| 2 | `slow` | 20.0 ms | 1.0 MiB |" in text
+    assert row_of(text, "1") == ["`fast`", "10.0 ms", "1.0 MiB"]
+    assert row_of(text, "2") == ["`slow`", "20.0 ms", "1.0 MiB"]
+    assert text.index("| 1 |") < text.index("| 2 |")
 
 
 @pytest.mark.parametrize(

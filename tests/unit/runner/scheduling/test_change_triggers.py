@@ -131,19 +131,19 @@ def test_a_repository_is_at_a_commit(ref: str, commit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "problem"),
+    "reply",
     [
-        (
-            ProgramOutput(problem="git ended with code 128: no repository"),
-            "looked at: git ended with code",
-        ),
-        (ProgramOutput(text=""), "git:/src#gone: no gone in that repository"),
-        (ProgramOutput(text="nonsense\trefs/heads/gone"), "no gone in that repository"),
+        ProgramOutput(problem="git ended with code 128: no repository"),
+        ProgramOutput(text=""),
+        ProgramOutput(text="nonsense\trefs/heads/gone"),
     ],
 )
-def test_a_repository_that_does_not_answer_is_said(reply: ProgramOutput, problem: str) -> None:
-    with pytest.raises(WatchFailed, match=problem):
+def test_a_repository_that_does_not_answer_is_said(
+    reply: ProgramOutput, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(WatchFailed) as caught:
         look(Watch(kind=WatchKind.GIT, url="/src", ref="gone"), reply=reply)
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("kind", [WatchKind.TORCH, WatchKind.TORCH_NIGHTLY])
@@ -162,10 +162,12 @@ def test_an_index_is_at_its_newest_torch(kind: WatchKind) -> None:
     ]
 
 
-def test_an_index_that_does_not_answer_is_said_in_the_words_of_a_watch() -> None:
+def test_an_index_that_does_not_answer_is_said_in_the_words_of_a_watch(
+    words: SnapshotAssertion,
+) -> None:
     def list_versions(_source: TorchSource) -> Sequence[str]:
         raise BisectError("cannot list the versions of torch (no answer); name each of them: --t")
 
     with pytest.raises(WatchFailed) as caught:
         look(Watch(kind=WatchKind.TORCH), list_versions=list_versions)
-    assert str(caught.value) == "cannot list the versions of torch (no answer)"
+    assert str(caught.value) == words

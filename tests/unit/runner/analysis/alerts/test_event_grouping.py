@@ -127,16 +127,16 @@ def test_alert_of_a_pruned_run_stands_alone() -> None:
 def test_title_says_who_what_and_since_when(words: SnapshotAssertion) -> None:
     assert title(alert("bert", change_pct=4.2), alert("vit", change_pct=9.04)) == (words)
     assert title(alert(), alert(case=make_case("bert", mode="eager"))) == (words)
-    assert title(alert()) == f"{make_case().key}: slower by 10.0 % since dev5 (stable on box)"
+    assert title(alert()) == words
 
 
-def test_title_names_the_first_of_as_many_starts_in_whatever_order_alerts_come() -> None:
+def test_title_names_the_first_of_as_many_starts_in_whatever_order_alerts_come(
+    words: SnapshotAssertion,
+) -> None:
     earlier, later = alert("bert", 5), alert("vit", 6)
     both = "2 of 6 cases in 2 models: slower by 10.0 % since {} (stable on box)"
     assert title(earlier, later) == title(later, earlier) == both.format("dev5")
-    assert title(earlier, later, alert("vit", 6, case=make_case("vit", mode="eager"))).endswith(
-        "since dev6 (stable on box)"
-    )
+    assert title(earlier, later, alert("vit", 6, case=make_case("vit", mode="eager"))) == words
 
 
 def test_title_of_an_environment_says_so(words: SnapshotAssertion) -> None:
@@ -158,34 +158,29 @@ def test_title_tells_the_worst_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "words"),
-    [
-        (["vanished", "vanished"], "missing"),
-        (["late", "late"], "late"),
-        (["late", "vanished"], "missing or late"),
-    ],
+    "kinds", [["vanished", "vanished"], ["late", "late"], ["late", "vanished"]], ids=" ".join
 )
 def test_title_tells_missing_from_late_cases_and_gives_the_day(
-    kinds: list[str], words: str
+    kinds: list[str], words: SnapshotAssertion
 ) -> None:
     alerts = [
         alert(model, kind=kind, metric="outcome", change_pct=None)
         for model, kind in zip(MODELS, kinds, strict=False)
     ]
-    assert title(*alerts) == f"2 of 6 cases in 2 models: {words} since 2026-01-06 (stable on box)"
+    assert title(*alerts) == words
 
 
-def test_title_names_the_metrics_that_vanished_and_since_which_revision() -> None:
+def test_title_names_the_metrics_that_vanished_and_since_which_revision(
+    words: SnapshotAssertion,
+) -> None:
     vanished = [
         alert(model, kind="vanished", metric="speedup", change_pct=None) for model in MODELS
     ]
-    assert "in 3 models: without speedup since dev5 (stable on box)" in title(*vanished)
+    assert title(*vanished) == words
     both = alert(kind="vanished", metric="latency_s", change_pct=None)
-    assert title(vanished[0], both) == (
-        f"{make_case().key}: without latency_s, speedup since dev5 (stable on box)"
-    )
+    assert title(vanished[0], both) == words
     gone = alert("vit", kind="vanished", metric="outcome", change_pct=None)
-    assert "in 2 models: missing or without speedup since dev5 " in title(vanished[0], gone)
+    assert title(vanished[0], gone) == words
 
 
 def test_title_of_missing_cases_gives_the_day_of_most_of_them() -> None:
@@ -202,24 +197,26 @@ def drift(model: str = "bert", *, began: int, first_seen: int, **facts: object) 
     return alert(model, first_seen, kind="drift", **ends, **facts)
 
 
-def test_a_drift_is_told_since_it_began() -> None:
-    assert "drifting for the worse by 10.0 % since dev1 " in title(drift(began=1, first_seen=8))
+def test_a_drift_is_told_since_it_began(words: SnapshotAssertion) -> None:
+    assert title(drift(began=1, first_seen=8)) == words
 
 
-def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it() -> None:
+def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it(
+    words: SnapshotAssertion,
+) -> None:
     early, late, other = alert(number=3), alert(number=6), alert("vit", number=6)
     slow = drift(began=1, first_seen=8)
     events = events_of([slow, early, late, other], runs=runs())
     assert events[slow.id] == events[late.id] == events[other.id] != events[early.id]
     assert (events[slow.id].size, events[early.id].size) == (3, 1)
     # Of one model, the drift tells what it has come to; of several the steps do.
-    assert events[slow.id].title.startswith("2 of 6 cases in 2 models: slower by 10.0 % since dev6")
+    assert events[slow.id].title == words
     alone = events_of([slow, early, late], runs=runs())[slow.id]
-    assert alone.title.startswith(f"{slow.case.key}: drifting for the worse by 10.0 % since dev1 ")
+    assert alone.title == words
     both = [alert(number=6, case=make_case(mode="eager")), late, slow]
     shared = events_of(both, runs=runs())[slow.id]
     assert (shared.kind, shared.size) == (EventKind.MODEL, 3)
-    assert shared.title.startswith("1 of 2 cases of bert: drifting for the worse by 10.0 % since")
+    assert shared.title == words
     same = [alert(model, 6, last_good=seen(5, revision="dev6")) for model in MODELS[:2]]
     joined = [*same, *(drift(model, began=1, first_seen=8) for model in MODELS[:2])]
     assert sizes(joined) == [(EventKind.ENVIRONMENT, 4)]

@@ -9,6 +9,7 @@ from compile_hud.db.records.results import Case, CaseResult, Measurement, Verdic
 from compile_hud.runner.analysis.comparison.measurements import Comparison
 from compile_hud.runner.analysis.comparison.runs import compare_results
 from tests.support.builders import make_case, make_measurement, make_result
+from tests.support.texts import without_numbers
 
 SAME, SLOW, SLOWER = [1.0] * 3, [1.3] * 3, [2.0] * 3
 REGRESSION, INCONCLUSIVE = Verdict.REGRESSION, Verdict.INCONCLUSIVE
@@ -85,7 +86,7 @@ def test_wall_clock_of_a_busy_machine_is_no_regression(words: SnapshotAssertion)
     assert comparisons.is_relevant
 
 
-def test_wall_clock_counts_when_cpu_time_moved_as_well() -> None:
+def test_wall_clock_counts_when_cpu_time_moved_as_well(words: SnapshotAssertion) -> None:
     comparisons = compare(times(SAME, SAME), times(SLOW, SLOW))
     assert comparisons["latency_cpu_s"].verdict is REGRESSION
     assert comparisons["latency_s"].verdict is REGRESSION
@@ -93,9 +94,7 @@ def test_wall_clock_counts_when_cpu_time_moved_as_well() -> None:
     # The interval that decided is that of the witness: the wall clock's own may hold no change.
     cpu = comparisons["latency_cpu_s"]
     assert cpu.low is not None
-    assert comparisons["latency_s"].reason.startswith(
-        f"wall clock +30.0 %: CPU time moved as well, by {100 * (cpu.low - 1):+.1f} % to +"
-    )
+    assert without_numbers(comparisons["latency_s"].reason) == words
 
 
 def test_faster_on_both_clocks_is_an_improvement() -> None:
@@ -108,20 +107,20 @@ def test_wall_clock_does_not_count_when_cpu_time_moved_the_other_way() -> None:
     assert comparisons["latency_s"].verdict is INCONCLUSIVE
 
 
-def test_wall_clock_needs_a_cpu_time_that_moved_enough() -> None:
+def test_wall_clock_needs_a_cpu_time_that_moved_enough(words: SnapshotAssertion) -> None:
     comparisons = compare(times([1.0] * 40, [1.0] * 40), times([1.3] * 40, [1.03] * 40))
     assert not comparisons["latency_cpu_s"].is_relevant
     assert comparisons["latency_s"].verdict is INCONCLUSIVE
-    assert "nothing vouches for it" in comparisons["latency_s"].reason
+    assert without_numbers(comparisons["latency_s"].reason) == words
 
 
-def test_variant_that_waits_while_eager_does_not_is_a_regression() -> None:
+def test_variant_that_waits_while_eager_does_not_is_a_regression(words: SnapshotAssertion) -> None:
     comparisons = compare(
         times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
         times(SLOW, SAME, eager_wall=SAME, eager_cpu=SAME),
     )["latency_s"]
     assert comparisons.verdict is REGRESSION
-    assert comparisons.reason.startswith("wall clock +30.0 %: it moved against eager, by +")
+    assert without_numbers(comparisons.reason) == words
 
 
 @pytest.mark.parametrize(
@@ -185,23 +184,27 @@ def test_one_busy_launch_makes_a_side_busy() -> None:
     assert comparisons["latency_cpu_s"].verdict is INCONCLUSIVE
 
 
-def test_cpu_time_of_a_busy_machine_that_eager_shares_is_no_regression() -> None:
+def test_cpu_time_of_a_busy_machine_that_eager_shares_is_no_regression(
+    words: SnapshotAssertion,
+) -> None:
     comparison = compare(
         times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
         times(SLOWER, SLOW, eager_wall=SLOWER, eager_cpu=SLOW),
     )["latency_cpu_s"]
     assert comparison.verdict is INCONCLUSIVE
-    assert ", and eager with it: measure again" in comparison.reason
+    assert without_numbers(comparison.reason) == words
 
 
-def test_cpu_time_that_moved_against_eager_counts_on_a_busy_machine_too() -> None:
+def test_cpu_time_that_moved_against_eager_counts_on_a_busy_machine_too(
+    words: SnapshotAssertion,
+) -> None:
     comparisons = compare(
         times(SAME, SAME, eager_wall=SAME, eager_cpu=SAME),
         times(SLOWER, SLOW, eager_wall=SLOWER, eager_cpu=SAME),
     )
     assert comparisons["latency_cpu_s"].verdict is REGRESSION
     reason = comparisons["latency_cpu_s"].reason
-    assert reason.startswith("CPU time +30.0 %: it moved against eager, by +")
+    assert without_numbers(reason) == words
     assert comparisons["latency_s"].verdict is REGRESSION
 
 
@@ -216,13 +219,17 @@ def test_cpu_time_lost_in_the_noise_of_a_busy_machine_is_found_against_eager() -
     assert comparison.is_significant
 
 
-def test_cpu_time_lost_in_the_noise_of_a_busy_machine_alone_is_not_found() -> None:
+def test_cpu_time_lost_in_the_noise_of_a_busy_machine_alone_is_not_found(
+    words: SnapshotAssertion,
+) -> None:
     noise = [0.8, 1.0, 1.25]
     comparisons = compare(times(noise, noise), times(SLOWER, [1.15 * level for level in noise]))
-    assert "more launches are needed" in comparisons["latency_cpu_s"].reason
+    assert without_numbers(comparisons["latency_cpu_s"].reason) == words
 
 
-def test_machine_is_busy_when_a_quarter_of_the_time_is_gone_though_the_median_is_not() -> None:
+def test_machine_is_busy_when_a_quarter_of_the_time_is_gone_though_the_median_is_not(
+    words: SnapshotAssertion,
+) -> None:
     def measured(metric: str, samples: list[float]) -> Measurement:
         return make_measurement(metric, samples=samples, launches=(4,))
 
@@ -233,7 +240,7 @@ def test_machine_is_busy_when_a_quarter_of_the_time_is_gone_though_the_median_is
 
     rows = compare_results([result([1.0] * 4, 1.0)], [result([1.6, 1.6, 1.6, 4.0], 1.6)])
     (comparison,) = [row.comparison for row in rows if row.metric == "latency_cpu_s"]
-    assert "while the machine was busy" in comparison.reason
+    assert without_numbers(comparison.reason) == words
 
 
 def test_quiet_is_told_where_nobody_counted_launches() -> None:

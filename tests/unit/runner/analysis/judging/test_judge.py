@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.records.metrics import METRICS, Direction, Metric
@@ -269,20 +270,22 @@ def test_wall_clock_of_a_gpu_stands_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("eager", "kind", "text"),
+    ("eager", "kind"),
     [
-        (0.0200, "compiler", "eager latency in the same processes moved by 0.0 %"),
-        (0.019999, "compiler", "eager latency in the same processes moved by 0.0 %"),
-        (0.0240, "eager_or_machine", "not the compiler"),
-        (0.0215, "unknown", "eager latency in the same processes moved by +7.5 %"),
+        (0.0200, "compiler"),
+        (0.019999, "compiler"),
+        (0.0240, "eager_or_machine"),
+        (0.0215, "unknown"),
     ],
 )
-def test_interleaved_eager_tells_whose_fault_a_step_is(eager: float, kind: str, text: str) -> None:
+def test_interleaved_eager_tells_whose_fault_a_step_is(
+    eager: float, kind: str, words: SnapshotAssertion
+) -> None:
     cpu = make_series(noisy([(20, 0.010), (20, 0.012)]), metric="latency_cpu_s")
     witness = make_series([0.020] * 20 + [eager] * 20, metric="eager_latency_cpu_s")
     (alert,) = judge_case([cpu, witness])
     assert alert.cause_kind == kind
-    assert text in alert.cause_text
+    assert alert.cause_text == words
 
 
 def test_wall_clock_of_eager_is_the_witness_where_there_is_no_cpu_time() -> None:
@@ -396,23 +399,24 @@ def cause(
     return alert.cause_kind, alert.cause_text
 
 
-def test_a_step_that_the_reference_cases_made_too_is_the_machines() -> None:
+def test_a_step_that_the_reference_cases_made_too_is_the_machines(words: SnapshotAssertion) -> None:
     kind, text = cause(
         noisy([(20, 0.010), (30, 0.0108)]),
         mode="eager",
         references=[reference(STEADY_MACHINE, model="ref_copy"), reference(SLOWER_MACHINE)],
     )
     assert kind == "machine"
-    assert text.startswith("machine side: ref_gemm (compute) moved +8.")
-    assert text.endswith("nothing is compiled in an eager case")
+    assert text == words
 
 
-def test_a_step_of_an_eager_case_beside_a_steady_machine_is_eagers() -> None:
+def test_a_step_of_an_eager_case_beside_a_steady_machine_is_eagers(
+    words: SnapshotAssertion,
+) -> None:
     kind, text = cause(
         noisy([(20, 0.010), (30, 0.0108)]), mode="eager", references=[reference(STEADY_MACHINE)]
     )
     assert kind == "eager"
-    assert text.endswith("the reference cases stayed: eager side")
+    assert text == words
 
 
 @pytest.mark.parametrize(
@@ -462,14 +466,16 @@ def test_a_machine_never_explains_a_speedup(machine: Sequence[float], kind: str)
     assert attribution[0] == kind
 
 
-def test_eager_iterations_that_moved_with_the_machine_are_its_doing() -> None:
+def test_eager_iterations_that_moved_with_the_machine_are_its_doing(
+    words: SnapshotAssertion,
+) -> None:
     kind, text = cause(
         noisy([(20, 0.010), (30, 0.0108)]),
         eager=noisy([(20, 0.020), (30, 0.0216)], seed=3),
         references=[reference(SLOWER_MACHINE)],
     )
     assert kind == "machine"
-    assert "eager latency in the same processes moved" in text
+    assert text == words
 
 
 def test_the_machine_is_not_blamed_for_a_ratio() -> None:
@@ -482,7 +488,7 @@ def test_the_machine_is_not_blamed_for_a_ratio() -> None:
     assert kind == "eager_or_machine"
 
 
-def test_a_machine_that_moved_is_one_alert_of_its_reference_case() -> None:
+def test_a_machine_that_moved_is_one_alert_of_its_reference_case(words: SnapshotAssertion) -> None:
     wall = make_series(
         SLOWER_MACHINE,
         case=make_case("ref_gemm", family="reference", mode="eager"),
@@ -490,7 +496,7 @@ def test_a_machine_that_moved_is_one_alert_of_its_reference_case() -> None:
     )
     (alert,) = judge_histories([wall, reference(SLOWER_MACHINE)])
     assert (alert.metric, alert.cause_kind) == ("latency_cpu_s", "machine")
-    assert alert.cause_text.startswith("machine side: ref_gemm (compute) moved +8.")
+    assert alert.cause_text == words
 
 
 def test_the_memory_of_a_reference_case_is_no_news() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.kernels import Kernel, KernelSource
 from compile_hud.runner.analysis.errors import NoKernelScript
@@ -57,7 +58,7 @@ def test_a_script_of_cpp_has_its_code_types_inputs_and_threads() -> None:
     assert "value_2 = 3" in text
     assert "return [value_0, value_1, value_2]" in text
     # Neither the indices, which the code only reads, nor the number.
-    assert "for place in [0])" in text
+    assert "in [0])" in text
     assert "torch.set_num_threads(2)" in text
     assert "12.500 us" in text
     ast.parse(text)
@@ -71,33 +72,37 @@ def test_a_script_of_triton_runs_the_kernel_and_not_its_helper() -> None:
     assert "value_1 = value_0" in text
     assert 'device="cuda"' in text
     # Of in_ptr0, out_ptr0 and xnumel.
-    assert "for place in [1])" in text
+    assert "in [1])" in text
     ast.parse(text)
 
 
-def test_a_kernel_that_nobody_saw_called_has_none() -> None:
-    with pytest.raises(NoKernelScript, match="nobody saw what cpp_fused_add_0 was called with"):
+def test_a_kernel_that_nobody_saw_called_has_none(words: SnapshotAssertion) -> None:
+    with pytest.raises(NoKernelScript) as caught:
         script(make_kernel())
+    assert caught.value.parameters["problem"] == "no-call"
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text", "complaint"),
+    ("arguments", "text", "parameters"),
     [
-        ([FLOATS], CPP, "takes 3 arguments and the call that was seen had 1"),
-        ([FLOATS, {"type": "NoneType"}, 3], CPP, "argument 2 of the kernel is neither"),
-        ([{"same_as": 0}, INDICES, 3], CPP, "argument 1 of the kernel is neither"),
-        ([FLOATS | {"dtype": "x); evil("}, INDICES, 3], CPP, "argument 1 of the kernel is neither"),
-        ([FLOATS | {"sizes": [-1, 8]}, INDICES, 3], CPP, "argument 1 of the kernel is neither"),
-        ([FLOATS | {"strides": [8]}, INDICES, 3], CPP, "argument 1 of the kernel is neither"),
-        ([FLOATS, INDICES, 3], "void other();", "has no function kernel"),
-        ([FLOATS, INDICES, 3], CPP + "'''", "has quotes that Inductor would not write"),
+        ([FLOATS], CPP, {"num_parameters": 3, "num_arguments": 1}),
+        ([FLOATS, {"type": "NoneType"}, 3], CPP, {"argument": 2}),
+        ([{"same_as": 0}, INDICES, 3], CPP, {"argument": 1}),
+        ([FLOATS | {"dtype": "x); evil("}, INDICES, 3], CPP, {"argument": 1}),
+        ([FLOATS | {"sizes": [-1, 8]}, INDICES, 3], CPP, {"argument": 1}),
+        ([FLOATS | {"strides": [8]}, INDICES, 3], CPP, {"argument": 1}),
+        ([FLOATS, INDICES, 3], "void other();", {"problem": "no-cpu-function"}),
+        ([FLOATS, INDICES, 3], CPP + "'''", {"problem": "quotes"}),
     ],
 )
 def test_what_does_not_fit_together_is_refused_with_the_reason(
-    arguments: list[Any], text: str, complaint: str
+    arguments: list[Any], text: str, parameters: dict[str, Any], words: SnapshotAssertion
 ) -> None:
-    with pytest.raises(NoKernelScript, match=complaint):
+    with pytest.raises(NoKernelScript) as caught:
         script(called_with(*arguments), text)
+    assert caught.value.parameters == parameters
+    assert str(caught.value) == words
 
 
 def test_triton_code_without_a_function_is_refused() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.results import Outcome
 from compile_hud.runner.analysis.stats.cohort import (
@@ -12,6 +13,7 @@ from compile_hud.runner.analysis.stats.cohort import (
     geometric_mean,
     pass_rate,
 )
+from tests.support.errors import value_error_of
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e3)
 
@@ -21,9 +23,10 @@ def test_geometric_mean_of_a_gain_and_the_same_loss_is_one() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [1.0, 0.0], [-1.0]])
-def test_geometric_mean_of_what_has_none_is_refused(values: list[float]) -> None:
-    with pytest.raises(ValueError, match="at least one value, and all of them above 0"):
-        geometric_mean(values)
+def test_geometric_mean_of_what_has_none_is_refused(
+    values: list[float], words: SnapshotAssertion
+) -> None:
+    assert str(value_error_of(geometric_mean, values)) == words
 
 
 @given(st.lists(POSITIVE, min_size=1, max_size=9))

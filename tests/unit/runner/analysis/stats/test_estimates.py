@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.analysis.stats.estimates import (
     Estimate,
@@ -17,6 +18,7 @@ from compile_hud.runner.analysis.stats.estimates import (
     sliding_medians,
     student_quantile,
 )
+from tests.support.errors import value_error_of
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e3)
 
@@ -88,19 +90,18 @@ def test_a_launch_without_samples_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("samples", "launches", "message"),
+    ("samples", "launches"),
     [
-        ([], (), "no samples"),
-        ([1.0, float("nan")], (), "finite"),
-        ([1.0, 2.0], (1,), "do not add up to 2 samples"),
-        ([1.0, 2.0], (3, -1), "do not add up"),
+        ([], ()),
+        ([1.0, float("nan")], ()),
+        ([1.0, 2.0], (1,)),
+        ([1.0, 2.0], (3, -1)),
     ],
 )
 def test_bad_samples_are_refused(
-    samples: list[float], launches: tuple[int, ...], message: str
+    samples: list[float], launches: tuple[int, ...], words: SnapshotAssertion
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        estimate(samples, launches=launches)
+    assert str(value_error_of(estimate, samples, launches=launches)) == words
 
 
 def test_robust_sd_ignores_one_wild_value() -> None:

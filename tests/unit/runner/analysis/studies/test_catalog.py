@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.models_zoo.catalog.catalog import CATALOG
@@ -71,9 +72,15 @@ def test_beside_a_published_figure_some_case_of_the_study_can_stand(name: str) -
         assert like, figure.what
 
 
-def test_an_unknown_study_names_the_near_ones() -> None:
-    with pytest.raises(UnknownNameError, match=r"no study 'family'\. Did you mean families\?"):
+def test_an_unknown_study_names_the_near_ones(words: SnapshotAssertion) -> None:
+    with pytest.raises(UnknownNameError) as caught:
         find_study("family")
+    assert (caught.value.parameters["kind"], caught.value.parameters["near"]) == (
+        "study",
+        "families",
+    )
+    # What there is changes with the catalog.
+    assert str(caught.value).partition(" There is ")[0] == words
 
 
 def test_a_variant_that_this_version_lacks_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,6 +98,8 @@ def test_a_study_can_be_narrowed_to_some_models_and_variants() -> None:
     assert suite.selection.modes == ("default",)
 
 
-def test_what_a_study_does_not_have_is_said() -> None:
-    with pytest.raises(UnknownNameError, match="no model of the study 'moe'"):
+def test_what_a_study_does_not_have_is_said(words: SnapshotAssertion) -> None:
+    with pytest.raises(UnknownNameError) as caught:
         study_suite(STUDIES["families"], device="cpu", models=["moe"])
+    # What there is changes with the catalog.
+    assert str(caught.value).partition(" There is ")[0] == words

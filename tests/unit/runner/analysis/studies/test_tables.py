@@ -322,18 +322,20 @@ def test_models_that_a_run_left_out_are_a_gap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dimension", "names", "reason"),
+    ("dimension", "names"),
     [
-        ("phases", ("inference", "training"), "phase training: not in the plan of this run"),
-        ("dtypes", ("fp32", "fp8", "int8"), "dtype fp8, int8: not in the plan of this run"),
-        ("shapes", ("tiny", "full"), "shape full: not in the plan of this run"),
+        ("phases", ("inference", "training")),
+        ("dtypes", ("fp32", "fp8", "int8")),
+        ("shapes", ("tiny", "full")),
     ],
+    ids=["phases", "dtypes", "shapes"],
 )
 def test_what_the_plan_dropped_for_all_variants_is_a_gap(
-    dimension: str, names: tuple[str, ...], reason: str
+    dimension: str, names: tuple[str, ...], words: SnapshotAssertion
 ) -> None:
     (gap,) = gaps(asking(**{dimension: names}), run_of(speedup("bert", 2.0)))
-    assert (gap.variant, gap.outcome, gap.reason, gap.models) == ("", "absent", reason, ())
+    assert (gap.variant, gap.outcome, gap.models) == ("", "absent", ())
+    assert gap.reason == words
 
 
 def test_a_case_that_an_interrupted_run_did_not_reach_was_in_its_plan(

@@ -47,9 +47,7 @@ def test_a_case_that_is_not_ok_is_shown_with_the_end_of_its_log(
     monkeypatch.setattr(case_text, "stdout", lambda: console)
     print_case(replace(make_result(outcome=outcome), log_tail=f"{TRACEBACK}\n"))
     text = output.getvalue()
-    assert text.endswith("line 9, in forward\nRuntimeError: no ?[31m\n") == (
-        outcome is Outcome.FAILED
-    )
+    assert text.endswith("RuntimeError: no ?[31m\n") == (outcome is Outcome.FAILED)
     assert ("Traceback" in text) == (outcome is Outcome.FAILED)
 
 

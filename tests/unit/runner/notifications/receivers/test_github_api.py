@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.notifications.delivery_policy import Response, ResponseKind
 from compile_hud.runner.notifications.http_client import HttpReply, Request
@@ -60,5 +61,7 @@ def test_limit_says_how_long_to_wait(headers: Mapping[str, str], body: str, paus
 
 
 @pytest.mark.parametrize("body", ["<html>", "3", ""])
-def test_what_is_no_json_of_github_is_told_of_the_address(body: str) -> None:
-    assert "is this the address of GitHub's API?" in failure(200, body).text
+def test_what_is_no_json_of_github_is_told_of_the_address(
+    body: str, words: SnapshotAssertion
+) -> None:
+    assert failure(200, body).text == words

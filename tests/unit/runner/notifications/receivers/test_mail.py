@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import email
 import email.policy
-import html
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from email.message import EmailMessage
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from compile_hud.runner.notifications.dispatcher import Message
 from compile_hud.runner.notifications.receivers.mail import make_email
 from tests.support.builders import START, make_case
-from tests.unit.runner.notifications.receivers.test_chat import HOSTILE, LINES, item, message
+from tests.unit.runner.notifications.receivers.test_chat import HOSTILE, item, message
 
 HEADERS = "\r\nBcc: all@evil.example\r\n\r\nbody"
 PNG = b"\x89PNG\r\n\x1a\n"
-SHOWN = "<br>\n".join(html.escape(line) for line in LINES)
 RIGHT_TO_LEFT = "\u202egnp.exe"
 
 
@@ -38,13 +37,13 @@ def text_of(mail: EmailMessage, kind: str) -> str:
     return str(part.get_content()).replace("\r\n", "\n")
 
 
-def test_golden_message_of_mail() -> None:
+def test_golden_message_of_mail(words: SnapshotAssertion) -> None:
     mail = letter(message(item()), to=("a@example.org", "b@example.org"))
     thread = mail["References"]
     assert {name: str(value) for name, value in mail.items()} == {
         "From": "hud@example.org",
         "To": "a@example.org, b@example.org",
-        "Subject": "New (major): bert is slower",
+        "Subject": words(name="subject"),
         "Date": "Thu, 01 Jan 2026 02:30:00 +0000",
         "Message-ID": "<msg_1@example.org>",
         "In-Reply-To": thread,
@@ -53,18 +52,8 @@ def test_golden_message_of_mail() -> None:
         "MIME-Version": "1.0",
         "Content-Type": mail["Content-Type"],
     }
-    assert text_of(mail, "plain") == (
-        "\n  ".join(("New (major): bert is slower", *LINES, "Open: http://hud/series?case=1"))
-        + "\n"
-    )
-    assert text_of(mail, "html") == (
-        "<!DOCTYPE html>\n"
-        '<html><body style="font-family: sans-serif; font-size: 14px; line-height: 1.4">\n'
-        "<h3>New (major): bert is slower</h3>\n"
-        f"<p>{SHOWN}</p>\n"
-        '<p><a href="http://hud/series?case=1">Open</a></p>\n'
-        "</body></html>\n"
-    )
+    assert text_of(mail, "plain") == words
+    assert text_of(mail, "html") == words
 
 
 def test_what_can_be_done_is_linked() -> None:
@@ -122,10 +111,12 @@ def test_mails_about_one_event_are_one_thread_and_those_of_a_digest_are_none() -
     assert digest["Subject"] == "Compile HUD: 2 new"
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_what_is_left_out_is_counted(words: SnapshotAssertion) -> None:
     mail = letter(message(*(item(str(number)) for number in range(25))))
     for kind in ("plain", "html"):
-        assert "and 15 more: `hud alerts list` shows every one" in text_of(mail, kind)
+        rest = text_of(mail, kind).rsplit("Open", 1)[1]
+        assert re.findall(r"\b\d+ more\b", rest) == ["15 more"]
+        assert rest == words
 
 
 def test_a_mail_that_is_sent_again_has_the_same_id() -> None:

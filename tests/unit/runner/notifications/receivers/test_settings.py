@@ -23,32 +23,23 @@ def settings(kind: str, **fields: Any) -> ReceiverSettings:
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields", "key", "problem"),
+    ("kind", "fields", "key"),
     [
-        ("webhook", {}, None, "url is missing; a receiver of kind webhook needs it"),
-        ("discord", {"url": "env:A", "to": ("a@b.c",)}, "to", "of kind discord has no to"),
-        (
-            "slack",
-            {"url": "env:U", "channel": "C1"},
-            None,
-            "token is missing; a bot of Slack needs it",
-        ),
-        (
-            "slack",
-            {"url": "env:U", "token": "env:A"},
-            None,
-            "channel is missing; a bot of Slack needs it",
-        ),
-        ("apprise", {"url": "env:A"}, None, "allow_private = true"),
-        ("apprise", {"url": "json://h", "allow_private": True}, "url", "since it holds secrets"),
-        ("webhook", {"url": "smtp://mail.example.org"}, "url", "http"),
+        ("webhook", {}, None),
+        ("discord", {"url": "env:A", "to": ("a@b.c",)}, "to"),
+        ("slack", {"url": "env:U", "channel": "C1"}, None),
+        ("slack", {"url": "env:U", "token": "env:A"}, None),
+        ("apprise", {"url": "env:A"}, None),
+        ("apprise", {"url": "json://h", "allow_private": True}, "url"),
+        ("webhook", {"url": "smtp://mail.example.org"}, "url"),
     ],
 )
 def test_wrong_section_is_told_with_its_key(
-    kind: str, fields: dict[str, Any], key: str | None, problem: str
+    kind: str, fields: dict[str, Any], key: str | None, words: SnapshotAssertion
 ) -> None:
-    with pytest.raises(WrongReceiver, match=problem) as caught:
+    with pytest.raises(WrongReceiver) as caught:
         check_receiver(settings(kind, **fields))
+    assert str(caught.value) == words
     assert caught.value.key == key
 
 
@@ -74,7 +65,8 @@ def test_a_secret_itself_is_refused_and_not_told(secret: Any, words: SnapshotAss
         ["https://hooks.example.org/services/T0KEN"],
     ],
 )
-def test_a_wrong_address_is_refused_and_not_told(url: Any) -> None:
-    with pytest.raises(SecretRefused, match="an address, or where it is kept") as raised:
+def test_a_wrong_address_is_refused_and_not_told(url: Any, words: SnapshotAssertion) -> None:
+    with pytest.raises(SecretRefused) as raised:
         address(url)
+    assert str(raised.value) == words
     assert "T0KEN" not in str(raised.value)

@@ -97,9 +97,12 @@ def test_nothing_shows_address_or_secret() -> None:
 @pytest.mark.parametrize(
     "secret", ["", "abc", "whsec_", "whsec_abc", SECRET[6:], "whsec_" + "A" * 28, "whsec_%%%"]
 )
-def test_a_secret_that_is_none_is_named_without_its_text(secret: str) -> None:
-    with pytest.raises(BadSecret, match="24 to 64 random bytes in base64") as caught:
+def test_a_secret_that_is_none_is_named_without_its_text(
+    secret: str, words: SnapshotAssertion
+) -> None:
+    with pytest.raises(BadSecret) as caught:
         key_of(secret)
+    assert str(caught.value) == words
     assert not secret or secret == "whsec_" or secret not in str(caught.value)
 
 
@@ -256,12 +259,13 @@ def test_private_addresses_are_known_in_every_wrapping(address: str, public: boo
     assert is_public(address) is public
 
 
-def test_a_name_that_leads_to_a_private_address_is_not_sent_to() -> None:
+def test_a_name_that_leads_to_a_private_address_is_not_sent_to(words: SnapshotAssertion) -> None:
     rules = HttpRules(lookup=lambda _host, _port: ["93.184.216.34", "127.0.0.1"])
     with pytest.raises(TargetRefused, match=r"is 127\.0\.0\.1, .*allow_private = true"):
         post("http://rebind.example/", body=b"", headers={}, rules=rules)
-    with pytest.raises(TargetRefused, match=r"^127\.0\.0\.1 is no public address"):
+    with pytest.raises(TargetRefused) as caught:
         post("http://127.0.0.1/", body=b"", headers={}, rules=HttpRules())
+    assert str(caught.value) == words
     answer = Poster(url="http://rebind.example/", rules=rules).send(b"", headers={}, now=START)
     assert (answer.kind, answer.is_down) == (ResponseKind.FAILED, True)
 
@@ -280,10 +284,11 @@ def test_a_name_server_that_never_answers_keeps_nobody_waiting(words: SnapshotAs
     assert (answer.kind, answer.is_certain, answer.is_down) == (ResponseKind.FAILED, True, True)
 
 
-def test_a_name_that_nobody_knows_is_told_at_once() -> None:
+def test_a_name_that_nobody_knows_is_told_at_once(words: SnapshotAssertion) -> None:
     def lookup(_host: str, _port: int) -> list[str]:
         raise OSError("Name or service not known")
 
     rules = HttpRules(lookup=lookup)
     answer = Poster(url="http://hooks.example/", rules=rules).send(b"", headers={}, now=START)
-    assert (answer.kind, answer.text) == (ResponseKind.FAILED, "Name or service not known")
+    assert answer.kind is ResponseKind.FAILED
+    assert answer.text == words
