@@ -224,8 +224,9 @@ def test_of_a_long_table_the_worst_rows_are_made_and_all_are_counted() -> None:
 
 
 def test_a_case_with_the_code_of_another_is_one_quiet_cell() -> None:
-    cell = only_cell(latest(DEFAULT, outcome=Outcome.SAME_CODE, reason="same code as default"))
-    assert (cell.text, cell.style, cell.notes) == ("same code as default", "quiet", ())
+    reason = "same code as default"
+    cell = only_cell(latest(DEFAULT, outcome=Outcome.SAME_CODE, reason=reason))
+    assert (cell.text, cell.style, cell.notes) == (reason, "quiet", ())
 
 
 def test_a_mode_that_the_device_does_not_have_is_a_quiet_cell_with_its_reason() -> None:
