@@ -94,6 +94,8 @@ class PeerSetup:
         """Run `command` where the model of `models` can be imported."""
         env = {
             **os.environ,
+            # asv looks for an interpreter of its version there.
+            "PATH": f"{self.python.parent}:{os.environ.get('PATH', '')}",
             "PYTHONPATH": f"{models}:{os.environ.get('PYTHONPATH', '')}",
             "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor"),
             "OMP_NUM_THREADS": "1",
@@ -128,6 +130,11 @@ def asv_continuous(repository: PlantedRepository, *, setup: PeerSetup, budget_s:
     packages = setup.run(
         setup.python, "-c", "import torch; print(torch.__path__[0])", cwd=folder, models=folder
     ).stdout.strip()
+    version = setup.run(
+        *(setup.python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"),
+        cwd=folder,
+        models=folder,
+    ).stdout.strip()
     link = (
         "import pathlib, sysconfig; pathlib.Path(sysconfig.get_paths()['purelib'], 'own.pth')"
         f".write_text('{Path(packages).parent}\\n{{build_dir}}/models\\n')"
@@ -138,7 +145,7 @@ def asv_continuous(repository: PlantedRepository, *, setup: PeerSetup, budget_s:
         "repo": str(repository.folder),
         "branches": ["main"],
         "environment_type": "virtualenv",
-        "pythons": [str(setup.python)],
+        "pythons": [version],
         "build_command": [],
         "install_command": [f'python -c "{link}"'],
         "uninstall_command": ['python -c "pass"'],

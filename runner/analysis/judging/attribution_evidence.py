@@ -66,7 +66,11 @@ def with_evidence(alert: Alert) -> Alert:
     settled = _settled(cause, alert, difference) if is_settled else Cause(kind=cause.kind)
     measured = confirmed_cause(alert.confirmation)
     text = environment_text(difference)
+    model = difference.get(f"{MODEL_PREFIX}{alert.case.model}") if is_settled else None
     parts = (
+        ""
+        if model is None
+        else f"model code changed: {model[0] or 'none'} -> {model[1] or 'none'}",
         cause.text,
         measured.text,
         settled.text,
@@ -77,6 +81,15 @@ def with_evidence(alert: Alert) -> Alert:
         cause_kind=settled.kind if measured.kind == UNKNOWN else measured.kind,
         cause_text="; ".join(part for part in parts if part),
     )
+
+
+def _model_text(alert: Alert, difference: EnvironmentDiff) -> str:
+    """Return the revisions of the model's code, which come first; empty where they are equal."""
+    revisions = difference.get(f"{MODEL_PREFIX}{alert.case.model}")
+    if revisions is None:
+        return ""
+    before, after = (revision or "none" for revision in revisions)
+    return f"model code changed: {before} -> {after}"
 
 
 def confirmed_cause(confirmation: Mapping[str, Any] | None) -> Cause:
@@ -103,7 +116,6 @@ def _settled(cause: Cause, alert: Alert, difference: EnvironmentDiff) -> Cause:
     is_system_alone = has_new_system and all(name in _MACHINE_FACTS for name in changed)
     has_new_model = f"{MODEL_PREFIX}{alert.case.model}" in difference
     parts = [f"only the bad side is {', '.join(warned)}"] if warned else []
-    parts += ["the model itself is at another commit"] if has_new_model else []
     kind = cause.kind
     is_disturbed = any(code in MACHINE_WARNINGS for code in warned)
     if kind in _OPEN and (is_system_alone or is_disturbed):

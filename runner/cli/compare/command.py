@@ -178,9 +178,7 @@ def compare(
         request = CommitNames(names=names, toolchains=toolchains, cases=cases)
         measured = measure_commits(repo, request, limits=limits, workspace=workspace)
         _show_commits(measured, fail_above=fail_above, show_all=show_all, as_json=as_json)
-        link = job_link(workspace.dependencies.env)
-        text = commit_markdown(measured, floor=fail_above, link=link)
-        publish(text, options=report, workspace=workspace)
+        _publish_commits(measured, fail_above=fail_above, report=report, workspace=workspace)
         sys.exit(exit_code(measured))
     options = [*cases.option_names(), *measuring.option_names()]
     _check_usage(names, toolchains=toolchains, options=options, repo=repo)
@@ -198,8 +196,6 @@ def compare(
         compared = _confirm(
             compared, num_runs=num_confirmations, fail_above=fail_above, workspace=workspace
         )
-    if compared.baseline.run.id == compared.candidate.run.id:
-        click.echo(f"both sides are run {compared.baseline.run.id}: nothing can differ", err=True)
     _show(compared, show_all=show_all, as_json=as_json)
     write_report(
         compared.rows,
@@ -239,6 +235,14 @@ def _show_commits(
     )
     _show(pair, show_all=show_all, as_json=False)
     print_kernels(measured)
+
+
+def _publish_commits(
+    measured: CommitComparison, *, fail_above: float, report: ReportOptions, workspace: Workspace
+) -> None:
+    link = job_link(workspace.dependencies.env)
+    text = commit_markdown(measured, floor=fail_above, link=link)
+    publish(text, options=report, workspace=workspace)
 
 
 def _check_usage(
@@ -301,6 +305,8 @@ def _confirm(
 
 def _show(compared: _RunPair, *, show_all: bool, as_json: bool) -> None:
     before, after = compared.baseline.run, compared.candidate.run
+    if before.id == after.id:
+        click.echo(f"both sides are run {before.id}: nothing can differ", err=True)
     if as_json:
         content = differences_json(compared.rows, before=before, after=after)
         print_json({**content, "machine": [item.to_json() for item in compared.machine]})
