@@ -28,6 +28,19 @@ CEILINGS = {
     "worker": 73,
 }
 MIN_WORDS = 4
+# Tiers whose tests are named by their property, without these words.
+NAMED_TIERS = ("store", "unit")
+NO_PROPERTY = {
+    "told",
+    "said",
+    "nobody",
+    "somebody",
+    "whoever",
+    "beside",
+    "news",
+    "wanted",
+    "people",
+}
 # What a shell runs is an interface, not words.
 COMMAND = re.compile(r"[\n `]*(hud|echo|sudo|make|pip|git|python|docker)\b")
 
@@ -157,3 +170,14 @@ def test_only_asserted_sentences_count(source: str, is_quoted: bool) -> None:
     words = ast.Constant("the store takes no results")
     assert isinstance(tree.body[0], ast.FunctionDef)
     assert quotes_a_sentence(tree.body[0], constants={"WORDS": words}) is is_quoted
+
+
+@pytest.mark.parametrize("tier", NAMED_TIERS)
+def test_names_of_tests_state_the_property_in_plain_words(tier: str) -> None:
+    names = [
+        f"{path}::{node.name}"
+        for path in python_files(f"tests/{tier}")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert [name for name in names if NO_PROPERTY & set(name.split("_"))] == []

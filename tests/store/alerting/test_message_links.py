@@ -49,7 +49,7 @@ def linker_of(config: Config) -> Linker:
     return linker
 
 
-def test_the_secret_is_made_once_and_nobody_else_may_read_it(tmp_path: Path) -> None:
+def test_the_secret_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     with ThreadPoolExecutor(8) as pool:
         secrets = set(pool.map(lambda _: link_secret(config, env={}), range(8)))
@@ -139,7 +139,7 @@ def test_links_name_what_can_still_be_decided(tmp_path: Path) -> None:
     assert SECRET not in repr(replace(linker, key=SECRET.encode()))
 
 
-def test_messages_lead_to_the_address_that_people_use(tmp_path: Path) -> None:
+def test_messages_link_to_the_public_address(tmp_path: Path) -> None:
     config = config_of(tmp_path)
     save_alerts(workspace_of(config).store(), [make_alert("a")])
     (item,) = build_messages([make_notification(alert_ids=["a"])], workspace=workspace_of(config))

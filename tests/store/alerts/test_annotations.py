@@ -141,7 +141,7 @@ def test_what_is_exported_is_replayed_elsewhere_once(terminal: Terminal) -> None
         ([{"id": "x"}], "hud: bad.json, 1: field 'at' is missing"),
     ],
 )
-def test_a_file_that_is_none_is_refused(terminal: Terminal, content: object, problem: str) -> None:
+def test_an_invalid_file_is_refused(terminal: Terminal, content: object, problem: str) -> None:
     Path("bad.json").write_text(json.dumps(content), encoding="utf-8")
     result = terminal.hud("annotate", "replay", "bad.json")
     assert result.exit_code == 2

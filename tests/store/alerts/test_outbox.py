@@ -138,7 +138,7 @@ def test_a_key_is_there_once_and_its_first_position_counts(store: Store) -> None
     assert [(item.id, item.number) for item in load_outbox(store)] == [("b", 1), ("a", 2), ("c", 3)]
 
 
-def test_what_was_dropped_is_reported_when_it_is_news_again(store: Store) -> None:
+def test_a_dropped_change_is_notified_when_it_recurs(store: Store) -> None:
     fill(store, make_notification("a"))
     revise_queue(store, "ops", lambda queue: _with_state(queue, NotificationState.DROPPED))
     assert states(store) == ["dropped"]
@@ -181,7 +181,7 @@ def test_judging_a_step_tells_of_it_once_and_of_its_end(store: Store, now: FakeC
     assert [str(item.kind) for item in load_outbox(store)] == ["opened", "fixed"]
 
 
-def test_judging_tells_nobody_without_routes(store: Store) -> None:
+def test_detection_without_routes_notifies_no_receiver(store: Store) -> None:
     put(store, nights(STEP))
     assert len(detect(store).new) == 1
     assert load_outbox(store) == ()

@@ -99,7 +99,7 @@ def test_decision_is_saved_with_who_when_and_why(store: Store, now: FakeClock) -
     assert (change.at, change.alert_id, change.pattern) == (LATER, "alert-1", "")
 
 
-def test_what_people_typed_is_stored_as_lines_that_can_be_printed(store: Store) -> None:
+def test_typed_text_is_stored_as_printable_lines(store: Store) -> None:
     typed, stored = "\x1b[31mada\n lovelace\0", "?[31mada lovelace?"
     save_alerts(store, [make_alert()])
     decide(store, set_owner(["alert-1"], typed, why=typed), by=typed)
@@ -361,9 +361,7 @@ def test_same_files_again_and_judging_again_change_no_decision(store: Store) -> 
     assert states(store) == {"run-12": "noise"}
 
 
-def test_store_built_anew_from_the_same_results_is_brought_to_what_people_decided(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_rebuilt_store_gets_the_decisions_of_users(store: Store, tmp_path: Path) -> None:
     put(store, nights(STEP))
     (alert,) = detect(store).new
     decide(store, set_owner([alert.id], "ada"))

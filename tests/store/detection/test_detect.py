@@ -56,7 +56,7 @@ def test_step_in_the_store_becomes_an_alert_once(store: Store) -> None:
     assert store.store_version() == version
 
 
-def test_an_alert_says_what_its_ends_differ_in_and_whose_fault_that_makes_it(
+def test_an_alert_has_the_differences_of_its_bounds_and_their_cause(
     store: Store, monkeypatch: pytest.MonkeyPatch, words: SnapshotAssertion
 ) -> None:
     documents = nights([2.0] * 12 + [1.7] * 4)
@@ -146,7 +146,7 @@ def test_acknowledged_alert_stays_so_until_the_level_is_back(store: Store) -> No
     assert [item.id for item in report.fixed] == [alert.id]
 
 
-def test_alert_that_people_called_noise_stays_closed(store: Store) -> None:
+def test_alert_that_users_called_noise_stays_closed(store: Store) -> None:
     put(store, nights([2.0] * 12 + [1.7] * 4))
     (alert,) = detect(store).new
     save_alerts(store, [dataclasses.replace(alert, state=AlertState.NOISE)])

@@ -164,7 +164,7 @@ def test_a_case_without_times_loses_latency_and_speedup_in_one_event(
     assert event.title == words
 
 
-def test_reference_cases_are_no_news_and_an_eager_case_has_no_speedup_to_lose(
+def test_reference_cases_are_not_notified_and_eager_cases_have_no_speedup(
     store: Store,
 ) -> None:
     reference = make_case("ref_gemm", family=REFERENCE_FAMILY, mode="eager")

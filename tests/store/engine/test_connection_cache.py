@@ -125,9 +125,7 @@ def test_a_store_that_is_deleted_reads_as_empty(reader: Store) -> None:
     assert _is_let_go(reader)
 
 
-def test_a_file_that_nobody_reads_any_more_is_let_go(
-    reader: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_file_is_closed(reader: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_open, "IDLE_S", 0)
     assert _ids(reader) == ["first"]
     assert _is_let_go(reader)

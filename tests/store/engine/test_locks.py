@@ -196,7 +196,7 @@ def test_a_disk_that_cannot_lock_is_explained(
     assert str(caught.value) == words
 
 
-def test_a_postgresql_server_that_does_not_answer_keeps_nobody_waiting_who_is_in_a_hurry(
+def test_a_short_timeout_applies_to_a_silent_postgresql_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options: list[int] = []

@@ -73,7 +73,7 @@ def test_machines_that_share_a_store_have_nights_of_their_own(store: Store) -> N
     assert alpha.machine == "alpha"
 
 
-def test_a_job_that_was_queued_for_anybody_is_queued_for_nobody_else(store: Store) -> None:
+def test_a_queued_job_is_not_queued_again_for_one_machine(store: Store) -> None:
     assert _enqueue(store)
     assert not store.enqueue_job(
         dedupe_key="nightly/2026-01-01", suite="a", toolchain="b", trigger="c", machine="alpha"

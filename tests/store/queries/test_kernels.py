@@ -87,7 +87,7 @@ def test_code_is_stored_once_however_many_results_have_it(store: Store) -> None:
         assert (result.kernels, result.sources) == ((ADD,), (CODE,))
 
 
-def test_code_that_nobody_sent_is_missing_and_nothing_else(store: Store) -> None:
+def test_unsent_code_is_only_missing(store: Store) -> None:
     result = replace(result_with(ADD), sources=())
     ingest(store, result)
     assert queries.load_result(store, result.id) == result
@@ -174,7 +174,7 @@ def test_a_kernel_counts_once_where_a_case_was_measured_again(store: Store) -> N
     assert (point.result_id, point.mean_s) == ("r1", 0.002)
 
 
-def test_alerts_that_somebody_cares_about_name_the_runs_to_keep(store: Store) -> None:
+def test_open_and_acknowledged_alerts_name_the_runs_to_keep(store: Store) -> None:
     states = {AlertState.OPEN: "a", AlertState.ACKNOWLEDGED: "b", AlertState.FIXED: "c"}
     save_alerts(
         store,

@@ -27,7 +27,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return arguments
 
 
-def test_it_listens_on_this_machine_alone_unless_told(served: dict[str, Any]) -> None:
+def test_the_default_host_is_loopback(served: dict[str, Any]) -> None:
     command.main([])
     assert (served["name"], served["host"], served["port"]) == (
         "compile_hud.app.asgi:app",
@@ -42,7 +42,7 @@ def test_address_and_store_can_be_given(served: dict[str, Any]) -> None:
     assert command.os.environ[URL_VARIABLE] == "duckdb:///other.duckdb"
 
 
-def test_the_store_of_the_environment_is_kept(served: dict[str, Any]) -> None:
+def test_the_store_of_the_environment_variable_is_used(served: dict[str, Any]) -> None:
     command.main([])
     assert served
     assert command.os.environ[URL_VARIABLE] == "duckdb:///before.duckdb"

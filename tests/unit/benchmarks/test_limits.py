@@ -39,7 +39,7 @@ def test_nights_that_go_between_are_a_mode_for_the_observer() -> None:
     assert chances(slow)[47] < 0.1
 
 
-def test_a_night_that_is_missing_tells_nothing() -> None:
+def test_a_night_that_is_missing_has_no_effect() -> None:
     values = np.ones(NUM_NIGHTS)
     values[50] = math.nan
     probabilities = chances_of_step(values, shape=Shape.NORMAL, spread=0.005)
@@ -70,7 +70,7 @@ def test_the_first_night_above_the_limit_is_the_alert() -> None:
     assert (early.delay, early.num_false) == (None, 1)
 
 
-def test_rates_count_steps_found_and_false_alarms() -> None:
+def test_rates_count_detected_steps_and_false_alarms() -> None:
     rates = summarise(
         [
             Replay(event=event, has_step=event in STEPS, delay=delay, num_false=num_false)

@@ -60,7 +60,7 @@ def test_speedup_of_a_peer_is_the_ratio_of_its_latencies_and_ours_is_its_own() -
     assert value_of(_estimate(OURS, 3.0, 2.0, speedup=1.6), "speedup") == 1.6
 
 
-def test_ours_is_held_against_the_best_peer_of_each_quantity() -> None:
+def test_our_result_is_compared_with_the_best_peer_of_each_quantity() -> None:
     estimates = [
         *(_estimate("plain loop", eager_s, 1.0 * eager_s) for eager_s in (0.8, 1.0, 1.2)),
         *(_estimate("pyperf", eager_s, 2.0) for eager_s in (0.9, 1.0, 1.1)),
@@ -88,7 +88,7 @@ def test_nothing_measured_gives_an_empty_summary() -> None:
     assert summarise([])["speedup"] == {"models": {}, "over_models": {"cv": {}}}
 
 
-def test_our_numbers_are_levels_and_beside_them_the_shown_medians() -> None:
+def test_our_numbers_are_levels_and_next_to_them_the_shown_medians() -> None:
     times = {"eager_latency_cpu_s": 2.0, "eager_latency_s": 3.0, "latency_s": 1.5}
     slow_and_fast = [4 * SPEED_PROBE_S] * 4 + [2 * SPEED_PROBE_S] * 4
     result = make_result(

@@ -49,7 +49,7 @@ def test_without_correlation_the_interval_is_that_of_sen(monkeypatch: pytest.Mon
     )
 
 
-def test_a_planted_slope_is_found_whatever_the_unit() -> None:
+def test_a_planted_slope_is_detected_whatever_the_unit() -> None:
     noise = noise_of(0.6, random=np.random.default_rng(2))
     for unit in (1.0, 1e6):
         trend = trend_of(unit * (noise + 0.01 * CASES), at=CASES)

@@ -88,7 +88,7 @@ def test_names_that_repeat_are_numbered() -> None:
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "no jobs"), (1, "1 job"), (2, "2 jobs")])
-def test_one_thing_is_said_to_be_one(number: int, text: str) -> None:
+def test_a_count_of_one_is_singular(number: int, text: str) -> None:
     assert counted(number, "job") == text
 
 
@@ -102,5 +102,5 @@ def test_one_thing_is_said_to_be_one(number: int, text: str) -> None:
         ("", ""),
     ],
 )
-def test_a_whole_commit_hash_alone_is_told_by_its_beginning(revision: str, text: str) -> None:
+def test_a_whole_commit_hash_alone_is_reported_by_its_beginning(revision: str, text: str) -> None:
     assert short_revision(revision) == text

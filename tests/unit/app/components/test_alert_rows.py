@@ -23,7 +23,7 @@ from compile_hud.db.records.results import Verdict
 from tests.support.builders import START, make_alert, make_case, make_run, make_run_ref
 
 
-def test_only_open_alerts_need_somebody() -> None:
+def test_only_open_alerts_need_attention() -> None:
     alerts = [make_alert(state, state=state) for state in AlertState]
     assert [item.id for item in open_alerts(alerts, verdict=Verdict.REGRESSION)] == ["open"]
 
@@ -38,7 +38,7 @@ def test_only_open_alerts_need_somebody() -> None:
         ("3 cases: slower since REV (nightly on box)",) * 2,
     ],
 )
-def test_event_is_called_by_what_does_not_stand_beside_it(title: str, words: str) -> None:
+def test_an_event_is_named_by_facts_that_its_row_lacks(title: str, words: str) -> None:
     alert = make_alert()
     revision = alert.first_bad.revision
     assert event_words(title.replace("REV", revision), alert) == words.replace("REV", revision)
@@ -77,7 +77,7 @@ def test_alert_is_about_the_metric_as_every_page_names_it(
     assert (alert_text(alert).topic, alert_text(alert).mark) == (topic, mark)
 
 
-def test_change_of_a_count_from_0_is_told_by_its_levels() -> None:
+def test_change_of_a_count_from_0_is_reported_by_its_levels() -> None:
     alert = make_alert(
         metric="graph_breaks", unit="1", baseline=0.0, candidate=2.0, change_pct=None
     )

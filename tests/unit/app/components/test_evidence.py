@@ -16,7 +16,7 @@ def again(**values: Any) -> str:
     return confirmation_text(dataclasses.replace(make_alert(), confirmation=confirmation))
 
 
-def test_verdict_method_interval_time_and_reason_are_told(words: SnapshotAssertion) -> None:
+def test_the_evidence_has_verdict_method_interval_time_and_reason(words: SnapshotAssertion) -> None:
     side = {"toolchain": "old", "num_launches": 8}
     text = again(baseline_side=side, interval_pct=[10.0, 14.0], seconds=90.0)
     assert text == words

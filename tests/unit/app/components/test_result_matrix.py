@@ -56,7 +56,7 @@ def test_no_cases_agree_in_nothing() -> None:
     assert common_dimensions([]) == {}
 
 
-def test_eager_shows_its_latency_beside_speedups() -> None:
+def test_eager_shows_its_latency_next_to_speedups() -> None:
     cells = [
         latest(EAGER, values={"latency_s": 0.020}),
         latest(DEFAULT, values={"latency_s": 0.010, "speedup": 2.0}),
@@ -136,14 +136,14 @@ def test_an_improvement_is_marked_too() -> None:
 
 
 @pytest.mark.parametrize("kind", ["vanished", "late"])
-def test_a_cell_without_new_results_says_so_beside_what_is_worse(kind: str) -> None:
+def test_a_cell_without_new_results_keeps_its_open_alerts(kind: str) -> None:
     missing = make_alert("gone", kind=kind, metric="outcome", unit="")
     cell = only_cell(latest(DEFAULT, values={"speedup": 1.5}), missing, make_alert("slower"))
     assert [note.text for note in cell.notes] == ["latency +20.0 %", kind]
     assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == [kind]
 
 
-def test_a_case_that_lost_but_a_metric_has_new_results() -> None:
+def test_a_case_with_one_missing_metric_has_new_results() -> None:
     missing = make_alert(kind="vanished", metric="speedup")
     assert missing_cases([missing]) == {}
     assert [note.text for note in only_cell(latest(DEFAULT), missing).notes] == ["speedup vanished"]

@@ -138,7 +138,7 @@ def test_a_case_that_is_missing_is_not_ok_and_in_the_mean_of_no_mode(
     assert (default.missing, autotune.missing) == ((), ((kind, 1),))
 
 
-def test_vanished_cases_are_told_from_late_ones() -> None:
+def test_missing_cases_are_distinguished_from_late_ones() -> None:
     cases = [make_case(name, mode="default") for name in "abcd"]
     cells = [latest(case, values={"speedup": 2.0}) for case in cases]
     kinds = [(0, "late"), (1, "vanished"), (2, "late"), (1, "late")]
@@ -202,7 +202,7 @@ def levels(
     return [item.median for item in normalised_points(points, paces=paces, headers=headers)]
 
 
-def test_times_are_told_as_they_were_at_the_first_pace() -> None:
+def test_times_are_reported_as_they_were_at_the_first_pace() -> None:
     times_shown = levels(times(0.010, 0.012, 0.010), times(0.5, 0.6, 0.4))
     assert times_shown == pytest.approx([0.010, 0.010, 0.0125])
 

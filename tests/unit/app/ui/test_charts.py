@@ -132,7 +132,7 @@ def test_a_brush_is_two_moments_in_order() -> None:
         {"at": 3},
     ],
 )
-def test_what_is_no_brush_is_none(chosen: object) -> None:
+def test_an_invalid_brush_is_ignored(chosen: object) -> None:
     assert brushed({"selection": {PART: chosen}}) is None
 
 
@@ -180,7 +180,7 @@ def test_rows_that_several_layers_draw_are_in_a_chart_once() -> None:
     assert {rows["name"] for rows in data} == set(named)
 
 
-def test_a_mark_of_a_new_revision_is_told_when_it_is_alone() -> None:
+def test_a_mark_of_a_new_revision_is_reported_when_it_is_alone() -> None:
     ticks = next(layer for layer in trend()["layer"] if layer["mark"]["type"] == "tick")
     assert ticks["data"]["values"] == [{"at": POINT["at"]}]
 
@@ -200,7 +200,7 @@ def test_a_verdict_has_a_shape_as_well_as_a_colour() -> None:
 
 
 @pytest.mark.parametrize(("side", "align"), [("left", "right"), ("right", "left")])
-def test_the_words_of_a_mark_stand_beside_its_line(side: str, align: str) -> None:
+def test_the_words_of_a_mark_stand_next_to_its_line(side: str, align: str) -> None:
     rule, text = trend(marks=[{**MARK, "side": side}])["layer"][:2]
     (row,) = rows_of(text, rule)
     assert row["colour"] == REGRESSION

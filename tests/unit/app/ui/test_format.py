@@ -138,7 +138,7 @@ def test_the_least_of_a_column_has_digits() -> None:
     assert column_scale("s", []) == Scale(1.0, "s")
 
 
-def test_levels_are_told_in_one_unit_that_suits_the_longest() -> None:
+def test_levels_are_reported_in_one_unit_that_suits_the_longest() -> None:
     assert exact_times(812.44e-6, 0.0009) == ["812.4 us", "900.0 us"]
     assert exact_times(812.44e-6, 0.0070641) == ["0.812 ms", "7.064 ms"]
 

@@ -121,7 +121,7 @@ def test_a_run_url_leads_back_to_its_state(run: str, case: str) -> None:
     )
 
 
-def test_urls_are_relative_so_that_a_prefix_of_a_proxy_is_kept() -> None:
+def test_urls_are_relative_so_that_a_prefix_of_a_proxy_is_preserved() -> None:
     assert overview_url(OverviewState()) == "./"
     assert series_url("a/b") == "series?case=a%2Fb"
     assert run_url("r 1") == "run?run=r+1"

@@ -21,11 +21,11 @@ def test_what_is_higher_is_better_worsens_downwards() -> None:
     assert worsening(make_alert(change_pct=100.0)) == pytest.approx(2.0)
 
 
-def test_a_metric_of_somebody_else_counts_as_lower_is_better() -> None:
+def test_an_imported_metric_counts_as_lower_is_better() -> None:
     assert worsening(make_alert(metric="theirs", change_pct=10.0)) == pytest.approx(1.1)
 
 
-def test_of_a_metric_of_somebody_else_the_verdict_tells_which_way_is_better() -> None:
+def test_the_verdict_has_the_direction_of_an_imported_metric() -> None:
     fewer = make_alert(metric="theirs", change_pct=-50.0)
     more = make_alert(metric="theirs", change_pct=100.0, verdict=Verdict.IMPROVEMENT)
     assert (worsening(fewer), worsening(more)) == (pytest.approx(2.0), pytest.approx(0.5))

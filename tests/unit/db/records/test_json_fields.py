@@ -108,7 +108,7 @@ def test_counts_are_whole_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"])
-def test_a_time_that_is_none_in_utc_is_refused(text: str) -> None:
+def test_a_time_outside_the_years_of_utc_is_refused(text: str) -> None:
     assert parameters_of(get_time, {"x": text}) == {
         "field": "x",
         "value": text,

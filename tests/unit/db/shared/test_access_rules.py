@@ -76,7 +76,7 @@ def test_highest_role_of_the_lists_is_given(changed: dict[str, Any], role: Role 
 
 
 @pytest.mark.parametrize("verified", [False, None, "false", "true"])
-def test_address_that_nobody_verified_gives_no_role(verified: Any) -> None:
+def test_an_unverified_address_gives_no_role(verified: Any) -> None:
     user = person(email="ada@example.org", email_verified=verified, name="Ada")
     assert (user.role, user.name) == (None, "Ada")
 
@@ -151,7 +151,7 @@ def test_rules_survive_json() -> None:
 
 
 @pytest.mark.parametrize("value", [7, [1], {"a": "b"}, [["x"]]])
-def test_lists_that_are_none_are_refused(value: Any) -> None:
+def test_invalid_lists_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="list of texts"):
         RULES.with_lists({"admins": value})
 
@@ -161,7 +161,7 @@ def test_lists_that_are_gone_are_the_default_ones() -> None:
     assert (changed.viewers, changed.triagers, changed.admins) == (("*",), ("perf-team",), ())
 
 
-def test_rules_for_nobody_let_nobody_in() -> None:
+def test_rules_without_users_give_no_role() -> None:
     rules = RULES.for_nobody()
     assert person_of(user_claims(groups=["perf"]), rules=rules, at=NOW).role is None
     assert person_of({}, rules=rules, at=NOW).role is None

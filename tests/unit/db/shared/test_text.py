@@ -30,7 +30,7 @@ def test_signs_that_a_caller_does_not_keep_are_replaced() -> None:
         (" \n", ""),
     ],
 )
-def test_what_somebody_typed_becomes_one_line(text: str, line: str) -> None:
+def test_typed_text_becomes_one_line(text: str, line: str) -> None:
     assert one_line(text) == line
 
 

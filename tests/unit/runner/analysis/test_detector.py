@@ -20,13 +20,15 @@ def noisy(levels: list[tuple[int, float]], *, cv: float = 0.01, seed: int = 0) -
 
 
 @pytest.mark.parametrize("num_before", [10, 20, 40])
-def test_a_clear_step_is_told_on_its_third_night_however_young_the_series(num_before: int) -> None:
+def test_a_clear_step_is_reported_on_its_third_night_however_young_the_series(
+    num_before: int,
+) -> None:
     values = noisy([(num_before, 1.0), (3, 1.12)], cv=0.005)
     assert find_steps(values[:-1]) == []
     assert find_steps(values) == [(num_before, pytest.approx(0.12, abs=0.01))]
 
 
-def test_planted_step_is_found_where_it_is() -> None:
+def test_planted_step_is_detected_where_it_is() -> None:
     steps = find_steps(noisy([(40, 1.0), (20, 1.08)]))
     assert [index for index, _ in steps] == [40]
     assert steps[0][1] == pytest.approx(0.08, abs=0.01)
@@ -50,7 +52,7 @@ def test_improvement_is_a_step_downwards() -> None:
     assert change == pytest.approx(-0.1, abs=0.01)
 
 
-def test_relapse_after_an_improvement_is_found_though_it_stays_below_the_old_level() -> None:
+def test_relapse_after_an_improvement_is_detected_though_it_stays_below_the_old_level() -> None:
     steps = find_steps(noisy([(30, 1.0), (20, 0.9), (20, 0.97)]))
     assert [index for index, _ in steps] == [30, 50]
     assert steps[1][1] == pytest.approx(0.97 / 0.9 - 1, abs=0.015)
@@ -98,12 +100,12 @@ def test_too_short_a_level_has_no_step() -> None:
     assert find_steps(np.array(short + [1.5] * DEFAULT_CONFIG.sustained_points)) == []
 
 
-def test_large_step_is_found_after_a_week_of_history() -> None:
+def test_large_step_is_detected_after_a_week_of_history() -> None:
     values = noisy([(8, 1.0), (5, 1.3)])
     assert [index for index, _ in find_steps(values)] == [8]
 
 
-def test_small_steps_take_more_nights_than_large_ones_and_are_found() -> None:
+def test_small_steps_take_more_nights_than_large_ones_and_are_detected() -> None:
     values = noisy([(40, 1.0), (20, 1.06)], cv=0.025, seed=3)
     assert find_steps(values[:43]) == []
     assert [abs(index - 40) <= 2 for index, _ in find_steps(values)] == [True]
@@ -151,7 +153,7 @@ def test_after_a_short_excursion_the_same_step_needs_more_evidence() -> None:
     assert [index for index, _ in find_steps(twice[:48])] == [20]
 
 
-def test_jump_in_the_week_in_which_a_level_came_back_is_found() -> None:
+def test_jump_in_the_week_in_which_a_level_came_back_is_detected() -> None:
     values = noisy([(60, 1.0), (8, 0.9), (3, 1.0), (9, 1.8)], cv=0.002)
     assert [index for index, _ in find_steps(values)] == [60, 71]
 
@@ -204,7 +206,7 @@ def test_numbers_of_zero_or_below_count_as_missing_nights() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-def test_numbers_that_are_none_are_refused(bad: float) -> None:
+def test_invalid_numbers_are_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="finite numbers above 0"):
         find_steps(np.array([1.0, bad]))
 
@@ -223,7 +225,7 @@ def test_history_at_one_percent_noise_with_no_change_has_no_steps(seed: int) -> 
 
 
 @given(SEEDS, st.sampled_from([0.1, 0.15, 0.3]))
-def test_step_well_above_floor_and_noise_is_always_found(seed: int, change: float) -> None:
+def test_step_well_above_floor_and_noise_is_always_detected(seed: int, change: float) -> None:
     values = noisy([(30, 1.0), (10, 1 + change)], cv=0.01, seed=seed)
     (step,) = find_steps(values)
     # Noise may lift the very night before beyond the trigger: then that is where it shows first.
@@ -232,7 +234,7 @@ def test_step_well_above_floor_and_noise_is_always_found(seed: int, change: floa
 
 @settings(max_examples=examples(30))
 @given(SEEDS)
-def test_a_level_once_found_keeps_its_place_as_nights_arrive(seed: int) -> None:
+def test_a_level_once_detected_keeps_its_index_as_nights_arrive(seed: int) -> None:
     values = noisy([(20, 1.0), (20, 1.15)], cv=0.01, seed=seed)
     steps = [{step.index for step in describe_steps(values[:stop])} for stop in range(24, 41)]
     assert all(20 in indexes for indexes in steps)

@@ -96,7 +96,7 @@ def test_a_check_that_does_not_names_none_and_says_why(
     assert first_line(bisection).endswith(text)
 
 
-def test_it_goes_on_while_there_is_somebody_to_ask() -> None:
+def test_an_unfinished_bisection_has_no_ending() -> None:
     assert replace(BISECTION, ends=None).ending is None
     assert replace(BISECTION, steps=(step(2, Mark.BAD),)).ending is None
     assert replace(BISECTION, check=None).ending is None
@@ -114,7 +114,7 @@ def test_only_skipped_revisions_between_leave_a_range(words: SnapshotAssertion) 
     assert list(conclusion(bisection))[:3] == words
 
 
-def test_a_commit_is_told_by_its_subject() -> None:
+def test_a_commit_is_shown_with_its_subject() -> None:
     commit = BisectRevision(name="0123456789abcdef", title="Widen it", authored_at="2026-01-01")
     assert revision_text(commit) == '0123456789 "Widen it"'
     assert (

@@ -32,7 +32,7 @@ def test_cases_are_taken_in_their_order() -> None:
     assert case_queue.take("m", machines={"m"}) is None
 
 
-def test_machine_takes_its_own_before_those_of_nobody_and_of_others() -> None:
+def test_a_node_takes_its_own_cases_first() -> None:
     homes = {"a": "n", "b": "gone", "d": "m"}
     case_queue = queue("a", "b", "c", "d", homes=homes)
     assert [take(case_queue).planned.case.model for _ in range(4)] == ["d", "b", "c", "a"]

@@ -93,7 +93,7 @@ def test_several_rules_add_up() -> None:
         '[shapes."a/b"]\nsize = "tiny"\nbatch = 1',
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(content: str, words: SnapshotAssertion) -> None:
+def test_an_invalid_shape_is_reported_with_its_line(content: str, words: SnapshotAssertion) -> None:
     with pytest.raises(ConfigError) as caught:
         catalog(content)
     assert str(caught.value) == words

@@ -105,7 +105,7 @@ def test_a_schedule_says_who_measures_and_on_which_kind_of_device() -> None:
         'watch = "torch"\ntoolchain = "nightly"\nexecutor = "ray"\ndevice = "cpu"',
     ],
 )
-def test_what_does_not_go_together_is_said(lines: str, words: SnapshotAssertion) -> None:
+def test_contradicting_settings_are_reported(lines: str, words: SnapshotAssertion) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(lines)
     assert str(caught.value) == words

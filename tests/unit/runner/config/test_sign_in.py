@@ -35,7 +35,7 @@ def exported(text: str, *, url: str = "https://hud.example.org", path: str = "")
     return variables
 
 
-def test_without_settings_everybody_may_look_and_nobody_decides() -> None:
+def test_without_settings_the_dashboard_is_read_only() -> None:
     assert sign_in("").rules == AccessRules()
     assert sign_in("").rules.anonymous is Role.VIEWER
     variables = exported("", url="http://10.0.0.7")
@@ -43,7 +43,7 @@ def test_without_settings_everybody_may_look_and_nobody_decides() -> None:
     assert variables == {"path": "", "url": "http://10.0.0.7"}
 
 
-def test_with_sign_in_nobody_looks_without() -> None:
+def test_with_sign_in_there_is_no_anonymous_role() -> None:
     rules = sign_in(AUTH).rules
     assert (rules.issuer, rules.has_sign_in) == ("https://login.example.org", True)
     assert rules.anonymous is None
@@ -83,7 +83,7 @@ def test_lists_and_times_are_those_of_the_file() -> None:
         '[auth]\nadmin = "a@b.c"',
     ],
 )
-def test_what_is_wrong_is_said_with_its_key(text: str, words: SnapshotAssertion) -> None:
+def test_an_invalid_setting_is_reported_with_its_key(text: str, words: SnapshotAssertion) -> None:
     with pytest.raises(ConfigError) as caught:
         sign_in(text)
     assert str(caught.value) == words
@@ -94,7 +94,7 @@ def test_provider_of_this_machine_needs_no_https() -> None:
     assert exported(text, url="http://localhost:8501")["url"] == "http://localhost:8501"
 
 
-def test_dashboard_is_told_its_secrets_and_where_the_lists_are() -> None:
+def test_the_dashboard_gets_its_secrets_and_the_path_of_the_lists() -> None:
     variables = exported(f'{AUTH}cookie_secret = "env:HUD_COOKIES"', path="conf/hud.toml")
     assert AccessRules.from_json(variables.pop("rules")) == sign_in(AUTH).rules
     assert variables == {

@@ -145,7 +145,7 @@ def test_random_addresses_are_warned_of_where_workers_have_them_too(
 
 
 @pytest.mark.parametrize(("output", "state"), [("yes", OK), ("no", WARN), ("", OK)])
-def test_a_clock_that_nobody_sets_right_is_warned_of(output: str, state: CheckState) -> None:
+def test_an_unsynchronised_clock_is_a_warning(output: str, state: CheckState) -> None:
     check = look(FakeMachine(replies={"timedatectl": ProgramOutput(text=output)}))["time"]
     assert check.state is state
     assert check.commands == (("sudo timedatectl set-ntp true",) if state is WARN else ())

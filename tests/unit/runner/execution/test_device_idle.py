@@ -46,12 +46,12 @@ def test_after_the_limit_it_is_measured_all_the_same(words: SnapshotAssertion) -
     assert messages[1:] == words
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_without_a_limit_the_wait_ends_at_once() -> None:
     outcome, messages = wait([OTHER], limit_s=0)
     assert (outcome, len(messages)) == (OTHER, 1)
 
 
-def test_a_result_says_once_beside_whom_it_was_measured(words: SnapshotAssertion) -> None:
+def test_a_result_names_once_the_other_programs_on_its_device(words: SnapshotAssertion) -> None:
     result = make_result()
     assert with_users(result, users=()) is result
     shared = with_users(result, users=OTHER)

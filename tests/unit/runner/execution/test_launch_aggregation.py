@@ -128,7 +128,7 @@ def test_one_failed_launch_fails_the_case() -> None:
     assert result.log_tail == "the end"
 
 
-def test_a_warning_of_every_launch_is_said_once() -> None:
+def test_a_warning_of_every_launch_is_reported_once() -> None:
     warning = RunWarning(code="unsettled", text="moved")
     assert combined(ok(1.0, warnings=(warning,)), ok(1.0, warnings=(warning,))).warnings == (
         warning,
@@ -177,11 +177,11 @@ def test_the_speedup_decides_where_there_is_one() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"target_interval": 0.0}, {"max_launches": 2}])
-def test_a_fixed_number_of_launches_is_kept(settings: dict[str, Any]) -> None:
+def test_a_fixed_number_of_launches_is_respected(settings: dict[str, Any]) -> None:
     assert not wants(ok(1.0), ok(1.2), ok(1.4), **settings)
 
 
-def test_a_single_launch_disagrees_with_nobody() -> None:
+def test_a_single_launch_has_no_disagreement() -> None:
     assert not wants(ok(1.0), num_launches=1)
 
 
@@ -207,7 +207,7 @@ def test_doubts_about_the_numbers_are_on_the_result() -> None:
     assert codes == ["launches-disagree"]
 
 
-def test_how_each_launch_was_sampled_is_kept() -> None:
+def test_the_sampling_of_each_launch_is_stored() -> None:
     calm = {"stopped_by": "rounds", "num_falls": 0, "is_settled": True, "num_rounds": 1}
     reports = [replace(ok(1.0), details={"sampling": calm}) for _ in range(2)]
     assert combined(*reports).details["sampling"] == [calm, calm]

@@ -77,7 +77,7 @@ def test_a_clear_change_ends_it_at_the_first_look() -> None:
     assert [session.num_launches for session in executor.sessions] == [8, 8]
 
 
-def test_a_narrow_interval_around_no_change_ends_it() -> None:
+def test_a_narrow_interval_that_includes_no_change_ends_it() -> None:
     limits = PairLimits(min_launches=8, max_launches=60)
     result, executor = _measure(_steady(0.01, seed=1), _steady(0.01, seed=2), limits=limits)
     assert _verdict(result) is Verdict.UNCHANGED
@@ -164,7 +164,7 @@ def test_impossible_limits_are_refused_before_anything_begins(words: SnapshotAss
     assert executor.sessions == []
 
 
-def test_the_number_of_pairs_done_is_told() -> None:
+def test_the_number_of_pairs_done_is_reported() -> None:
     counts: list[int] = []
     draw = _fails_at(3, draw=_steady(0.01, seed=1))
     side = PairSide(executor=FakeExecutor(draw=draw), order=_order("left"))

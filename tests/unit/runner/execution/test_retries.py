@@ -102,7 +102,7 @@ def test_nothing_is_measured_again_once_the_run_is_stopped() -> None:
     assert measure(KILLED, OK, is_stopped=True) == (KILLED, 1)
 
 
-def test_a_device_that_is_lost_for_good_ends_the_run(words: SnapshotAssertion) -> None:
+def test_an_unavailable_device_ends_the_run(words: SnapshotAssertion) -> None:
     assert is_device_lost(DEVICE_LOST)
     assert measure(DEVICE_LOST, OK)[0].outcome is Outcome.OK
     with pytest.raises(DeviceUnavailable) as caught:
@@ -111,7 +111,7 @@ def test_a_device_that_is_lost_for_good_ends_the_run(words: SnapshotAssertion) -
     assert str(caught.value) == words
 
 
-def test_a_cpu_is_never_lost() -> None:
+def test_a_cpu_is_never_unavailable() -> None:
     result = make_result(outcome=Outcome.FAILED, reason=DEVICE_LOST.reason, measurements=())
     assert not is_device_lost(result)
 

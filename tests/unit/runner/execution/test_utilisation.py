@@ -75,7 +75,7 @@ def test_utilisation_keeps_the_launches_of_the_latency() -> None:
         (Dtype.TF32, PEAKS | {"tf32_flops_per_s": 8000.0}, 0.025),
     ],
 )
-def test_convolutions_in_tf32_are_held_against_products_in_tf32(
+def test_convolutions_in_tf32_are_compared_with_products_in_tf32(
     dtype: Dtype, peaks: dict[str, Any], mfu: float
 ) -> None:
     measurements = [
@@ -91,7 +91,7 @@ def test_convolutions_in_tf32_are_held_against_products_in_tf32(
     assert ("tf32_flops_per_s" in measurement.method) == (mfu in {0.13, 0.025})
 
 
-def test_kernels_of_a_case_in_tf32_are_held_against_products_in_tf32() -> None:
+def test_kernels_of_a_case_in_tf32_are_compared_with_products_in_tf32() -> None:
     peaks = PEAKS | {"tf32_flops_per_s": 8000.0}
     assert peaks_in_trace(Dtype.TF32, peaks=peaks)["fp32_flops_per_s"] == 8000.0
     assert peaks_in_trace(Dtype.FP32, peaks=peaks)["fp32_flops_per_s"] == 1000.0
@@ -99,7 +99,7 @@ def test_kernels_of_a_case_in_tf32_are_held_against_products_in_tf32() -> None:
     assert "method" not in peaks_in_trace(Dtype.FP32, peaks=PEAKS)
 
 
-def test_bandwidth_is_held_against_a_copy() -> None:
+def test_bandwidth_is_compared_with_a_copy() -> None:
     result = used()
     assert samples(result, "bandwidth_bytes_per_s") == pytest.approx((100, 200, 100, 200))
     assert samples(result, "bandwidth_share") == pytest.approx((0.5, 1.0, 0.5, 1.0))

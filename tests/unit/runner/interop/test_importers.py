@@ -61,9 +61,7 @@ def test_our_own_metrics_are_known() -> None:
         ("compile_time_instruction_count", Direction.LOWER_IS_BETTER),
     ],
 )
-def test_a_direction_that_nobody_gives_is_guessed_from_the_name(
-    name: str, direction: Direction
-) -> None:
+def test_a_missing_direction_is_guessed_from_the_name(name: str, direction: Direction) -> None:
     metric = find_metric(name)
     assert (metric.direction, metric.is_guessed) == (direction, True)
 
@@ -149,7 +147,7 @@ def test_a_unit_at_the_end_of_a_name_is_its_unit(name: str, unit: str) -> None:
     assert find_metric(name).unit == unit
 
 
-def test_names_that_nobody_could_read_are_changed_and_stay_apart() -> None:
+def test_unreadable_names_are_changed_and_stay_distinct() -> None:
     for one, other in (("a\nb", "a\tb"), ("x" * 500, "x" * 501), ("\ud800", "\ud801")):
         assert clean_name(one) != clean_name(other)
         assert clean_name(one).isprintable()

@@ -45,7 +45,7 @@ def test_an_inner_phase_interrupts_the_outer_one(script: Script) -> None:
     assert sum(phases_s.values()) == 127
 
 
-def test_an_event_without_a_phase_belongs_to_the_one_around_it(script: Script) -> None:
+def test_an_event_without_a_phase_belongs_to_its_parent(script: Script) -> None:
     phases_s = script.play(
         "+entire_frame_compile", "+build_guards", "-build_guards", "-entire_frame_compile"
     )
@@ -66,7 +66,7 @@ def test_the_threads_of_a_compiler_do_not_count(script: Script) -> None:
     assert phases_s == {"dynamo": 1 + 1, "backend": 2 + 1 + 2}
 
 
-def test_an_event_that_never_ended_ends_with_the_one_around_it(script: Script) -> None:
+def test_an_unfinished_event_ends_with_its_parent(script: Script) -> None:
     phases_s = script.play(
         "+entire_frame_compile", "+backend_compile", "-entire_frame_compile", "+compile_file"
     )

@@ -51,7 +51,7 @@ def test_ticks_are_those_of_all_cpus_without_counting_guests_twice() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "cpu 1 2 3\n"])
-def test_a_kernel_that_tells_no_steal_is_not_guessed(text: str) -> None:
+def test_a_kernel_without_steal_is_not_guessed(text: str) -> None:
     assert cpu_ticks(text) == []
 
 
@@ -85,7 +85,7 @@ def test_what_a_device_gets_from_the_host_is_a_share_of_the_time() -> None:
 @pytest.mark.parametrize(
     "after", [replace(AFTER, stolen_ticks=None), replace(AFTER, all_ticks=1000)]
 )
-def test_a_steal_that_cannot_be_told_is_missing(after: Look) -> None:
+def test_an_unknown_steal_is_missing(after: Look) -> None:
     assert conditions(BEFORE, after, sides=[side_of()], num_threads=1)["steal_share"] is None
 
 

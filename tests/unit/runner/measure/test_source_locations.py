@@ -32,13 +32,13 @@ def test_the_user_stack_says_where_a_guard_came_from() -> None:
     )
 
 
-def test_without_a_stack_the_place_beside_the_guard_counts() -> None:
+def test_without_a_stack_the_line_of_the_guard_counts() -> None:
     assert location_of_recompile(GUARD, frame=FRAME) == CodeLocation(
         reason="self.n == 3", file="models/net.py", line=11, function="step"
     )
 
 
-def test_without_any_place_it_is_the_function_that_was_compiled_again() -> None:
+def test_without_a_line_the_recompiled_function_counts() -> None:
     text = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
     assert location_of_recompile(f"1/0: {text}", frame=FRAME) == CodeLocation(
         reason=text, file="/models/net.py", line=10, function="forward"
@@ -72,14 +72,14 @@ def test_a_long_reason_is_cut(make: object) -> None:
     assert len(make("x" * 2 * MAX_REASON_CHARS).reason) == MAX_REASON_CHARS
 
 
-def test_a_failure_is_told_on_one_line_with_its_cause(words: SnapshotAssertion) -> None:
+def test_a_failure_is_reported_on_one_line_with_its_cause(words: SnapshotAssertion) -> None:
     error = ValueError("no\n  such thing")
     assert failure_reason(error) == words
     error.__cause__ = KeyError("limit  exceeded")
     assert failure_reason(error) == words
 
 
-def test_a_cause_that_the_error_quotes_is_told_once(words: SnapshotAssertion) -> None:
+def test_a_cause_that_the_error_quotes_is_reported_once(words: SnapshotAssertion) -> None:
     error = ImportError("cannot import it: no module  named x. Install it")
     error.__cause__ = ImportError("no module named x")
     assert failure_reason(error) == words

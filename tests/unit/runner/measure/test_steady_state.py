@@ -43,7 +43,7 @@ def noise(seed: int, *, n: int = 40, sd: float = 0.05) -> np.ndarray:
 
 @pytest.mark.parametrize("at", [5, 24, 35])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_cliff_is_found_where_it_is(at: int, seed: int) -> None:
+def test_a_cliff_is_detected_where_it_is(at: int, seed: int) -> None:
     times = noise(seed)
     times[:at] *= 1.5
     assert last_level_drop(times.tolist()) == at

@@ -214,7 +214,7 @@ def test_both_sides_lose_the_same_rounds() -> None:
     assert [len(side.samples) for side in sides] == [40, 40]
 
 
-def test_pace_has_one_sample_for_each_round_that_is_kept() -> None:
+def test_pace_has_one_sample_for_each_round_that_is_preserved() -> None:
     side, probe = variant(), Side(name="pace", step=second)
     falling, number = following([0.015] * 20 + [0.01]), itertools.count()
     timer = ScriptedTimer(

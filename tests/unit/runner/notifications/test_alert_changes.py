@@ -71,32 +71,30 @@ def change_of(*alerts: Alert, kind: AlertChangeKind = AlertChangeKind.OPENED) ->
         (replace(state(ALERT, "fixed"), verdict=Verdict.INCONCLUSIVE), ALERT, "opened"),
     ],
 )  # fmt: skip
-def test_people_are_told_of_what_changed_for_them(
-    before: Alert | None, after: Alert, kind: str
-) -> None:
+def test_changes_for_users_have_a_kind(before: Alert | None, after: Alert, kind: str) -> None:
     assert kinds(before, after) == [kind] * bool(kind)
 
 
-def test_muted_alerts_are_no_news() -> None:
+def test_muted_alerts_are_not_notified() -> None:
     muted = replace(ALERT, muted_until=START + timedelta(days=1))
     assert kinds(None, muted) == []
     assert kinds(None, replace(ALERT, muted_until=START)) == ["opened"]
 
 
-def test_one_event_in_many_series_is_one_piece_of_news() -> None:
+def test_one_event_in_many_series_is_one_notification() -> None:
     both = [replace(make_alert(name), event_id="event") for name in ("a", "b")]
     (group,) = diff_alerts([], both, events={"a": EVENT, "b": EVENT}, at=START)
     assert (group.subject, group.title) == ("event", "2 of 9 cases: slower")
     assert [alert.id for alert in group.alerts] == ["a", "b"]
 
 
-def test_alert_alone_is_told_by_its_case_and_change() -> None:
+def test_alert_alone_is_reported_by_its_case_and_change() -> None:
     alone = replace(ALERT, cause_text="compiler side")
     (group,) = diff_alerts([], [alone], events={"alert-1": EVENT}, at=START)
     assert group.title == f"{ALERT.case.key}: latency_s +20.0 %"
 
 
-def test_alert_without_a_size_is_told_by_what_happened() -> None:
+def test_alert_without_a_size_is_reported_by_what_happened() -> None:
     failed = replace(
         ALERT, metric="outcome", change_pct=None, cause_text="ok -> failed: OOM; since the last"
     )
@@ -104,7 +102,7 @@ def test_alert_without_a_size_is_told_by_what_happened() -> None:
     assert group.title == f"{ALERT.case.key}: outcome ok -> failed: OOM"
 
 
-def test_alerts_of_an_event_that_is_not_known_are_told_by_the_worst() -> None:
+def test_alerts_of_an_event_that_is_not_known_are_reported_by_the_worst() -> None:
     both = [
         replace(make_alert("a"), event_id="event"),
         replace(make_alert("b", case=make_case("vit"), change_pct=40.0), event_id="event"),
@@ -133,7 +131,7 @@ def test_severity_follows_the_cost(alert: Alert, severity: Severity) -> None:
     assert worst_severity([alert, make_alert(change_pct=1.0)]) is severity
 
 
-def test_what_was_settled_or_refuted_meanwhile_is_no_news_and_a_recovery_is() -> None:
+def test_a_settled_alert_is_not_notified_and_a_recovery_is() -> None:
     for over in (REFUTED, state(ALERT, "noise"), state(ALERT, "expected")):
         assert not is_current(AlertChangeKind.OPENED, over, at=START)
         assert is_current(AlertChangeKind.FIXED, over, at=START)
@@ -161,7 +159,7 @@ def test_key_is_stable_and_differs_by_receiver_kind_alert_and_occurrence() -> No
     assert len(set(different)) == len(different)
 
 
-def test_an_alert_that_is_fixed_twice_is_told_twice() -> None:
+def test_an_alert_that_is_fixed_twice_is_notified_twice() -> None:
     keys = set()
     for days in (1, 2, 2):
         fixed = replace(state(ALERT, "fixed"), last_seen=START + timedelta(days=days))
@@ -195,7 +193,7 @@ def test_a_route_takes_what_fits_all_of_its_lists(route: Route, is_taken: bool) 
     assert route.takes(alert, kind=AlertChangeKind.OPENED) is is_taken
 
 
-def test_each_receiver_is_told_once_of_the_alerts_of_all_its_routes() -> None:
+def test_each_receiver_is_notified_once_of_the_alerts_of_all_its_routes() -> None:
     alerts = [make_alert("a"), make_alert("b", case=make_case("vit"))]
     routes = [
         Route(name="1", receivers=("ops", "dev"), models=("bert",)),
@@ -225,7 +223,7 @@ def test_what_is_measured_again_first_waits_for_that() -> None:
 
 
 @pytest.mark.parametrize("is_notified", [True, False])
-def test_what_was_imported_is_told_only_where_a_route_says_so(is_notified: bool) -> None:
+def test_imported_alerts_are_notified_only_by_routes_that_include_them(is_notified: bool) -> None:
     imported = replace(ALERT, toolchain="imported:pytorch/main")
     route = Route(name="r", receivers=("ops",), imported=is_notified)
     assert route.takes(imported, kind=AlertChangeKind.OPENED) is is_notified

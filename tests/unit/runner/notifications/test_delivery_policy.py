@@ -231,7 +231,7 @@ def test_what_a_dead_process_was_sending_is_sent_again_under_the_same_key() -> N
     assert {item.holder for item in again.waiting} == {"me"}
 
 
-def test_nobody_sends_what_a_living_process_is_sending() -> None:
+def test_a_delivery_in_progress_is_not_sent_twice() -> None:
     after, _ = taken(queue(*many(2)), holder="alive")
     assert next_delivery(after, context=context())[1] is None
 
@@ -243,7 +243,7 @@ def test_a_process_on_another_host_counts_as_alive_until_its_lease_ends() -> Non
     assert ids(taken(after, at=START + lease)[1]) == ["n00"]
 
 
-def test_what_need_not_be_told_any_more_is_dropped_and_says_nothing_about_the_receiver() -> None:
+def test_a_dropped_message_does_not_change_the_health_of_the_receiver() -> None:
     after, delivery = taken(queue(*many(1), num_failures=2))
     attempt = Attempt(delivery=delivery, response=SENT, dropped=frozenset({"n00"}))
     done = apply_response(after, attempt, context=context())

@@ -85,14 +85,14 @@ def test_what_is_severe_comes_through_by_setting() -> None:
      "mon- 22:00-07:00,", ["22:00-07:00", "x"], 22, "mon-xyz 22:00-07:00", "22:00-07:00\n",
      "22:00-07:0\uff11"],
 )  # fmt: skip
-def test_what_are_no_hours_is_said(value: object, words: SnapshotAssertion) -> None:
+def test_invalid_quiet_hours_are_refused(value: object, words: SnapshotAssertion) -> None:
     assert str(value_error_of(quiet_hours, value)) == words
 
 
 @pytest.mark.parametrize(
     "value", ["", "mon", "09:00", "monday 09:00", "mon 24:00", "mon 9:00", "mon 09:0\uff11", 3]
 )
-def test_what_is_no_time_of_a_week_is_said(value: object, words: SnapshotAssertion) -> None:
+def test_an_invalid_weekly_time_is_refused(value: object, words: SnapshotAssertion) -> None:
     assert str(value_error_of(weekly_time, value)) == words
 
 

@@ -65,7 +65,9 @@ def test_every_family_of_a_tag_has_a_model() -> None:
         Selection(models=("bert",), exclude=("b*",)),
     ],
 )
-def test_what_leads_nowhere_is_said(selection: Selection, words: SnapshotAssertion) -> None:
+def test_a_selection_that_matches_nothing_is_refused(
+    selection: Selection, words: SnapshotAssertion
+) -> None:
     with pytest.raises(UnknownNameError) as caught:
         chosen(selection)
     assert str(caught.value) == words

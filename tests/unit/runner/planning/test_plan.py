@@ -90,7 +90,7 @@ def test_a_model_is_left_out_of_phases_it_does_not_have() -> None:
     ]
 
 
-def test_nothing_left_to_measure_is_said(words: SnapshotAssertion) -> None:
+def test_an_empty_plan_is_refused(words: SnapshotAssertion) -> None:
     with pytest.raises(UnknownNameError) as caught:
         keys(Selection(phases=("training",)), bert=("inference",))
     assert caught.value.parameters["phases"] == ("training",)
@@ -164,7 +164,7 @@ def test_planning_a_case_again_gives_the_same_workload() -> None:
         assert plan_case(planned.case, catalog=catalog) == planned
 
 
-def test_a_case_of_a_model_that_is_gone_is_said(words: SnapshotAssertion) -> None:
+def test_a_case_of_a_removed_model_is_refused(words: SnapshotAssertion) -> None:
     with pytest.raises(UnknownNameError) as caught:
         plan_case(make_case("bert"), catalog=make_catalog("vit"))
     assert (caught.value.parameters["kind"], caught.value.parameters["name"]) == ("model", "bert")
@@ -191,7 +191,7 @@ def test_an_unknown_name_is_answered_with_near_ones(
     assert str(caught.value).partition(" There is ")[0] == words
 
 
-def test_an_unknown_device_is_said(words: SnapshotAssertion) -> None:
+def test_an_unknown_device_is_refused(words: SnapshotAssertion) -> None:
     with pytest.raises(UnknownNameError) as caught:
         keys(Selection(), device="xla")
     assert caught.value.parameters == {"kind": "device", "name": "xla", "near": ""}

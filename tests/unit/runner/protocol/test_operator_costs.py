@@ -185,7 +185,7 @@ def test_the_share_is_that_of_the_nearer_roof() -> None:
     assert share_of_peak(in_bf16, mean_s=2, peaks=PEAKS) == pytest.approx(0.02)
 
 
-def test_convolutions_are_held_against_tf32_where_it_was_measured() -> None:
+def test_convolutions_are_compared_with_tf32_where_it_was_measured() -> None:
     convolution = Work(flops=40, dtype="float32", is_convolution=True)
     assert share_of_peak(convolution, mean_s=1, peaks=PEAKS) == pytest.approx(0.05)
     assert share_of_peak(convolution, mean_s=1, peaks={"fp32_flops_per_s": 100.0}) == pytest.approx(
@@ -206,7 +206,7 @@ def test_convolutions_are_held_against_tf32_where_it_was_measured() -> None:
         (Work(num_bytes=1), 1.0, {"copy_bytes_per_s": math.nan}),
     ],
 )
-def test_no_share_where_nobody_knows(cost: Work, mean_s: float, peaks: dict[str, float]) -> None:
+def test_an_unknown_total_has_no_share(cost: Work, mean_s: float, peaks: dict[str, float]) -> None:
     assert share_of_peak(cost, mean_s=mean_s, peaks=peaks) is None
 
 

@@ -130,7 +130,7 @@ def test_the_device_of_a_cpu_is_named_once() -> None:
     assert page().count("| Fake CPU |") == 1
 
 
-def test_published_figures_keep_their_device_and_stand_beside_ours() -> None:
+def test_published_figures_keep_their_device_and_stand_next_to_ours() -> None:
     lines = page().splitlines()
     assert row_of(page(), "what")[-1].endswith("Fake CPU")
     row = next(line for line in lines if line.startswith("| BERT |"))
@@ -139,7 +139,7 @@ def test_published_figures_keep_their_device_and_stand_beside_ours() -> None:
     assert row_of(page(), "search")[:3] == ["2.2x to 2.8x", "a GPU", "them"]
 
 
-def test_what_was_made_up_or_broken_off_is_said() -> None:
+def test_synthetic_and_interrupted_runs_are_marked() -> None:
     assert "`hud demo`" in row_of(page(is_synthetic=True), "SYNTHETIC")[0]
     assert "interrupted" in row_of(page(state="interrupted", finished_at=None), "measured")[0]
 

@@ -121,7 +121,7 @@ def test_on_a_terminal_there_is_a_bar_with_the_time_left() -> None:
 
 
 @pytest.mark.parametrize(("number", "text"), [(1, "1 pair of"), (2, "2 pairs of")])
-def test_pairs_of_launches_are_counted_beside_the_bar(number: int, text: str) -> None:
+def test_pairs_of_launches_are_counted_next_to_the_bar(number: int, text: str) -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=120, no_color=True)
     with TerminalProgress(console, now=FakeClock()) as progress:
@@ -136,7 +136,7 @@ def test_a_resumed_run_counts_what_was_before(words: SnapshotAssertion) -> None:
     assert lines[2].startswith("[2/2] bert default")
 
 
-def test_runs_in_turn_are_told_apart_and_share_one_bar(words: SnapshotAssertion) -> None:
+def test_runs_in_turn_are_distinguished_and_share_one_bar(words: SnapshotAssertion) -> None:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=120, no_color=True)
     clock = FakeClock()

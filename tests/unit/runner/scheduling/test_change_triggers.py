@@ -83,7 +83,7 @@ def test_nothing_is_looked_at_before_it_is_due() -> None:
     assert [looking.after(seconds) for seconds in (0, 599, 1)] == [1, 1, 0]
 
 
-def test_what_does_not_answer_is_asked_less_often_and_said_once(words: SnapshotAssertion) -> None:
+def test_a_silent_server_is_polled_less_often_and_reported_once(words: SnapshotAssertion) -> None:
     looking = Looking(*[None] * 9, "one", "two")
     waits = []
     for _ in range(9):
@@ -101,7 +101,7 @@ def test_what_does_not_answer_is_asked_less_often_and_said_once(words: SnapshotA
     assert len(looking.requests) == 2
 
 
-def test_what_is_watched_is_told(words: SnapshotAssertion) -> None:
+def test_the_watched_source_is_reported(words: SnapshotAssertion) -> None:
     looking = Looking("one")
     looking.watches.look()
     (state,) = looking.watches.states()
@@ -138,7 +138,7 @@ def test_a_repository_is_at_a_commit(ref: str, commit: str) -> None:
         ProgramOutput(text="nonsense\trefs/heads/gone"),
     ],
 )
-def test_a_repository_that_does_not_answer_is_said(
+def test_a_repository_that_does_not_answer_is_a_watch_failure(
     reply: ProgramOutput, words: SnapshotAssertion
 ) -> None:
     with pytest.raises(WatchFailed) as caught:
@@ -162,7 +162,7 @@ def test_an_index_is_at_its_newest_torch(kind: WatchKind) -> None:
     ]
 
 
-def test_an_index_that_does_not_answer_is_said_in_the_words_of_a_watch(
+def test_an_index_that_does_not_answer_is_a_watch_failure(
     words: SnapshotAssertion,
 ) -> None:
     def list_versions(_source: TorchSource) -> Sequence[str]:

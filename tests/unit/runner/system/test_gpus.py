@@ -61,7 +61,7 @@ def test_command_line_with_commas_is_one_user() -> None:
     assert [user.text for user in users] == ["browser (PID 5)", "VLLM::EngineCore (PID 6)"]
 
 
-def test_a_name_that_is_none_means_the_first_gpu() -> None:
+def test_an_unknown_name_means_the_first_gpu() -> None:
     gpu = measured_gpu(list_gpus(machine()), env={"CUDA_VISIBLE_DEVICES": "MIG-1"})
     assert gpu is not None
     assert gpu.uuid == "GPU-aaaa"

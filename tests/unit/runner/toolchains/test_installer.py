@@ -26,15 +26,15 @@ def request(**values: object) -> ToolchainRequest:
     return ToolchainRequest(**{**usual, **values})  # type: ignore[arg-type]
 
 
-def test_a_version_is_asked_for_as_it_is() -> None:
+def test_a_version_is_requested_as_it_is() -> None:
     assert torch_arguments(request()) == ["torch==2.12.0"]
 
 
-def test_without_a_version_the_newest_that_can_be_measured_is_asked_for() -> None:
+def test_without_a_version_the_newest_that_can_be_measured_is_requested() -> None:
     assert torch_arguments(request(torch=None)) == ["torch>=2.9"]
 
 
-def test_a_nightly_comes_from_its_own_place() -> None:
+def test_a_nightly_comes_from_its_own_index() -> None:
     nightly = request(torch=None, is_nightly=True, index_url="file:///nightly")
     assert torch_arguments(nightly) == ["--pre", "--index-url", "file:///nightly", "torch>=2.9"]
 

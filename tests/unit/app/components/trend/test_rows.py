@@ -184,7 +184,7 @@ def test_a_part_within_a_drift_has_its_slope_and_no_line_of_a_run_that_is_not_th
     assert after.alerts == ()
 
 
-def test_a_mark_says_between_which_runs_why_and_what_people_said() -> None:
+def test_a_mark_has_its_runs_cause_and_note() -> None:
     regression = make_alert(first_bad=run_ref(3), last_good=run_ref(1))
     alert = dataclasses.replace(regression, note="known:\nsee 12", cause_text="new torch")
     page = series_page([point(number) for number in range(5)], alerts=[alert])
@@ -283,7 +283,7 @@ def test_a_count_that_was_zero_has_no_relative_change() -> None:
     assert change_from_previous([point(0, 0.0), point(1, 1.0)], 1) == ""
 
 
-def test_a_metric_of_somebody_else_keeps_its_unit() -> None:
+def test_an_imported_metric_keeps_its_unit() -> None:
     page = series_page(headers=[header(metric="theirs")])
     assert unit_of(page, metric="theirs") == "widgets"
     assert unit_of(page, metric="nobody's") == "1"
@@ -297,7 +297,7 @@ def test_a_metric_of_somebody_else_keeps_its_unit() -> None:
         ("throughput_samples_per_s", "samples/s", ["throughput (samples)", "(samples/s)"]),
     ],
 )
-def test_a_long_title_beside_samples_has_two_lines(
+def test_a_long_title_next_to_samples_has_two_lines(
     metric: str, unit: str, lines: list[str]
 ) -> None:
     measured = MeasurementSummary(

@@ -42,7 +42,7 @@ def test_an_open_end_is_open_and_the_whole_is_the_page_itself() -> None:
     limit=st.integers(2, 40),
     data=st.data(),
 )
-def test_no_extreme_and_no_change_is_lost(
+def test_extremes_and_changes_are_preserved(
     values: list[float], limit: int, data: st.DataObject
 ) -> None:
     always = data.draw(st.sets(st.integers(0, len(values) - 1), max_size=5))

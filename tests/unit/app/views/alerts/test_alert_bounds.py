@@ -44,7 +44,7 @@ def test_a_drift_began_before_it_was_seen(view: str) -> None:
 
 
 @pytest.mark.parametrize("view", ["page of the alert", "page of the event", "Markdown", "tooltip"])
-def test_a_step_is_told_by_its_first_bad_run(view: str) -> None:
+def test_a_step_is_reported_by_its_first_bad_run(view: str) -> None:
     text = texts_of(STEP)[view]
     assert 0 <= text.index("first bad") < text.index("last good")
 

@@ -104,7 +104,7 @@ def test_a_cause_says_its_side_once(kind: str, stored_text: str, words: Snapshot
     assert cause_text(group_of(alert)) == words
 
 
-def test_causes_are_named_once_and_told_by_the_worst_alert_that_has_one(
+def test_causes_are_named_once_by_the_worst_alert(
     words: SnapshotAssertion,
 ) -> None:
     alert = dataclasses.replace(member("a", cause_kind="compiler"), cause_text="eager is as it was")
@@ -120,7 +120,7 @@ def test_list_begins_with_how_many_alerts_are_in_how_many_events() -> None:
     assert events_heading([group_of(member("a"), member("b"))]) == "2 alerts in 1 event"
 
 
-def test_place_is_named_in_a_list_of_more_than_one() -> None:
+def test_a_scope_is_named_in_a_list_of_several() -> None:
     here, there = group_of(member("a")), group_of(member("b", toolchain="nightly"))
     assert "nightly on box" not in event_table([there], now=START)
     assert "nightly on box" in event_table([here, there], now=START)

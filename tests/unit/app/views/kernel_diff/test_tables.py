@@ -95,7 +95,7 @@ def test_only_what_was_judged_has_the_colour_of_a_verdict(words: SnapshotAsserti
     assert styles == ["bad", "", "good", "", ""]
 
 
-def test_a_bar_is_as_long_as_its_number_beside_it_and_begins_at_its_place() -> None:
+def test_a_bar_starts_at_its_offset_and_has_the_length_of_its_number() -> None:
     html = waterfall(waterfall_steps(_page(_row(1, -50), change_us=-100.0)), STATE)
     # The difference takes what is left of the room for the numbers, and ends at its left.
     assert "--zero:86.00%" in html
@@ -162,7 +162,7 @@ def test_what_differs_of_configuration_and_launch_is_listed() -> None:
     assert differing_facts(row) == {"num_warps": ("4", "8"), "grid": ("8x1x1", "4x1x1")}
 
 
-def test_of_several_kernels_each_value_is_told_once() -> None:
+def test_of_several_kernels_each_value_is_reported_once() -> None:
     one, other = make_kernel(shapes="[2]"), make_kernel(shapes="[4]")
     row = _row(1, 5, baseline=(one, other, one), candidate=(other,))
     assert differing_facts(row) == {"shapes": ("[2], [4]", "[4]")}

@@ -60,7 +60,7 @@ def test_shares_of_each_level_add_up_to_all() -> None:
         assert sum(rect.num_kernels for rect in level_rects) == len(MODEL)
 
 
-def test_a_kind_is_told_where_all_kernels_have_it() -> None:
+def test_a_kind_is_reported_where_all_kernels_have_it() -> None:
     kinds = {(rect.level, rect.name): rect.kind for rect in layout(MODEL)}
     assert kinds[MODULE, "encoder"] == SEVERAL
     assert kinds[MODULE, "head"] == "gemm"
@@ -97,11 +97,11 @@ def test_what_the_list_of_modules_leaves_out_is_in_what_they_share() -> None:
     assert spans(MODULE, rects) == [("layer.1", 0.0, 3.0), ("layer", 3.0, 5.0)]
 
 
-def test_what_nobody_knows_is_called_so() -> None:
+def test_an_unknown_value_is_called_unknown() -> None:
     rects = layout([kernel("a", 1.0, operators=())])
     assert [rect.name for rect in rects] == ["an iteration", NO_MODULE, NO_OPERATOR, "a"]
 
 
-def test_kernels_without_time_take_no_place() -> None:
+def test_kernels_without_time_have_no_width() -> None:
     assert layout([kernel("a", 0.0)]) == ()
     assert layout([]) == ()

@@ -65,7 +65,7 @@ def test_a_kernel_stands_at_its_operations_a_byte_and_a_second() -> None:
     assert (spot.intensity, spot.flops_per_s) == (8.0, pytest.approx(8e9))
 
 
-def test_what_nobody_counted_is_named_and_has_no_place() -> None:
+def test_uncounted_kernels_are_named_and_not_drawn() -> None:
     kernels = [COUNTED, NO_FLOPS, NO_BYTES, DISPATCH]
     assert [spot.kernel for spot in spots_of(kernels)] == [COUNTED]
     assert uncounted(kernels) == (NO_FLOPS, NO_BYTES)

@@ -63,7 +63,7 @@ PROFILE = Profile(
 )
 
 
-def test_modules_are_told_without_the_wrapper_and_one_by_one() -> None:
+def test_modules_are_reported_without_the_wrapper_and_one_by_one() -> None:
     layers = [{"path": f"inner.layer.{n}", "count": 2.0, "total_s": 1e-6} for n in range(8)]
     product = dataclasses.replace(PRODUCT, module="inner.layer", launch={MODULES: layers})
     facts = {name: cell.text for name, cell in kernel_facts(product)}
@@ -120,19 +120,19 @@ def test_a_row_that_was_selected_is_its_kernel() -> None:
     assert row_id({}, ids) == ""
 
 
-def test_what_nobody_knows_is_no_fact() -> None:
+def test_an_unknown_value_is_left_out_of_the_facts() -> None:
     names = [name for name, _ in kernel_facts(PRODUCT)]
     assert "operations" in names
     assert [name for name in names if "roofline" in name or "launch" in name] == []
 
 
-def test_configuration_and_launch_are_told_without_the_arguments() -> None:
+def test_configuration_and_launch_are_reported_without_the_arguments() -> None:
     facts = {name: cell.text for name, cell in kernel_facts(FUSED)}
     assert facts["autotune configuration"] == "num_warps 4, XBLOCK 1024"
     assert launch_text(FUSED) == facts["launch"] == "grid 8x1x1, registers 32, streams 7"
 
 
-def test_origins_have_their_place_in_the_code() -> None:
+def test_origins_have_their_line_of_code() -> None:
     origin = Origin(node="add_1", target="aten.add", file="net.py", line=7, code="x + <y>")
     html = origin_table(dataclasses.replace(FUSED, origins=(origin,)))
     assert "net.py:7" in html
@@ -197,7 +197,7 @@ def test_a_counter_in_two_units_is_shown_as_it_was_counted() -> None:
     assert (column.label, column.values) == ("x", (5e9, 2e9))
 
 
-def test_the_script_is_asked_for_by_a_command_that_a_shell_takes() -> None:
+def test_the_command_for_the_script_is_quoted_for_a_shell() -> None:
     run, case = make_run("run-1"), make_case("my net")
     hostile = dataclasses.replace(FUSED, name='a; rm -rf "$HOME"')
     command = repro_command(run, case, hostile)
@@ -232,7 +232,7 @@ def test_a_latency_that_is_longer_leaves_the_remainder_on_the_side_of_the_parts(
     assert profiler_text(longer) == words
 
 
-def test_the_profiler_has_its_price_told(words: SnapshotAssertion) -> None:
+def test_the_overhead_of_the_profiler_is_reported(words: SnapshotAssertion) -> None:
     assert profiler_text(PROFILE, is_noisy=True) == words
     text = profiler_text(PROFILE)
     assert text == words
@@ -261,7 +261,7 @@ def test_gaps_that_recording_adds_are_no_idle_of_the_device(words: SnapshotAsser
     assert profiler_text(SLOWED) == words
 
 
-def test_how_busy_a_device_was_is_told_as_the_latency_leaves_it(words: SnapshotAssertion) -> None:
+def test_device_utilisation_is_relative_to_the_latency(words: SnapshotAssertion) -> None:
     slowed = dataclasses.replace(page(trace=""), result=make_result(), profile=SLOWED)
     device = dict(header_facts(slowed))["device"]
     assert device.text == words
@@ -270,7 +270,7 @@ def test_how_busy_a_device_was_is_told_as_the_latency_leaves_it(words: SnapshotA
 
 
 @pytest.mark.parametrize("latency_s", [None, 0.0168, 0.0172, 0.02])
-def test_a_profile_that_took_no_longer_is_told_as_it_was_recorded(
+def test_a_profile_that_took_no_longer_is_reported_as_it_was_recorded(
     latency_s: float | None, words: SnapshotAssertion
 ) -> None:
     same = dataclasses.replace(SLOWED, latency_s=latency_s)
@@ -284,7 +284,7 @@ def test_a_profile_that_took_no_longer_is_told_as_it_was_recorded(
     assert with_latency_shares(KERNELS, same) == tuple(KERNELS)
 
 
-def test_shares_of_kernels_are_of_the_iteration_that_is_told() -> None:
+def test_shares_of_kernels_are_of_the_iteration_that_is_reported() -> None:
     (product,) = with_latency_shares([dataclasses.replace(PRODUCT, share=0.0054 / 0.0172)], SLOWED)
     assert product.share == pytest.approx(0.0054 / 0.0062)
     # Of kernels that alone take longer than the latency nothing was idle.

@@ -101,7 +101,7 @@ def test_the_last_ok_is_that_of_any_of_its_cases() -> None:
     assert "never" in html
 
 
-def test_coverage_is_told_only_where_it_differs() -> None:
+def test_coverage_is_reported_only_where_it_differs() -> None:
     same = healths(latest(BERT), latest(VIT))
     assert "coverage" not in table_of(*same)
     other = healths(latest(BERT), latest(make_case("bert", dtype="bf16")), latest(VIT))

@@ -76,7 +76,7 @@ def mode_summary(
     )
 
 
-def test_tile_tells_vanished_cases_from_late_ones(words: SnapshotAssertion) -> None:
+def test_the_tile_distinguishes_missing_cases_from_late_ones(words: SnapshotAssertion) -> None:
     summary = mode_summary(mean=2.0, num_ok=1, missing=(("vanished", 1), ("late", 2)))
     _, cell = mode_tile(summary)
     assert cell.notes[1].text == words
@@ -142,14 +142,14 @@ def test_the_first_cases_are_those_with_which_all_begin(num_shown: int) -> None:
     assert case_table(page, num_shown=num_shown) == (columns, rows[:num_shown])
 
 
-def test_a_fallback_is_told_in_table_and_facts() -> None:
+def test_a_fallback_is_reported_in_table_and_facts() -> None:
     result = result_summary(make_case(mode="max-autotune"), effective_mode="default")
     _, ((*_, outcome, _latency, _, _, _, _, _, _),) = cases_of(run_page([result]))
     assert [note.text for note in outcome.notes] == ["ran as default"]
     assert "max-autotune (ran as default)" in result_facts(result)
 
 
-def test_another_runtime_is_told_in_the_facts() -> None:
+def test_another_runtime_is_reported_in_the_facts() -> None:
     runtime = {"name": "onnxruntime", "version": "1.32.0", "num_threads": 1}
     assert "onnxruntime 1.32.0: num_threads 1" in result_facts(
         result_summary(details={"runtime": runtime})
@@ -165,7 +165,7 @@ def test_measurements_are_in_the_order_of_their_groups() -> None:
     assert places == sorted(places)
 
 
-def test_reasons_are_told_apart_from_other_details() -> None:
+def test_reasons_are_distinguished_from_other_details() -> None:
     result = result_summary(
         details={"cudagraph_skip_reasons": ["a mutated input"], "recompiles": [], "core": 1}
     )
@@ -226,7 +226,7 @@ def test_a_series_without_points_says_only_what_it_is() -> None:
         ("latency_s", None),
     ],
 )
-def test_which_way_is_better_is_told_of_metrics_of_others(
+def test_the_direction_of_imported_metrics_is_shown(
     metric: str, direction: Direction | None, words: SnapshotAssertion
 ) -> None:
     headers = [header(metric=metric, key=point(0).series_key, direction=direction)]
@@ -243,7 +243,7 @@ def test_the_newest_points_are_listed_first() -> None:
     assert whole.startswith(newest.partition("</tbody>")[0])
 
 
-def test_a_point_of_one_sample_is_said_to_have_no_interval(words: SnapshotAssertion) -> None:
+def test_a_point_of_one_sample_has_no_interval(words: SnapshotAssertion) -> None:
     single = replace(point(0, 2.0), low=2.0, high=2.0, num_samples=1)
     page = series_page([single])
     facts = {name: cell.text for name, cell in header_facts(page, metric="energy_j")}
@@ -257,13 +257,15 @@ def test_a_point_of_one_sample_is_said_to_have_no_interval(words: SnapshotAssert
     assert samples_caption(1) != samples_caption(2)
 
 
-def test_an_alert_is_told_with_interval_levels_and_both_revisions(words: SnapshotAssertion) -> None:
+def test_an_alert_is_reported_with_interval_levels_and_both_revisions(
+    words: SnapshotAssertion,
+) -> None:
     alert = make_alert(last_good=make_run_ref(make_run(revision="2.12")))
     (text,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
     assert text == (words)
 
 
-def test_a_vanished_series_is_told_without_numbers(words: SnapshotAssertion) -> None:
+def test_a_vanished_series_is_reported_without_numbers(words: SnapshotAssertion) -> None:
     alert = make_alert(kind="vanished", metric="outcome")
     (text,) = alert_notices(series_page(alerts=[alert]), metric="latency_s")
     assert text == words
@@ -294,7 +296,7 @@ def test_a_case_is_one_line_however_many_alerts_it_has(words: SnapshotAssertion)
     assert "and speedup -9.0 %" in section
 
 
-def test_what_all_cases_have_in_common_is_not_said_in_each_line() -> None:
+def test_facts_of_all_cases_are_left_out_of_each_line() -> None:
     alerts = [make_alert(str(number), case=make_case(f"m{number}")) for number in range(2)]
     common = ("phase", "shape", "dtype", "device")
     _, (section,) = alert_sections(OverviewState(), alerts, now=START, common=common)
@@ -304,7 +306,7 @@ def test_what_all_cases_have_in_common_is_not_said_in_each_line() -> None:
     assert '<div class="note">bf16</div>' in section
 
 
-def test_a_silent_scheduler_is_told_with_what_it_missed_and_what_to_do(
+def test_a_silent_scheduler_is_reported_with_what_it_missed_and_what_to_do(
     words: SnapshotAssertion,
 ) -> None:
     schedule = ScheduleState(
@@ -339,7 +341,7 @@ def test_toolchains_are_named_in_every_table_of_alerts() -> None:
     assert [section.count("toolchain nightly") for section in sections] == [12, 1, 1]
 
 
-def test_nothing_open_is_said_in_the_title_alone() -> None:
+def test_an_empty_list_is_reported_in_the_title_only() -> None:
     assert alert_sections(OverviewState(), [], now=START) == ("No open regressions", [])
 
 

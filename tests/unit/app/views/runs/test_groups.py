@@ -30,7 +30,7 @@ def test_groups_without_a_metric_are_left_out() -> None:
     ]
 
 
-def test_a_metric_of_nobody_comes_last() -> None:
+def test_an_unknown_metric_comes_last() -> None:
     assert grouped(["theirs", "also_theirs", "graphs"]) == [
         ("graphs", ["graphs"]),
         (OTHER, ["also_theirs", "theirs"]),

@@ -54,7 +54,7 @@ def test_words_stay_words_and_truth_is_no_number() -> None:
     assert ">True<" in html
 
 
-def test_what_nobody_reported_has_no_row() -> None:
+def test_an_unreported_figure_has_no_row() -> None:
     html = conditions({"load": [1.0], "temperature_c": None, "clock_hz": [None, None]})
     assert "temperature" not in html
     assert "clock" not in html
@@ -67,7 +67,7 @@ def test_nested_values_are_rows_with_the_unit_of_their_name() -> None:
     assert ">hits<" in html
 
 
-def test_a_launch_that_said_nothing_has_dashes() -> None:
+def test_a_launch_without_details_has_dashes() -> None:
     html = conditions({"load": 1.0}, None)
     assert html.count("<tr>") == 2
     assert ">-<" in html

@@ -130,7 +130,7 @@ def test_latencies_are_no_speedups_and_have_no_points() -> None:
     assert interval_points(study_tables(make_study(spec), results)) == ()
 
 
-def test_a_candidate_without_parameters_has_no_place() -> None:
+def test_a_candidate_without_parameters_has_no_rank() -> None:
     numbers = {"latency_s": (0.01, 0.009, 0.011), "num_parameters": (2e6, 2e6, 2e6)}
     results = [
         make_seen("a", values=numbers),

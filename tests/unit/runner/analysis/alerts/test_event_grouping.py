@@ -95,7 +95,7 @@ def test_step_that_the_machine_made_is_the_environments() -> None:
         {"verdict": Verdict.IMPROVEMENT},
     ],
 )
-def test_what_differs_in_place_night_topic_or_direction_is_another_event(
+def test_alerts_of_other_scope_night_topic_or_direction_are_another_event(
     other: dict[str, object],
 ) -> None:
     alerts = [alert("bert"), alert("vit"), alert("t5", **other)]
@@ -197,11 +197,11 @@ def drift(model: str = "bert", *, began: int, first_seen: int, **facts: object) 
     return alert(model, first_seen, kind="drift", **ends, **facts)
 
 
-def test_a_drift_is_told_since_it_began(words: SnapshotAssertion) -> None:
+def test_a_drift_is_dated_by_its_start(words: SnapshotAssertion) -> None:
     assert title(drift(began=1, first_seen=8)) == words
 
 
-def test_a_drift_belongs_to_the_event_of_the_last_step_that_was_found_in_it(
+def test_a_drift_belongs_to_the_event_of_its_last_step(
     words: SnapshotAssertion,
 ) -> None:
     early, late, other = alert(number=3), alert(number=6), alert("vit", number=6)

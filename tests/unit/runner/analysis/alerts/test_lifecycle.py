@@ -42,7 +42,7 @@ def test_first_sight_of_an_alert_is_new() -> None:
     assert alert_update.fixed == ()
 
 
-def test_step_that_was_over_before_it_was_judged_is_no_news() -> None:
+def test_step_that_was_over_before_it_was_judged_is_not_notified() -> None:
     alert_update = update([in_state(AlertState.FIXED)], [])
     assert (alert_update.new, alert_update.fixed) == ((), ())
     assert changed(alert_update) == (in_state(AlertState.FIXED),)
@@ -69,7 +69,7 @@ def test_judging_the_same_history_again_changes_nothing() -> None:
         (AlertState.FIXED, AlertState.FIXED, AlertState.FIXED),
     ],
 )
-def test_states_that_people_set_are_kept(
+def test_states_set_by_users_are_preserved(
     stored: AlertState, detected: AlertState, then: AlertState
 ) -> None:
     result = update([in_state(detected)], [in_state(stored)])
@@ -93,12 +93,12 @@ def test_alert_that_was_fixed_before_is_not_fixed_again() -> None:
     assert (alert_update.new, alert_update.fixed) == ((), ())
 
 
-def test_confirmation_is_kept() -> None:
+def test_confirmation_is_preserved() -> None:
     confirmed = make_alert(is_confirmed=True)
     assert update([make_alert()], [confirmed]).revisions == ()
 
 
-def test_text_that_was_added_to_is_kept_and_another_text_replaces_it() -> None:
+def test_text_that_was_added_to_is_preserved_and_another_text_replaces_it() -> None:
     longer = in_state(AlertState.OPEN, text="ok -> failed: CppCompileError")
     assert update([in_state(AlertState.OPEN, text="ok -> failed")], [longer]).revisions == ()
     other = in_state(AlertState.OPEN, text="ok -> timeout")
@@ -106,7 +106,9 @@ def test_text_that_was_added_to_is_kept_and_another_text_replaces_it() -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_alert_that_is_found_no_more_is_over_unless_people_decided(state: AlertState) -> None:
+def test_an_alert_that_is_no_longer_detected_is_closed_unless_a_user_decided(
+    state: AlertState,
+) -> None:
     alert_update = update([], [in_state(state)])
     is_ongoing = state in (AlertState.OPEN, AlertState.ACKNOWLEDGED)
     assert [alert.state for alert in alert_update.alerts] == [
@@ -243,7 +245,7 @@ def test_case_that_fails_again_reopens_its_alert() -> None:
     ]
 
 
-def test_relapse_of_an_acknowledged_alert_is_news() -> None:
+def test_relapse_of_an_acknowledged_alert_is_notified() -> None:
     first = step(10, until=15, state="fixed")
     stored = step(10, until=15, state="acknowledged")
     alert_update = update([first, step(30, until=33)], [stored], runs=RUNS)
@@ -251,7 +253,7 @@ def test_relapse_of_an_acknowledged_alert_is_news() -> None:
     assert alert_update.revisions[0].why.startswith("came back: ")
 
 
-def test_relapse_while_open_is_news_though_the_state_is_the_same() -> None:
+def test_relapse_while_open_is_notified_though_the_state_is_the_same() -> None:
     alert_update = update(
         [step(10, until=15, state="fixed"), step(30, until=33)], [step(10, until=15)], runs=RUNS
     )
@@ -365,7 +367,7 @@ def test_expected_end_of_a_case_whose_onset_moved_stays_silent(kind: str, finger
 
 
 @pytest.mark.parametrize("fingerprint", ["", OTHER])
-def test_what_fails_anew_after_an_expected_failure_whose_onset_moved_is_told(
+def test_a_new_failure_after_a_moved_expected_failure_is_reported(
     fingerprint: str,
 ) -> None:
     stored = ending(11, until=12, state="expected")
@@ -384,7 +386,7 @@ def test_what_fails_anew_after_an_expected_failure_whose_onset_moved_is_told(
     }
 
 
-def test_another_failure_before_an_expected_one_is_told() -> None:
+def test_another_failure_before_an_expected_one_is_reported() -> None:
     stored = ending(11, until=12, state="expected")
     before = ending(8, until=10)
     alert_update = update([before, ending(11, until=12)], [stored], runs=RUNS)
@@ -420,7 +422,7 @@ def test_nights_that_led_to_an_expected_level_and_come_late_stay_silent() -> Non
     assert update([other], [stored], runs=RUNS).new == (other,)
 
 
-def test_what_people_set_survives_judging() -> None:
+def test_settings_of_users_survive_detection() -> None:
     decisions = {"owner": "ada", "note": "known", "muted_until": nth_night(50)}
     alert_update = update(
         [step(10, until=16)], [dataclasses.replace(step(10, until=15), **decisions)]
@@ -428,7 +430,7 @@ def test_what_people_set_survives_judging() -> None:
     assert {name: getattr(alert_update.alerts[0], name) for name in decisions} == decisions
 
 
-def test_evidence_is_kept_with_its_step_and_dropped_by_a_relapse() -> None:
+def test_evidence_is_preserved_with_its_step_and_dropped_by_a_relapse() -> None:
     evidence = {"confirmation": {"launches": 8}, "environment_diff": {}, "is_confirmed": True}
     stored = dataclasses.replace(step(10, until=15), **evidence)
     (same,) = update([step(10, until=16)], [stored], runs=RUNS).alerts
@@ -438,7 +440,7 @@ def test_evidence_is_kept_with_its_step_and_dropped_by_a_relapse() -> None:
     assert {name: getattr(back, name) for name in evidence} == dict.fromkeys(evidence)
 
 
-def test_evidence_that_was_found_now_replaces_what_was_known() -> None:
+def test_new_evidence_replaces_old_evidence() -> None:
     stored = dataclasses.replace(step(10, until=15), is_confirmed=False)
     alert = dataclasses.replace(step(10, until=16), is_confirmed=True)
     assert update([alert], [stored]).alerts[0].is_confirmed
@@ -456,7 +458,7 @@ def test_the_text_of_a_step_is_that_of_its_ends_as_they_are_now() -> None:
     assert update([alert_of("", None)], [stored]).alerts == (stored,)
 
 
-def test_what_is_known_of_a_step_is_found_where_its_onset_moved() -> None:
+def test_the_evidence_of_a_step_follows_its_moved_onset() -> None:
     stored = step(11, until=15)
     assert match_stored([step(10, until=16)], stored=[stored]) == {"alert-10": stored}
     (moved,) = update([step(10, until=16)], [stored], runs=RUNS).alerts

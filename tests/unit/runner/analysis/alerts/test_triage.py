@@ -54,7 +54,7 @@ def summaries_of(changes: tuple[AlertChange, ...]) -> list[tuple[str, str, str]]
 
 @pytest.mark.parametrize("state", ["open", "acknowledged", "expected", "noise"])
 @pytest.mark.parametrize("before", ["open", "acknowledged", "expected", "noise"])
-def test_people_may_decide_anew_until_it_is_fixed(before: str, state: str) -> None:
+def test_a_decision_can_be_changed_until_the_alert_is_fixed(before: str, state: str) -> None:
     decided = set_state(["alert-1"], AlertState(state))([alert_of(1, state=before)])
     assert [alert.state for alert in decided.alerts] == [state]
     assert len(decided.revisions) == (before != state)
@@ -67,7 +67,7 @@ def test_fixed_alert_is_the_judges(state: str) -> None:
         set_state(["alert-1"], AlertState(state))([alert_of(1, state="fixed")])
 
 
-def test_comment_changes_nothing_and_is_kept() -> None:
+def test_comment_changes_nothing_and_is_preserved() -> None:
     alerts = [alert_of(1), alert_of(2)]
     decided = add_comment(["alert-2"], "asked")(alerts)
     assert [(item.alert, item.comment) for item in decided.revisions] == [(alerts[1], "asked")]
@@ -123,7 +123,7 @@ def test_fixed_alert_can_be_called_noise() -> None:
     assert decided.alerts[0].state is AlertState.NOISE
 
 
-def test_nobody_makes_an_alert_fixed(words: SnapshotAssertion) -> None:
+def test_a_user_cannot_set_an_alert_fixed(words: SnapshotAssertion) -> None:
     with pytest.raises(AlertStateError) as caught:
         set_state(["alert-1"], AlertState.FIXED)([alert_of(1)])
     assert caught.value.parameters == {
@@ -249,7 +249,7 @@ def test_alert_has_the_owner_and_mute_of_its_series_unless_it_has_its_own() -> N
     assert with_settings(own, settings) == own
 
 
-def test_rules_name_the_runs_that_people_expect_a_level_from() -> None:
+def test_rules_name_the_runs_of_expected_levels() -> None:
     alerts = [alert_of(1, state="expected"), alert_of(2, state="noise"), alert_of(3)]
     settings = [SeriesSettings(pattern="bert/*", floor=0.1, baseline_run_id="run-9")]
     rules = series_rules(alerts, settings=settings)

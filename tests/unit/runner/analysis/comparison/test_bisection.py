@@ -101,7 +101,7 @@ def test_ends_differ_only_when_half_of_the_change_is_sure(
         (reading(None), Mark.SKIPPED),
     ],
 )
-def test_an_answer_is_held_against_half_of_the_change(
+def test_an_answer_is_compared_with_half_of_the_change(
     step_reading: Reading, mark: Mark | None
 ) -> None:
     assert answer(step_reading, bounds=reading(1.20, 1.15, 1.25)) is mark
@@ -120,7 +120,7 @@ def test_of_a_metric_of_which_more_is_better_a_fall_is_a_regression() -> None:
     assert verdict_of(reading(1.2, metric="speedup")) is Verdict.IMPROVEMENT
 
 
-def test_counts_are_held_against_half_of_the_way_even_from_0() -> None:
+def test_counts_are_compared_with_half_of_the_way_even_from_0() -> None:
     ends = counts(0, 4)
     assert answer(counts(0, 1), bounds=ends) is Mark.GOOD
     assert answer(counts(0, 2), bounds=ends) is Mark.BAD
@@ -162,7 +162,7 @@ def test_a_history_of_one_step_takes_as_many_answers_as_it_can_be_halved() -> No
     assert [num_answers(num) for num in (2, 3, 5, 9, 10, 129)] == [2, 3, 4, 5, 6, 9]
 
 
-def test_the_middle_is_asked_first() -> None:
+def test_the_middle_is_measured_first() -> None:
     assert next_index(find_suspects(11, {})) == 5
 
 
@@ -188,7 +188,7 @@ def test_sure_answers_find_each_step_in_the_fewest_questions(num_revisions: int)
         assert len(marks) + 2 <= num_answers(num_revisions)
 
 
-def test_what_is_skipped_around_the_step_leaves_a_range() -> None:
+def test_skipped_revisions_next_to_the_step_leave_a_range() -> None:
     marks: dict[int, Mark] = {}
     while (index := next_index(find_suspects(20, marks))) is not None:
         broken = 9 <= index <= 12
@@ -299,7 +299,7 @@ def trials(noise: Noise, *, change: float, num_trials: int) -> tuple[int, int, f
 
 @pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize("change", [0.15, -0.15])
-def test_the_step_is_found(name: str, change: float) -> None:
+def test_the_step_is_detected(name: str, change: float) -> None:
     num_right, num_wrong, _ = trials(NOISES[name], change=change, num_trials=5)
     assert (num_right, num_wrong) == (5, 0)
 
@@ -307,7 +307,7 @@ def test_the_step_is_found(name: str, change: float) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOISES)
 @pytest.mark.parametrize("change", [0.07, -0.10, 0.30])
-def test_the_right_revision_is_found_in_95_of_a_hundred(name: str, change: float) -> None:
+def test_the_right_revision_is_detected_in_95_of_a_hundred(name: str, change: float) -> None:
     num_right, num_wrong, num_pairs = trials(NOISES[name], change=change, num_trials=100)
     text = f"{num_right} right, {num_wrong} wrong of 100, {num_pairs:.0f} pairs a search"
     assert num_right >= 95, text

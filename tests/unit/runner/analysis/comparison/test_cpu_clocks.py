@@ -157,7 +157,7 @@ def test_wall_clock_is_judged_against_eager_where_there_is_no_cpu_time() -> None
     assert comparisons["latency_s"].verdict is INCONCLUSIVE
 
 
-def test_wall_clock_within_the_floor_needs_nobody_to_vouch() -> None:
+def test_wall_clock_within_the_floor_needs_no_witness() -> None:
     comparisons = compare(times(SAME, SAME), times([1.001] * 3, SAME))
     assert "vouch" not in comparisons["latency_s"].reason
 
@@ -208,7 +208,7 @@ def test_cpu_time_that_moved_against_eager_counts_on_a_busy_machine_too(
     assert comparisons["latency_s"].verdict is REGRESSION
 
 
-def test_cpu_time_lost_in_the_noise_of_a_busy_machine_is_found_against_eager() -> None:
+def test_a_change_of_cpu_time_within_the_noise_is_detected_against_eager() -> None:
     noise = [0.8, 1.0, 1.25]
     slow = [1.15 * level for level in noise]
     comparison = compare(
@@ -219,7 +219,7 @@ def test_cpu_time_lost_in_the_noise_of_a_busy_machine_is_found_against_eager() -
     assert comparison.is_significant
 
 
-def test_cpu_time_lost_in_the_noise_of_a_busy_machine_alone_is_not_found(
+def test_a_change_of_cpu_time_within_the_noise_of_a_busy_machine_is_inconclusive(
     words: SnapshotAssertion,
 ) -> None:
     noise = [0.8, 1.0, 1.25]
@@ -243,7 +243,7 @@ def test_machine_is_busy_when_a_quarter_of_the_time_is_gone_though_the_median_is
     assert without_numbers(comparison.reason) == words
 
 
-def test_quiet_is_told_where_nobody_counted_launches() -> None:
+def test_launches_without_load_counters_count_as_quiet() -> None:
     def result(level: float) -> CaseResult:
         return make_result(
             measurements=[

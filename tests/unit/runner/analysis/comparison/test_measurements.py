@@ -120,7 +120,7 @@ def test_relevant_change_within_noise_is_inconclusive_and_says_what_fits(
     assert without_numbers(comparison.reason) == words
 
 
-def test_tight_interval_around_nothing_is_unchanged(words: SnapshotAssertion) -> None:
+def test_tight_interval_that_includes_no_change_is_unchanged(words: SnapshotAssertion) -> None:
     calm = judgement(0.001)
     comparison = compare([1.0, 1.0, 1.0], [1.0, 1.0, 1.001], by=calm)
     assert comparison.verdict is Verdict.UNCHANGED

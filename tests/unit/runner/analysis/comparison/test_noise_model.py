@@ -121,7 +121,7 @@ def test_intervals_of_equal_code_hold_1_as_often_as_they_say(name: str, num_nigh
 
 
 @pytest.mark.parametrize("num_nights", [0, 30])
-def test_a_planted_step_is_found_among_equal_cases(num_nights: int) -> None:
+def test_a_planted_step_is_detected_among_equal_cases(num_nights: int) -> None:
     generator = np.random.default_rng(3)
     factors = [0.92, *[1.0] * (NUM_CASES - 1)]
     num_detected = num_false = 0
@@ -135,7 +135,7 @@ def test_a_planted_step_is_found_among_equal_cases(num_nights: int) -> None:
     assert num_false <= 3
 
 
-def test_a_step_that_all_cases_share_is_found() -> None:
+def test_a_step_that_all_cases_share_is_detected() -> None:
     generator = np.random.default_rng(4)
     rows = compare(generator, Spreads(0.006, 0.004), factors=[0.9] * NUM_CASES)
     assert np.mean([row.comparison.is_failure for row in rows]) > 0.9
@@ -213,7 +213,7 @@ def test_the_runs_that_are_compared_are_no_part_of_the_history() -> None:
     assert compare_results(*sides, histories=series) == compare_results(*sides, histories=with_them)
 
 
-def test_another_toolchains_history_tells_nothing() -> None:
+def test_another_toolchains_history_has_no_effect() -> None:
     generator = np.random.default_rng(9)
     sides = [
         document(generator, Spreads(0.01, 0.01), name=name, factors=[1.0]) for name in ("a", "b")

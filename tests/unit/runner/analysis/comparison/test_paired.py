@@ -231,7 +231,7 @@ def test_equal_code_gets_a_verdict_in_at_most_two_of_a_hundred(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", NOISES)
-def test_a_slowdown_of_just_the_floor_is_found_in_95_of_a_hundred(name: str) -> None:
+def test_a_slowdown_of_just_the_floor_is_detected_in_95_of_a_hundred(name: str) -> None:
     verdicts = _verdicts(NOISES[name], change=0.05, num_trials=50)
     assert verdicts.count(Verdict.REGRESSION) >= 48
     assert Verdict.IMPROVEMENT not in verdicts

@@ -136,7 +136,7 @@ def test_outcomes_compare(before: Outcome, after: Outcome, verdict: Verdict) -> 
     assert has_failure(rows) is (verdict is Verdict.REGRESSION)
 
 
-def test_reason_of_a_new_failure_is_told(words: SnapshotAssertion) -> None:
+def test_reason_of_a_new_failure_is_reported(words: SnapshotAssertion) -> None:
     failed = make_result(outcome="failed", reason="CppCompileError")
     (row,) = compare_results([make_result(measurements=[make_measurement("flux")])], [failed])
     assert row.comparison.reason == words
@@ -168,7 +168,7 @@ def test_case_measured_in_rounds_is_taken_together() -> None:
     assert row(rows, "speedup").baseline == pytest.approx(math.prod((1.0, 1.2, 1.1)) ** (1 / 3))
 
 
-def test_both_sides_differ_by_the_ratio_beside_them() -> None:
+def test_both_sides_differ_by_the_ratio_next_to_them() -> None:
     # By their medians, 1.5 and 1.4, it would look faster, with a change of +9 % beside it.
     before, after = ([1.5, 1.0, 2.0], [1.4, 1.4, 2.0])
     rows = compare_results(

@@ -67,7 +67,7 @@ def after(of: ConfirmationResult, *, alert: Alert | None = None, is_early: bool 
     )
 
 
-def test_what_is_kept_has_numbers_method_cause_and_tries() -> None:
+def test_a_stored_confirmation_has_numbers_method_cause_and_tries() -> None:
     alert = dataclasses.replace(make_alert(), confirmation={"num_tries": 1})
     record = record_of(finding(), alert=alert)
     assert record == {
@@ -125,7 +125,7 @@ def test_a_refuted_alert_stays_open_and_fails_nothing() -> None:
     assert not fails_run(alert)
 
 
-def test_an_inconclusive_alert_is_told_and_fails_nothing() -> None:
+def test_an_inconclusive_alert_is_reported_and_fails_nothing() -> None:
     alert = after(finding(Conclusion.INCONCLUSIVE))
     assert alert.is_confirmed is None
     assert not is_refuted(alert)
@@ -133,11 +133,11 @@ def test_an_inconclusive_alert_is_told_and_fails_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["step", "drift", "vanished"])
-def test_an_alert_that_nobody_wanted_measured_again_fails_a_run_by_its_history(kind: str) -> None:
+def test_an_unconfirmed_alert_fails_a_run_by_its_history(kind: str) -> None:
     assert fails_run(make_alert(kind=kind))
 
 
-def test_an_alert_that_could_not_be_measured_again_is_told_and_fails_nothing() -> None:
+def test_an_alert_that_could_not_be_measured_again_is_reported_and_fails_nothing() -> None:
     alert = after(finding(Conclusion.INCONCLUSIVE, method=Method.NONE, comparison=None))
     assert not is_refuted(alert)
     assert not fails_run(alert)
@@ -172,7 +172,7 @@ def test_a_line_says_verdict_method_case_and_reason(
     assert line == words
 
 
-def test_what_people_decided_meanwhile_stays() -> None:
+def test_a_concurrent_decision_of_a_user_stays() -> None:
     confirmed = after(finding())
     until = datetime(2026, 2, 1, tzinfo=timezone.utc)
     stored = dataclasses.replace(

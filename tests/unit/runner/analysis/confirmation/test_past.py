@@ -76,6 +76,6 @@ def test_bad_level_is_confirmed_at_its_size_at_any_pace_of_the_evening(slowdown:
     assert finding.candidate == pytest.approx(0.0112)
 
 
-def test_machine_that_is_slower_beyond_its_pace_is_still_told_by_the_reference_case() -> None:
+def test_a_slower_machine_is_reported_by_its_reference_case() -> None:
     finding = measured_again(0.0112, slowdown=1.1, reference_s=0.0057)
     assert (finding.conclusion, finding.cause.kind) == (Conclusion.REFUTED, "machine")

@@ -149,7 +149,7 @@ def test_after_a_known_step_the_new_level_counts() -> None:
     assert alert.baseline == pytest.approx(0.0112, rel=0.01)
 
 
-def test_the_floor_and_the_baseline_that_people_set_count() -> None:
+def test_the_floor_and_the_baseline_set_by_users_count() -> None:
     series = make_series([*noisy(10, 0.010), 0.0112], metric="latency_cpu_s")
     pattern = series.header.key
     lax = SeriesRules(settings=[SeriesSettings(pattern=pattern, floor=0.30)])
@@ -285,7 +285,7 @@ def test_a_level_that_is_back_on_slow_nights_of_the_machine_is_back() -> None:
     assert still.state is AlertState.OPEN
 
 
-def test_a_suspect_stands_when_the_nights_that_told_the_pace_are_gone() -> None:
+def test_a_suspect_survives_the_pruning_of_speed_probes() -> None:
     values = [*noisy(10, 0.010), 0.0112]
     # What remains begins on a machine half as fast.
     later = make_series([0.020] * 6 + [0.0224], metric="latency_cpu_s", first_night=4)
@@ -295,7 +295,7 @@ def test_a_suspect_stands_when_the_nights_that_told_the_pace_are_gone() -> None:
     assert (alert.state, alert.last_seen) == (AlertState.OPEN, night(10))
 
 
-def test_a_suspect_that_the_judge_found_does_not_stand_beside_it() -> None:
+def test_a_detected_suspect_is_not_listed_twice() -> None:
     values = [*noisy(10, 0.010), *noisy(3, 0.0112, seed=1)]
     alert = confirmed(values[:11])
     alerts = judged_in(values)

@@ -90,7 +90,7 @@ def by_history(
     )
 
 
-def test_a_level_that_is_still_bad_beside_a_steady_machine_is_confirmed() -> None:
+def test_a_bad_level_on_a_steady_machine_is_confirmed() -> None:
     finding = by_history(0.0112, references=[reference(0.005)])
     assert (finding.conclusion, finding.method) == (CONFIRMED, Method.HISTORY)
     assert finding.cause.kind == "eager"
@@ -171,7 +171,7 @@ def test_a_ratio_needs_no_reference_case() -> None:
     assert by_history(2.0, alert=alert, past=nights(10, 2.0)).conclusion is REFUTED
 
 
-def test_counts_are_held_against_the_worst_of_before(words: SnapshotAssertion) -> None:
+def test_counts_are_compared_with_the_worst_of_before(words: SnapshotAssertion) -> None:
     alert = suspect(metric="graph_breaks", unit="1", baseline=1.0, candidate=3.0)
     assert by_history(3, alert=alert, past=[1, 2, 1]).conclusion is CONFIRMED
     finding = by_history(2, alert=alert, past=[1, 2, 1])
@@ -180,7 +180,7 @@ def test_counts_are_held_against_the_worst_of_before(words: SnapshotAssertion) -
     assert by_history(2, alert=alert, past=[]).conclusion is INCONCLUSIVE
 
 
-def test_accuracy_is_held_against_its_distance_from_the_ideal() -> None:
+def test_accuracy_is_compared_with_its_distance_from_the_ideal() -> None:
     alert = suspect(metric="cosine_similarity", unit="1", baseline=0.9999, candidate=0.99)
     past = BaselineHistory(medians=[0.9999, 0.9998, 0.9999])
 

@@ -46,7 +46,7 @@ def log_densities(chain: TwoStateMarkov, nights: list[float]) -> list[float]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_both_modes_are_found_with_their_width_and_share(seed: int) -> None:
+def test_both_modes_are_detected_with_their_width_and_share(seed: int) -> None:
     chain = chain_of(noise_of(single_nights(seed), seed=seed))
     assert chain.centres == pytest.approx([0.0, APART], abs=0.1)
     assert chain.shares == pytest.approx([0.7, 0.3], abs=0.05)
@@ -68,7 +68,7 @@ def test_a_density_holds_all_but_the_tails_within_the_range_of_outliers() -> Non
     assert np.trapezoid(np.exp(logs), nights) == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_mode_that_held_is_expected_to_hold() -> None:
+def test_a_persistent_mode_is_expected_to_persist() -> None:
     holding, single = chain_of(noise_of(in_a_row())), chain_of(noise_of(single_nights(3)))
     _, after_slow = log_densities(holding, [APART, APART])
     _, after_fast = log_densities(holding, [0.0, APART])
@@ -84,7 +84,7 @@ def test_the_first_night_follows_the_last_of_the_noise() -> None:
     assert log_densities(ends_slow, [APART])[0] > log_densities(ends_fast, [APART])[0] + 1
 
 
-def test_an_outlier_tells_nothing_of_the_mode_of_the_next_night() -> None:
+def test_an_outlier_does_not_predict_the_mode_of_the_next_night() -> None:
     chain = chain_of(noise_of(in_a_row()))
     _, after_outlier = log_densities(chain, [9.0, APART])
     _, after_slow = log_densities(chain, [APART, APART])
@@ -122,7 +122,7 @@ def test_too_few_points_are_one_mode() -> None:
     assert find_two_modes(noise, sd=robust_sd(noise)) is None
 
 
-def test_nights_all_alike_are_told_too() -> None:
+def test_nights_all_alike_are_reported_too() -> None:
     chain = chain_of(np.zeros(40))
     assert math.isfinite(chain.log_likelihood())
     assert np.isfinite(chain.log_density(np.array([[0.0, 1.2, 30.0]]))).all()

@@ -97,7 +97,7 @@ def test_levels_between_steps_are_no_drift(num_levels: int) -> None:
     assert len(drifts_of(values)) == 1
 
 
-def test_drift_of_a_month_is_told_as_a_whole_though_it_looks_like_steps() -> None:
+def test_drift_of_a_month_is_reported_as_a_whole_though_it_looks_like_steps() -> None:
     histories = [noisy(slope(60, 30, per_point=0.006), cv=0.0125, seed=seed) for seed in range(40)]
     changes = [max((drift.change for drift in stepped(values)), default=0) for values in histories]
     # 18 % in all; the medians of the first block and of the last lie somewhat within.
@@ -145,7 +145,7 @@ def test_numbers_without_a_ratio_are_refused() -> None:
         drifts_of(np.array([1.0, 0.0]))
 
 
-def test_drift_of_the_floor_is_found_though_its_medians_lie_within_the_floor() -> None:
+def test_drift_of_the_floor_is_detected_though_its_medians_lie_within_the_floor() -> None:
     values = noisy(np.linspace(0.0, 0.053, 80), cv=0.0002)
     (drift,) = drifts_of(values)
     assert drift.change == pytest.approx(0.8 * 0.053, abs=0.002)
@@ -169,7 +169,7 @@ def test_drifts_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
 
 @settings(max_examples=examples(20))
 @given(SEEDS)
-def test_drift_once_found_keeps_its_start_as_points_arrive(seed: int) -> None:
+def test_drift_once_detected_keeps_its_start_as_points_arrive(seed: int) -> None:
     values = noisy(slope(20, 70), cv=0.007, seed=seed)
     drifts_by_night = [drifts_of(values[:stop]) for stop in range(40, 91, 3)]
     places = [(drifts[0].start, drifts[0].index) for drifts in drifts_by_night if drifts]

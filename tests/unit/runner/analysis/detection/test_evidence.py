@@ -76,7 +76,7 @@ def test_a_mode_that_was_there_before_is_less_evidence_than_a_new_one() -> None:
     assert weighed([1.2] * 4, with_mode).step < weighed([1.2] * 4, calm).step / 2
 
 
-def test_a_mode_that_held_for_days_is_less_evidence_than_one_that_came_singly() -> None:
+def test_consecutive_nights_of_a_mode_are_less_evidence_than_single_ones() -> None:
     singly, in_a_row = noise_of(3), noise_of(3)
     singly[4::6] = 1.2
     in_a_row[20:30] = 1.2

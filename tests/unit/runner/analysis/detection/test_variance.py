@@ -33,7 +33,7 @@ def num_grown(values: np.ndarray) -> int:
     return sum(change.grew for change in find_noise_changes(values, breaks=breaks))
 
 
-def test_noise_four_times_as_large_is_found_where_it_begins() -> None:
+def test_noise_four_times_as_large_is_detected_where_it_begins() -> None:
     (change,) = find_noise_changes(noisy([(60, 0.01), (60, 0.04)]))
     assert change.index == pytest.approx(60, abs=8)
     assert (change.start, change.end) == (0, 120)
@@ -44,7 +44,7 @@ def test_noise_four_times_as_large_is_found_where_it_begins() -> None:
     assert change.grew
 
 
-def test_noise_that_falls_is_found_too() -> None:
+def test_noise_that_falls_is_detected_too() -> None:
     (change,) = find_noise_changes(noisy([(60, 0.04), (60, 0.01)]))
     assert not change.grew
     assert change.high < 1
@@ -82,7 +82,7 @@ def test_exact_repeats_have_no_noise_that_could_change() -> None:
     assert find_noise_changes(np.ones(120)) == []
 
 
-def test_noise_that_appears_where_numbers_repeated_exactly_is_found() -> None:
+def test_noise_that_appears_where_numbers_repeated_exactly_is_detected() -> None:
     (change,) = find_noise_changes(np.concatenate([np.ones(60), noisy([(60, 0.02)])]))
     assert change.index == pytest.approx(60, abs=DEFAULT_CONFIG.noise_after_points[0] // 2)
 
@@ -107,7 +107,7 @@ def test_changes_do_not_depend_on_the_unit(seed: int, factor: float) -> None:
 
 @settings(max_examples=examples(20))
 @given(SEEDS)
-def test_change_once_found_keeps_its_place_as_points_arrive(seed: int) -> None:
+def test_change_once_detected_keeps_its_index_as_points_arrive(seed: int) -> None:
     values = noisy([(60, 0.01), (60, 0.05)], seed=seed)
     changes_by_night = [find_noise_changes(values[:stop]) for stop in range(60, 121, 3)]
     first = [changes[0].index for changes in changes_by_night if changes]

@@ -94,7 +94,7 @@ def test_no_cause_is_settled_where_no_level_moved(kind: str, words: SnapshotAsse
     assert alert.cause_text == words
 
 
-def test_what_measuring_again_told_overrules(words: SnapshotAssertion) -> None:
+def test_a_confirmation_overrides_the_detector(words: SnapshotAssertion) -> None:
     alert = explained(
         difference={"torch": ["2.13.0", "2.14.0"]},
         confirmation={"cause": {"kind": "compiler", "text": "in turn: compiler side"}},

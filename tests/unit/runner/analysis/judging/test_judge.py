@@ -72,12 +72,12 @@ def test_lower_speedup_is_a_regression_in_its_own_numbers() -> None:
     assert alert.interval_pct[0] < alert.change_pct < alert.interval_pct[1]
 
 
-def test_improvement_is_told_too() -> None:
+def test_improvement_is_reported_too() -> None:
     (alert,) = judge(noisy([(20, 2.0), (10, 2.4)]), metric="speedup")
     assert (alert.verdict, alert.state) == (Verdict.IMPROVEMENT, AlertState.OPEN)
 
 
-def test_alert_is_fixed_when_the_level_is_back_and_the_way_back_is_no_news() -> None:
+def test_alert_is_fixed_when_the_level_is_back_and_the_way_back_is_not_notified() -> None:
     (alert,) = judge(noisy([(20, 0.010), (10, 0.0115), (10, 0.0101)]))
     assert (alert.verdict, alert.state) == (Verdict.REGRESSION, AlertState.FIXED)
     assert alert.last_seen == night(29)
@@ -104,7 +104,7 @@ def test_way_back_that_goes_further_is_an_improvement_of_its_own() -> None:
     ]
 
 
-def test_improvement_after_a_fixed_regression_is_news() -> None:
+def test_improvement_after_a_fixed_regression_is_notified() -> None:
     values = noisy([(20, 0.010), (15, 0.0115), (15, 0.010), (15, 0.009)])
     assert [alert.verdict for alert in judge(values)] == [
         Verdict.REGRESSION,
@@ -206,7 +206,7 @@ def test_numbers_of_zero_or_below_are_left_out() -> None:
         (4.0, 3.0, Verdict.IMPROVEMENT, -25.0),
     ],
 )
-def test_count_that_moves_is_news_at_once(
+def test_count_that_moves_is_notified_at_once(
     before: float, after: float, verdict: Verdict, change_pct: float | None
 ) -> None:
     (alert,) = judge([before, before, after], metric="graph_breaks")
@@ -218,7 +218,7 @@ def test_count_that_moves_is_news_at_once(
     assert alert.is_relevant
 
 
-def test_count_that_goes_to_and_fro_is_news_once() -> None:
+def test_count_that_goes_to_and_fro_is_notified_once() -> None:
     (alert,) = judge([1.0, 2.0] * 10, metric="recompiles")
     assert alert.state is AlertState.FIXED
 
@@ -409,7 +409,7 @@ def test_a_step_that_the_reference_cases_made_too_is_the_machines(words: Snapsho
     assert text == words
 
 
-def test_a_step_of_an_eager_case_beside_a_steady_machine_is_eagers(
+def test_a_step_of_an_eager_case_on_a_steady_machine_is_attributed_to_eager(
     words: SnapshotAssertion,
 ) -> None:
     kind, text = cause(
@@ -499,7 +499,7 @@ def test_a_machine_that_moved_is_one_alert_of_its_reference_case(words: Snapshot
     assert alert.cause_text == words
 
 
-def test_the_memory_of_a_reference_case_is_no_news() -> None:
+def test_the_memory_of_a_reference_case_is_not_notified() -> None:
     case = make_case("ref_gemm", family="reference", mode="eager")
     memory = make_series(noisy([(20, 1e6), (30, 2e6)]), case=case, metric="peak_bytes")
     assert list(judge_histories([memory])) == []

@@ -64,7 +64,7 @@ def test_one_percent_a_week_is_a_drift_with_its_size() -> None:
     assert alert.first_bad.at < alert.last_seen == night(89)
 
 
-def test_a_drift_is_told_with_all_of_it_though_steps_were_found_in_it() -> None:
+def test_a_drift_with_steps_is_reported_with_its_whole_change() -> None:
     # In half of them two steps and more are. Those that no run believes would hide it in a fifth.
     kinds = []
     for seed in range(40):
@@ -119,7 +119,7 @@ def test_noise_that_grows_is_an_alert_without_a_verdict_on_the_code() -> None:
     assert alert.change_pct > 70
 
 
-def test_noise_that_shrinks_is_no_news_and_ends_the_alert() -> None:
+def test_shrinking_noise_is_not_notified_and_ends_the_alert() -> None:
     loud = noisy([(60, 1.0)], cv=0.03)
     calm = noisy([(60, 1.0)], cv=0.005, seed=1)
     assert judge([*loud, *calm]) == []
@@ -128,7 +128,7 @@ def test_noise_that_shrinks_is_no_news_and_ends_the_alert() -> None:
     assert alert.last_seen < night(179)
 
 
-def test_noise_of_a_wall_clock_beside_a_cpu_time_is_no_news() -> None:
+def test_noise_of_a_wall_clock_next_to_a_cpu_time_is_not_notified() -> None:
     values = [*noisy([(60, 1.0)], cv=0.005), *noisy([(40, 1.0)], cv=0.03, seed=1)]
     wall = make_series(values, metric="latency_s")
     cpu = make_series(noisy([(100, 1.0)], seed=2), metric="latency_cpu_s")
@@ -148,7 +148,7 @@ def test_cosine_is_judged_by_its_distance_from_one() -> None:
     assert alert.interval_pct[0] < alert.change_pct < alert.interval_pct[1] < 0
 
 
-def test_rounding_of_a_cosine_is_no_news() -> None:
+def test_rounding_of_a_cosine_is_not_notified() -> None:
     assert judge([1.0] * 20 + [1 - 9e-7] * 10, metric="cosine_similarity") == []
 
 
@@ -159,7 +159,7 @@ def test_error_that_doubles_twice_is_a_regression(metric: str) -> None:
     assert judge(noisy([(20, 1.0), (10, 1.3)], cv=0.02), metric=metric) == []
 
 
-def test_each_claim_belongs_to_the_run_it_was_found_with() -> None:
+def test_each_candidate_belongs_to_its_run() -> None:
     steps = make_series(noisy([(20, 0.010), (30, 0.0108)]), metric="latency_cpu_s")
     (step,) = judging.judge_case([steps])
     assert step.run_id == step.alert.first_bad.run_id == "run-20"
@@ -175,7 +175,7 @@ def test_each_claim_belongs_to_the_run_it_was_found_with() -> None:
 
 
 @pytest.mark.parametrize("num_good", [5, 8, 12])
-def test_relapse_soon_after_the_way_back_is_found(num_good: int) -> None:
+def test_relapse_soon_after_the_way_back_is_detected(num_good: int) -> None:
     levels = [(14, 0.010), (8, 0.012), (num_good, 0.010), (4, 0.012)]
     first, again = judge(noisy(levels))
     assert (first.state, first.first_bad.run_id) == (AlertState.FIXED, "run-14")

@@ -32,7 +32,7 @@ def test_noise_does_not_hide_that_a_step_was_soon_over(seed: int, num_good: int)
 
 
 @pytest.mark.parametrize("cost", [0.012, 0.013])
-def test_what_comes_after_a_step_that_was_soon_over_is_told(cost: float) -> None:
+def test_a_change_after_a_short_step_is_reported(cost: float) -> None:
     alerts = judge(noisy([(20, 0.010), (4, 0.013), (10, 0.010), (8, cost)]))
     assert [(alert.verdict, alert.state) for alert in alerts] == [
         (Verdict.REGRESSION, AlertState.FIXED),
@@ -42,7 +42,7 @@ def test_what_comes_after_a_step_that_was_soon_over_is_told(cost: float) -> None
     assert alerts[-1].change_pct == pytest.approx(100 * (cost / 0.010 - 1), abs=3)
 
 
-def test_what_comes_after_noisy_nights_is_held_against_them() -> None:
+def test_later_nights_are_compared_with_the_noisy_ones() -> None:
     values = noisy([(20, 0.010), (4, 0.011), (3, 0.010), (8, 0.012)], cv=0.01, seed=1)
     first, second = judge(values)
     assert (first.state, second.state) == (AlertState.FIXED, AlertState.OPEN)
@@ -50,7 +50,7 @@ def test_what_comes_after_noisy_nights_is_held_against_them() -> None:
     assert second.change_pct == pytest.approx(20, abs=3)
 
 
-def test_a_gain_after_a_step_that_was_soon_over_is_told() -> None:
+def test_a_gain_after_a_step_that_was_soon_over_is_reported() -> None:
     alerts = judge(noisy([(12, 0.010), (4, 0.014), (14, 0.010), (8, 0.0083)]))
     assert [(alert.verdict, alert.state) for alert in alerts] == [
         (Verdict.REGRESSION, AlertState.FIXED),

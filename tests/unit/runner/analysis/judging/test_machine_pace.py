@@ -32,7 +32,7 @@ def test_machine_that_slows_down_is_no_step_of_the_code() -> None:
     assert kinds([slowed, make_series(SPEED_PROBES_S, metric="pace_s")]) == []
 
 
-def test_code_that_slows_down_while_the_machine_speeds_up_is_found_at_its_size() -> None:
+def test_code_that_slows_down_while_the_machine_speeds_up_is_detected_at_its_size() -> None:
     costs = [value * (1.2 if night >= 20 else 1.0) for night, value in enumerate(STEADY)]
     measured = [cost / probe_s for cost, probe_s in zip(costs, SPEED_PROBES_S, strict=True)]
     probe_s = [0.0006 / value for value in SPEED_PROBES_S]
@@ -57,7 +57,7 @@ def test_reference_case_keeps_the_time_that_tells_of_the_machine() -> None:
 
 
 @pytest.mark.parametrize("metric", ["peak_bytes", "compile_cold_s"])
-def test_what_was_not_timed_beside_the_pace_is_left_alone(metric: str) -> None:
+def test_samples_without_a_speed_probe_are_not_normalised(metric: str) -> None:
     slowed = make_series(SLOWED, metric=metric)
     alerts = kinds([slowed, make_series(SPEED_PROBES_S, metric="pace_s")])
     assert alerts == kinds([slowed])

@@ -158,7 +158,7 @@ def test_what_has_nothing_to_do_with_attention_stays_out_of_it(other: Kernel) ->
     assert times == {ChangeKind.SPLIT: kernel_times(APART), ChangeKind.NEW: kernel_times([other])}
 
 
-def test_of_more_kernels_than_a_row_has_room_for_those_beside_are_left_out() -> None:
+def test_a_row_leaves_out_the_kernels_beyond_its_limit() -> None:
     moves = [replace(CONVERTED, config={"num_warps": number}) for number in range(21)]
     row = only_row(side_with(flash()), side_with(*APART, *moves[:20]))
     assert len(row.candidate) == 23

@@ -90,10 +90,10 @@ def test_likeness_is_the_same_both_ways_and_one_for_equal_code(one: str, other: 
         ("_", "_"),
     ],
 )
-def test_operators_are_named_alike_whoever_names_them(text: str, name: str) -> None:
+def test_operator_names_are_normalised(text: str, name: str) -> None:
     assert operator_name(text) == name
 
 
-def test_moves_are_told_only_of_kernels_that_do_nothing_else() -> None:
+def test_moves_are_reported_only_of_kernels_that_do_nothing_else() -> None:
     assert reportable_operators(["aten.clone", "aten.add"]) == {"add"}
     assert reportable_operators(["aten.clone", "aten.view"]) == {"clone", "view"}

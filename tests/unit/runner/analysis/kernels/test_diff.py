@@ -103,7 +103,7 @@ def test_other_code_says_how_alike_it_is(words: SnapshotAssertion) -> None:
     assert row.text == words
 
 
-def test_code_that_nobody_recorded_is_not_called_the_same(words: SnapshotAssertion) -> None:
+def test_unrecorded_code_is_not_the_same_code(words: SnapshotAssertion) -> None:
     row = only_row(side_with(triton()), side_with(taking(triton(), 15)))
     assert row.kind is ChangeKind.SLOWER
     assert row.text == words
@@ -149,7 +149,7 @@ def test_a_kernel_is_called_another_number_of_times(count: float, kind: ChangeKi
     assert row.time_s == pytest.approx(0)
 
 
-def test_calls_and_time_are_told_apart_where_both_changed(words: SnapshotAssertion) -> None:
+def test_calls_and_time_are_distinguished_where_both_changed(words: SnapshotAssertion) -> None:
     kernel = triton(source_hash=HASH)
     row = only_row(side_with(kernel), side_with(taking(kernel, 11, count=24.0)))
     assert row.kind is ChangeKind.MORE_OFTEN
@@ -183,7 +183,7 @@ def test_another_library_does_it_now(words: SnapshotAssertion) -> None:
     assert row.text == words
 
 
-def test_names_of_templates_are_told_as_people_read_them(words: SnapshotAssertion) -> None:
+def test_names_of_templates_are_readable(words: SnapshotAssertion) -> None:
     name = f"void at::native::vectorized_elementwise_kernel<4, Gelu>({'char, ' * 400}int)"
     loop = replace(triton(name, operators=("aten.gelu",)), library="aten", label="loop<Gelu>")
     fused = triton("triton_poi_fused_gelu_7", source_hash=HASH, operators=("aten.gelu",))
@@ -323,7 +323,7 @@ def test_a_number_that_no_profiler_gives_is_one_clear_error(
 
 
 @pytest.mark.parametrize("fields", [{"latency_s": 1e300}, {"parts": {"idle": float("nan")}}])
-def test_a_latency_that_nobody_waited_for_is_one_clear_error(
+def test_an_impossible_latency_is_one_clear_error(
     fields: dict[str, Any], words: SnapshotAssertion
 ) -> None:
     with pytest.raises(RecordError) as caught:

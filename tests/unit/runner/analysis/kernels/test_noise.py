@@ -124,7 +124,7 @@ def test_calls_that_are_recorded_may_cost_something_each(words: SnapshotAssertio
     assert (diff.noise_text, diff.unexplained_text) == words
 
 
-def test_warnings_of_either_side_are_told_in_a_line_and_whole_in_json(
+def test_warnings_of_either_side_are_reported_in_a_line_and_whole_in_json(
     words: SnapshotAssertion,
 ) -> None:
     few = RunWarning(code="few-samples", text="not of noise")

@@ -76,7 +76,7 @@ def test_a_script_of_triton_runs_the_kernel_and_not_its_helper() -> None:
     ast.parse(text)
 
 
-def test_a_kernel_that_nobody_saw_called_has_none(words: SnapshotAssertion) -> None:
+def test_a_kernel_without_a_recorded_call_has_no_script(words: SnapshotAssertion) -> None:
     with pytest.raises(NoKernelScript) as caught:
         script(make_kernel())
     assert caught.value.parameters["problem"] == "no-call"

@@ -124,7 +124,7 @@ def test_what_three_results_in_a_row_no_longer_have_has_vanished(words: Snapshot
         ("++++++  -  -  -", 8),
     ],
 )
-def test_it_is_lost_where_nearly_all_of_the_eight_results_before_had_it(
+def test_a_metric_is_missing_where_nearly_all_of_the_eight_results_before_had_it(
     signs: str, first: int | None
 ) -> None:
     assert [index for index, _, _ in ends(judge(signs))] == ([] if first is None else [first])
@@ -152,7 +152,7 @@ def test_one_result_that_has_it_silences_nothing() -> None:
         assert alert.id == judge("++++++++---")[0].id
 
 
-def test_what_was_there_for_fourteen_results_is_lost_anew() -> None:
+def test_a_metric_is_missing_again_after_fourteen_results() -> None:
     good = "+" * 14
     assert ends(judge(f"++++++---{good}---")) == [(6, 8, "fixed"), (23, 25, "open")]
     # Two in a row are not lost, and not lost again.
@@ -208,7 +208,7 @@ def test_suites_machines_and_toolchains_are_judged_by_themselves(other: Mapping[
     assert len(places) == 2
 
 
-def test_what_another_suite_goes_on_to_measure_is_not_lost() -> None:
+def test_a_metric_measured_in_another_suite_is_not_missing() -> None:
     # Timing moves to a suite of its own, accuracy stays where it was.
     cells = [(make_planned(2 * number, ["bert"]), {"bert": "+"}) for number in range(10)]
     for number in range(10, 30):
@@ -254,7 +254,7 @@ def test_what_no_run_planned_is_left_out() -> None:
     assert judge_runs(cells) == []
 
 
-def test_without_any_result_nothing_is_lost() -> None:
+def test_without_results_no_metric_is_missing() -> None:
     none = np.zeros(0, dtype=np.int64)
     results = OkResults(
         case_keys=[], metrics=["speedup"], runs=none, cases=none, has=np.zeros((0, 1), dtype=bool)
@@ -262,7 +262,7 @@ def test_without_any_result_nothing_is_lost() -> None:
     assert judge_missing_metrics(results, runs=[]) == []
 
 
-def test_who_accepts_that_it_is_lost_accepts_no_level() -> None:
+def test_an_expected_missing_metric_accepts_no_level() -> None:
     (alert,) = judge("++++++---")
     expected = dataclasses.replace(alert, state=AlertState.EXPECTED)
     assert series_rules([expected], settings=()).rule_of(alert.series_key).baseline_run_ids == set()

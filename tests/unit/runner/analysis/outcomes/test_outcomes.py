@@ -123,7 +123,7 @@ def facts(alerts: Sequence[Alert]) -> list[tuple[object, ...]]:
     )
 
 
-def test_case_that_never_was_ok_is_no_news() -> None:
+def test_case_that_never_was_ok_is_not_notified() -> None:
     assert judge_outcomes(make_outcomes([{"bert": FAILED}, {"bert": FAILED}, {"bert": OK}])) == []
 
 
@@ -165,7 +165,7 @@ def test_case_that_was_never_measured_cannot_vanish() -> None:
     assert judge_outcomes(make_outcomes(plans)) == []
 
 
-def test_failed_case_that_vanishes_is_told_as_failed_alone() -> None:
+def test_failed_case_that_vanishes_is_reported_as_failed_alone() -> None:
     plans: list[dict[str, Outcome | None]] = [{"bert": OK}, {"bert": FAILED}, {"bert": None}]
     assert [alert.kind for alert in judge_outcomes(make_outcomes(plans))] == ["outcome"]
 
@@ -187,7 +187,7 @@ def test_case_that_is_planned_again_is_fixed() -> None:
     assert alert.state is AlertState.FIXED
 
 
-def test_failed_case_that_is_no_longer_planned_is_not_told_twice() -> None:
+def test_failed_case_that_is_no_longer_planned_is_reported_once() -> None:
     both = {"bert": OK, "vit": OK}
     plans = [both, both, {"bert": FAILED, "vit": OK}, *[{"vit": OK}] * 4]
     assert [alert.kind for alert in judge_outcomes(make_outcomes(plans))] == ["outcome"]
@@ -379,7 +379,7 @@ def test_case_that_moved_to_another_machine_of_the_same_runs_has_not_vanished() 
     assert [alert.kind for alert in judge_outcomes(here)] == ["vanished"]
 
 
-def test_case_that_is_the_same_code_as_another_is_no_news_and_still_fails() -> None:
+def test_case_that_is_the_same_code_as_another_is_not_notified_and_still_fails() -> None:
     same = Outcome.SAME_CODE
     assert bert([OK, same, OK, same, same]) == []
     (alert,) = bert([same, same, FAILED])

@@ -63,7 +63,7 @@ def test_nothing_in_common_has_no_means() -> None:
     assert means == CohortMeans(means={}, num_common=0, num_subjects=2)
 
 
-def test_pass_rate_leaves_out_what_was_skipped_or_lost() -> None:
+def test_pass_rate_excludes_skipped_cases_and_those_of_lost_nodes() -> None:
     rate = pass_rate(
         [
             Outcome.OK,

@@ -52,14 +52,16 @@ def stretched(stretch: float, of_latency: Measurement | None = None) -> tuple[Ru
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_device_that_waited_for_its_counter_is_told(name: str, words: SnapshotAssertion) -> None:
+def test_a_device_that_waited_for_its_counter_is_a_warning(
+    name: str, words: SnapshotAssertion
+) -> None:
     energy_j, power_w, latency_s = RECORDED[name]
     (warning,) = warned(latency(latency_s), energy_j=energy_j, power_w=power_w)
     assert warning.code == "energy-loop"
     assert warning.hint == words
 
 
-def test_figures_and_what_to_do_are_told(words: SnapshotAssertion) -> None:
+def test_a_warning_has_figures_and_a_hint(words: SnapshotAssertion) -> None:
     (slower,) = stretched(1.5)
     assert slower.text == words
     (faster,) = stretched(0.5)

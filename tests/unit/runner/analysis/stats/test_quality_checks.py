@@ -134,7 +134,7 @@ def test_few_rounds_in_the_budget(words: SnapshotAssertion) -> None:
     "launch",
     [{"stopped_by": "budget", "num_rounds": 6}, {"stopped_by": "rounds", "num_rounds": 5}],
 )
-def test_few_rounds_because_no_more_were_asked_for(launch: Mapping[str, Any]) -> None:
+def test_few_requested_rounds_are_no_warning(launch: Mapping[str, Any]) -> None:
     assert warnings_of(details=sampling(**launch)) == ()
 
 
@@ -289,7 +289,7 @@ def test_throttling_names_its_reasons_and_figures(words: SnapshotAssertion) -> N
     assert warning.text == words
 
 
-def test_throttling_without_figures_is_told_all_the_same() -> None:
+def test_throttling_without_figures_is_reported() -> None:
     details = {"telemetry": [{"throttle_reasons": [["sw_power_cap"], ["none"]]}]}
     warning = only(warnings_of(details=details), "throttled")
     assert warning.text.endswith("in 1 of 1 launches: sw_power_cap")
@@ -328,7 +328,7 @@ def test_one_launch_agrees_with_itself() -> None:
     assert warnings_of(noise()) == ()
 
 
-def test_a_wide_target_is_what_was_asked_for() -> None:
+def test_a_wide_target_is_the_requested_one() -> None:
     wide = replace(SAMPLING, target_interval=0.5)
     assert warnings_of(*at_levels(1.0, 1.1, 1.2), sampling=wide) == ()
     assert only(warnings_of(*at_levels(1.0, 1.1, 1.2)), "launches-disagree")

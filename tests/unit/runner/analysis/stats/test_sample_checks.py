@@ -43,7 +43,7 @@ def test_plain_noise_hardly_ever_drifts(noise: Noise) -> None:
 
 
 @pytest.mark.parametrize("block", [1, 5, 15])
-def test_two_modes_are_found_in_whatever_order_they_come(block: int) -> None:
+def test_two_modes_are_detected_in_whatever_order_they_come(block: int) -> None:
     samples = np.exp(np.random.default_rng(3).normal(0, 0.02, 30))
     samples[np.arange(30) // block % 2 == 1] *= 1.5
     modes = find_modes(samples)
@@ -78,7 +78,7 @@ def test_modes_without_any_spread_are_infinitely_far_apart() -> None:
     assert modes.distance == math.inf
 
 
-def test_a_trend_is_found_with_its_size_and_direction() -> None:
+def test_a_trend_is_detected_with_its_size_and_direction() -> None:
     rng = np.random.default_rng(4)
     up = [np.linspace(1.0, 1.2, 30) * np.exp(rng.normal(0, 0.02, 30)) for _ in range(3)]
     z, change = drift(up)

@@ -31,7 +31,7 @@ def test_every_study_is_there_for_a_cpu_and_for_a_gpu() -> None:
     assert {tuple(study.cases) for study in STUDIES.values()} == {("cpu", "cuda")}
 
 
-def test_bert_is_asked_for_at_every_batch_and_length_that_was_published() -> None:
+def test_bert_is_requested_at_every_batch_and_length_that_was_published() -> None:
     assert STUDIES["bert-grid"].cases["cuda"].shapes == (
         *("full-b1-l16", "full-b1-l128", "full-b1-l512"),
         *("full-b8-l16", "full-b8-l128", "full-b8-l512"),
@@ -40,7 +40,7 @@ def test_bert_is_asked_for_at_every_batch_and_length_that_was_published() -> Non
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_numbers_and_published_figures_are_told_apart_by_unit_and_source(name: str) -> None:
+def test_numbers_and_published_figures_are_distinguished_by_unit_and_source(name: str) -> None:
     study = STUDIES[name]
     assert study.published
     for figure in study.published:
@@ -54,7 +54,7 @@ def test_numbers_and_published_figures_are_told_apart_by_unit_and_source(name: s
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_beside_a_published_figure_some_case_of_the_study_can_stand(name: str) -> None:
+def test_every_published_figure_has_a_case_of_the_study(name: str) -> None:
     study = STUDIES[name]
     plan = make_plan(study_suite(study, device="cuda").selection, catalog=CATALOG, device="cuda")
     cases = [item.case for item in plan]
@@ -98,7 +98,7 @@ def test_a_study_can_be_narrowed_to_some_models_and_variants() -> None:
     assert suite.selection.modes == ("default",)
 
 
-def test_what_a_study_does_not_have_is_said(words: SnapshotAssertion) -> None:
+def test_a_model_outside_the_study_is_refused(words: SnapshotAssertion) -> None:
     with pytest.raises(UnknownNameError) as caught:
         study_suite(STUDIES["families"], device="cpu", models=["moe"])
     # What there is changes with the catalog.

@@ -101,7 +101,7 @@ def test_memory_that_one_model_lacks_has_no_mean() -> None:
         min_size=1,
     )
 )
-def test_somebody_is_on_the_front_and_every_span_is_of_it(
+def test_the_front_is_never_empty_and_every_span_is_of_it(
     modes: dict[str, tuple[float, float, float]],
 ) -> None:
     choice = of_one_model(

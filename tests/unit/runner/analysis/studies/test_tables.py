@@ -52,7 +52,7 @@ def test_mean_of_one_is_that_one_with_its_interval() -> None:
     assert (mean.value, mean.low, mean.high) == pytest.approx((2.0, 1.5, 2.2))
 
 
-def test_ratio_turns_the_interval_of_the_denominator_around() -> None:
+def test_ratio_inverts_the_interval_of_the_denominator() -> None:
     ratio = ratio_estimate(Estimate(8.0, 8.0, 8.0), denominator=Estimate(2.0, 1.0, 4.0))
     assert (ratio.value, ratio.low, ratio.high) == pytest.approx((4.0, 2.0, 8.0))
 
@@ -106,12 +106,12 @@ def test_a_column_without_a_number_takes_no_model_from_the_others(words: Snapsho
     assert tensorrt.why == words
 
 
-def test_nothing_common_to_all_columns_is_said(words: SnapshotAssertion) -> None:
+def test_facts_of_all_columns_are_left_out(words: SnapshotAssertion) -> None:
     summary_table = table(speedup("bert", 2.0), speedup("roberta", 3.0, mode="max-autotune"))
     assert {cell.why for cell in next(iter(summary_table.rows.values()))} == words
 
 
-def test_ok_without_the_number_is_said(words: SnapshotAssertion) -> None:
+def test_an_ok_result_without_the_metric_is_reported(words: SnapshotAssertion) -> None:
     (cell,) = next(iter(table(make_seen(values={})).rows.values()))
     assert cell.why == words
 
@@ -269,7 +269,7 @@ def ours_like(figure: Published, *seen: object) -> dict[str, float | None]:
     }
 
 
-def test_beside_a_published_figure_stands_what_is_like_it() -> None:
+def test_a_published_figure_is_matched_with_a_like_case() -> None:
     figure = dataclasses.replace(FIGURE, models=("bert",), dtypes=("bf16",))
     results = [
         make_seen(mode="eager", dtype="bf16", values={}),
@@ -281,7 +281,7 @@ def test_beside_a_published_figure_stands_what_is_like_it() -> None:
     assert ours_like(figure, *results) == {"default": 2.0, "max-autotune": 3.0}
 
 
-def test_beside_a_figure_that_nothing_of_ours_is_like_stands_nothing() -> None:
+def test_a_published_figure_without_a_match_has_no_result() -> None:
     figure = dataclasses.replace(FIGURE, unlike="they trained it")
     assert ours_like(figure, speedup("bert", 2.0)) == {}
 

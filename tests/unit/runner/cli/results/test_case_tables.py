@@ -21,7 +21,7 @@ def compiled(**details: object) -> list[str]:
     return [line.removeprefix(f"{result.case.key}: ") for line in location_lines(result)]
 
 
-def test_a_recompile_is_told_with_its_line_and_its_guard(words: SnapshotAssertion) -> None:
+def test_a_recompile_is_reported_with_its_line_and_its_guard(words: SnapshotAssertion) -> None:
     assert compiled(recompiles=[LOCATION]) == words
 
 

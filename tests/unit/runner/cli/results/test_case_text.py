@@ -63,7 +63,7 @@ def test_a_case_that_is_not_ok_is_shown_with_the_end_of_its_log(
         (None, ""),
     ],
 )
-def test_another_runtime_is_told_with_what_it_ran_with(
+def test_another_runtime_is_reported_with_what_it_ran_with(
     monkeypatch: pytest.MonkeyPatch, runtime: object, text: str
 ) -> None:
     output = io.StringIO()

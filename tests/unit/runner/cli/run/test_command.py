@@ -18,7 +18,7 @@ from tests.support.builders import make_alert, make_case, make_measurement, make
 RUN = make_run(machine="box", toolchain="stable")
 
 
-def test_a_step_is_news_of_the_night_that_makes_it_sure() -> None:
+def test_a_step_is_reported_by_the_run_that_makes_it_significant() -> None:
     alert = make_alert(machine="box")
     assert regressions_of(RUN, [alert]) == [alert]
 
@@ -83,7 +83,7 @@ def printed(
         (["eager over variant wall time, round by round"] * 2, ""),
     ],
 )
-def test_the_clock_of_the_speedups_is_told_where_latencies_have_another(
+def test_the_clock_of_the_speedups_is_reported_where_latencies_have_another(
     monkeypatch: pytest.MonkeyPatch, methods: list[str], text: str
 ) -> None:
     run = make_run(plan=CASES)
@@ -182,5 +182,5 @@ def test_warnings_are_counted_by_result_the_most_frequent_first(words: SnapshotA
     assert warning_text(results[:1]).startswith("warnings on 1 result: ")
 
 
-def test_without_warnings_nothing_is_said() -> None:
+def test_without_warnings_there_is_no_text() -> None:
     assert warning_text([make_result("a")]) == ""

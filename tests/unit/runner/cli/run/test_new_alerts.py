@@ -23,7 +23,7 @@ def test_many_alerts_of_one_event_are_one_line(words: SnapshotAssertion) -> None
     assert list(texts_of(alerts, REPORT, has_places=True)) == words
 
 
-def test_alert_alone_is_told_by_its_case_and_cause(words: SnapshotAssertion) -> None:
+def test_alert_alone_is_reported_by_its_case_and_cause(words: SnapshotAssertion) -> None:
     key = make_case().key
     assert list(texts_of([alert()], REPORT, has_places=False)) == [
         f"{key} latency_s: compiler side"
@@ -31,6 +31,6 @@ def test_alert_alone_is_told_by_its_case_and_cause(words: SnapshotAssertion) -> 
     assert list(texts_of([alert()], REPORT, has_places=True)) == words
 
 
-def test_alerts_whose_event_is_not_known_are_told_one_by_one() -> None:
+def test_alerts_whose_event_is_not_known_are_reported_one_by_one() -> None:
     alerts = [alert("bert", event_id="gone"), alert("vit", event_id="gone")]
     assert len(list(texts_of(alerts, REPORT, has_places=False))) == 2

@@ -126,7 +126,7 @@ def test_words_name_the_kernels_and_what_was_decided(words: SnapshotAssertion) -
     assert (paragraph.picture_url, paragraph.alert_id) == (PICTURE, "alert-1")
 
 
-def test_what_is_fixed_is_said_once_and_by_nobody() -> None:
+def test_a_fixed_alert_is_reported_once_without_an_author() -> None:
     fixed = replace(item(state=AlertState.FIXED), deciders={"alert-1": "judge"})
     (paragraph,) = render_message(message(fixed)).sections
     assert paragraph.title.startswith("Fixed (major)")
@@ -135,7 +135,7 @@ def test_what_is_fixed_is_said_once_and_by_nobody() -> None:
     assert "now fixed" not in render_message(message(change)).sections[0].lines[0]
 
 
-def test_what_got_worse_is_news_although_it_was_acknowledged() -> None:
+def test_a_worse_acknowledged_alert_is_notified() -> None:
     worsened = item(state=AlertState.ACKNOWLEDGED)
     worse = replace(
         worsened, notification=replace(worsened.notification, kind=AlertChangeKind.WORSENED)
@@ -161,7 +161,7 @@ def test_a_long_cause_cuts_nothing_else() -> None:
     assert (*paragraph.lines[:2], paragraph.lines[3]) == (*lines[:2], lines[3])
 
 
-def test_what_is_true_of_all_alerts_is_said_once_and_the_rest_beside_each() -> None:
+def test_shared_facts_are_stated_once_and_others_for_each_alert() -> None:
     (paragraph,) = render_message(
         message(with_cause(item(), "compiler side", "machine side"))
     ).sections
@@ -175,7 +175,7 @@ def test_what_is_true_of_all_alerts_is_said_once_and_the_rest_beside_each() -> N
 
 
 @pytest.mark.parametrize("what", ["torch", "revision"])
-def test_what_else_changed_is_told_unless_it_is_the_revision(
+def test_other_changes_are_listed_unless_they_are_the_revision(
     what: str, words: SnapshotAssertion
 ) -> None:
     revision = make_run_ref().revision
@@ -207,12 +207,12 @@ EVERYTHING = {
 
 @pytest.mark.parametrize("what", EVERYTHING)
 @pytest.mark.parametrize("render", [slack, discord, teams])
-def test_every_receiver_is_told_everything(render: Render, what: str) -> None:
+def test_every_receiver_is_notified_of_every_alert(render: Render, what: str) -> None:
     rendered_text = json.dumps(render(render_message(message(full())))).replace("\\", "")
     assert EVERYTHING[what] in rendered_text
 
 
-def test_a_drift_and_noise_are_told_as_such() -> None:
+def test_drift_and_noise_are_named() -> None:
     (drift,) = render_message(message(item(kind="drift"))).sections
     assert ": latency_s (drift) +20.0 % [+18.0 %, +22.0 %], 10.0 ms -> 12.0 ms" in drift.lines[0]
     (noise,) = render_message(message(item(kind="variance"))).sections
@@ -300,7 +300,7 @@ def bare() -> Message:
     return message(Item(notification=notification, alerts=(), num_alerts=0))
 
 
-def test_what_the_heading_says_is_not_said_again(words: SnapshotAssertion) -> None:
+def test_the_heading_is_not_repeated(words: SnapshotAssertion) -> None:
     rendered = render_message(bare())
     assert texts_of(teams(rendered)["attachments"][0]["content"]) == words
     assert [block["type"] for block in slack(rendered)["blocks"]] == ["header"]

@@ -61,7 +61,5 @@ def test_limit_says_how_long_to_wait(headers: Mapping[str, str], body: str, paus
 
 
 @pytest.mark.parametrize("body", ["<html>", "3", ""])
-def test_what_is_no_json_of_github_is_told_of_the_address(
-    body: str, words: SnapshotAssertion
-) -> None:
+def test_a_reply_that_is_not_json_hints_at_the_address(body: str, words: SnapshotAssertion) -> None:
     assert failure(200, body).text == words

@@ -34,7 +34,7 @@ def settings(kind: str, **fields: Any) -> ReceiverSettings:
         ("webhook", {"url": "smtp://mail.example.org"}, "url"),
     ],
 )
-def test_wrong_section_is_told_with_its_key(
+def test_an_invalid_receiver_is_reported_with_its_key(
     kind: str, fields: dict[str, Any], key: str | None, words: SnapshotAssertion
 ) -> None:
     with pytest.raises(WrongReceiver) as caught:
@@ -49,7 +49,7 @@ def test_whole_section_passes() -> None:
 
 
 @pytest.mark.parametrize("secret", ["xoxb-1", 7, ""])
-def test_a_secret_itself_is_refused_and_not_told(secret: Any, words: SnapshotAssertion) -> None:
+def test_a_secret_itself_is_refused_and_not_shown(secret: Any, words: SnapshotAssertion) -> None:
     with pytest.raises(SecretRefused) as raised:
         secret_source(secret)
     assert str(raised.value) == words
@@ -65,7 +65,7 @@ def test_a_secret_itself_is_refused_and_not_told(secret: Any, words: SnapshotAss
         ["https://hooks.example.org/services/T0KEN"],
     ],
 )
-def test_a_wrong_address_is_refused_and_not_told(url: Any, words: SnapshotAssertion) -> None:
+def test_a_wrong_address_is_refused_and_not_shown(url: Any, words: SnapshotAssertion) -> None:
     with pytest.raises(SecretRefused) as raised:
         address(url)
     assert str(raised.value) == words

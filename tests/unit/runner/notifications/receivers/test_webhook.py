@@ -97,7 +97,7 @@ def test_nothing_shows_address_or_secret() -> None:
 @pytest.mark.parametrize(
     "secret", ["", "abc", "whsec_", "whsec_abc", SECRET[6:], "whsec_" + "A" * 28, "whsec_%%%"]
 )
-def test_a_secret_that_is_none_is_named_without_its_text(
+def test_an_invalid_secret_is_reported_without_its_text(
     secret: str, words: SnapshotAssertion
 ) -> None:
     with pytest.raises(BadSecret) as caught:
@@ -159,7 +159,7 @@ def test_status_decides(status: int, kind: str, is_down: bool) -> None:
     assert (str(answer.kind), answer.is_down, answer.is_certain) == (kind, is_down, True)
 
 
-def test_reason_is_told_in_a_line(words: SnapshotAssertion) -> None:
+def test_reason_is_reported_in_a_line(words: SnapshotAssertion) -> None:
     assert response_of(reply(404, "no\n\x1b[31msuch hook"), now=START).text == (words)
     document = {
         "https://me:pass@hooks.example/services/TOKEN": "https://hooks.example",
@@ -172,7 +172,7 @@ def test_reason_is_told_in_a_line(words: SnapshotAssertion) -> None:
     assert len(response_of(reply(500, "x" * 10_000), now=START).text) < 300
 
 
-def test_without_an_answer_nobody_knows_whether_it_arrived() -> None:
+def test_without_an_answer_the_delivery_is_uncertain() -> None:
     failure = failure_response(RequestFailed("timed out", may_have_arrived=True))
     never = failure_response(RequestFailed("refused"))
     assert (failure.is_certain, failure.is_down) == (False, False)
@@ -198,7 +198,7 @@ def test_retry_after_is_seconds_or_a_date(value: str, wait_s: float | None) -> N
     assert retry_after_s({"retry-after": value}, now=START) == wait_s
 
 
-def test_a_server_that_repeats_the_address_tells_no_secret(words: SnapshotAssertion) -> None:
+def test_a_reply_that_repeats_the_address_shows_no_secret(words: SnapshotAssertion) -> None:
     body = "no hook /services/T0KEN?key=K3Y here"
     poster = Poster(
         url="https://hooks.example/services/T0KEN?key=K3Y",
@@ -225,7 +225,7 @@ def test_a_server_that_repeats_the_address_tells_no_secret(words: SnapshotAssert
         "http://[::1",
     ],
 )
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(TargetRefused) as caught:
         check_url(url)
     assert "secret" not in str(caught.value)
@@ -270,7 +270,7 @@ def test_a_name_that_leads_to_a_private_address_is_not_sent_to(words: SnapshotAs
     assert (answer.kind, answer.is_down) == (ResponseKind.FAILED, True)
 
 
-def test_a_name_server_that_never_answers_keeps_nobody_waiting(words: SnapshotAssertion) -> None:
+def test_a_silent_name_server_does_not_block(words: SnapshotAssertion) -> None:
     never = threading.Event()
 
     def lookup(_host: str, _port: int) -> list[str]:
@@ -284,7 +284,7 @@ def test_a_name_server_that_never_answers_keeps_nobody_waiting(words: SnapshotAs
     assert (answer.kind, answer.is_certain, answer.is_down) == (ResponseKind.FAILED, True, True)
 
 
-def test_a_name_that_nobody_knows_is_told_at_once(words: SnapshotAssertion) -> None:
+def test_an_unknown_host_fails_at_once(words: SnapshotAssertion) -> None:
     def lookup(_host: str, _port: int) -> list[str]:
         raise OSError("Name or service not known")
 
