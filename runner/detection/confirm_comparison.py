@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from compile_hud.db.records.results import Case, RunDocument
@@ -45,26 +45,13 @@ class ComparisonConfirmer:
         suspects = {row.case.key: row.case for row in rows if row.comparison.is_failure}
         if not suspects or not self.num_runs:
             return list(rows)
-        workspace = self.workspace
-        with (
-            Interrupts() as interrupts,
-            device_lock(
-                candidate.run.plan[0].device, lock_dir=workspace.lock_dir(), notify=self.notify
-            ),
-        ):
-            bench = Bench(candidate.run, workspace=workspace)
-            try:
-                with interrupts.deferred(bench.cancel):
-                    repeated = self._measure(bench, rows, list(suspects.values()), baseline)
-            except (ExecutorError, UnknownNameError) as error:
-                repeated = []
-                if not interrupts.were_requested():
-                    text = f"suspects are not measured again: {error}"
-                    self.notify(LogMessage(text=text, is_warning=True))
-            finally:
-                bench.close()
-        if interrupts.were_requested():
-            raise RunInterrupted("stopped while suspects were measured again")
+        repeated = with_bench(
+            candidate,
+            lambda bench: self._measure(bench, rows, list(suspects.values()), baseline),
+            what="suspects",
+            workspace=self.workspace,
+            notify=self.notify,
+        )
         rows_by_key = {(row.case.key, row.metric): row for row in repeated}
         return [_with_conclusion(row, rows_by_key.get((row.case.key, row.metric))) for row in rows]
 
@@ -98,6 +85,38 @@ class ComparisonConfirmer:
         keys = {case.key for case in suspects}
         before = [item for item in baseline.results if item.case.key in keys]
         return compare_results(before, results, fail_above=self.fail_above)
+
+
+def with_bench(
+    candidate: RunDocument,
+    measure: Callable[[Bench], list[CaseComparison]],
+    *,
+    what: str,
+    workspace: Workspace,
+    notify: Notify,
+) -> list[CaseComparison]:
+    """Return the rows that `measure` returns of cases of `candidate`; none if it is impossible.
+
+    `what` names these cases in messages. The device is locked meanwhile. Raises RunInterrupted
+    after a stop.
+    """
+    repeated: list[CaseComparison] = []
+    with (
+        Interrupts() as interrupts,
+        device_lock(candidate.run.plan[0].device, lock_dir=workspace.lock_dir(), notify=notify),
+    ):
+        bench = Bench(candidate.run, workspace=workspace)
+        try:
+            with interrupts.deferred(bench.cancel):
+                repeated = measure(bench)
+        except (ExecutorError, UnknownNameError) as error:
+            if not interrupts.were_requested():
+                notify(LogMessage(text=f"{what} are not measured again: {error}", is_warning=True))
+        finally:
+            bench.close()
+    if interrupts.were_requested():
+        raise RunInterrupted(f"stopped while {what} were measured again")
+    return repeated
 
 
 def _in_turn(

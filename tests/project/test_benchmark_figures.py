@@ -307,3 +307,23 @@ def test_cpu_seconds_of_the_command_line_are_reported_as_measured() -> None:
     for name in ("hud --help", "hud --version", "hud runs"):
         before, after = (commands[key]["median_cpu_s"] for key in (f"{name}, before", name))
         assert f"| `{name}` | {before:.2f} | {after:.2f} |" in text
+
+
+def test_the_answers_about_ordinary_nights_are_told_as_they_came_out() -> None:
+    document = result("answers_nights")
+    text = words("benchmarks/README.md")
+    with_history, without = (document["answers"][name] for name in ("history", "no history"))
+    for part in (
+        with_history["latency and speedup"],
+        with_history["latency and speedup of ordinary series"],
+        with_history["compile_cold_s"],
+        with_history["compile_warm_s"],
+        without["latency and speedup"],
+    ):
+        shares = [f"{100 * part[name]:.1f} %" for name in ("unchanged_share", "coverage")]
+        assert f"| {shares[0]} | {part['num_false']} | {shares[1]} |" in text
+    assert with_history["all"]["num_comparisons"] >= 2000
+    assert with_history["all"]["num_false"] == 0
+    assert 0.93 < with_history["all"]["coverage"] < 0.97
+    warm = document["ceilings"]["compile_warm_s"]
+    assert f"{100 * warm:.1f} % (`ceilings`)" in text

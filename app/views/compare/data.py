@@ -25,6 +25,7 @@ from compile_hud.db.records.summaries import RunSummary
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.environment_diff import environment_diff
 from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
+from compile_hud.runner.analysis.comparison.resolution import noise_text, resolutions
 from compile_hud.runner.analysis.comparison.run_selection import (
     mean_ratios,
     of_variant,
@@ -32,6 +33,7 @@ from compile_hud.runner.analysis.comparison.run_selection import (
     run_at_revision,
 )
 from compile_hud.runner.analysis.comparison.runs import (
+    DEFAULT_FAIL_ABOVE,
     CaseComparison,
     check_comparable,
     compare_results,
@@ -169,6 +171,8 @@ def _compared(
             for mean in mean_ratios(rows, metrics=OVERVIEW_METRICS)
         ),
         machine=tuple(map(machine_move, moves)),
+        noise=noise_text(rows),
+        resolution=tuple(item.text for item in resolutions(rows, fail_above=DEFAULT_FAIL_ABOVE)),
     )
 
 

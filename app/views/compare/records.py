@@ -101,7 +101,8 @@ class ComparePage:
 
     `environment` has the facts that differ, name by name as (before, after). `refusal` is the
     reason why they do not compare: then there are no rows and no means, but `levels`. `machine` has
-    the reference cases, `variants` are all of both runs. The rows are the worst first.
+    the reference cases, `variants` are all of both runs. The rows are the worst first. `noise` says
+    what the noise was learnt from, `resolution` has a sentence about undecided rows for each floor.
     """
 
     baseline: Run
@@ -113,6 +114,8 @@ class ComparePage:
     means: tuple[Mean, ...] = ()
     levels: tuple[LevelPair, ...] = ()
     machine: tuple[MachineMove, ...] = ()
+    noise: str = ""
+    resolution: tuple[str, ...] = ()
 
     @functools.cached_property
     def tally(self) -> ComparisonTally:

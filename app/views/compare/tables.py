@@ -435,7 +435,9 @@ def _row_links(row: ComparedRow, *, page: ComparePage) -> tuple[Note, ...]:
 
 def change_of(row: ComparedRow) -> str:
     """Return the change of the candidate, in words if it is no ratio."""
-    if row.ratio is not None:
+    metric = METRICS.get(row.metric)
+    is_count = metric is not None and metric.is_exact and row.baseline != row.candidate
+    if row.ratio is not None and not is_count:
         return percent(100 * (row.ratio - 1))
     if row.baseline is not None and row.candidate is not None:
         return f"{row.baseline:g} -> {row.candidate:g}"

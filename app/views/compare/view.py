@@ -104,6 +104,10 @@ def _show_comparison(page: ComparePage, state: CompareState, rows: Sequence[Comp
     if moved := machine_notice(page.machine):
         st.html(banner(moved))
     st.html(verdict_tiles(page))
+    for sentence in page.resolution:
+        st.html(banner(f"{sentence}."))
+    if page.noise:
+        st.html(caption(f"Noise of the comparisons learnt from {page.noise}."))
     if means := mean_table(page.means, page=page):
         st.html(means)
         st.html(caption(MEANS_CAPTION))

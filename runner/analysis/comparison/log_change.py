@@ -14,17 +14,25 @@ from dataclasses import dataclass
 
 from compile_hud.runner.analysis.stats.estimates import CONFIDENCE, student_quantile
 
+# Fewer pairs of launches do not show their own spread.
+MIN_SETTLING_LAUNCHES = 4
+# A test at 5 % that succeeds in nine of ten cases.
+_NORMAL_95_ONE_SIDED, _NORMAL_90_ONE_SIDED = 1.645, 1.282
 # A larger ratio, or one over it, times 100 is beyond floating point; imports have any numbers.
 _MAX_LOG = 700.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChange:
-    """An estimate of log(candidate / baseline), its standard error and degrees of freedom."""
+    """An estimate of log(candidate / baseline), its standard error and degrees of freedom.
+
+    `launch_sd` is the relative sd between launches that the error is made of.
+    """
 
     log: float
     error: float
     degrees: float
+    launch_sd: float = 0.0
 
     @property
     def ratio(self) -> float:
@@ -54,6 +62,15 @@ class LogChange:
         """Return the smallest relative change that would have been outside of the interval."""
         quantile = student_quantile(1 - error_rate / 2, degrees=self.degrees)
         return bounded_exp(quantile * self.error) - 1
+
+
+def num_launches_to_settle(launch_sd: float, *, floor: float) -> int:
+    """Return the number of interleaved pairs that tells equal sides from a change of `floor`.
+
+    With two one-sided tests, in nine of ten cases; `launch_sd` is relative.
+    """
+    target = math.log1p(floor) / (_NORMAL_95_ONE_SIDED + _NORMAL_90_ONE_SIDED)
+    return max(MIN_SETTLING_LAUNCHES, math.ceil(2 * (launch_sd / target) ** 2))
 
 
 def bounded_exp(log: float) -> float:

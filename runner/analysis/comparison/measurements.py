@@ -173,6 +173,7 @@ def log_change(
         log=float(candidate.mean() - baseline.mean()),
         error=math.sqrt(variance),
         degrees=satterthwaite(parts),
+        launch_sd=launch.sd,
     )
 
 
@@ -189,7 +190,12 @@ def compare_log_ratios(
     # A difference of two launches has twice the variance of one.
     squares = float(np.sum((differences - mean) ** 2)) / 2
     launch = moderated(squares / max(1, num - 1), degrees=num - 1, prior=prior)
-    change = LogChange(log=mean, error=math.sqrt(2 / num) * launch.sd, degrees=launch.degrees)
+    change = LogChange(
+        log=mean,
+        error=math.sqrt(2 / num) * launch.sd,
+        degrees=launch.degrees,
+        launch_sd=launch.sd,
+    )
     return decide_change(change, direction=direction, judgement=judgement)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from compile_hud.db.records.results import CaseResult, Run, RunDocument, RunStat
 from compile_hud.db.records.summaries import Series
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.comparison.noise_model import HISTORY_RUNS, NOISE_METRICS
+from compile_hud.runner.analysis.comparison.resolution import has_inconclusive
 from compile_hud.runner.analysis.comparison.run_selection import run_at_revision
 from compile_hud.runner.analysis.comparison.runs import (
     DEFAULT_FAIL_ABOVE,
@@ -50,7 +52,7 @@ from compile_hud.runner.cli.compare.repository import (
     result_lines,
 )
 from compile_hud.runner.cli.compare.table import differences_json, print_differences
-from compile_hud.runner.cli.exit_codes import EXIT_INTERRUPTED
+from compile_hud.runner.cli.exit_codes import EXIT_INCONCLUSIVE, EXIT_INTERRUPTED
 from compile_hud.runner.cli.option_types import Percentage
 from compile_hud.runner.cli.options import (
     CaseOptions,
@@ -61,6 +63,7 @@ from compile_hud.runner.cli.options import (
 from compile_hud.runner.cli.output import gather_options, json_option, print_json, with_workspace
 from compile_hud.runner.cli.progress import new_progress
 from compile_hud.runner.detection.confirm_comparison import ComparisonConfirmer
+from compile_hud.runner.detection.settle_comparison import ComparisonSettler
 from compile_hud.runner.errors import NoSuchDocument
 from compile_hud.runner.events import PairLaunched
 from compile_hud.runner.execution.paired_launches import PairLimits, PairSide, measure_pair
@@ -123,6 +126,36 @@ class _MeasuringOptions:
         return [name for name, is_given in names.items() if is_given]
 
 
+FAIL_ON_REGRESSION, FAIL_ON_INCONCLUSIVE = "regression", "inconclusive"
+_SETTLE_MINUTES = 3.0
+_DECISION_OPTIONS = (
+    click.option(
+        "--settle",
+        "settle_minutes",
+        type=click.FloatRange(min=0, min_open=True),
+        is_flag=False,
+        flag_value=_SETTLE_MINUTES,
+        metavar="[MINUTES]",
+        help="Take more launches of undecided cases of two runs, for so many minutes"
+        f" ({_SETTLE_MINUTES:g} if none are named).",
+    ),
+    click.option(
+        "--fail-on",
+        type=click.Choice([FAIL_ON_REGRESSION, FAIL_ON_INCONCLUSIVE]),
+        help="Exit with 3 if some comparison cannot tell (inconclusive), or never (regression)."
+        " Default: inconclusive for --repo, else regression.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DecisionOptions:
+    """The treatment of inconclusive comparisons."""
+
+    settle_minutes: float | None
+    fail_on: str | None
+
+
 @click.command()
 @click.argument("baseline", required=False)
 @click.argument("candidate", required=False)
@@ -145,6 +178,7 @@ class _MeasuringOptions:
     metavar="N",
     help="Re-measure regressions N times, and count confirmed ones only.",
 )
+@gather_options(_DecisionOptions, name="decision", options=_DECISION_OPTIONS)
 @click.option("--all", "show_all", is_flag=True, help="Show unchanged rows as well.")
 @report_options
 @json_option
@@ -159,6 +193,7 @@ def compare(
     cases: CaseOptions,
     fail_above: float,
     num_confirmations: int,
+    decision: _DecisionOptions,
     show_all: bool,
     report: ReportOptions,
     as_json: bool,
@@ -179,7 +214,9 @@ def compare(
         measured = measure_commits(repo, request, limits=limits, workspace=workspace)
         _show_commits(measured, fail_above=fail_above, show_all=show_all, as_json=as_json)
         _publish_commits(measured, fail_above=fail_above, report=report, workspace=workspace)
-        sys.exit(exit_code(measured))
+        code = exit_code(measured)
+        is_let_pass = code == EXIT_INCONCLUSIVE and decision.fail_on == FAIL_ON_REGRESSION
+        sys.exit(0 if is_let_pass else code)
     options = [*cases.option_names(), *measuring.option_names()]
     _check_usage(names, toolchains=toolchains, options=options, repo=repo)
     if toolchains:
@@ -196,7 +233,10 @@ def compare(
         compared = _confirm(
             compared, num_runs=num_confirmations, fail_above=fail_above, workspace=workspace
         )
-    _show(compared, show_all=show_all, as_json=as_json)
+        if decision.settle_minutes is not None:
+            budget = timedelta(minutes=decision.settle_minutes)
+            compared = _settle(compared, budget, fail_above=fail_above, workspace=workspace)
+    _show(compared, fail_above=fail_above, show_all=show_all, as_json=as_json)
     write_report(
         compared.rows,
         sides=(compared.baseline, compared.candidate),
@@ -207,7 +247,14 @@ def compare(
     if toolchains and compared.baseline.run.state is RunState.INTERRUPTED:
         _say_interrupted(compared.baseline)
         sys.exit(EXIT_INTERRUPTED)
-    sys.exit(int(has_failure(compared.rows)))
+    sys.exit(_exit_code(compared.rows, fail_on=decision.fail_on))
+
+
+def _exit_code(rows: Sequence[CaseComparison], *, fail_on: str | None) -> int:
+    if has_failure(rows):
+        return 1
+    does_fail = fail_on == FAIL_ON_INCONCLUSIVE and has_inconclusive(rows)
+    return EXIT_INCONCLUSIVE if does_fail else 0
 
 
 def _say_interrupted(document: RunDocument) -> None:
@@ -220,7 +267,7 @@ def _show_commits(
 ) -> None:
     if as_json:
         before, after = measured.baseline.run, measured.candidate.run
-        rows = differences_json(measured.rows, before=before, after=after)
+        rows = differences_json(measured.rows, before=before, after=after, fail_above=fail_above)
         print_json({**rows, **commits_json(measured, floor=fail_above)})
         return
     for line in result_lines(measured, floor=fail_above):
@@ -233,7 +280,7 @@ def _show_commits(
         machine=(),
         machine_line=_IN_TURN,
     )
-    _show(pair, show_all=show_all, as_json=False)
+    _show(pair, fail_above=fail_above, show_all=show_all, as_json=False)
     print_kernels(measured)
 
 
@@ -303,15 +350,36 @@ def _confirm(
     return replace(compared, rows=rows)
 
 
-def _show(compared: _RunPair, *, show_all: bool, as_json: bool) -> None:
+def _settle(
+    compared: _RunPair, budget: timedelta, *, fail_above: float, workspace: Workspace
+) -> _RunPair:
+    """Return the comparison after more launches of the undecided cases."""
+    settler = ComparisonSettler(
+        budget=budget,
+        fail_above=fail_above,
+        workspace=workspace,
+        notify=new_progress(workspace),
+    )
+    rows = settler.rows(
+        compared.rows,
+        baseline=compared.baseline,
+        candidate=compared.candidate,
+        histories=recent_histories(compared.candidate.run, store=workspace.store()),
+    )
+    return replace(compared, rows=rows)
+
+
+def _show(compared: _RunPair, *, fail_above: float, show_all: bool, as_json: bool) -> None:
     before, after = compared.baseline.run, compared.candidate.run
     if before.id == after.id:
         click.echo(f"both sides are run {before.id}: nothing can differ", err=True)
     if as_json:
-        content = differences_json(compared.rows, before=before, after=after)
+        content = differences_json(compared.rows, before=before, after=after, fail_above=fail_above)
         print_json({**content, "machine": [item.to_json() for item in compared.machine]})
     else:
-        print_differences(compared.rows, before=before, after=after, show_all=show_all)
+        print_differences(
+            compared.rows, before=before, after=after, fail_above=fail_above, show_all=show_all
+        )
         click.echo(f"machine {compared.machine_line}")
 
 

@@ -14,7 +14,7 @@ from compile_hud.db.records.results import Run
 from compile_hud.db.shared.text import one_line, shortened, signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM
 from compile_hud.runner.analysis.comparison.runs import CaseComparison
-from compile_hud.runner.cli.compare.table import VERDICT_ORDER, verdict_counts
+from compile_hud.runner.cli.compare.table import VERDICT_ORDER, change_text, verdict_counts
 from compile_hud.runner.format import quantity
 
 # GitHub takes 65,536 characters in a comment; a row of the longest names has 3,500.
@@ -85,15 +85,17 @@ def _side(run: Run) -> str:
 def _cells(row: CaseComparison, trends: Trends) -> tuple[str, ...]:
     comparison = row.comparison
     interval = "-"
-    if comparison.low is not None and comparison.high is not None:
-        interval = f"{signed_percent(comparison.low - 1)} .. {signed_percent(comparison.high - 1)}"
+    low, high = comparison.low, comparison.high
+    # A count has no interval: both ends are the ratio.
+    if low is not None and high is not None and low != high:
+        interval = f"{signed_percent(low - 1)} .. {signed_percent(high - 1)}"
     verdict = str(comparison.verdict)
     return (
         code(row.case.key),
         code(row.metric),
         quantity(row.baseline, unit=row.unit),
         quantity(row.candidate, unit=row.unit),
-        "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1),
+        change_text(row),
         interval,
         sparkline(trends.get((row.case.key, row.metric), ())),
         f"**{verdict}**" if comparison.is_failure else verdict,

@@ -8,9 +8,16 @@ from typing import Any
 
 import click
 
+from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Run, Verdict
 from compile_hud.db.shared.text import signed_percent
 from compile_hud.runner.analysis.comparison.measurements import CALM
+from compile_hud.runner.analysis.comparison.resolution import (
+    launches_to_settle,
+    noise_sources,
+    noise_text,
+    resolutions,
+)
 from compile_hud.runner.analysis.comparison.runs import (
     CaseComparison,
     FactDifference,
@@ -33,7 +40,12 @@ _HEADER_FACTS = ("torch_version", "torch_git")
 
 
 def print_differences(
-    rows: Sequence[CaseComparison], *, before: Run, after: Run, show_all: bool
+    rows: Sequence[CaseComparison],
+    *,
+    before: Run,
+    after: Run,
+    fail_above: float,
+    show_all: bool,
 ) -> None:
     """Print both runs, the differences between their environments, and a line for each row."""
     for name, run in (("baseline ", before), ("candidate", after)):
@@ -41,6 +53,10 @@ def print_differences(
     for item in _flat(environment_differences(before, candidate=after)):
         if item.name not in _HEADER_FACTS:
             click.echo(f"differs   {item.name}: {_fact(item.baseline)} -> {_fact(item.candidate)}")
+    if text := noise_text(rows):
+        click.echo(f"noise     {text}")
+    for resolution in resolutions(rows, fail_above=fail_above):
+        click.echo(f"undecided {resolution.text}")
     click.echo()
     ordered = sorted(rows, key=lambda row: VERDICT_ORDER.index(row.comparison.verdict))
     shown = [row for row in ordered if show_all or row.comparison.verdict not in CALM]
@@ -62,7 +78,9 @@ def verdict_counts(verdicts: Iterable[Verdict]) -> str:
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in shown)
 
 
-def differences_json(rows: Sequence[CaseComparison], *, before: Run, after: Run) -> dict[str, Any]:
+def differences_json(
+    rows: Sequence[CaseComparison], *, before: Run, after: Run, fail_above: float
+) -> dict[str, Any]:
     """Return the comparison as a JSON object."""
     return {
         "baseline": _side_json(before),
@@ -72,6 +90,8 @@ def differences_json(rows: Sequence[CaseComparison], *, before: Run, after: Run)
             for item in environment_differences(before, candidate=after)
         ],
         "failed": has_failure(rows),
+        "noise": {str(source): num for source, num in noise_sources(rows).items()},
+        "resolution": [item.to_json() for item in resolutions(rows, fail_above=fail_above)],
         "rows": [
             {
                 "case": row.case.to_json(),
@@ -87,9 +107,31 @@ def differences_json(rows: Sequence[CaseComparison], *, before: Run, after: Run)
                 "significant": row.comparison.is_significant,
                 "relevant": row.comparison.is_relevant,
                 "reason": row.comparison.reason,
+                **_estimate_json(row, fail_above=fail_above),
             }
             for row in rows
         ],
+    }
+
+
+def change_text(row: CaseComparison) -> str:
+    """Return the change in percent; a count that changed as `23 -> 26`."""
+    comparison, metric = row.comparison, METRICS.get(row.metric)
+    if metric is not None and metric.is_exact and row.baseline != row.candidate:
+        return f"{row.baseline:g} -> {row.candidate:g}"
+    return "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1)
+
+
+def _estimate_json(row: CaseComparison, *, fail_above: float) -> dict[str, Any]:
+    """Return the error of a change; None for counts and identical samples."""
+    comparison = row.comparison
+    change = comparison.change
+    return {
+        "p_value": None if change is None else change.p_value,
+        "q_value": comparison.q_value,
+        "noise": None if comparison.noise is None else str(comparison.noise),
+        "could_have_seen_pct": None if change is None else 100 * change.resolution(),
+        "launches_to_settle": launches_to_settle(row, fail_above=fail_above),
     }
 
 
@@ -123,14 +165,16 @@ def _fact(value: Any) -> str:
 def _cells(row: CaseComparison) -> tuple[str, ...]:
     comparison = row.comparison
     interval = "-"
-    if comparison.low is not None and comparison.high is not None:
-        interval = f"{signed_percent(comparison.low - 1)} .. {signed_percent(comparison.high - 1)}"
+    low, high = comparison.low, comparison.high
+    # A count has no interval: both ends are the ratio.
+    if low is not None and high is not None and low != high:
+        interval = f"{signed_percent(low - 1)} .. {signed_percent(high - 1)}"
     return (
         row.case.key,
         row.metric,
         quantity(row.baseline, unit=row.unit),
         quantity(row.candidate, unit=row.unit),
-        "-" if comparison.ratio is None else signed_percent(comparison.ratio - 1),
+        change_text(row),
         interval,
         str(comparison.verdict),
         comparison.reason,

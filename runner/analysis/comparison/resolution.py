@@ -1,0 +1,127 @@
+"""The resolution of inconclusive comparisons, and the launches that would settle them.
+
+Method: the resolution is the half-width of the interval. Interleaved launches exclude the spread
+between runs; the number that settles a comparison is the one with which equal sides pass both
+one-sided tests (log_change.py). Comparisons with one floor share a median, since a few noisy ones
+say nothing about the others.
+Assumptions: those of log_change.py; the spread of interleaved launches is that of the two runs.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compile_hud.db.records.results import Verdict
+from compile_hud.db.shared.text import counted
+from compile_hud.runner.analysis.comparison.log_change import num_launches_to_settle
+from compile_hud.runner.analysis.comparison.noise_model import NoiseSource
+from compile_hud.runner.analysis.comparison.runs import CaseComparison, floor_of
+
+_SOURCES = {
+    NoiseSource.HISTORY: "the history of the series",
+    NoiseSource.CASES: "the other cases",
+    NoiseSource.TABLE: "the fixed table",
+    NoiseSource.PAIRS: "the pairs of launches",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """The resolution of the inconclusive comparisons with one floor; sizes are relative.
+
+    `num_launches` of each side in turn would settle half of them.
+    """
+
+    floor: float
+    num_inconclusive: int
+    num_compared: int
+    seen: float
+    largest: float
+    num_launches: int
+
+    @property
+    def text(self) -> str:
+        """Return the resolution as a sentence."""
+        launches = counted(self.num_launches, "more launch")
+        most = f", at most {_percent(self.largest)}" if self.num_inconclusive > 1 else ""
+        return (
+            f"{self.num_inconclusive} of {self.num_compared} could not tell {_percent(self.floor)}:"
+            f" could have seen {_percent(self.seen)}{most};"
+            f" about {launches} would settle {_percent(self.floor)}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the resolution as a JSON object, sizes in percent."""
+        return {
+            "floor_pct": 100 * self.floor,
+            "num_inconclusive": self.num_inconclusive,
+            "num_compared": self.num_compared,
+            "could_have_seen_pct": 100 * self.seen,
+            "largest_pct": 100 * self.largest,
+            "launches_to_settle": self.num_launches,
+        }
+
+
+def resolutions(rows: Sequence[CaseComparison], *, fail_above: float) -> tuple[Resolution, ...]:
+    """Return the resolution of the undecided `rows`, the smallest floor first."""
+    by_floor: dict[float, list[CaseComparison]] = defaultdict(list)
+    for row in rows:
+        if row.comparison.change is not None:
+            by_floor[floor_of(row.metric, fail_above)].append(row)
+    candidates = (_resolution(group, floor=floor) for floor, group in sorted(by_floor.items()))
+    return tuple(item for item in candidates if item is not None)
+
+
+def is_undecided(row: CaseComparison) -> bool:
+    """Return whether more launches could decide `row`."""
+    return row.comparison.verdict is Verdict.INCONCLUSIVE and row.comparison.change is not None
+
+
+def has_inconclusive(rows: Sequence[CaseComparison]) -> bool:
+    """Return whether some row is inconclusive, for any reason."""
+    return any(row.comparison.verdict is Verdict.INCONCLUSIVE for row in rows)
+
+
+def launches_to_settle(row: CaseComparison, *, fail_above: float) -> int | None:
+    """Return the number of interleaved launches that would settle `row`; None if it is decided."""
+    change = row.comparison.change
+    if change is None or not is_undecided(row):
+        return None
+    return num_launches_to_settle(change.launch_sd, floor=floor_of(row.metric, fail_above))
+
+
+def noise_sources(rows: Sequence[CaseComparison]) -> Mapping[NoiseSource, int]:
+    """Return the number of rows by the source of their noise, the best source first."""
+    counts = Counter(row.comparison.noise for row in rows if row.comparison.noise is not None)
+    return {source: counts[source] for source in NoiseSource if counts[source]}
+
+
+def noise_text(rows: Sequence[CaseComparison]) -> str:
+    """Return the sources of the noise, as in `the history of the series (12)`."""
+    parts = [f"{_SOURCES[source]} ({num})" for source, num in noise_sources(rows).items()]
+    return ", ".join(parts)
+
+
+def _resolution(rows: Sequence[CaseComparison], *, floor: float) -> Resolution | None:
+    changes = [row.comparison.change for row in rows if is_undecided(row)]
+    known = [change for change in changes if change is not None]
+    if not known:
+        return None
+    seen = [change.resolution() for change in known]
+    launches = [num_launches_to_settle(change.launch_sd, floor=floor) for change in known]
+    return Resolution(
+        floor=floor,
+        num_inconclusive=len(known),
+        num_compared=len(rows),
+        seen=statistics.median(seen),
+        largest=max(seen),
+        num_launches=statistics.median_high(launches),
+    )
+
+
+def _percent(size: float) -> str:
+    return f"{100 * size:.2g} %"
