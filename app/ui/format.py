@@ -169,6 +169,13 @@ def column_scale(unit: str, values: Iterable[float]) -> Scale:
     return next((item for item in smaller if min(sizes) >= _LEAST * item.factor), smaller[-1])
 
 
+def roofline_text(share: float | None) -> str:
+    """Return the part of the measured peak; beyond all of it, the data came from a cache."""
+    if share is None:
+        return "-"
+    return "in cache" if share > 1 else quantity(share, "share")
+
+
 def quantity(value: float, unit: str) -> str:
     """Return one stored number in the scale that suits it."""
     return scale_for(unit, [value]).text(value)

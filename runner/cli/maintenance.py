@@ -180,7 +180,8 @@ def detect(workspace: Workspace, *, as_json: bool) -> None:
         print_json(alerts_json(report.alerts, workspace=workspace))
     elif not is_empty:
         click.echo(
-            f"{len(report.alerts)} alerts, {len(report.new)} new, {len(report.fixed)} fixed;"
+            f"{counted(len(report.alerts), 'alert')}, {len(report.new)} new,"
+            f" {len(report.fixed)} fixed;"
             " `hud regressions` lists the open ones"
         )
 

@@ -12,6 +12,7 @@ from compile_hud.db.errors import NotFoundError
 from compile_hud.db.queries.results import load_result_summaries
 from compile_hud.db.queries.runs import load_run, load_suite_runs
 from compile_hud.db.records.results import Run, RunState
+from compile_hud.db.shared.text import counted
 from compile_hud.db.store import Store
 from compile_hud.runner.analysis.studies.catalog import STUDIES
 from compile_hud.runner.analysis.studies.study import (
@@ -168,7 +169,7 @@ def _print(study: Study, run: StudyRun) -> None:
         console.print(f"\n{table.title}", markup=False)
         _print_table(table)
     for gap in gaps(study, run):
-        cases = f" ({gap.num_cases} cases)" if gap.num_cases else ""
+        cases = f" ({counted(gap.num_cases, 'case')})" if gap.num_cases else ""
         what = gap.variant or ", ".join(gap.models) or "all"
         console.print(f"{what} {gap.outcome}{cases}: {gap.reason}", markup=False)
 

@@ -397,7 +397,8 @@ class _Driver:
         run.write_all(
             [self._node_lost_result(planned.case, run, why) for planned in self._queue.waiting]
         )
-        self._warn(f"{why}: {len(self._queue.waiting)} cases are lost")
+        num = len(self._queue.waiting)
+        self._warn(f"{why}: {counted(num, 'case')} {'is' if num == 1 else 'are'} lost")
 
     def _node_lost_result(self, case: Case, run: MachineRun, reason: str) -> CaseResult:
         at = self._context.services.now()

@@ -58,6 +58,8 @@ from compile_hud.runner.workspace import Workspace
 
 # A clock can hardly measure less; no launch is faster.
 MIN_LAUNCH_S = 1e-3
+# A share of a short run would not be enough for a single launch.
+MIN_BUDGET_S = 120.0
 # First launches a side: each costs as much as a whole case, and they differ by 5 % and more.
 MIN_COLD_PAIRS = 3
 # A single launch with an empty cache yields these metrics.
@@ -161,6 +163,14 @@ class _Outlet:
     planner: NotificationPlanner
 
 
+def confirm_budget_s(share: float, document: RunDocument) -> float:
+    """Return the seconds for measuring again: `share` of the run, at least MIN_BUDGET_S.
+
+    A `share` of 0 is no time at all.
+    """
+    return max(MIN_BUDGET_S, share * run_seconds(document)) if share > 0 else 0.0
+
+
 class _Confirming:
     """The suspects of one run during their confirmation."""
 
@@ -183,7 +193,7 @@ class _Confirming:
         self._bench = Bench(document.run, workspace=workspace)
         self._results = {result.case.key: result for result in document.results}
         self._started_at = workspace.dependencies.now()
-        self._budget_s = workspace.config.confirm_share * run_seconds(document)
+        self._budget_s = confirm_budget_s(workspace.config.confirm_share, document)
         self._suspects = suspects
         self._by_case = sort_by_severity([*suspects.known, *suspects.early])
         self._early = {alert.id for alert in suspects.early}
@@ -200,7 +210,8 @@ class _Confirming:
 
     def work_through(self) -> None:
         """Measure the suspects again, the worst first, until the budget is used up."""
-        share = f"{self._workspace.config.confirm_share:.0%} of the run"
+        of_run = f"{self._workspace.config.confirm_share:.0%} of the run"
+        share = f"at least, or {of_run}" if self._budget_s == MIN_BUDGET_S else of_run
         cases = "case" if len(self._by_case) == 1 else "cases"
         self._say(
             f"measuring {len(self._by_case)} suspected {cases} again, within"

@@ -10,7 +10,14 @@ from typing import Any
 from compile_hud.db.records.alerts import DRIFT, AlertState
 from compile_hud.db.records.notifications import AlertChangeKind, Severity
 from compile_hud.db.records.triage import JUDGE
-from compile_hud.db.shared.text import one_line, short_revision, shortened, signed, with_kind
+from compile_hud.db.shared.text import (
+    counted,
+    one_line,
+    short_revision,
+    shortened,
+    signed,
+    with_kind,
+)
 from compile_hud.runner.analysis.judging.attribution_evidence import SINCE_LAST_GOOD, WHILE_DRIFTING
 from compile_hud.runner.format import percent, quantity
 from compile_hud.runner.notifications.dispatcher import (
@@ -31,7 +38,7 @@ _WHO = ("model", "phase", "dtype", "variant")
 _WORDS = {
     AlertChangeKind.OPENED: "New",
     AlertChangeKind.WORSENED: "Worse",
-    AlertChangeKind.REOPENED: "Back",
+    AlertChangeKind.REOPENED: "Regressed again",
     AlertChangeKind.FIXED: "Fixed",
     AlertChangeKind.WEEKLY: "Weekly",
     AlertChangeKind.TEST: "Test",
@@ -126,7 +133,7 @@ def _alert_lines(item: Item) -> list[str]:
         own = [text for tell in _SHARED if (text := tell(alert)) and text not in shared]
         lines.append("; ".join(filter(None, (_subject(alert), _triage(alert, item), *own))))
     num_left = item.num_alerts - len(alerts)
-    return [*lines, *([f"and {num_left} more alerts"] if num_left else []), *shared]
+    return [*lines, *([f"and {counted(num_left, 'more alert')}"] if num_left else []), *shared]
 
 
 def _shared(texts: Sequence[str]) -> str:

@@ -95,7 +95,7 @@ def _prune_samples(store: Store, *, num_nights: int, is_dry_run: bool) -> str:
     if not is_dry_run:
         remove_samples(store, old)
     return (
-        f"{'would remove' if is_dry_run else 'removed'} {old.num_samples} samples of"
-        f" {len(old.run_ids)} runs: kept are {num_nights} nights, baselines and what alerts point"
-        " at ([samples] nights)"
+        f"{'would remove' if is_dry_run else 'removed'} {counted(old.num_samples, 'sample')} of"
+        f" {counted(len(old.run_ids), 'run')}: kept are {counted(num_nights, 'night')}, baselines"
+        " and what alerts point at ([samples] nights)"
     )

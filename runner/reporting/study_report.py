@@ -12,7 +12,7 @@ from typing import Any
 
 from compile_hud.db.records.metrics import METRICS
 from compile_hud.db.records.results import Outcome, Run, RunState
-from compile_hud.db.shared.text import one_line
+from compile_hud.db.shared.text import counted, one_line
 from compile_hud.runner.analysis.repro import command_line
 from compile_hud.runner.analysis.stats.estimates import Estimate
 from compile_hud.runner.analysis.studies.study import Study, StudyResult, StudyRun, section_titles
@@ -149,8 +149,8 @@ def _sampling(facts: Mapping[str, Any]) -> str:
     if not isinstance(settings, Mapping):
         return ""
     return (
-        f"{settings['num_launches']} launches a case, up to {settings['num_rounds']} rounds or"
-        f" {settings['budget_s']:g} s each"
+        f"{counted(settings['num_launches'], 'launch')} a case, up to {settings['num_rounds']}"
+        f" rounds or {settings['budget_s']:g} s each"
     )
 
 

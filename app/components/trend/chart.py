@@ -17,6 +17,7 @@ from compile_hud.app.ui.charts import PICK, Row, chart_of, finished, time_axis, 
 from compile_hud.app.ui.format import is_interval
 from compile_hud.app.ui.theme import NEUTRAL, VERDICT_COLOURS
 from compile_hud.db.records.results import Verdict
+from compile_hud.db.shared.text import counted
 
 # Clicks with shift make the one selection, a brush along the time the other.
 PAIR = "pair"
@@ -80,7 +81,7 @@ def trend_spec(trend: Trend) -> dict[str, Any]:
     chart = alt.layer(*layers).properties(
         height=TREND_HEIGHT,
         width="container",
-        description=f"{trend.title} over time, {len(trend.points)} runs",
+        description=f"{trend.title} over time, {counted(len(trend.points), 'run')}",
     )
     spec = finished(chart)
     # A title that is missing in one layer would take it from all.

@@ -69,7 +69,7 @@ def alerts_table(alerts: Sequence[Alert], *, now: datetime, can_pick: bool = Fal
 def pick_column(alerts: Sequence[Alert], *, can_pick: bool) -> tuple[HtmlColumn, ...]:
     """Return the column of boxes, whose heading selects all; none if nothing can be selected."""
     picks = tuple(alert.id for alert in alerts)
-    title = f"select all {len(alerts)} alerts of this table"
+    title = f"select all {counted(len(alerts), 'alert')} of this table"
     return (HtmlColumn(label="", title=title, picks=picks),) if can_pick else ()
 
 

@@ -20,6 +20,7 @@ from compile_hud.app.ui.html import banner, caption
 from compile_hud.app.views.alerts.tables import DECISIONS, DECISIONS_TEXT, EVENT_TEXT, decidable
 from compile_hud.db.records.alerts import Alert, AlertState
 from compile_hud.db.shared.access_rules import Person, Role
+from compile_hud.db.shared.text import counted
 
 # The browser's session has the name, so that a person types it once.
 _NAME = "decided-by"
@@ -120,7 +121,7 @@ def _only_looking(person: Person) -> None:
 
 def _changes_text(changed: Sequence[str]) -> list[str]:
     num_more = len(changed) - 1
-    more = f"; {num_more} more alerts changed" if num_more > 0 else ""
+    more = f"; {counted(num_more, 'more alert')} changed" if num_more > 0 else ""
     return [f"Changed while this page was open: {changed[0]}{more}."] if changed else []
 
 

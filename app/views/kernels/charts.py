@@ -12,7 +12,7 @@ from typing import Any
 import altair as alt
 
 from compile_hud.app.ui.charts import Row, chart_of, finished, picks, time_axis
-from compile_hud.app.ui.format import moment, quantity, scale_for
+from compile_hud.app.ui.format import moment, quantity, roofline_text, scale_for
 from compile_hud.app.ui.theme import KIND_COLOURS, KIND_INK, MIXED_KINDS, NEUTRAL, known_kind
 from compile_hud.app.views.kernels.icicle import LEVELS, SEVERAL, Rect
 from compile_hud.app.views.kernels.roofline import Roof, Spot, roof_labels, span_of
@@ -257,7 +257,7 @@ def _spot_row(spot: Spot, *, factor: float) -> Row:
         "per_byte": f"{spot.intensity:.3g} FLOP/byte",
         "achieved": quantity(spot.flops_per_s, "FLOP/s"),
         "part": quantity(kernel.share, "share"),
-        "roofline": "-" if kernel.roofline is None else quantity(kernel.roofline, "share"),
+        "roofline": roofline_text(kernel.roofline),
         "share": kernel.share,
         "kernel": kernel_id(kernel),
     }

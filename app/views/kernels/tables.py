@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from compile_hud.app.ui.format import column_scale, quantity
+from compile_hud.app.ui.format import column_scale, quantity, roofline_text
 from compile_hud.app.ui.html import Cell, HtmlColumn, long_table, table
 from compile_hud.app.ui.urls import KernelsState
 from compile_hud.app.views.kernels.counters import counter_columns
@@ -131,7 +131,7 @@ def kernel_facts(kernel: Kernel) -> list[tuple[str, Cell]]:
         ("achieves", _quantity(kernel.bytes_per_s, "B/s")),
         ("operations", _quantity(kernel.flops, "FLOP")),
         ("computes", _quantity(kernel.flops_per_s, "FLOP/s")),
-        ("of the measured roofline", _quantity(kernel.roofline, "share")),
+        ("of the measured roofline", _roofline(kernel.roofline)),
         ("operators", ", ".join(kernel.operators)),
         ("module", module_text(kernel)),
         ("in each module", _modules_text(kernel)),
@@ -259,6 +259,10 @@ def _modules_text(kernel: Kernel) -> str:
     ]
     more = [f"{len(modules) - _MAX_NAMES} more"] if len(modules) > _MAX_NAMES else []
     return ", ".join(texts + more)
+
+
+def _roofline(share: float | None) -> str:
+    return "" if share is None else roofline_text(share)
 
 
 def _quantity(value: float | None, unit: str) -> str:

@@ -45,6 +45,7 @@ from compile_hud.app.views.kernel_diff.data import load_runs_of_kernels
 from compile_hud.app.views.series import tables
 from compile_hud.app.views.series.markdown import series_csv, series_markdown
 from compile_hud.db.errors import NotFoundError
+from compile_hud.db.shared.text import counted
 
 
 def show() -> None:
@@ -139,7 +140,9 @@ def show_part(page: SeriesPage, *, state: SeriesState) -> None:
         st.checkbox("Single samples", key="raw", on_change=_switch_raw)
         drawn = drawn_part(page, state=state)
         if state.raw and (num := len(with_samples(drawn))) < len(drawn.points):
-            st.html(f'<span class="note">of the newest {num} runs</span>', width="content")
+            st.html(
+                f'<span class="note">of the newest {counted(num, "run")}</span>', width="content"
+            )
         if state.since or state.until:
             st.html(f'<span class="note">{escaped(part_words(state))}</span>', width="content")
             st.button("Show all", key="whole", on_click=_show_whole)

@@ -194,7 +194,8 @@ def _kind(alerts: Sequence[Alert]) -> EventKind:
 
 def _title(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> str:
     leaders = leading(alerts)
-    parts = [_who(kind, leaders, run), _what(leaders), f"since {_since(leaders)}"]
+    named = _named(leaders)
+    parts = [_who(kind, leaders, run), _what(named), f"since {_since(named)}"]
     if kind is EventKind.ENVIRONMENT:
         parts.append("(not by the revision)")
     first = alerts[0]
@@ -232,18 +233,23 @@ def _who(kind: EventKind, alerts: Sequence[Alert], run: PlannedRun | None) -> st
     return f"{text} in {len({alert.case.model for alert in alerts})} models:"
 
 
-def _what(alerts: Sequence[Alert]) -> str:
+def _named(alerts: Sequence[Alert]) -> list[Alert]:
+    """Return the alerts that a title names: those of the first topic and its worst verdict."""
     topics = {topic_of(alert) for alert in alerts}
     ranked = [topic for topic in _MOST_TELLING if topic in topics]
     topic = (ranked or sorted(topics))[0]
-    about = [alert for alert in alerts if topic_of(alert) == topic]
-    verdict = max((alert.verdict for alert in about), key=_WORST.index)
-    about = [alert for alert in about if alert.verdict is verdict]
+    of_topic = [alert for alert in alerts if topic_of(alert) == topic]
+    verdict = max((alert.verdict for alert in of_topic), key=_WORST.index)
+    return [alert for alert in of_topic if alert.verdict is verdict]
+
+
+def _what(alerts: Sequence[Alert]) -> str:
+    topic, verdict = topic_of(alerts[0]), alerts[0].verdict
     if topic == MISSING:
-        return _what_is_missing(about)
-    metrics = ", ".join(sorted({alert.metric for alert in about}))
+        return _what_is_missing(alerts)
+    metrics = ", ".join(sorted({alert.metric for alert in alerts}))
     word = _WORDS.get((topic, verdict), f"{verdict} of {metrics}")
-    changes = sorted(change for alert in about if (change := size_pct(alert)) is not None)
+    changes = sorted(change for alert in alerts if (change := size_pct(alert)) is not None)
     if not changes:
         return word
     low, high = f"{changes[0]:.1f}", f"{changes[-1]:.1f}"

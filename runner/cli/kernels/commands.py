@@ -266,7 +266,7 @@ def _row(kernel: Kernel) -> tuple[str, ...]:
         quantity(kernel.share, unit="share"),
         _scaled(kernel.bytes_per_s, scale=1e9),
         _scaled(kernel.flops_per_s, scale=1e12),
-        quantity(kernel.roofline, unit="share"),
+        _roofline(kernel.roofline),
         one_line(", ".join(kernel.operators)),
         one_line(kernel.shapes),
     )
@@ -333,3 +333,8 @@ def counters_command(
 
 def _report_json(report: CounterReport) -> dict[str, object]:
     return {**asdict(report), "path": str(report.path)}
+
+
+def _roofline(share: float | None) -> str:
+    # Beyond the measured peak of the memory, the data came from a cache.
+    return "in cache" if share is not None and share > 1 else quantity(share, unit="share")

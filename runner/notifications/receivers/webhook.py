@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from compile_hud.db.records.json_fields import SCHEMA_VERSION, time_to_json
+from compile_hud.db.records.notifications import AlertChangeKind, Notification
 from compile_hud.runner.notifications.delivery_policy import Response
 from compile_hud.runner.notifications.dispatcher import Item, Message
 from compile_hud.runner.notifications.http_response import Poster
@@ -58,7 +59,7 @@ def _notification(item: Item) -> dict[str, Any]:
         "id": notification.id,
         "kind": str(notification.kind),
         "severity": str(notification.severity),
-        "title": notification.title,
+        "title": _title(notification),
         "subject": notification.subject,
         "created_at": time_to_json(notification.created_at),
         "num_alerts": item.num_alerts,
@@ -98,3 +99,9 @@ def signed_headers(body: bytes, *, message_id: str, at: datetime, key: bytes) ->
         "webhook-timestamp": timestamp,
         "webhook-signature": f"v1,{signature}",
     }
+
+
+def _title(notification: Notification) -> str:
+    # The title of an event names the change, which is over in this message.
+    is_over = notification.kind is AlertChangeKind.FIXED
+    return f"fixed: {notification.title}" if is_over else notification.title

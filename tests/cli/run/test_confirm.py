@@ -16,8 +16,10 @@ from compile_hud.db.queries.series import find_series
 from compile_hud.db.records.alerts import AlertState
 from compile_hud.db.records.results import Outcome, Verdict
 from compile_hud.runner.config.load import load_config
+from compile_hud.runner.detection import confirm
 from compile_hud.runner.detection.confirm import confirm_run
 from compile_hud.runner.events import Event, LogMessage
+from compile_hud.runner.format import clock
 from compile_hud.runner.protocol.messages import LaunchReport
 from compile_hud.runner.workspace import Dependencies, Workspace
 from tests.support.fakes import FACTS, FakeExecutor
@@ -209,7 +211,19 @@ def test_without_reference_cases_the_history_of_a_time_is_inconclusive(terminal:
     assert alert.confirmation["reason"] == reason
 
 
-def test_what_does_not_fit_into_the_time_says_so_and_is_not_measured(terminal: Nights) -> None:
+def test_a_confirmation_has_minutes_however_short_its_run_was(terminal: Nights) -> None:
+    history(terminal)
+    terminal.share = "0.2"
+    Launches(terminal, slower(0.010, 0.012, 0.012))
+    result = terminal.tonight()
+    assert f"within {clock(confirm.MIN_BUDGET_S)} (at least, or 20% of the run)" in result.stderr
+    assert terminal.alerts()["latency_cpu_s"].confirmation is not None
+
+
+def test_what_does_not_fit_into_the_time_says_so_and_is_not_measured(
+    terminal: Nights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confirm, "MIN_BUDGET_S", 0.0)
     history(terminal)
     terminal.share = "0.2"
     launches = Launches(terminal, slower(0.010, 0.012, 0.012))

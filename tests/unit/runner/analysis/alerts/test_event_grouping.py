@@ -257,3 +257,14 @@ def test_title_names_the_metric_where_there_is_no_word_for_it() -> None:
 )
 def test_topic_follows_from_kind_and_metric(facts: dict[str, object], topic: str) -> None:
     assert topic_of(alert(**facts)) == topic
+
+
+def test_title_gives_the_revision_of_the_change_that_it_names() -> None:
+    slower = alert(number=5)
+    faster = [
+        alert(number=6, metric=name, verdict=Verdict.IMPROVEMENT)
+        for name in ("speedup", "peak_bytes")
+    ]
+    named = title(slower, *faster)
+    assert "slower" in named
+    assert f"since {slower.first_bad.revision}" in named
