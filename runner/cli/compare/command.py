@@ -91,6 +91,7 @@ class _RunPair:
 
 # Drift affects both sides alike.
 _NO_CONFIRM = "--confirm is for two runs: --toolchain and --repo measure until it is clear"
+_NO_SETTLE = "--settle is for two runs: --toolchain and --repo measure until it is clear"
 _IN_TURN = "the same: both sides were measured in turn"
 
 
@@ -206,17 +207,15 @@ def compare(
     """
     names = tuple(name for name in (baseline, candidate) if name is not None)
     toolchains = measuring.toolchains
-    if num_confirmations and (toolchains or repo.repository is not None):
-        raise click.UsageError(_NO_CONFIRM)
+    if toolchains or repo.repository is not None:
+        _check_later_launches(num_confirmations, decision)
     if repo.repository is not None:
         limits = _limits(measuring.max_launches or DEFAULT_MAX_LAUNCHES, fail_above=fail_above)
         request = CommitNames(names=names, toolchains=toolchains, cases=cases)
         measured = measure_commits(repo, request, limits=limits, workspace=workspace)
         _show_commits(measured, fail_above=fail_above, show_all=show_all, as_json=as_json)
         _publish_commits(measured, fail_above=fail_above, report=report, workspace=workspace)
-        code = exit_code(measured)
-        is_let_pass = code == EXIT_INCONCLUSIVE and decision.fail_on == FAIL_ON_REGRESSION
-        sys.exit(0 if is_let_pass else code)
+        sys.exit(_commits_exit_code(measured, fail_on=decision.fail_on))
     options = [*cases.option_names(), *measuring.option_names()]
     _check_usage(names, toolchains=toolchains, options=options, repo=repo)
     if toolchains:
@@ -248,6 +247,19 @@ def compare(
         _say_interrupted(compared.baseline)
         sys.exit(EXIT_INTERRUPTED)
     sys.exit(_exit_code(compared.rows, fail_on=decision.fail_on))
+
+
+def _check_later_launches(num_confirmations: int, decision: _DecisionOptions) -> None:
+    """Raise a usage error for options that launch again after two runs were compared."""
+    if num_confirmations:
+        raise click.UsageError(_NO_CONFIRM)
+    if decision.settle_minutes is not None:
+        raise click.UsageError(_NO_SETTLE)
+
+
+def _commits_exit_code(measured: CommitComparison, *, fail_on: str | None) -> int:
+    code = exit_code(measured)
+    return 0 if code == EXIT_INCONCLUSIVE and fail_on == FAIL_ON_REGRESSION else code
 
 
 def _exit_code(rows: Sequence[CaseComparison], *, fail_on: str | None) -> int:

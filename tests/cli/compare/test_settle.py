@@ -101,3 +101,10 @@ def test_the_candidate_is_launched_alone_where_the_baseline_is_gone(
 def test_decided_comparisons_need_no_launches(terminal: Undecided) -> None:
     assert terminal.hud("compare", "before.json", "before.json", "--settle").exit_code == 0
     assert terminal.executors == []
+
+
+@pytest.mark.parametrize("option", ["--settle", "--confirm=2"])
+def test_what_measures_until_it_is_clear_is_not_settled(terminal: Undecided, option: str) -> None:
+    result = terminal.hud("compare", "--toolchain", "a", "--toolchain", "b", option)
+    assert result.exit_code == 2
+    assert option.partition("=")[0] in result.stderr
